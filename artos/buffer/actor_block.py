@@ -1,0 +1,339 @@
+"""The actor data block: one writer, cyclic arrays per key, cursors per key (paper §4.2, Figure 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.doorbell import Doorbell, fence
+from artos.buffer.layout import (
+    KEY_HEADER_BYTES,
+    LAYOUT_VERSION,
+    MAGIC,
+    MAX_CONSUMERS,
+    PREAMBLE_BYTES,
+    WORD,
+    BlockSpec,
+    Layout,
+)
+from artos.buffer.segment import Segment
+from artos.clock import Deadline
+from artos.errors import DeadlineExceeded, LayoutMismatch, Overwritten, UnknownKey
+from artos.spec import VERSION_KEY, DataKey, poison
+
+Words = NDArray[np.int64]
+
+_MAGIC, _LAYOUT, _TEXT_BYTES, _SIZE, _INCARNATION, _INTENT, _INTENT_STEP, _WAITING = range(8)
+_SPACE_BELL = 256
+_KEY_MAGIC, _ROW_BYTES, _CAPACITY, _ARRAY = range(4)
+_WRITTEN, _RESERVED = 8, 9
+_RELEASED = 16
+_CURSORS = 24
+
+
+class KeyHeader:
+    """The header block of one key. All counters are absolute step numbers and never wrap.
+
+    ``reserved`` ≥ ``written``: rows below ``written`` are committed; rows in between may be half
+    written. Each counter has one writer: ``written`` and ``reserved`` the actor, the others whoever
+    runs the triggers of this block.
+    """
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+
+    @property
+    def written(self) -> int:
+        """Rows committed so far."""
+        return int(self._words[_WRITTEN])
+
+    @property
+    def reserved(self) -> int:
+        """Rows allocated so far: everything below ``reserved - capacity`` may be overwritten."""
+        return int(self._words[_RESERVED])
+
+    @property
+    def released(self) -> int:
+        """Rows that every consumer has acknowledged; the writer may reuse them."""
+        return int(self._words[_RELEASED])
+
+    def cursor(self, consumer: int) -> tuple[int, int]:
+        """``(claimed, acknowledged)`` of the consumer with this number."""
+        at = _CURSORS + 2 * consumer
+        return int(self._words[at]), int(self._words[at + 1])
+
+    def describe(self, key: DataKey, envs: int, capacity: int, array: int) -> None:
+        """Write the facts once, at creation."""
+        self._words[:4] = (MAGIC, key.row_bytes(envs), capacity, array)
+
+    def set_written(self, step: int) -> None:
+        """Publish rows up to ``step``."""
+        self._words[_WRITTEN] = step
+
+    def set_reserved(self, step: int) -> None:
+        """Announce that rows up to ``step`` may be touched."""
+        self._words[_RESERVED] = step
+
+    def set_released(self, step: int) -> None:
+        """Let the writer reuse rows below ``step``."""
+        self._words[_RELEASED] = step
+
+    def set_cursor(self, consumer: int, claimed: int, acknowledged: int) -> None:
+        """Store a consumer's cursor, so that it survives whoever moves it."""
+        at = _CURSORS + 2 * consumer
+        self._words[at : at + 2] = (claimed, acknowledged)
+
+    def __repr__(self) -> str:
+        return f"<KeyHeader written={self.written} released={self.released}>"
+
+
+class ActorBlock:
+    """One actor's experience: allocate → write in place → commit; claim → read → acknowledge.
+
+    Invariants: a row is visible only after its commit. A writer killed at any point leaves either
+    nothing or a whole commit (``recover`` finishes one that was cut short). With
+    ``on_full="wait"`` no row is overwritten before every consumer acknowledged it; with
+    ``"overwrite"`` the oldest rows go, and ``guard`` tells a reader that it was lapped.
+    """
+
+    def __init__(self, segment: Segment, spec: BlockSpec, layout: Layout) -> None:
+        self.segment, self.spec = segment, spec
+        memory = segment.memory
+        self._preamble = np.ndarray(PREAMBLE_BYTES // WORD, np.int64, memory)
+        self._keys = {key.name: key for key in spec.all_keys}
+        self.headers = {
+            name: KeyHeader(np.ndarray(KEY_HEADER_BYTES // WORD, np.int64, memory, offset))
+            for name, offset in layout.headers.items()
+        }
+        self.arrays: dict[str, NDArray[Any]] = {
+            name: np.ndarray(
+                (spec.capacity, *self._keys[name].row_shape(spec.envs)),
+                np.dtype(self._keys[name].dtype), memory, offset,
+            )
+            for name, offset in layout.arrays.items()
+        }  # fmt: skip
+        self._names = tuple(self.headers)
+
+    @classmethod
+    def create(cls, path: Path, spec: BlockSpec) -> ActorBlock:
+        """Create the file at full size, every page present and every row poisoned.
+
+        Raises:
+            ShmTooSmall: there is not enough shared memory; nothing is left behind.
+        """
+        layout = Layout(spec)
+        segment = Segment.create(path, layout.size)
+        segment.memory[PREAMBLE_BYTES : PREAMBLE_BYTES + len(layout.text)] = layout.text
+        block = cls(segment, spec, layout)
+        for key in spec.all_keys:
+            header = block.headers[key.name]
+            header.describe(key, spec.envs, spec.capacity, layout.arrays[key.name])
+            poison(block.arrays[key.name])
+        block._preamble[:4] = (0, LAYOUT_VERSION, len(layout.text), layout.size)
+        block._space = Doorbell(segment.memory, _SPACE_BELL, create=True)
+        fence()
+        block._preamble[_MAGIC] = MAGIC
+        return block
+
+    @classmethod
+    def attach(cls, path: Path) -> ActorBlock:
+        """Map an existing block.
+
+        Raises:
+            LayoutMismatch: not a block, half created, or of another layout version.
+        """
+        segment = Segment.attach(path)
+        if len(segment) < PREAMBLE_BYTES:
+            raise LayoutMismatch(str(path), f"{len(segment)} bytes", LAYOUT_VERSION)
+        words = np.ndarray(4, np.int64, segment.memory)
+        if words[_MAGIC] != MAGIC:
+            raise LayoutMismatch(str(path), "of no ARTOS block", LAYOUT_VERSION)
+        if words[_LAYOUT] != LAYOUT_VERSION or words[_SIZE] != len(segment):
+            raise LayoutMismatch(str(path), int(words[_LAYOUT]), LAYOUT_VERSION)
+        text = segment.memory[PREAMBLE_BYTES : PREAMBLE_BYTES + int(words[_TEXT_BYTES])]
+        spec = msgspec.json.decode(text, type=BlockSpec)
+        block = cls(segment, spec, Layout(spec))
+        block._space = Doorbell(segment.memory, _SPACE_BELL)
+        return block
+
+    _space: Doorbell
+
+    # -- writing (the actor) -------------------------------------------------------------------
+
+    @property
+    def incarnation(self) -> int:
+        """How many processes have written this block before the present one."""
+        return int(self._preamble[_INCARNATION])
+
+    def begin_incarnation(self) -> int:
+        """Start writing as a new process: finish or forget what the last one left half done."""
+        self.recover()
+        self._preamble[_INCARNATION] += 1
+        return self.incarnation
+
+    @property
+    def written(self) -> int:
+        """Rows committed in every key."""
+        return min(header.written for header in self.headers.values())
+
+    def free(self) -> int:
+        """Rows that can be allocated now without waiting."""
+        released = min(header.released for header in self.headers.values())
+        return released + self.spec.capacity - self.spec.history - self.written
+
+    def allocate(self, rows: int, seconds: float = 60.0) -> int:
+        """Reserve the next ``rows`` rows and return the step number of the first.
+
+        With ``on_full="wait"`` this waits until consumers have released enough rows.
+
+        Raises:
+            DeadlineExceeded: no room within ``seconds``; names the consumer that holds the rows.
+        """
+        if self.spec.on_full == "wait":
+            self._wait_for_space(rows, Deadline(seconds))
+        start = self.written
+        for header in self.headers.values():
+            header.set_reserved(start + rows)
+        fence()
+        return start
+
+    def index(self, step: int) -> int:
+        """Position of the row of ``step`` in the cyclic arrays."""
+        return step % self.spec.capacity
+
+    def commit(self, stop: int, keys: Sequence[str] | None = None) -> None:
+        """Publish every row below ``stop`` of ``keys`` (default: all keys at once)."""
+        names = self._names if keys is None else keys
+        fence()
+        self._preamble[_INTENT_STEP] = stop
+        self._preamble[_INTENT] = self._mask(names)
+        self._finish(names, stop)
+
+    def recover(self) -> None:
+        """Finish a commit whose writer was killed in the middle; otherwise change nothing."""
+        mask, stop = int(self._preamble[_INTENT]), int(self._preamble[_INTENT_STEP])
+        if mask:
+            self._finish([n for i, n in enumerate(self._names) if mask >> i & 1], stop)
+
+    def _finish(self, names: Sequence[str], stop: int) -> None:
+        fence()
+        for name in names:
+            self.headers[name].set_written(stop)
+        fence()
+        self._preamble[_INTENT] = 0
+
+    def _mask(self, names: Sequence[str]) -> int:
+        return sum(1 << self._names.index(name) for name in names)
+
+    def _wait_for_space(self, rows: int, deadline: Deadline) -> None:
+        usable = self.spec.capacity - self.spec.history
+        if rows > usable:
+            raise ValueError(f"{rows} rows never fit a block with room for {usable}")
+        while self.free() < rows:
+            self._preamble[_WAITING] = 1
+            fence()
+            if self.free() < rows and not self._space.wait(deadline.left) and deadline.passed:
+                raise DeadlineExceeded(self._who_holds(), deadline.seconds)
+        self._preamble[_WAITING] = 0
+
+    def _who_holds(self) -> str:
+        name, header = min(self.headers.items(), key=lambda item: item[1].released)
+        holders = [c.name for c in self.spec.consumers if name in c.keys] or ["nobody"]
+        return (
+            f"room in the block of actor {self.spec.actor}: rows of {name!r} from step "
+            f"{header.released} are held by {', '.join(holders)}"
+        )
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def key(self, name: str) -> DataKey:
+        """The declaration of a key.
+
+        Raises:
+            UnknownKey: the block has no such key.
+        """
+        try:
+            return self._keys[name]
+        except KeyError:
+            raise UnknownKey(name, self._names) from None
+
+    def committed(self, keys: Sequence[str]) -> int:
+        """Rows committed in all of ``keys``."""
+        return min(self.headers[name].written for name in keys)
+
+    def oldest(self, name: str = VERSION_KEY) -> int:
+        """The oldest step of a key that is certainly not being overwritten."""
+        return max(0, self.headers[name].reserved - self.spec.capacity)
+
+    def spans(self, start: int, stop: int) -> tuple[slice, ...]:
+        """The one or two slices of a cyclic array that hold steps ``start`` to ``stop``."""
+        first, count = self.index(start), stop - start
+        until_end = self.spec.capacity - first
+        if count <= until_end:
+            return (slice(first, first + count),)
+        return (slice(first, self.spec.capacity), slice(0, count - until_end))
+
+    def views(self, name: str, start: int, stop: int) -> tuple[NDArray[Any], ...]:
+        """Rows ``start`` to ``stop`` in place, as one view or, across the wrap, two."""
+        array = self.arrays[self.key(name).name]
+        return tuple(array[span] for span in self.spans(start, stop))
+
+    def read(self, name: str, start: int, stop: int, out: NDArray[Any]) -> None:
+        """Copy rows ``start`` to ``stop`` (stacks not rebuilt) into ``out``.
+
+        Raises:
+            Overwritten: the writer lapped this read; ``out`` must not be used.
+        """
+        at = 0
+        for view in self.views(name, start, stop):
+            out[at : at + len(view)] = view
+            at += len(view)
+        self.guard(start, (name,))
+
+    def guard(self, start: int, names: Sequence[str]) -> None:
+        """Raise ``Overwritten`` if rows from ``start`` may have been overwritten by now."""
+        fence()
+        oldest = max(self.oldest(name) for name in names)
+        if start < oldest:
+            raise Overwritten(self.spec.actor, start, oldest)
+
+    def versions(self, start: int, stop: int) -> tuple[int, int]:
+        """The oldest and newest policy version among the rows ``start`` to ``stop``."""
+        views = self.views(VERSION_KEY, start, stop)
+        return int(min(v.min() for v in views)), int(max(v.max() for v in views))
+
+    # -- consuming (whoever runs the triggers) -------------------------------------------------
+
+    def acknowledge(self, consumer: str, claimed: int, acknowledged: int) -> None:
+        """Move a consumer's cursor; rows that all consumers of a key are done with are released."""
+        number = [c.name for c in self.spec.consumers].index(consumer)
+        for name in self.spec.consumers[number].keys:
+            self.headers[name].set_cursor(number, claimed, acknowledged)
+        self._release()
+
+    def _release(self) -> None:
+        for name, header in self.headers.items():
+            numbers = [i for i, c in enumerate(self.spec.consumers) if name in c.keys]
+            if numbers:
+                header.set_released(min(header.cursor(i)[1] for i in numbers))
+        slowest = min((h.released for n, h in self.headers.items() if self._consumed(n)), default=0)
+        for name, header in self.headers.items():
+            if not self._consumed(name):
+                header.set_released(slowest)
+        fence()
+        if self._preamble[_WAITING]:
+            self._space.ring()
+
+    def _consumed(self, name: str) -> bool:
+        return any(name in consumer.keys for consumer in self.spec.consumers)
+
+    def __repr__(self) -> str:
+        return f"<ActorBlock actor={self.spec.actor} written={self.written} free={self.free()}>"
+
+
+assert _CURSORS + 2 * MAX_CONSUMERS <= KEY_HEADER_BYTES // WORD

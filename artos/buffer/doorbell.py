@@ -1,0 +1,91 @@
+"""Process-shared semaphores in mapped memory, and the memory fence both block kinds rely on.
+
+POSIX semaphores are plain memory: no descriptor, no name, no thread. A process sleeping on one can be
+checkpointed, and killing a process at any point leaves the semaphore usable (design §4).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import time
+
+SEMAPHORE_BYTES = 64
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_CLOCK_MONOTONIC = 1
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+for _name in ("sem_post", "sem_trywait"):
+    getattr(_libc, _name).argtypes = [ctypes.c_void_p]
+_libc.sem_init.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint]
+_libc.sem_clockwait.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(_Timespec)]
+_post, _trywait, _clockwait = _libc.sem_post, _libc.sem_trywait, _libc.sem_clockwait
+
+
+class Doorbell:
+    """A semaphore at ``offset`` of a mapping: many ring, one waits. Rings are never lost."""
+
+    def __init__(self, memory: mmap.mmap, offset: int, *, create: bool = False) -> None:
+        # Holding the ctypes view keeps the mapping alive for as long as the address is used.
+        self._view = (ctypes.c_char * SEMAPHORE_BYTES).from_buffer(memory, offset)
+        self._address = ctypes.addressof(self._view)
+        if create and _libc.sem_init(self._address, 1, 0) != 0:
+            raise OSError(ctypes.get_errno(), "sem_init failed")
+
+    def ring(self) -> None:
+        """Wake the waiter, or make its next wait return at once. Safe in a signal handler."""
+        _post(self._address)
+
+    def drain(self) -> int:
+        """Take every ring that is there, without waiting; returns how many."""
+        taken = 0
+        while _trywait(self._address) == 0:
+            taken += 1
+        return taken
+
+    def wait(self, seconds: float, *, spin: float = 0.0) -> bool:
+        """Sleep until rung, at most ``seconds``; True if rung. Returns early on a signal (False).
+
+        ``spin`` seconds are first spent looking without sleeping: a ring that comes within them is
+        noticed in about 1 µs instead of the 30 µs a wake-up across cores costs.
+        """
+        if _trywait(self._address) == 0 or (spin and self._spin(spin)):
+            return True
+        if seconds <= 0:
+            return False
+        end = time.monotonic() + seconds
+        until = _Timespec(int(end), int(end % 1 * 1e9))
+        if _clockwait(self._address, _CLOCK_MONOTONIC, ctypes.byref(until)) == 0:
+            return True
+        code = ctypes.get_errno()
+        if code not in (errno.ETIMEDOUT, errno.EINTR):
+            raise OSError(code, os.strerror(code))
+        return False
+
+    def _spin(self, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if _trywait(self._address) == 0:
+                return True
+        return False
+
+
+_fence_memory = mmap.mmap(-1, mmap.PAGESIZE)
+_fence_bell = Doorbell(_fence_memory, 0, create=True)
+_fence_address = _fence_bell._address
+
+
+def fence() -> None:
+    """A full memory barrier: what was written before is visible before what is read or written after.
+
+    Both calls are atomic read-modify-writes with release and acquire order, on x86-64 and on arm64.
+    """
+    _post(_fence_address)
+    _trywait(_fence_address)

@@ -1,0 +1,80 @@
+"""Where everything lies in an actor block file: pure arithmetic, shared by writer and readers."""
+
+from __future__ import annotations
+
+import msgspec
+
+from artos.spec import VERSION_KEY, DataKey, OnFull
+
+MAGIC = 0x4152544F_53424C4B  # "ARTOSBLK"
+LAYOUT_VERSION = 1
+WORD = 8
+LINE = 64
+PAGE = 4096
+PREAMBLE_BYTES = 512
+KEY_HEADER_BYTES = 512
+MAX_CONSUMERS = 8
+
+
+class Consumer(msgspec.Struct, frozen=True):
+    """A named cursor over some keys: whoever consumes them claims ranges and acknowledges them."""
+
+    name: str
+    keys: tuple[str, ...]
+
+
+class BlockSpec(msgspec.Struct, frozen=True):
+    """Everything that fixes the layout of one actor's block; stored in the block itself.
+
+    ``capacity`` counts rows. ``history`` rows before the released ones stay readable, so that the
+    frame stacks of the oldest claimed rows can still be rebuilt.
+    """
+
+    actor: int
+    keys: tuple[DataKey, ...]
+    capacity: int
+    envs: int = 1
+    consumers: tuple[Consumer, ...] = ()
+    on_full: OnFull = "wait"
+
+    @property
+    def all_keys(self) -> tuple[DataKey, ...]:
+        """The declared keys and the implied policy version of every row."""
+        return (*self.keys, DataKey(VERSION_KEY, (), "int64", per_env=False))
+
+    @property
+    def history(self) -> int:
+        """Rows kept readable before the released ones."""
+        return max((key.stack for key in self.keys), default=1) - 1
+
+
+class Layout:
+    """Byte offsets of the parts of an actor block.
+
+    ::
+
+        0      preamble: magic, layout version, incarnation, write intent, semaphore
+        512    BlockSpec as JSON
+        ...    one 512-byte header block per key (64-byte lines: facts, writer, consumers)
+        ...    one page-aligned cyclic array per key
+    """
+
+    def __init__(self, spec: BlockSpec) -> None:
+        self.spec = spec
+        self.text = msgspec.json.encode(spec)
+        self.headers: dict[str, int] = {}
+        self.arrays: dict[str, int] = {}
+        offset = align(PREAMBLE_BYTES + len(self.text), LINE)
+        for key in spec.all_keys:
+            self.headers[key.name] = offset
+            offset += KEY_HEADER_BYTES
+        for key in spec.all_keys:
+            offset = align(offset, PAGE)
+            self.arrays[key.name] = offset
+            offset += key.row_bytes(spec.envs) * spec.capacity
+        self.size = align(offset, PAGE)
+
+
+def align(offset: int, to: int) -> int:
+    """The next multiple of ``to`` at or after ``offset``."""
+    return -(-offset // to) * to

@@ -1,0 +1,284 @@
+"""The model data block: versioned objects in pinned slots, never torn, never mixed (design §4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.doorbell import fence
+from artos.buffer.layout import LINE, PAGE, WORD, align
+from artos.buffer.segment import Segment
+from artos.clock import Deadline
+from artos.errors import DeadlineExceeded, LayoutMismatch, UnknownKey
+from artos.spec import ArraySpec
+
+MAGIC = 0x4152544F_534D444C  # "ARTOSMDL"
+LAYOUT_VERSION = 1
+_VIEW_BUDGET = 64 << 20
+_MAGIC, _LAYOUT, _TEXT_BYTES, _SIZE = range(4)
+_CURRENT = 0
+_SLOT_WORDS = LINE // WORD
+_WRITING = -1
+
+
+class ObjectSpec(msgspec.Struct, frozen=True):
+    """One object of the model block: its arrays, and how many slots and readers it has.
+
+    Arrays whose name begins with ``learner.`` are the learner's private state (optimiser moments);
+    they share the slot and the version with the weights, so a crash never separates the two.
+    """
+
+    name: str
+    arrays: tuple[ArraySpec, ...]
+    readers: int
+    slots: int
+
+    @classmethod
+    def sized(cls, name: str, arrays: Sequence[ArraySpec], readers: int) -> ObjectSpec:
+        """Choose the slots: one per reader and two more if that is cheap, else four."""
+        size = sum(array.nbytes for array in arrays)
+        wanted = readers + 2
+        return cls(name, tuple(arrays), readers, wanted if wanted * size <= _VIEW_BUDGET else 4)
+
+    @property
+    def by_view(self) -> bool:
+        """Whether readers may keep a slot pinned and use its arrays in place."""
+        return self.slots >= self.readers + 2
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one slot, each array on a line of its own."""
+        return align(sum(align(array.nbytes, LINE) for array in self.arrays), PAGE)
+
+    @property
+    def header_bytes(self) -> int:
+        """Bytes of the version word, the slot table and the pins."""
+        return align(LINE * (1 + self.slots + self.readers), PAGE)
+
+
+class Slot:
+    """One slot: arrays to write or read in place, and what they belong to."""
+
+    def __init__(self, number: int, words: NDArray[np.int64], arrays: dict[str, NDArray[Any]]) -> None:
+        self.number, self._words, self.arrays = number, words, arrays
+
+    @property
+    def version(self) -> int:
+        """The version these arrays hold; -1 while they are being written."""
+        return int(self._words[0])
+
+    @property
+    def firing(self) -> int:
+        """The firing whose invocation published this version."""
+        return int(self._words[1])
+
+    def stamp(self, version: int, firing: int = 0) -> None:
+        """Mark what the arrays hold."""
+        self._words[1] = firing
+        self._words[0] = version
+
+
+class ObjectRegion:
+    """Slots of one object: publish writes a slot nobody pins, then flips the version word.
+
+    A reader writes its pin, then looks whether the slot still holds what it wanted; the writer marks
+    a slot, then looks whether it is pinned. With a fence between the two steps on both sides at least
+    one of them sees the other, so a slot in use is never written.
+    """
+
+    def __init__(self, memory: Any, offset: int, spec: ObjectSpec) -> None:
+        self.spec = spec
+        words = np.ndarray(spec.header_bytes // WORD, np.int64, memory, offset)
+        self._words = words
+        pins = _SLOT_WORDS * (1 + spec.slots)
+        self._pins = words[pins : pins + _SLOT_WORDS * spec.readers : _SLOT_WORDS]
+        self.slots = [self._slot(memory, offset, number) for number in range(spec.slots)]
+
+    def _slot(self, memory: Any, offset: int, number: int) -> Slot:
+        start = _SLOT_WORDS * (1 + number)
+        at = offset + self.spec.header_bytes + number * self.spec.slot_bytes
+        arrays: dict[str, NDArray[Any]] = {}
+        for array in self.spec.arrays:
+            arrays[array.name] = np.ndarray(array.shape, np.dtype(array.dtype), memory, at)
+            at += align(array.nbytes, LINE)
+        return Slot(number, self._words[start : start + _SLOT_WORDS], arrays)
+
+    def format(self) -> None:
+        """Make an empty region: no version, no pins, slots not readable."""
+        self._words[_CURRENT] = -1
+        self._pins[:] = -1
+        for slot in self.slots:
+            slot.stamp(_WRITING)
+
+    @property
+    def version(self) -> int:
+        """The newest published version; -1 before the first."""
+        current = int(self._words[_CURRENT])
+        return -1 if current < 0 else current >> 8
+
+    @property
+    def newest(self) -> Slot:
+        """The slot of the newest version. Only safe for its writer or while the writer is idle."""
+        return self.slots[int(self._words[_CURRENT]) & 0xFF]
+
+    # -- the writer ----------------------------------------------------------------------------
+
+    def allocate(self, seconds: float = 10.0) -> Slot:
+        """A slot to write in place: not the newest, and pinned by nobody.
+
+        Raises:
+            DeadlineExceeded: all slots stayed pinned; names the readers.
+        """
+        deadline = Deadline(seconds)
+        while True:
+            for slot in self.slots:
+                if self._claim(slot):
+                    return slot
+            if deadline.passed:
+                holders = [str(i) for i, pin in enumerate(self._pins) if pin >= 0]
+                raise DeadlineExceeded(
+                    f"a free slot of {self.spec.name!r}, pinned by readers {', '.join(holders)}", seconds
+                )
+            time.sleep(0.0005)  # readers copy out of a pinned slot in about a millisecond
+
+    def _claim(self, slot: Slot) -> bool:
+        current = int(self._words[_CURRENT])
+        if (current >= 0 and current & 0xFF == slot.number) or slot.number in self._pins:
+            return False
+        before = slot.version
+        slot.stamp(_WRITING, slot.firing)
+        fence()
+        if slot.number in self._pins:
+            slot.stamp(before, slot.firing)
+            return False
+        return True
+
+    def commit(self, slot: Slot, version: int, firing: int = 0) -> None:
+        """Make the slot the newest version. Until here no reader can see it."""
+        fence()
+        slot.stamp(version, firing)
+        fence()
+        self._words[_CURRENT] = version << 8 | slot.number
+
+    # -- readers -------------------------------------------------------------------------------
+
+    def pin(self, reader: int, seconds: float = 10.0) -> Slot:
+        """Pin and return the newest slot; it stays unchanged until unpinned or pinned anew.
+
+        Raises:
+            DeadlineExceeded: nothing was published within ``seconds``.
+        """
+        deadline = Deadline(seconds)
+        while not deadline.passed:
+            current = int(self._words[_CURRENT])
+            if current < 0:
+                time.sleep(0.0005)
+                continue
+            slot = self.slots[current & 0xFF]
+            self._pins[reader] = slot.number
+            fence()
+            if slot.version == current >> 8:
+                return slot
+        raise DeadlineExceeded(f"a published version of {self.spec.name!r}", seconds)
+
+    def unpin(self, reader: int) -> None:
+        """Let the reader's slot go; also called for a reader that died."""
+        fence()
+        self._pins[reader] = -1
+
+    def bind(self, reader: int, private: Mapping[str, NDArray[Any]] | None = None) -> Slot:
+        """The newest version for a rollout: in place where slots allow, else copied to ``private``.
+
+        The copied slot carries the version but is no part of the block, so nothing stays pinned.
+        """
+        slot = self.pin(reader)
+        if self.spec.by_view or private is None:
+            return slot
+        for name, array in private.items():
+            np.copyto(array, slot.arrays[name])
+        copy = Slot(slot.number, np.array([slot.version, slot.firing], np.int64), dict(private))
+        self.unpin(reader)
+        return copy
+
+    def private_copy(self) -> dict[str, NDArray[Any]] | None:
+        """Arrays for ``bind`` to copy the weights into, or None where they are used in place."""
+        if self.spec.by_view:
+            return None
+        public = [array for array in self.spec.arrays if not array.name.startswith("learner.")]
+        return {array.name: np.empty(array.shape, array.dtype) for array in public}
+
+    def __repr__(self) -> str:
+        return f"<ObjectRegion {self.spec.name} version={self.version} pins={self._pins.tolist()}>"
+
+
+class ModelBlock:
+    """All objects of one workload in one file (checklist A10)."""
+
+    def __init__(self, segment: Segment, specs: Sequence[ObjectSpec], start: int) -> None:
+        self.segment = segment
+        self.objects: dict[str, ObjectRegion] = {}
+        offset = start
+        for spec in specs:
+            self.objects[spec.name] = ObjectRegion(segment.memory, offset, spec)
+            offset += spec.header_bytes + spec.slots * spec.slot_bytes
+
+    @classmethod
+    def create(cls, path: Path, specs: Sequence[ObjectSpec]) -> ModelBlock:
+        """Create the file at full size with every page present.
+
+        Raises:
+            ShmTooSmall: there is not enough shared memory; nothing is left behind.
+        """
+        text = msgspec.json.encode(list(specs))
+        start = align(4 * WORD + len(text), PAGE)
+        segment = Segment.create(path, block_bytes(specs))
+        segment.memory[4 * WORD : 4 * WORD + len(text)] = text
+        block = cls(segment, specs, start)
+        for region in block.objects.values():
+            region.format()
+        words = np.ndarray(4, np.int64, segment.memory)
+        words[1:] = (LAYOUT_VERSION, len(text), len(segment))
+        fence()
+        words[_MAGIC] = MAGIC
+        return block
+
+    @classmethod
+    def attach(cls, path: Path) -> ModelBlock:
+        """Map an existing block.
+
+        Raises:
+            LayoutMismatch: not a model block, or of another layout version.
+        """
+        segment = Segment.attach(path)
+        words = np.ndarray(4, np.int64, segment.memory)
+        if words[_MAGIC] != MAGIC or words[_LAYOUT] != LAYOUT_VERSION or words[_SIZE] != len(segment):
+            raise LayoutMismatch(str(path), int(words[_LAYOUT]), LAYOUT_VERSION)
+        size = int(words[_TEXT_BYTES])
+        text = segment.memory[4 * WORD : 4 * WORD + size]
+        specs = msgspec.json.decode(text, type=list[ObjectSpec])
+        return cls(segment, specs, align(4 * WORD + size, PAGE))
+
+    def __getitem__(self, name: str) -> ObjectRegion:
+        try:
+            return self.objects[name]
+        except KeyError:
+            raise UnknownKey(name, tuple(self.objects)) from None
+
+    def release(self, reader: int) -> None:
+        """Drop every pin of a reader that is gone."""
+        for region in self.objects.values():
+            if reader < region.spec.readers:
+                region.unpin(reader)
+
+
+def block_bytes(specs: Sequence[ObjectSpec]) -> int:
+    """Bytes of the file of a model block with these objects."""
+    text = msgspec.json.encode(list(specs))
+    head = align(4 * WORD + len(text), PAGE)
+    return head + sum(spec.header_bytes + spec.slots * spec.slot_bytes for spec in specs)

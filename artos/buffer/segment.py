@@ -1,0 +1,130 @@
+"""Files in shared memory: created at full size with their pages present, reaped when orphaned."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import secrets
+import shutil
+import time
+from pathlib import Path
+
+from artos.errors import ShmTooSmall
+
+PREFIX = "artos."
+
+
+def shm_root() -> Path:
+    """The shared-memory filesystem, /dev/shm unless ``ARTOS_SHM`` names another."""
+    return Path(os.environ.get("ARTOS_SHM", "/dev/shm"))  # noqa: S108
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes that can still be allocated in the filesystem of ``folder``."""
+    stat = os.statvfs(folder)
+    return stat.f_bavail * stat.f_frsize
+
+
+class Segment:
+    """One mapped file. The mapping holds no descriptor, so a process image can be taken of it."""
+
+    def __init__(self, path: Path, memory: mmap.mmap) -> None:
+        self.path, self.memory = path, memory
+
+    @classmethod
+    def create(cls, path: Path, size: int) -> Segment:
+        """Create ``path`` with ``size`` bytes, all pages allocated.
+
+        Raises:
+            ShmTooSmall: the filesystem is too small; nothing is left behind.
+        """
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+            return cls(path, mmap.mmap(descriptor, size))
+        except OSError as error:
+            path.unlink()
+            if error.errno == errno.ENOSPC:
+                raise ShmTooSmall(size, free_bytes(path.parent), str(path.parent)) from error
+            raise
+        finally:
+            os.close(descriptor)
+
+    @classmethod
+    def attach(cls, path: Path) -> Segment:
+        """Map the whole of an existing file for reading and writing."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return cls(path, mmap.mmap(descriptor, 0))
+        finally:
+            os.close(descriptor)
+
+    def __len__(self) -> int:
+        return len(self.memory)
+
+    def __repr__(self) -> str:
+        return f"<Segment {self.path} {len(self)} bytes>"
+
+
+class ShmFolder:
+    """The folder of one run's segments, locked for as long as its owner lives.
+
+    The lock belongs to the kernel: it is gone the moment the owner is, also after SIGKILL, so whoever
+    can take the lock of a folder knows that it is orphaned.
+    """
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path, self._lock = path, lock
+
+    @classmethod
+    def create(cls, name: str) -> ShmFolder:
+        """Make and lock a new folder for the run ``name``; orphans of other runs are reaped first."""
+        reap_orphans()
+        path = shm_root() / f"{PREFIX}{name}.{secrets.token_hex(4)}"
+        path.mkdir(mode=0o700)
+        lock = os.open(path / "owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return cls(path, lock)
+
+    def remove(self) -> None:
+        """Delete the folder with every segment in it. Doing it twice is fine."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def reap_orphans() -> list[Path]:
+    """Remove the folders whose owner is dead; those of live runs are never touched."""
+    reaped = []
+    for path in shm_root().glob(f"{PREFIX}*"):
+        if path.is_dir() and path.stat().st_uid == os.getuid() and _is_orphan(path):
+            shutil.rmtree(path, ignore_errors=True)
+            reaped.append(path)
+    return reaped
+
+
+def _is_orphan(path: Path) -> bool:
+    try:
+        lock = os.open(path / "owner", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        # Between mkdir and lock of a run that is just starting, or half removed: age decides.
+        return _age_seconds(path) > 60
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    else:
+        # A folder is locked right after its lock file appears; an unlocked fresh one may be starting.
+        return _age_seconds(path) > 0.1
+    finally:
+        os.close(lock)
+
+
+def _age_seconds(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -1,0 +1,144 @@
+"""Every error ARTOS raises: one class per situation, with fields; the message says what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ArtosError(Exception):
+    """Root of the tree: catch this to catch everything ARTOS raises on purpose."""
+
+
+class Refused(ArtosError):
+    """The input was refused before anything was started. ``faults`` lists every reason at once."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(self.faults))
+
+
+class BufferFault(ArtosError):
+    """Root of what can go wrong with shared memory."""
+
+
+class ShmTooSmall(BufferFault):
+    """The shared-memory filesystem cannot hold what the run needs (both in bytes)."""
+
+    def __init__(self, needed: int, available: int, folder: str) -> None:
+        self.needed, self.available, self.folder = needed, available, folder
+        super().__init__(
+            f"{folder} has {available / 1e6:.1f} MB free, this run needs {needed / 1e6:.1f} MB: use "
+            f"fewer actors, envs or steps, run `artos clean`, or enlarge it "
+            f"(mount -o remount,size={-(-needed // 2**30) + 1}G {folder})"
+        )
+
+
+class LayoutMismatch(BufferFault):
+    """A block file is not one of ours or was written by another layout version."""
+
+    def __init__(self, path: str, found: object, expected: object) -> None:
+        self.path, self.found, self.expected = path, found, expected
+        super().__init__(
+            f"{path} has layout {found}, this ARTOS reads {expected}: remove it with `artos clean` "
+            "or use the version that wrote it"
+        )
+
+
+class BadRow(BufferFault):
+    """A row does not fit its data key, or holds a value that must not be stored."""
+
+    def __init__(self, key: str, actor: int, step: int, why: str) -> None:
+        self.key, self.actor, self.step, self.why = key, actor, step, why
+        super().__init__(f"data key {key!r}, actor {actor}, step {step}: {why}")
+
+
+class UnknownKey(BufferFault):
+    """A data or object key that the workload does not declare."""
+
+    def __init__(self, key: str, known: Sequence[str]) -> None:
+        self.key, self.known = key, tuple(known)
+        super().__init__(f"unknown key {key!r}: this workload has {', '.join(known)}")
+
+
+class Overwritten(BufferFault):
+    """A reader was lapped: the rows it wanted were overwritten before or while it read them."""
+
+    def __init__(self, actor: int, start: int, oldest: int) -> None:
+        self.actor, self.start, self.oldest = actor, start, oldest
+        super().__init__(
+            f"rows from step {start} of actor {actor} are gone (oldest left: {oldest}): sample again, "
+            "or give the block more capacity"
+        )
+
+
+class DeadlineExceeded(ArtosError):
+    """A wait ran out. ``waited_for`` names what did not come, ``seconds`` how long it was given."""
+
+    def __init__(self, waited_for: str, seconds: float) -> None:
+        self.waited_for, self.seconds = waited_for, seconds
+        super().__init__(f"gave up after {seconds:g} s waiting for {waited_for}")
+
+
+class MailboxFull(ArtosError):
+    """A bounded mailbox has no room: its reader is slow or gone."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name, self.size = name, size
+        super().__init__(f"mailbox {name} is full ({size} bytes): its reader does not keep up")
+
+
+class BadMessage(ArtosError):
+    """A message that does not fit the protocol; it was dropped and changed nothing."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"dropped a malformed message: {why}")
+
+
+class ActorFailed(ArtosError):
+    """User code in an actor raised. Carries the actor, the step and the original traceback."""
+
+    def __init__(self, actor: int, step: int, trace: str, restarts: int = 0) -> None:
+        self.actor, self.step, self.trace, self.restarts = actor, step, trace, restarts
+        super().__init__(
+            f"actor {actor} failed at step {step} (restarted {restarts} times); its traceback:\n{trace}"
+        )
+
+
+class LearnerFailed(ArtosError):
+    """User code in the learner raised. Carries the policy version and the original traceback."""
+
+    def __init__(self, version: int, trace: str, restarts: int = 0) -> None:
+        self.version, self.trace, self.restarts = version, trace, restarts
+        super().__init__(
+            f"the learner failed after version {version} (restarted {restarts} times); "
+            f"its traceback:\n{trace}"
+        )
+
+
+class NotFinite(ArtosError):
+    """A loss or metric became NaN or infinite. The update was not published."""
+
+    def __init__(self, name: str, value: float, version: int) -> None:
+        self.name, self.value, self.version = name, value, version
+        super().__init__(
+            f"{name} is {value} in the update after version {version}: lower the learning rate, clip "
+            "gradients, or check rewards and observations; the last good weights are kept"
+        )
+
+
+class CheckpointFault(ArtosError):
+    """A checkpoint that is truncated, foreign, or does not fit this workload."""
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"cannot resume from {path}: {why}")
+
+
+class RunExists(ArtosError):
+    """The run folder is taken by another run."""
+
+    def __init__(self, path: str, live: bool) -> None:
+        self.path, self.live = path, live
+        what = "is used by a live run" if live else "already holds a run"
+        super().__init__(f"{path} {what}: choose another --run-dir or continue it with --resume {path}")

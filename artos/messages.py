@@ -1,0 +1,103 @@
+"""Every message between the node and its members, in one place: tagged, typed, no pickle."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from artos.errors import BadMessage
+
+
+class Claim(msgspec.Struct, frozen=True, array_like=True):
+    """Rows ``start`` to ``stop`` of one actor's block."""
+
+    actor: int
+    start: int
+    stop: int
+
+
+class Invoke(msgspec.Struct, frozen=True, tag=True):
+    """Node → member: a trigger fired; run ``method``. Answered by ``Done`` or ``Failed``.
+
+    ``steps`` is set for sampling: the round ends when the block holds ``stop`` rows.
+    ``progress`` is the share of the step budget already sampled (for annealing).
+    """
+
+    firing: int
+    trigger: str
+    method: str
+    claims: tuple[Claim, ...] = ()
+    stop: int = 0
+    bind: bool = True
+    progress: float = 0.0
+
+
+class Stop(msgspec.Struct, frozen=True, tag=True):
+    """Node → member: finish what you are doing and end."""
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """Member → node: set up and waiting. ``seconds`` is how long that took."""
+
+    seconds: float
+    incarnation: int = 0
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """Member → node: the invocation is finished.
+
+    ``version`` is the policy version used (actor) or published (learner); ``returns`` and
+    ``lengths`` describe the episodes that ended; ``times`` says where the seconds went.
+    """
+
+    firing: int
+    version: int
+    metrics: dict[str, float] = {}
+    times: dict[str, float] = {}
+    returns: tuple[float, ...] = ()
+    lengths: tuple[int, ...] = ()
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """Member → node: user code raised; the member ends after this."""
+
+    firing: int
+    step: int
+    trace: str
+    fatal: bool = False
+
+
+T = TypeVar("T")
+
+ToMember = Invoke | Stop
+FromMember = Ready | Done | Failed
+
+encode = msgspec.msgpack.Encoder().encode
+_to_member = msgspec.msgpack.Decoder(ToMember)
+_from_member = msgspec.msgpack.Decoder(FromMember)
+
+
+def decode_to_member(data: bytes) -> ToMember:
+    """Decode what the node sent.
+
+    Raises:
+        BadMessage: the bytes are no valid message; says which field is wrong.
+    """
+    return _decode(_to_member, data)
+
+
+def decode_from_member(data: bytes) -> FromMember:
+    """Decode what a member sent.
+
+    Raises:
+        BadMessage: the bytes are no valid message; says which field is wrong.
+    """
+    return _decode(_from_member, data)
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
+    try:
+        return decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise BadMessage(str(error)) from error

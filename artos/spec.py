@@ -1,0 +1,137 @@
+"""What a workload declares: data keys, object keys, and the workload itself (paper §4.2, Table 3)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+OnFull = Literal["wait", "overwrite"]
+
+VERSION_KEY = "policy_version"
+"""Implied data key: the policy version that produced a row (checklist C3)."""
+
+
+class DataKey(msgspec.Struct, frozen=True):
+    """One kind of experience, kept in one consecutive cyclic array per actor (checklist A11).
+
+    ``shape`` and ``dtype`` describe one environment's value in one step, so an actor with ``envs``
+    environments stores rows of ``(envs, *shape)``; with ``per_env=False`` a row is just ``shape``.
+    With ``stack=k`` the value read is ``(k, *shape)`` while only the newest frame of each stack is
+    stored; the key ``ages`` (steps since the episode began) says where a stack must not look back.
+    """
+
+    name: str
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+    stack: int = 1
+    per_env: bool = True
+
+    def row_shape(self, envs: int) -> tuple[int, ...]:
+        """Shape of one stored row of an actor that steps ``envs`` environments."""
+        return (envs, *self.shape) if self.per_env else self.shape
+
+    def row_bytes(self, envs: int) -> int:
+        """Bytes of one stored row."""
+        return int(np.dtype(self.dtype).itemsize * np.prod(self.row_shape(envs), dtype=np.int64))
+
+    def faults(self) -> list[str]:
+        """Everything wrong with this declaration, in words."""
+        found = []
+        if any(side <= 0 for side in self.shape):
+            found.append(f"data key {self.name!r}: shape {self.shape} has a side that is not positive")
+        if self.stack < 1:
+            found.append(f"data key {self.name!r}: stack must be at least 1, not {self.stack}")
+        try:
+            plain = np.dtype(self.dtype).kind in "biuf"
+        except TypeError:
+            plain = False
+        if not plain:
+            found.append(
+                f"data key {self.name!r}: dtype {self.dtype!r} is not a number NumPy can store in "
+                "shared memory; use bool, int8..int64, uint8..uint64 or float16..float64"
+            )
+        return found
+
+
+class ObjectKey(msgspec.Struct, frozen=True):
+    """A model-related object in the model data block, e.g. ``model_param`` (checklist A10)."""
+
+    name: str
+
+
+class ArraySpec(msgspec.Struct, frozen=True):
+    """Name, shape and dtype of one array of an object."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return int(np.dtype(self.dtype).itemsize * np.prod(self.shape, dtype=np.int64))
+
+
+class Actor(Protocol):
+    """The sampling role (checklist C1): runs in an actor process, the only writer of its block."""
+
+    envs: int
+
+    def data_keys(self) -> Sequence[DataKey]:
+        """The keys this actor can write; may build an environment once to find out."""
+
+    def setup(self, context: Any) -> None:
+        """Build environments and policy; called once in the actor process."""
+
+
+class Learner(Protocol):
+    """The learning role (checklist C1): owns the weights, mints versions."""
+
+    def setup(self, context: Any) -> None:
+        """Build the network and the optimiser; called once in the learner process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """An algorithm as ARTOS runs it: a learner, an actor and a table of triggers (paper Table 3).
+
+    ``triggers`` maps a target, ``"learner.METHOD"`` or ``"actors.METHOD"``, to the trigger that fires
+    it. ``steps`` is the length of one round of sampling in steps of each environment. ``capacity``
+    counts rows kept per actor; 0 means just enough for the triggers. ``data_keys`` left empty means
+    all that the actor can write.
+    """
+
+    name: str
+    actor: Actor
+    learner: Learner
+    triggers: Mapping[str, Any]
+    data_keys: Sequence[DataKey] = ()
+    object_keys: Sequence[ObjectKey] = (ObjectKey("model_param"),)
+    actors: int = 2
+    steps: int = 128
+    capacity: int = 0
+    on_full: OnFull = "wait"
+    total_steps: int = 500_000
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def closest(name: str, known: Sequence[str]) -> str:
+    """A hint ``": did you mean …?"`` naming the nearest known names, or an empty string."""
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f": did you mean {' or '.join(near)}?" if near else ""
+
+
+def poison(array: NDArray[Any]) -> None:
+    """Fill with a value no one writes by accident: NaN for floats, 0xA5 bytes for integers."""
+    if array.dtype.kind == "f":
+        array.fill(np.nan)
+    elif array.dtype.kind == "b":
+        array.fill(True)
+    else:
+        array.fill(int.from_bytes(b"\xa5" * array.itemsize, "little", signed=array.dtype.kind == "i"))

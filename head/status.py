@@ -1,0 +1,48 @@
+"""What a run says about itself: one record for the live view, the CSV, TensorBoard and --json."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Status(msgspec.Struct, frozen=True):
+    """A snapshot of a run. Times in seconds, ``fill`` as shares of capacity per data key."""
+
+    algorithm: str
+    env: str
+    seconds: float
+    steps: int
+    total_steps: int
+    updates: int
+    version: int
+    steps_per_second: float
+    mean_return_100: float | None
+    episodes: int
+    lag_mean: float
+    lag_max: int
+    restarts: int
+    rows_lost: int
+    fill: dict[str, float] = {}
+    waits: dict[str, str] = {}
+    metrics: dict[str, float] = {}
+    times: dict[str, float] = {}
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """``summary.json``: the outcome of a run. Fields are only ever added."""
+
+    algorithm: str
+    env: str
+    seed: int
+    steps: int
+    updates: int
+    seconds: float
+    steps_per_second: float
+    mean_return_100: float | None
+    lag_mean: float
+    lag_max: int
+    restarts: int
+    rows_lost: int
+    outcome: str = "done"
+    times: dict[str, float] = {}
+    not_restored: tuple[str, ...] = ()
