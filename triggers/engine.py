@@ -1,0 +1,59 @@
+"""The engine: feeds events to the triggers of a workload and lets fire what is satisfied."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from artos.clock import Clock
+from triggers.base import Firing
+from triggers.events import Event, Recheck, Tick
+from triggers.wrapper import TriggerWrapper
+
+_RECHECK, _TICK = Recheck(), Tick()
+_MOST_PER_EVENT = 100_000
+
+
+class Engine:
+    """Checks every trigger on every event, in table order, with one clock for all of them.
+
+    ``record`` is called with each firing before anything else can happen, so the order of its calls
+    is the order of the run (the journal).
+    """
+
+    def __init__(
+        self,
+        wrappers: Sequence[TriggerWrapper],
+        clock: Clock,
+        record: Callable[[float, Firing], None] | None = None,
+    ) -> None:
+        self.wrappers = list(wrappers)
+        self._clock, self._record = clock, record
+        self._numbers = itertools.count(1)
+
+    def feed(self, event: Event) -> int:
+        """Check all triggers against one event; returns how many firings that made."""
+        now = self._clock.now()
+        return sum(self._exhaust(wrapper, event, now) for wrapper in self.wrappers)
+
+    def tick(self) -> int:
+        """Let time triggers fire if one is due."""
+        due = self.due()
+        return self.feed(_TICK) if due is not None and self._clock.now() >= due else 0
+
+    def due(self) -> float | None:
+        """When the next time trigger wants to be asked."""
+        times = [due for w in self.wrappers if (due := w.trigger.due()) is not None]
+        return min(times, default=None)
+
+    def _exhaust(self, wrapper: TriggerWrapper, event: Event, now: float) -> int:
+        fired = 0
+        firing = wrapper.check(event, now, self._numbers)
+        while firing is not None:
+            fired += 1
+            if self._record is not None:
+                self._record(now, firing)
+            if fired >= _MOST_PER_EVENT:
+                raise RuntimeError(f"{wrapper!r} fires without end on one event")
+            firing = wrapper.check(_RECHECK, now, self._numbers)
+        return fired

@@ -1,0 +1,57 @@
+"""What triggers are checked against: everything that can change in or around the buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """An actor committed rows to the cache buffer of its node: ``written`` rows per key in total."""
+
+    actor: int
+    written: Mapping[str, int]
+    version: int = 0
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    """Rows of an actor are in the replay buffer: ``written`` rows per key in total.
+
+    ``version`` is the policy version of the newest of them. On one machine, and without a transfer
+    trigger, every ``Committed`` is at once an ``Arrived``.
+    """
+
+    actor: int
+    written: Mapping[str, int]
+    version: int = 0
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A model-related object has a new version."""
+
+    key: str
+    version: int
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """An actor became part of the workload."""
+
+    actor: int
+
+
+class Left(msgspec.Struct, frozen=True):
+    """An actor is no longer part of the workload."""
+
+    actor: int
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time passed; the time itself comes with the check."""
+
+
+class Recheck(msgspec.Struct, frozen=True):
+    """Asked after a trigger fired: does what is there suffice for one more firing?"""
+
+
+Event = Committed | Arrived | Published | Joined | Left | Tick | Recheck

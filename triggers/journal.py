@@ -1,0 +1,57 @@
+"""The journal: one JSON line per firing and per completion; trace, debugger and recovery log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from triggers.base import Firing
+
+
+class Journal:
+    """Appends to ``journal.jsonl``. A line is written whole or, after a crash, cut off at the end."""
+
+    def __init__(self, path: Path, began: float = 0.0) -> None:
+        self._file = path.open("ab")
+        self._began = began
+        self._encode = msgspec.json.Encoder().encode
+
+    def fired(self, now: float, firing: Firing) -> None:
+        """Record a firing: time in seconds since the run began, id, trigger, rows, version."""
+        line: dict[str, Any] = {
+            "t": round(now - self._began, 6),
+            "firing": firing.number,
+            "trigger": firing.trigger,
+            "version": firing.version,
+        }
+        if firing.claims:
+            line["claims"] = firing.claims
+        if firing.dropped:
+            line["dropped"] = firing.dropped
+        if firing.actors is not None:
+            line["actors"] = firing.actors
+        self.write(line)
+
+    def done(self, now: float, firing: int, member: str, **facts: Any) -> None:
+        """Record that a member finished the invocation of a firing."""
+        self.write({"t": round(now - self._began, 6), "done": firing, "by": member, **facts})
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Append one line."""
+        self._file.write(self._encode(line) + b"\n")
+
+    def flush(self) -> None:
+        """Hand what was written to the kernel."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Flush and close; twice is fine."""
+        self._file.close()
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """All whole lines of a journal; a last line cut off by a crash is left out."""
+    lines = path.read_bytes().split(b"\n")
+    return [msgspec.json.decode(line) for line in lines[:-1] if line]

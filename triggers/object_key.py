@@ -1,0 +1,50 @@
+"""Fires when a model-related object has a new version."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from triggers.base import Firing, Trigger
+from triggers.events import Event, Joined, Left, Published
+
+
+@dataclass
+class ObjectKeyTrigger(Trigger):
+    """``ObjectKeyTrigger(key)`` of paper §4.2: on-policy synchronisation and actor invocation.
+
+    Fires on every ``every``-th version. With ``probability`` each actor is chosen independently with
+    that probability (checklist C6), from a stream of its own seeded by ``seed``. ``lead`` lets
+    producers be that many rounds ahead of the versions: the first firing grants ``1 + lead`` rounds
+    and every later one grants one, so no row is ever more than ``lead`` versions old when consumed.
+    """
+
+    key: str = "model_param"
+    every: int = 1
+    probability: float | None = None
+    seed: int = 0
+    lead: int = 0
+    _actors: list[int] = field(init=False, default_factory=list)
+    _began: bool = field(init=False, default=False)
+    _random: random.Random = field(init=False, default_factory=random.Random)
+
+    def __post_init__(self) -> None:
+        self._random.seed(self.seed)
+
+    def check(self, event: Event, now: float) -> Firing | None:
+        """Only a new version of its key satisfies it."""
+        match event:
+            case Joined():
+                self._actors.append(event.actor)
+            case Left():
+                self._actors.remove(event.actor)
+            case Published(key=self.key) if event.version % self.every == 0:
+                return self._fire(event.version)
+        return None
+
+    def _fire(self, version: int) -> Firing | None:
+        rounds, self._began = (1 if self._began else 1 + self.lead), True
+        if self.probability is None:
+            return Firing(rounds=rounds, version=version)
+        chosen = tuple(a for a in self._actors if self._random.random() < self.probability)
+        return Firing(actors=chosen, rounds=rounds, version=version) if chosen else None

@@ -1,0 +1,36 @@
+"""Fires periodically."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from triggers.base import Firing, Trigger
+from triggers.events import Event, Published
+
+
+@dataclass
+class TimeTrigger(Trigger):
+    """``TimeTrigger(t)`` of paper §4.2: ``t`` seconds since its last invocation.
+
+    Temporal training and off-policy synchronisation. The first period begins with the first event
+    seen. Periods that were missed while the node was busy are not made up for.
+    """
+
+    t: float
+    _last: float | None = field(init=False, default=None)
+    _version: int = field(init=False, default=-1)
+
+    def check(self, event: Event, now: float) -> Firing | None:
+        """Any event will do; the engine sends a ``Tick`` when one is due."""
+        if isinstance(event, Published):
+            self._version = event.version
+        if self._last is None:
+            self._last = now
+        if now - self._last < self.t:
+            return None
+        self._last = now
+        return Firing(version=self._version)
+
+    def due(self) -> float | None:
+        """The end of the present period."""
+        return None if self._last is None else self._last + self.t

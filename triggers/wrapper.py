@@ -1,0 +1,33 @@
+"""The wrapper that binds a trigger to its destination (paper Figure 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from triggers.base import Firing, Trigger
+from triggers.events import Event
+from triggers.passers import MessagePasser
+
+
+class TriggerWrapper:
+    """A trigger, its id, and the passer that carries its firings (paper Figure 10)."""
+
+    def __init__(self, trigger_id: str, trigger: Trigger, passer: MessagePasser) -> None:
+        self.trigger_id, self.trigger, self.passer = trigger_id, trigger, passer
+
+    def check(self, event: Event, now: float, numbers: Iterator[int]) -> Firing | None:
+        """Check the trigger; if it is satisfied, stamp the firing and pass it to its destination.
+
+        Returns the stamped firing, or None. ``numbers`` mints firing ids.
+        """
+        firing = self.trigger.check(event, now)
+        if firing is None:
+            return None
+        stamped = msgspec.structs.replace(firing, trigger=self.trigger_id, number=next(numbers))
+        self.passer.pass_message(stamped)
+        return stamped
+
+    def __repr__(self) -> str:
+        return f"<{self.trigger_id} ← {self.trigger!r}>"
