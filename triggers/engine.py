@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from artos.clock import Clock
 from triggers.base import Firing
 from triggers.events import Event, Recheck, Tick
@@ -17,8 +19,8 @@ _MOST_PER_EVENT = 100_000
 class Engine:
     """Checks every trigger on every event, in table order, with one clock for all of them.
 
-    ``record`` is called with each firing before anything else can happen, so the order of its calls
-    is the order of the run (the journal).
+    ``record`` is called with each firing before it is passed on, so the order of its calls is the
+    order of the run (the journal).
     """
 
     def __init__(
@@ -48,12 +50,15 @@ class Engine:
 
     def _exhaust(self, wrapper: TriggerWrapper, event: Event, now: float) -> int:
         fired = 0
-        firing = wrapper.check(event, now, self._numbers)
-        while firing is not None:
+        while wrapper.check(event, now, self._stamp) is not None:
             fired += 1
-            if self._record is not None:
-                self._record(now, firing)
+            event = _RECHECK
             if fired >= _MOST_PER_EVENT:
                 raise RuntimeError(f"{wrapper!r} fires without end on one event")
-            firing = wrapper.check(_RECHECK, now, self._numbers)
         return fired
+
+    def _stamp(self, trigger_id: str, firing: Firing) -> Firing:
+        stamped = msgspec.structs.replace(firing, trigger=trigger_id, number=next(self._numbers))
+        if self._record is not None:
+            self._record(self._clock.now(), stamped)
+        return stamped

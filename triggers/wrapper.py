@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import msgspec
+from collections.abc import Callable
 
 from triggers.base import Firing, Trigger
 from triggers.events import Event
@@ -17,15 +15,17 @@ class TriggerWrapper:
     def __init__(self, trigger_id: str, trigger: Trigger, passer: MessagePasser) -> None:
         self.trigger_id, self.trigger, self.passer = trigger_id, trigger, passer
 
-    def check(self, event: Event, now: float, numbers: Iterator[int]) -> Firing | None:
+    def check(
+        self, event: Event, now: float, stamp: Callable[[str, Firing], Firing]
+    ) -> Firing | None:
         """Check the trigger; if it is satisfied, stamp the firing and pass it to its destination.
 
-        Returns the stamped firing, or None. ``numbers`` mints firing ids.
+        Returns the stamped firing, or None. ``stamp`` adds the trigger id and a firing id.
         """
         firing = self.trigger.check(event, now)
         if firing is None:
             return None
-        stamped = msgspec.structs.replace(firing, trigger=self.trigger_id, number=next(numbers))
+        stamped = stamp(self.trigger_id, firing)
         self.passer.pass_message(stamped)
         return stamped
 

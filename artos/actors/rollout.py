@@ -1,0 +1,168 @@
+"""The rollout actor: steps a vector environment with its policy, straight into its block."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.actors.context import ActorContext
+from artos.buffer.actor_block import ActorBlock
+from artos.envs.make import describe, make_vector
+from artos.envs.spec import EnvSpec
+from artos.envs.stepper import Stepper
+from artos.policies.build import Policy, check_policy
+from artos.spec import VERSION_KEY, DataKey
+
+POLICY_KEYS = (DataKey("log_probs"), DataKey("values"), DataKey("bootstraps"))
+"""What the policy adds to a row. ``bootstraps`` is the value of the state that follows where it is not
+in the next row: after a truncation and at the end of a round; elsewhere it is 0."""
+
+
+class RolloutActor:
+    """Runs ``envs`` copies of ``env`` side by side with one batched inference per step (S3).
+
+    ``env`` is any Gymnasium id or ``module:factory``; ``policy`` a ``Policy`` or a function that
+    builds a module with ``act`` and ``evaluate`` from an ``EnvSpec``.
+    """
+
+    def __init__(
+        self, env: str, policy: Policy | Callable[[EnvSpec], Any] | None = None, envs: int = 4
+    ) -> None:
+        self.env, self.envs = env, envs
+        self.policy = policy if policy is not None else Policy()
+        self._spec: EnvSpec | None = None
+
+    # -- registration --------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Facts about the environment; found by building one unless a plan brought them."""
+        if self._spec is None:
+            self._spec = describe(self.env)
+        return self._spec
+
+    def adopt(self, facts: Any) -> None:
+        """Take the environment's facts from a plan instead of building an environment."""
+        self._spec = msgspec.convert(facts, EnvSpec, strict=False)
+
+    def data_keys(self) -> Sequence[DataKey]:
+        """Everything this actor can write."""
+        return (*self.spec.data_keys(), *POLICY_KEYS)
+
+    def build_module(self, seed: int) -> Any:
+        """The network: ``torch.nn.Module``, initialised from ``seed``."""
+        build = self.policy.build if isinstance(self.policy, Policy) else None
+        return build(self.spec, seed) if build else self._user_module(seed)
+
+    def _user_module(self, seed: int) -> Any:
+        import torch  # noqa: PLC0415
+
+        torch.manual_seed(seed)
+        assert not isinstance(self.policy, Policy)
+        return self.policy(self.spec)
+
+    def faults(self) -> list[str]:
+        """Everything that is wrong with the policy for this environment."""
+        return check_policy(self.build_module(0), self.spec)
+
+    # -- running -------------------------------------------------------------------------------
+
+    def setup(self, context: ActorContext) -> None:
+        """Build the environments and the policy; the first observation is ready afterwards."""
+        from artos.policies.fast import make_actor  # noqa: PLC0415
+
+        self._block: ActorBlock = context.block
+        self._version = -1
+        self._policy = make_actor(self.build_module(context.plan.seed), self.spec, context.seed)
+        vector = make_vector(self.env, self.envs, context.seed)
+        self._stepper = Stepper(vector, self.spec, actor=context.actor)
+        self._observations = self._stepper.reset(context.seed)
+        self._wire(context.block.arrays)
+
+    def _wire(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._stacks = {k.name: k.stack for k in self._block.spec.keys}
+        self._parts = [
+            (part, arrays[key]) for part, key in self.spec.observation_keys() if key in arrays
+        ]
+        self._outputs = [(n, arrays[n]) for n in ("actions", "log_probs", "values") if n in arrays]
+        results = ("rewards", "terminations", "truncations", "valid")
+        self._results = [(n, arrays[n]) for n in results if n in arrays]
+        self._ages = arrays.get("ages")
+        self._age = np.zeros(self.envs, np.uint8)
+        self._bootstraps = arrays.get("bootstraps")
+        self._versions = arrays[VERSION_KEY]
+
+    def bind(self, params: NDArray[np.float32], version: int) -> None:
+        """Use these parameters from now on; they may be a view into the model block."""
+        self._policy.bind(params)
+        self._version = version
+
+    @property
+    def version(self) -> int:
+        """The policy version bound."""
+        return self._version
+
+    def sample(self, start: int, rows: int) -> dict[str, float]:
+        """Write ``rows`` rows from step ``start`` in place; returns seconds spent by kind.
+
+        The rows are visible to nobody until the caller commits them.
+        """
+        clock, capacity = time.perf_counter, self._block.spec.capacity
+        inference = environment = 0.0
+        self._stepper.at_step = start
+        for step in range(start, start + rows):
+            row = step % capacity
+            begun = clock()
+            self._write_observation(row)
+            output = self._policy.act(self._observations)
+            for name, array in self._outputs:
+                array[row] = output[name]
+            decided = clock()
+            self._advance(row, output["actions"])
+            environment += clock() - decided
+            inference += decided - begun
+        if self._bootstraps is not None:
+            self._bootstrap_last(row)
+        return {"environment": environment, "inference": inference}
+
+    def episodes(self) -> tuple[list[float], list[int]]:
+        """Returns and lengths of the episodes that ended since the last call."""
+        return self._stepper.drain_episodes()
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._stepper.close()
+
+    def _write_observation(self, row: int) -> None:
+        for part, array in self._parts:
+            value = self._observations[part]
+            array[row] = value[:, -1] if value.ndim > array.ndim - 1 else value
+        if self._ages is not None:
+            self._ages[row] = self._age
+        self._versions[row] = self._version
+
+    def _advance(self, row: int, actions: NDArray[Any]) -> None:
+        result = self._stepper.step(actions)
+        self._observations = result.obs
+        for name, array in self._results:
+            array[row] = getattr(result, name)
+        if self._bootstraps is not None:
+            self._bootstraps[row] = 0.0
+            if result.final is not None and result.truncations.any():
+                ends = result.truncations
+                self._bootstraps[row][ends] = self._policy.act(result.final)["values"][ends]
+        if self._ages is not None:
+            np.add(self._age, self._age < 255, out=self._age, casting="unsafe")
+            self._age[result.terminations | result.truncations] = 0
+
+    def _bootstrap_last(self, row: int) -> None:
+        # Where an episode ended in the last row the value is already right: 0 or the truncated one.
+        going_on = ~(self._stepper.ended)
+        assert self._bootstraps is not None
+        values = self._policy.act(self._observations)["values"]
+        self._bootstraps[row][going_on] = values[going_on]

@@ -1,0 +1,136 @@
+"""Chosen rows of several blocks, copied the shortest way; frame stacks rebuilt (design §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.actor_block import ActorBlock
+from artos.spec import DataKey
+
+AGES_KEY = "ages"
+"""Data key (uint8, per environment): steps since the episode's first observation, 255 and above."""
+
+Ints = NDArray[np.int64]
+
+
+def frame_steps(steps: Ints, ages: NDArray[np.uint8], stack: int) -> Ints:
+    """Which rows make up the stacks that end at ``steps``.
+
+    Lag j reads row t - min(j, age of t): before an episode's first frame that frame is repeated, as
+    Gymnasium's ``FrameStackObservation(padding_type="reset")`` does.
+
+    Args:
+        steps: (n,) absolute steps.
+        ages: (n,) steps since the first observation of the episode.
+        stack: frames in a stack.
+
+    Returns:
+        (n, stack) absolute steps, oldest frame first.
+    """
+    lags = np.arange(stack - 1, -1, -1, dtype=np.int64)
+    return steps[:, None] - np.minimum(lags, ages[:, None])
+
+
+def look_back(block: ActorBlock, names: Sequence[str]) -> int:
+    """How many rows before a row its frame stacks may reach."""
+    return max((block.key(name).stack for name in names), default=1) - 1
+
+
+class Sources:
+    """The arrays of blocks of one workload as flat lists of values, for picking from them.
+
+    Raises:
+        ValueError: the blocks differ in capacity or environments.
+    """
+
+    def __init__(self, blocks: Sequence[ActorBlock]) -> None:
+        sizes = {(block.spec.capacity, block.spec.envs) for block in blocks}
+        if len(sizes) != 1:
+            raise ValueError(f"blocks read together need one capacity and width, not {sizes}")
+        self.blocks = tuple(blocks)
+        self.capacity, self.envs = sizes.pop()
+        self._flat: dict[str, list[NDArray[Any]]] = {}
+
+    def key(self, name: str) -> DataKey:
+        """The declaration of a key.
+
+        Raises:
+            UnknownKey: the blocks have no such key.
+        """
+        return self.blocks[0].key(name)
+
+    def flat(self, name: str) -> list[NDArray[Any]]:
+        """Per block the values of a key as (capacity * envs, items), or (capacity, items)."""
+        if name not in self._flat:
+            cells = self.capacity * (self.envs if self.key(name).per_env else 1)
+            self._flat[name] = [block.arrays[name].reshape(cells, -1) for block in self.blocks]
+        return self._flat[name]
+
+
+class Rows:
+    """Rows chosen from several blocks: which block, which step, which environment; each (n,) int64.
+
+    ``owners`` must not decrease, so that the rows of a block lie together. Reads are not checked
+    here: whoever reads guards afterwards with the oldest row it touched.
+    """
+
+    def __init__(self, sources: Sources, owners: Ints, steps: Ints, envs: Ints) -> None:
+        self.sources, self.owners, self.steps, self.envs = sources, owners, steps, envs
+        edges = np.searchsorted(owners, np.arange(len(sources.blocks) + 1)).tolist()
+        self._parts = [
+            (owner, slice(start, stop))
+            for owner, (start, stop) in enumerate(zip(edges[:-1], edges[1:], strict=True))
+            if start < stop
+        ]
+
+    def take(self, name: str, out: NDArray[Any]) -> None:
+        """Copy the values of a key into ``out``, C-contiguous (n, *shape), or (n, k, *shape) of stacks.
+
+        Raises:
+            UnknownKey: the blocks have no such key.
+        """
+        key = self.sources.key(name)
+        if key.stack == 1:
+            self._copy(key, self.steps[:, None], out)
+        else:
+            self._copy(key, frame_steps(self.steps, self.ages(), key.stack), out)
+
+    def take_pairs(self, name: str, out: NDArray[Any]) -> None:
+        """Copy k frames up to each step and the frame after it into ``out``, (n, k + 1, *shape).
+
+        ``out[:, :-1]`` is the value at a step and ``out[:, 1:]`` the value one step later, except
+        where the next row begins another episode (``ages`` 0): there is no next value then.
+        """
+        key = self.sources.key(name)
+        steps = np.empty((len(self.steps), key.stack + 1), np.int64)
+        steps[:, -1] = self.steps + 1
+        steps[:, :-1] = self.steps[:, None]
+        if key.stack > 1:
+            steps[:, :-1] = frame_steps(self.steps, self.ages(), key.stack)
+        self._copy(key, steps, out)
+
+    def ages(self) -> NDArray[np.uint8]:
+        """Steps since the first observation of each row's episode, (n,)."""
+        ages = np.empty(len(self.steps), np.uint8)
+        self._copy(self.sources.key(AGES_KEY), self.steps[:, None], ages)
+        return ages
+
+    def _copy(self, key: DataKey, steps: Ints, out: NDArray[Any]) -> None:
+        cells = steps % self.sources.capacity
+        if key.per_env:
+            cells *= self.sources.envs
+            cells += self.envs[:, None]
+        cells, frames = cells.reshape(-1), steps.shape[1]
+        flat = self.sources.flat(key.name)
+        target = out.reshape(len(cells), -1)
+        for owner, part in self._parts:
+            span = slice(part.start * frames, part.stop * frames)
+            # Nothing is ever clipped, but NumPy then writes into out without a buffer in between.
+            np.take(flat[owner], cells[span], axis=0, out=target[span], mode="clip")
+
+    def __repr__(self) -> str:
+        return f"<Rows {len(self.steps)} of {len(self._parts)} blocks>"

@@ -1,0 +1,1 @@
+"""Environments: what they are in plain data, how they are made, how they are stepped."""

@@ -1,0 +1,195 @@
+"""Environments by name: Gymnasium ids, Atari ids, and factories in the user's own folder."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from artos.envs.serial import SerialVectorEnv
+from artos.envs.spec import EnvSpec, spec_of
+from artos.errors import Refused
+from artos.spec import closest
+
+AnyVectorEnv = VectorEnv[Any, Any, Any]
+
+_FACTORY = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+_VECTOR = "vector:"
+_FRAMES = 4
+
+
+def make_vector(env: str, envs: int, seed: int = 0) -> AnyVectorEnv:
+    """Make ``envs`` copies of an environment as one vector environment.
+
+    ``env`` is a Gymnasium id (``CartPole-v1``), ``vector:ID`` for the id's own vectorised
+    implementation where it has one, an Atari id (``PongNoFrameskip-v4``, ``ALE/Pong-v5``: standard
+    preprocessing, 4 frames stacked), or ``module:factory``. The factory returns an Env or a VectorEnv
+    and gets ``seed`` and ``num_envs`` if it accepts them. ``seed`` is only for such a factory;
+    ``Stepper.reset`` seeds the episodes.
+
+    Raises:
+        Refused: unknown name (with the closest ones), missing extra, or a factory that fails.
+    """
+    made = _open(env, envs, seed)
+    if made.num_envs != envs:
+        made.close()
+        raise Refused(
+            [f"environment {env}: made {made.num_envs} environments where {envs} were asked for; let "
+             "the factory accept num_envs, or set envs to what it makes"]
+        )  # fmt: skip
+    return made
+
+
+def describe(env: str) -> EnvSpec:
+    """Describe an environment as plain data; builds it once and closes it.
+
+    Raises:
+        Refused: it cannot be made, or its spaces cannot be stored.
+    """
+    made = _open(env, 1, 0)
+    try:
+        return spec_of(env, made)
+    finally:
+        made.close()
+
+
+def _open(env: str, envs: int, seed: int) -> AnyVectorEnv:
+    if _FACTORY.match(env):
+        return _from_factory(env, envs, seed)
+    if _is_atari(env):
+        return _atari(env, envs)
+    return _registered(env, envs)
+
+
+# -- Gymnasium ids -----------------------------------------------------------------------------
+
+
+def _registered(env: str, envs: int) -> AnyVectorEnv:
+    vectorised = env.startswith(_VECTOR)
+    name = env.removeprefix(_VECTOR)
+    spec = _spec(name)
+    if vectorised and spec.vector_entry_point is None:
+        raise Refused([f"{name} has no vectorised implementation of its own: use --env {name}"])
+    try:
+        if vectorised:
+            return gym.make_vec(name, envs, vectorization_mode="vector_entry_point")
+        return SerialVectorEnv([partial(gym.make, name, disable_env_checker=True)] * envs)
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused([f"environment {name} cannot be made: {_tail(error)}"]) from error
+
+
+def _spec(name: str) -> Any:
+    try:
+        return gym.spec(name)
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        known = sorted(gym.registry)
+        hint = closest(name, known) or f" ({str(error).rstrip('.')})"
+        raise Refused(
+            [f"unknown environment {name!r}{hint} Or give your own as module:factory."]
+        ) from error
+
+
+# -- Atari -------------------------------------------------------------------------------------
+
+
+def _is_atari(env: str) -> bool:
+    return env.startswith("ALE/") or bool(re.search(r"NoFrameskip-v\d+$", env))
+
+
+def _atari(env: str, envs: int) -> AnyVectorEnv:
+    """The preprocessing usual since Mnih et al. 2015, done by ale-py itself on one thread.
+
+    Frame skip 4 with max-pooling, 84×84 grey, 4 frames stacked (zeros before the episode began),
+    up to 30 no-ops and FIRE at the start. Rewards are raw and lives do not end episodes here:
+    ``Stepper`` clips and marks lost lives where asked, so reported returns stay raw.
+    """
+    try:
+        import ale_py  # noqa: PLC0415 (an extra)
+        from ale_py.vector_env import AtariVectorEnv  # noqa: PLC0415
+    except ImportError as error:
+        raise Refused(
+            [f"environment {env} needs the Atari extra: pip install 'artos[atari]'"]
+        ) from error
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    options = _spec(env).kwargs
+    made = AtariVectorEnv(
+        game=options["game"],
+        num_envs=envs,
+        num_threads=1,
+        max_num_frames_per_episode=options.get("max_num_frames_per_episode", 108_000),
+        repeat_action_probability=options["repeat_action_probability"],
+        full_action_space=options.get("full_action_space", False),
+        autoreset_mode=AutoresetMode.SAME_STEP,
+        stack_num=_FRAMES,
+        reward_clipping=False,
+    )
+    made.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "frame_stack": _FRAMES}
+    vector: AnyVectorEnv = made
+    return vector
+
+
+# -- the user's own ----------------------------------------------------------------------------
+
+
+def _from_factory(env: str, envs: int, seed: int) -> AnyVectorEnv:
+    factory = _import(env)
+    first = _call(env, factory, envs, seed)
+    if isinstance(first, VectorEnv):
+        return first
+    if not isinstance(first, gym.Env):
+        raise Refused(
+            [f"{env} returned a {type(first).__name__}; it must return a gymnasium.Env or "
+             "gymnasium.vector.VectorEnv"]
+        )  # fmt: skip
+    rest = [partial(_call, env, factory, envs, seed + i) for i in range(1, envs)]
+    return SerialVectorEnv([lambda: first, *rest])
+
+
+def _import(env: str) -> Callable[..., Any]:
+    module, _, name = env.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        # At the end, so that no file of the user's shadows an installed package.
+        sys.path.append(here)
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except AttributeError as error:
+        raise Refused([f"environment {env}: module {module} has no {name}"]) from error
+    except Exception as error:
+        raise Refused([f"environment {env}: {module} does not import: {_tail(error)}"]) from error
+    if not callable(found):
+        raise Refused([f"environment {env}: {name} is a {type(found).__name__}, not a function"])
+    factory: Callable[..., Any] = found
+    return factory
+
+
+def _call(env: str, factory: Callable[..., Any], envs: int, seed: int) -> Any:
+    try:
+        return factory(**_accepted(factory, {"seed": seed, "num_envs": envs}))
+    except Exception as error:
+        raise Refused([f"environment {env}: the factory failed: {_tail(error)}"]) from error
+
+
+def _accepted(factory: Callable[..., Any], offered: dict[str, int]) -> dict[str, int]:
+    try:
+        names = inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return {}
+    return {name: value for name, value in offered.items() if name in names}
+
+
+def _tail(error: BaseException, lines: int = 3) -> str:
+    """The last lines of a traceback, enough to find the place."""
+    text = "".join(traceback.format_exception(error)).strip().splitlines()
+    return "\n  ".join(text[-lines:])

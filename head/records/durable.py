@@ -1,0 +1,39 @@
+"""Files that are either the old or the new version, whole, whatever dies in between."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace ``path`` by ``data`` in one step that survives a crash and a power cut.
+
+    Written under another name in the same folder, synced, renamed, and the folder synced.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in ``folder`` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Delete what a writer killed in ``write_durably`` left behind. Only for the sole writer."""
+    for draft in folder.glob(".*.tmp"):
+        draft.unlink(missing_ok=True)

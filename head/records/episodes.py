@@ -1,0 +1,69 @@
+"""Episodes that ended: the window behind ``mean_return_100`` and the history behind the curve."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+HEADER = "step,return,length"
+WINDOW = 100
+"""Episodes in the running mean; 100 is what the environments' reward thresholds refer to."""
+
+Floats = NDArray[np.float64]
+
+
+class ReturnWindow:
+    """The mean over the newest ``size`` episode returns."""
+
+    def __init__(self, size: int = WINDOW) -> None:
+        self._newest: deque[float] = deque(maxlen=size)
+        self.episodes = 0
+
+    def add(self, returns: Iterable[float]) -> None:
+        """Take in episodes in the order they ended."""
+        for value in returns:
+            self._newest.append(value)
+            self.episodes += 1
+
+    @property
+    def mean(self) -> float | None:
+        """Mean return of the newest episodes; None before the first."""
+        return sum(self._newest) / len(self._newest) if self._newest else None
+
+    def __repr__(self) -> str:
+        return f"<ReturnWindow mean={self.mean} episodes={self.episodes}>"
+
+
+class Episodes:
+    """All episodes of a run in the order they ended; float64 columns of equal length.
+
+    ``steps`` is the environment step of the whole run at which each was reported.
+    """
+
+    def __init__(self, steps: Floats, returns: Floats, lengths: Floats) -> None:
+        self.steps, self.returns, self.lengths = steps, returns, lengths
+
+    @classmethod
+    def read(cls, path: Path) -> Episodes:
+        """Read ``episodes.csv``; a missing file means none, a row cut short is left out."""
+        lines = path.read_bytes().split(b"\n")[1:-1] if path.exists() else []
+        rows = np.array([line.split(b",") for line in lines], np.float64).reshape(len(lines), 3)
+        return cls(rows[:, 0], rows[:, 1], rows[:, 2])
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def running_mean(self, window: int = WINDOW) -> Floats:
+        """Mean return over each episode and ``window - 1`` before it, shape ``(len(self),)``."""
+        total = np.concatenate(([0.0], np.cumsum(self.returns)))
+        stop = np.arange(1, len(self) + 1)
+        start = np.maximum(0, stop - window)
+        means: Floats = (total[stop] - total[start]) / (stop - start)
+        return means
+
+    def __repr__(self) -> str:
+        return f"<Episodes {len(self)}>"

@@ -1,0 +1,157 @@
+"""The run's progress over time: a CSV that stays rectangular, TensorBoard scalars, episodes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from head.records.durable import write_durably
+from head.records.episodes import HEADER, Episodes
+from head.records.run_folder import RunFolder
+from head.records.tensorboard import EventFile
+from head.status import Status
+
+Row = dict[str, str]
+
+_GROUPS = ("fill", "waits", "metrics", "times")
+FIXED = tuple(name for name in Status.__struct_fields__ if name not in _GROUPS)
+"""Columns every ``progress.csv`` has; those of the dictionaries follow as ``group/name``."""
+
+
+class ProgressLog:
+    """Appends to ``progress.csv``, ``episodes.csv`` and the TensorBoard events of a run.
+
+    A column that appears later (a metric of the first update) is added to the header and the file
+    rewritten in one step, earlier rows empty there; columns never go or move. Each call ends with
+    whole lines on disk. ``resumed_at`` is the step of the checkpoint that the run continues from:
+    what was logged after it is dropped, because it happens again.
+    """
+
+    def __init__(self, folder: RunFolder, resumed_at: int | None = None) -> None:
+        self._progress, self._episodes = folder.progress, folder.episodes
+        limit = math.inf if resumed_at is None else resumed_at
+        _rewind(folder.episodes, limit, "step")
+        _rewind(folder.progress, limit, "steps")
+        self._columns = _read_header(folder.progress)
+        if not self._columns:
+            self._columns = list(FIXED)
+            write_durably(folder.progress, _lines([self._columns]))
+        if not folder.episodes.exists():
+            write_durably(folder.episodes, f"{HEADER}\n".encode())
+        self._rows_out = _append(folder.progress)
+        self._episodes_out = _append(folder.episodes)
+        self._events = EventFile(folder.events, resumed_at)
+
+    def write(self, status: Status) -> None:
+        """Append one snapshot to the CSV and its numbers to TensorBoard."""
+        row = flatten(status)
+        new = [name for name in row if name not in self._columns]
+        if new:
+            self._add_columns(new)
+        self._rows_out.write(_line([_cell(row.get(name)) for name in self._columns]))
+        self._rows_out.flush()
+        self._events.scalars(status.steps, scalars(status))
+
+    def episodes(self, returns: Sequence[float], lengths: Sequence[int], steps: int) -> None:
+        """Append episodes that had ended when the run had made ``steps`` environment steps."""
+        pairs = zip(returns, lengths, strict=True)
+        self._episodes_out.write("".join(f"{steps},{value!r},{size}\n" for value, size in pairs))
+        self._episodes_out.flush()
+
+    def history(self) -> list[Row]:
+        """Every row of ``progress.csv`` so far, as text by column."""
+        return read_history(self._progress)
+
+    def past_episodes(self) -> Episodes:
+        """Every episode so far."""
+        return Episodes.read(self._episodes)
+
+    def close(self) -> None:
+        """Close the files. Doing it twice is fine."""
+        self._rows_out.close()
+        self._episodes_out.close()
+        self._events.close()
+
+    def _add_columns(self, names: Sequence[str]) -> None:
+        self._rows_out.close()
+        self._columns += names
+        rows = [
+            [row.get(name, "") for name in self._columns] for row in read_history(self._progress)
+        ]
+        write_durably(self._progress, _lines([self._columns, *rows]))
+        self._rows_out = _append(self._progress)
+
+    def __repr__(self) -> str:
+        return f"<ProgressLog {self._progress} columns={len(self._columns)}>"
+
+
+def flatten(status: Status) -> dict[str, Any]:
+    """A status as one flat row: fixed columns, then ``group/name`` for the dictionaries."""
+    row = {name: getattr(status, name) for name in FIXED}
+    for group in _GROUPS:
+        row |= {f"{group}/{_clean(name)}": value for name, value in getattr(status, group).items()}
+    return row
+
+
+def scalars(status: Status) -> dict[str, float]:
+    """The finite numbers of a status as TensorBoard tags; the run's own under ``run/``."""
+    tags = {
+        name if "/" in name else f"run/{name}": float(value)
+        for name, value in flatten(status).items()
+        if isinstance(value, int | float)
+    }
+    return {tag: value for tag, value in tags.items() if math.isfinite(value)}
+
+
+def read_history(path: Path) -> list[Row]:
+    """The rows of a ``progress.csv``; a last row cut short by a kill is left out."""
+    text = _whole_lines(path)
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def _read_header(path: Path) -> list[str]:
+    if not path.exists():
+        return []
+    return next(csv.reader(io.StringIO(_whole_lines(path))), [])
+
+
+def _whole_lines(path: Path) -> str:
+    text = path.read_bytes()
+    return text[: text.rfind(b"\n") + 1].decode()
+
+
+def _rewind(path: Path, steps: float, column: str) -> None:
+    """Leave out rows after ``steps``, and a last row cut short by a kill."""
+    if not path.exists():
+        return
+    header, rows = _read_header(path), read_history(path)
+    kept = [[row[name] for name in header] for row in rows if float(row[column]) <= steps]
+    write_durably(path, _lines([header, *kept]))
+
+
+def _append(path: Path) -> TextIO:
+    return path.open("a", encoding="utf-8", newline="")
+
+
+def _line(cells: Sequence[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(cells)
+    return out.getvalue()
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> bytes:
+    return "".join(_line(row) for row in rows).encode()
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else _clean(str(value))
+
+
+def _clean(text: str) -> str:
+    return " ".join(text.split())

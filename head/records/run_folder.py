@@ -1,0 +1,195 @@
+"""The folder of one run: where everything it writes lies, and the lock that says it is live."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from artos.errors import CheckpointFault, Refused, RunExists
+from head.records.checkpoint import MANIFEST
+from head.records.durable import remove_drafts, write_durably
+from head.status import Summary
+
+
+class RunFolder:
+    """Paths of a run's files, held under an exclusive lock until ``close``.
+
+    The lock is the kernel's (``flock`` on ``run.lock``), so a killed owner never leaves a folder
+    locked. Processes forked from the owner share it: the folder is free when the last one ended.
+    A run is in the folder as soon as ``config.json`` is; it is written last, in one step.
+    """
+
+    def __init__(self, path: Path, lock: int, config: dict[str, Any], *, resumed: bool) -> None:
+        self.path, self.config, self.resumed = path, config, resumed
+        self._lock = lock
+        self.config_file = path / "config.json"
+        self.progress = path / "progress.csv"
+        self.episodes = path / "episodes.csv"
+        self.events = path / "events"
+        self.journal = path / "journal.jsonl"
+        self.checkpoint = path / "checkpoint"
+        self.summary = path / "summary.json"
+        self.curve = path / "curve.png"
+        self.logs = path / "logs"
+
+    @classmethod
+    def create(cls, path: Path, config: dict[str, Any]) -> RunFolder:
+        """Start a new run in ``path``, which may exist as long as no run is in it.
+
+        Raises:
+            RunExists: the folder holds a run; ``live`` when its process is still there.
+            Refused: no folder can be made or written there.
+        """
+        try:
+            lock = _lock(path)
+        except OSError as error:
+            why = f"run folder {path}: {error.strerror}; choose another --run-dir"
+            raise Refused([why]) from error
+        try:
+            _see_that_it_is_empty(path)
+            folder = cls(path, lock, config, resumed=False)
+            for sub in (folder.events, folder.checkpoint, folder.logs):
+                sub.mkdir(exist_ok=True)
+            write_durably(folder.config_file, _pretty(config))
+        except BaseException:
+            os.close(lock)
+            raise
+        return folder
+
+    @classmethod
+    def create_numbered(
+        cls, root: Path, algorithm: str, env: str, seed: int, config: dict[str, Any]
+    ) -> RunFolder:
+        """Start a new run in the next free ``root/ALGO-ENV-seedS-N``; safe against rivals."""
+        while True:
+            try:
+                return cls.create(default_path(root, algorithm, env, seed), config)
+            except RunExists:
+                continue  # another process took this number between the look and the lock
+
+    @classmethod
+    def resume(cls, path: Path) -> RunFolder:
+        """Continue the run in ``path``; ``config`` is the one it was created with.
+
+        Raises:
+            RunExists: its process is still there (``live`` is true).
+            CheckpointFault: there is no run, or none that saved a checkpoint.
+        """
+        if not (path / "config.json").is_file():
+            raise CheckpointFault(
+                str(path), "no run is there (no config.json); give the run's folder"
+            )
+        lock = _lock(path)
+        try:
+            config = _read_config(path / "config.json")
+            _see_that_it_was_saved(path)
+            remove_drafts(path)
+        except BaseException:
+            os.close(lock)
+            raise
+        return cls(path, lock, config, resumed=True)
+
+    def write_summary(self, summary: Summary) -> None:
+        """Write ``summary.json`` in one step."""
+        write_durably(self.summary, _pretty(summary))
+
+    def discard(self) -> None:
+        """Undo ``create`` for a run that was refused before it began; a foreign file stays."""
+        self.config_file.unlink(missing_ok=True)
+        for sub in (self.events, self.checkpoint, self.logs):
+            _remove_if_empty(sub)
+        (self.path / "run.lock").unlink(missing_ok=True)
+        _remove_if_empty(self.path)
+        self.close()
+
+    def close(self) -> None:
+        """Release the lock. Doing it twice is fine."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<RunFolder {self.path}{' resumed' if self.resumed else ''}>"
+
+
+def default_path(root: Path, algorithm: str, env: str, seed: int) -> Path:
+    """``root/ALGO-ENV-seedS-N`` with N one above the highest there is; not yet created."""
+    stem = f"{_plain(algorithm)}-{_plain(env)}-seed{seed}-"
+    taken = [
+        int(path.name[len(stem) :])
+        for path in root.glob(f"{stem}*")
+        if path.name[len(stem) :].isdecimal()
+    ]
+    return root / f"{stem}{max(taken, default=0) + 1}"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "run"
+
+
+def _lock(path: Path) -> int:
+    """Take the lock of a run folder; the descriptor is not passed on to started programs."""
+    while True:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path / "run.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise RunExists(str(path), live=True) from None
+        if _is_still(path / "run.lock", lock):
+            return lock
+        os.close(lock)  # the file was discarded between open and lock
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    try:
+        return path.stat().st_ino == os.fstat(descriptor).st_ino
+    except FileNotFoundError:
+        return False
+
+
+def _see_that_it_is_empty(path: Path) -> None:
+    if (path / "config.json").exists():
+        raise RunExists(str(path), live=False)
+
+
+def _see_that_it_was_saved(path: Path) -> None:
+    if not (path / "checkpoint" / MANIFEST).is_file():
+        why = "the run ended before its first checkpoint; start it anew in another --run-dir"
+        raise CheckpointFault(str(path), why)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise CheckpointFault(str(path.parent), f"config.json is damaged: {error}") from error
+
+
+def _pretty(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return  # not empty, so not ours alone

@@ -1,0 +1,53 @@
+"""Trigger tables as plain data: how a workload's triggers travel from registration to the engine."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from artos.errors import Refused
+from triggers.base import Trigger
+
+Table = dict[str, Trigger]
+
+
+def decode_table(encoded: Mapping[str, Mapping[str, Any]], load: Callable[[str], Any]) -> Table:
+    """Rebuild the triggers of a plan, target by target, in order.
+
+    ``load`` imports a trigger class that is not ours (``file.py:Class``).
+
+    Raises:
+        Refused: a trigger that cannot be built; all faults at once.
+    """
+    table, faults = {}, []
+    for target, data in encoded.items():
+        try:
+            table[target] = decode_trigger(data, load)
+        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+            faults.append(f"triggers[{target!r}]: {error}")
+    if faults:
+        raise Refused(faults)
+    return table
+
+
+def decode_trigger(data: Mapping[str, Any], load: Callable[[str], Any]) -> Trigger:
+    """Rebuild one trigger, and those it is composed of."""
+    home, _, name = str(data["type"]).rpartition(":")
+    if home.startswith("triggers."):
+        cls = getattr(importlib.import_module(home), name)
+    else:
+        cls = load(f"{home}:{name}")
+    fields = {k: _decode_field(v, load) for k, v in data["fields"].items()}
+    trigger = cls(**fields)
+    if not isinstance(trigger, Trigger):
+        raise TypeError(f"{name} is no Trigger: subclass triggers.Trigger")
+    return trigger
+
+
+def _decode_field(value: Any, load: Callable[[str], Any]) -> Any:
+    if isinstance(value, Mapping) and set(value) == {"type", "fields"}:
+        return decode_trigger(value, load)
+    if isinstance(value, list):
+        return tuple(_decode_field(item, load) for item in value)
+    return value

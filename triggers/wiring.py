@@ -1,0 +1,87 @@
+"""What follows from a trigger table: consumers, capacity, pacing. Pure arithmetic on declarations."""
+
+from __future__ import annotations
+
+import msgspec
+
+from artos.buffer.layout import Consumer
+from artos.plan import Plan
+from triggers.base import Trigger
+from triggers.data_key import DataKeyTrigger
+from triggers.object_key import ObjectKeyTrigger
+from triggers.table import Table
+
+
+def role_of(target: str) -> str:
+    """``actors``, ``learner`` or ``transfer``: who a target belongs to."""
+    return target.partition(".")[0]
+
+
+def method_of(target: str) -> str:
+    """The method a target names; a transfer has none."""
+    return target.partition(".")[2]
+
+
+def data_triggers(table: Table) -> dict[str, list[DataKeyTrigger]]:
+    """The data triggers of every learner target."""
+    found: dict[str, list[DataKeyTrigger]] = {}
+    for target, trigger in table.items():
+        parts = [p for p in trigger.parts() if isinstance(p, DataKeyTrigger)]
+        if parts:
+            found[target] = parts
+    return found
+
+
+def consumers(table: Table) -> tuple[Consumer, ...]:
+    """One named cursor per target that claims rows."""
+    return tuple(
+        Consumer(target, tuple(dict.fromkeys(trigger.keys_read())))
+        for target, trigger in table.items()
+        if trigger.keys_read() and role_of(target) != "transfer"
+    )
+
+
+def lead(table: Table) -> int:
+    """Rounds that actors may be ahead of the learner: the tightest ``max_lag`` of the table (leap 5).
+
+    Without any ``max_lag`` sampling and learning alternate, as on-policy algorithms expect.
+    """
+    bounds = [p.max_lag for ps in data_triggers(table).values() for p in ps if p.max_lag is not None]
+    return min(bounds, default=0)
+
+
+def pace(table: Table) -> None:
+    """Let the triggers that invoke sampling grant that lead."""
+    ahead = lead(table)
+    for part in sampling_parts(table):
+        if isinstance(part, ObjectKeyTrigger):
+            part.lead = max(part.lead, ahead)
+
+
+def sampling_parts(table: Table) -> list[Trigger]:
+    """The primitives that fire sampling."""
+    return [part for target, t in table.items() if samples(target) for part in t.parts()]
+
+
+def samples(target: str) -> bool:
+    """Whether a target grants rounds of sampling; ``actors.sync`` only binds new weights."""
+    return role_of(target) == "actors" and method_of(target) != "sync"
+
+
+def binds_on_sample(table: Table) -> bool:
+    """Without an ``actors.sync`` of their own, actors take the newest weights at rollout start."""
+    return "actors.sync" not in table
+
+
+def complete(plan: Plan, table: Table) -> Plan:
+    """Fill in what the table implies: consumers, and the capacity where none was given.
+
+    The capacity holds what may be claimed and not yet acknowledged plus what may be sampled
+    meanwhile, in whole rounds so that rounds lie contiguously.
+    """
+    draft = msgspec.structs.replace(plan, consumers=consumers(table))
+    if plan.capacity:
+        return draft
+    largest = max((p.size for ps in data_triggers(table).values() for p in ps), default=plan.steps)
+    rows = (lead(table) + 1) * max(largest, plan.steps) + draft.block(0).history
+    return msgspec.structs.replace(draft, capacity=-(-rows // plan.steps) * plan.steps)
