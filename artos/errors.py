@@ -71,6 +71,17 @@ class Overwritten(BufferFault):
         )
 
 
+class NothingToSample(BufferFault):
+    """A sampler was asked for a batch while no row qualifies. ``rows`` counts those present."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        super().__init__(
+            f"none of {rows} rows can be sampled: let the learner's trigger wait for more rows, or "
+            "raise max_lag"
+        )
+
+
 class DeadlineExceeded(ArtosError):
     """A wait ran out. ``waited_for`` names what did not come, ``seconds`` how long it was given."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -15,8 +15,11 @@ from head.records.episodes import Episodes
 from head.status import Status, Summary
 
 WIDTH = 100
-_BAR, _FILL_BAR = 40, 8
+_BAR, _FILL_BAR = 40, 6
 _MOST_METRICS, _MOST_KEYS = 10, 12
+_GAP = 3
+_FRAME = 16
+"""Columns of the panel taken by its border and the labels."""
 _ORDER = ("environment", "inference", "wait", "gather", "learn")
 
 
@@ -25,11 +28,12 @@ def panel(status: Status, width: int, *, ascii_only: bool) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
-    for label, text in _rows(status, ascii_only):
+    outer = min(width, WIDTH)
+    for label, text in _rows(status, outer - _FRAME, ascii_only):
         grid.add_row(label, text)
     title = Text(f" {status.algorithm} on {status.env} ", "bold")
     body = Group(_progress(status, ascii_only), Text(), grid)
-    return Panel(body, title=title, title_align="left", width=min(width, WIDTH), padding=(0, 1))
+    return Panel(body, title=title, title_align="left", width=outer, padding=(0, 1))
 
 
 def line(status: Status) -> str:
@@ -90,24 +94,29 @@ def time_shares(times: Mapping[str, float]) -> dict[str, float]:
     return {name: times[name] / total for name in names} if total > 0 else {}
 
 
-def _rows(status: Status, ascii_only: bool) -> Iterable[tuple[str, Text]]:
+def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, Text]]:
     mean = _number(status.mean_return_100)
-    yield "return", _facts({"last 100": mean, "episodes": f"{status.episodes:,}"})
-    yield "learning", _facts({"updates": f"{status.updates:,}", "version": f"{status.version:,}"})
-    yield "policy lag", _facts({"mean": f"{status.lag_mean:.2f}", "max": str(status.lag_max)})
+    yield "return", _facts({"mean of 100": mean, "episodes": f"{status.episodes:,}"}, width)
+    counts = {"updates": f"{status.updates:,}", "version": f"{status.version:,}"}
+    yield "learning", _facts(counts, width)
+    lag = {"mean": f"{status.lag_mean:.2f}", "max": str(status.lag_max)}
+    yield "policy lag", _facts(lag, width)
     if status.fill:
-        yield "buffer", _fills(status.fill, ascii_only)
+        yield "buffer", _fills(status.fill, width, ascii_only)
     if status.waits:
-        yield "waits", _facts(status.waits, ": ")
+        yield "waits", _facts(status.waits, width, ": ")
     if status.metrics:
         some = list(status.metrics.items())[:_MOST_METRICS]
-        yield "learner", _facts({name: _number(value) for name, value in some})
-    shares = time_shares(status.times)
-    if shares:
-        yield "time", _facts({name: f"{value:.0%}" for name, value in shares.items()})
+        yield "learner", _facts({name: _number(value) for name, value in some}, width)
+    if status.times:
+        yield "time", _times(status.times, width)
     if status.restarts or status.rows_lost:
         lost = {"restarts": str(status.restarts), "rows lost": f"{status.rows_lost:,}"}
-        yield "mishaps", _facts(lost, style="bold yellow")
+        yield "mishaps", _facts(lost, width, style="bold yellow")
+
+
+def _times(times: Mapping[str, float], width: int) -> Text:
+    return _facts({name: f"{part:.0%}" for name, part in time_shares(times).items()}, width)
 
 
 def _progress(status: Status, ascii_only: bool) -> Text:
@@ -129,21 +138,32 @@ def _bar(value: float, width: int, ascii_only: bool) -> Text:
     return Text.assemble((on * cells, "cyan"), (off * (width - cells), "dim"))
 
 
-def _fills(fill: Mapping[str, float], ascii_only: bool) -> Text:
-    text = Text()
-    for name, value in list(fill.items())[:_MOST_KEYS]:
-        text.append(f"{name}\u00a0", "dim")
-        text.append_text(_bar(value, _FILL_BAR, ascii_only))
-        text.append(f"\u00a0{value:.0%}   ")
-    return text
+def _fills(fill: Mapping[str, float], width: int, ascii_only: bool) -> Text:
+    some = list(fill.items())[:_MOST_KEYS]
+    longest = max(len(name) for name, _ in some)
+    parts = []
+    for name, value in some:
+        bar = _bar(value, _FILL_BAR, ascii_only)
+        parts.append(Text.assemble((f"{name:<{longest}} ", "dim"), bar, f" {value:>4.0%}"))
+    return _flow(parts, width)
 
 
-def _facts(facts: Mapping[str, str], joint: str = " ", style: str = "") -> Text:
-    text = Text()
-    for name, value in facts.items():
-        text.append(f"{name}{joint}".replace(" ", "\u00a0"), "dim")
-        text.append(value.replace(" ", "\u00a0"), style)
-        text.append("   ")
+def _facts(facts: Mapping[str, str], width: int, joint: str = " ", style: str = "") -> Text:
+    parts = [Text.assemble((name + joint, "dim"), (value, style)) for name, value in facts.items()]
+    return _flow(parts, width)
+
+
+def _flow(parts: Sequence[Text], width: int) -> Text:
+    """Parts side by side, a new line before one that does not fit."""
+    text, used = Text(no_wrap=True, overflow="ellipsis"), 0
+    for part in parts:
+        if used and used + _GAP + part.cell_len > width:
+            text.append("\n")
+            used = 0
+        if used:
+            text.append(" " * _GAP)
+        text.append_text(part)
+        used += part.cell_len + (_GAP if used else 0)
     return text
 
 
@@ -166,9 +186,8 @@ def _summary_table(summary: Summary) -> Table:
     table.add_row("updates", Text(f"{summary.updates:,}"))
     table.add_row("policy lag", Text(f"mean {summary.lag_mean:.2f}, max {summary.lag_max}"))
     table.add_row("restarts", Text(f"{summary.restarts}, rows lost {summary.rows_lost:,}"))
-    shares = time_shares(summary.times)
-    if shares:
-        table.add_row("time", _facts({name: f"{value:.0%}" for name, value in shares.items()}))
+    if summary.times:
+        table.add_row("time", _times(summary.times, WIDTH))
     if summary.not_restored:
         table.add_row("not resumed", Text("\n".join(summary.not_restored)))
     return table

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import Literal, TextIO
+from typing import IO, Literal, TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -23,6 +24,12 @@ PERIOD: dict[Mode, float] = {"live": 0.25, "lines": 5.0, "quiet": float("inf")}
 """Seconds between two pictures; drawing shares the cores with training."""
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Let the view handle it; the original would end the process."""
+        raise BrokenPipeError
+
+
 class LiveView:
     """Shows statuses on ``stream`` while its ``with`` block lasts.
 
@@ -31,7 +38,7 @@ class LiveView:
 
     def __init__(self, stream: TextIO, *, quiet: bool = False, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._console = Console(file=stream, force_terminal=stream.isatty(), highlight=False)
+        self._console = _Console(file=stream, force_terminal=stream.isatty(), highlight=False)
         self._ascii = not (stream.encoding or "ascii").lower().replace("-", "").startswith("utf")
         self.mode: Mode = "quiet" if quiet else _mode(self._console)
         self._due = self._clock.now()
@@ -97,11 +104,25 @@ class LiveView:
     def _safely(self, effect: Callable[[], object]) -> None:
         try:
             effect()
+        except BrokenPipeError:
+            self.mode = "quiet"
+            _drain(self._console.file)
         except OSError:
             self.mode = "quiet"
 
     def __repr__(self) -> str:
         return f"<LiveView {self.mode}>"
+
+
+def _drain(stream: IO[str]) -> None:
+    """Send what is left in a stream without a reader nowhere, or its flush at exit fails anew."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, stream.fileno())
+    except OSError:
+        return  # no real file
+    finally:
+        os.close(nowhere)
 
 
 def _mode(console: Console) -> Mode:

@@ -68,11 +68,6 @@ def samples(target: str) -> bool:
     return role_of(target) == "actors" and method_of(target) != "sync"
 
 
-def binds_on_sample(table: Table) -> bool:
-    """Without an ``actors.sync`` of their own, actors take the newest weights at rollout start."""
-    return "actors.sync" not in table
-
-
 def complete(plan: Plan, table: Table) -> Plan:
     """Fill in what the table implies: consumers, and the capacity where none was given.
 

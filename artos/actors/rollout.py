@@ -15,7 +15,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.envs.make import describe, make_vector
 from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Stepper
-from artos.policies.build import Policy, check_policy
+from artos.policies.build import Policy, build_policy, check_policy
 from artos.spec import VERSION_KEY, DataKey
 
 POLICY_KEYS = (DataKey("log_probs"), DataKey("values"), DataKey("bootstraps"))
@@ -55,16 +55,8 @@ class RolloutActor:
         return (*self.spec.data_keys(), *POLICY_KEYS)
 
     def build_module(self, seed: int) -> Any:
-        """The network: ``torch.nn.Module``, initialised from ``seed``."""
-        build = self.policy.build if isinstance(self.policy, Policy) else None
-        return build(self.spec, seed) if build else self._user_module(seed)
-
-    def _user_module(self, seed: int) -> Any:
-        import torch  # noqa: PLC0415
-
-        torch.manual_seed(seed)
-        assert not isinstance(self.policy, Policy)
-        return self.policy(self.spec)
+        """The network, a ``torch.nn.Module`` initialised from ``seed``."""
+        return build_policy(self.policy, self.spec, seed)
 
     def faults(self) -> list[str]:
         """Everything that is wrong with the policy for this environment."""
@@ -79,21 +71,20 @@ class RolloutActor:
         self._block: ActorBlock = context.block
         self._version = -1
         self._policy = make_actor(self.build_module(context.plan.seed), self.spec, context.seed)
-        vector = make_vector(self.env, self.envs, context.seed)
-        self._stepper = Stepper(vector, self.spec, actor=context.actor)
+        self._stepper = Stepper(make_vector(self.env, self.envs, context.seed), self.env)
+        self._stepper.actor = context.actor
         self._observations = self._stepper.reset(context.seed)
-        self._wire(context.block.arrays)
+        self._wire(context.block)
 
-    def _wire(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._stacks = {k.name: k.stack for k in self._block.spec.keys}
-        self._parts = [
-            (part, arrays[key]) for part, key in self.spec.observation_keys() if key in arrays
-        ]
-        self._outputs = [(n, arrays[n]) for n in ("actions", "log_probs", "values") if n in arrays]
-        results = ("rewards", "terminations", "truncations", "valid")
-        self._results = [(n, arrays[n]) for n in results if n in arrays]
+    def _wire(self, block: ActorBlock) -> None:
+        arrays = block.arrays
+        stacks = {key.name: key.stack for key in block.spec.keys}
+        parts = [part.name for part in self.spec.parts if part.name in arrays]
+        self._whole = [(name, arrays[name]) for name in parts if stacks[name] == 1]
+        self._newest = [(name, arrays[name]) for name in parts if stacks[name] > 1]
+        self._outputs = _present(arrays, "actions", "log_probs", "values")
+        self._results = _present(arrays, "rewards", "terminations", "truncations", "valid")
         self._ages = arrays.get("ages")
-        self._age = np.zeros(self.envs, np.uint8)
         self._bootstraps = arrays.get("bootstraps")
         self._versions = arrays[VERSION_KEY]
 
@@ -114,7 +105,6 @@ class RolloutActor:
         """
         clock, capacity = time.perf_counter, self._block.spec.capacity
         inference = environment = 0.0
-        self._stepper.at_step = start
         for step in range(start, start + rows):
             row = step % capacity
             begun = clock()
@@ -123,6 +113,7 @@ class RolloutActor:
             for name, array in self._outputs:
                 array[row] = output[name]
             decided = clock()
+            self._stepper.step_number = step
             self._advance(row, output["actions"])
             environment += clock() - decided
             inference += decided - begun
@@ -130,7 +121,7 @@ class RolloutActor:
             self._bootstrap_last(row)
         return {"environment": environment, "inference": inference}
 
-    def episodes(self) -> tuple[list[float], list[int]]:
+    def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Returns and lengths of the episodes that ended since the last call."""
         return self._stepper.drain_episodes()
 
@@ -139,11 +130,12 @@ class RolloutActor:
         self._stepper.close()
 
     def _write_observation(self, row: int) -> None:
-        for part, array in self._parts:
-            value = self._observations[part]
-            array[row] = value[:, -1] if value.ndim > array.ndim - 1 else value
+        for name, array in self._whole:
+            array[row] = self._observations[name]
+        for name, array in self._newest:
+            array[row] = self._observations[name][:, -1]
         if self._ages is not None:
-            self._ages[row] = self._age
+            self._ages[row] = self._stepper.ages
         self._versions[row] = self._version
 
     def _advance(self, row: int, actions: NDArray[Any]) -> None:
@@ -151,18 +143,24 @@ class RolloutActor:
         self._observations = result.obs
         for name, array in self._results:
             array[row] = getattr(result, name)
+        self._over = result.ended
         if self._bootstraps is not None:
             self._bootstraps[row] = 0.0
-            if result.final is not None and result.truncations.any():
-                ends = result.truncations
-                self._bootstraps[row][ends] = self._policy.act(result.final)["values"][ends]
-        if self._ages is not None:
-            np.add(self._age, self._age < 255, out=self._age, casting="unsafe")
-            self._age[result.terminations | result.truncations] = 0
+            if result.ended is not None and result.final is not None:
+                cut = result.truncations[result.ended]
+                if cut.any():
+                    values = self._policy.values(result.final)
+                    self._bootstraps[row, result.ended[cut]] = values[cut]
 
     def _bootstrap_last(self, row: int) -> None:
         # Where an episode ended in the last row the value is already right: 0 or the truncated one.
-        going_on = ~(self._stepper.ended)
         assert self._bootstraps is not None
-        values = self._policy.act(self._observations)["values"]
-        self._bootstraps[row][going_on] = values[going_on]
+        values = self._policy.values(self._observations)
+        going_on = np.ones(self.envs, bool)
+        if self._over is not None:
+            going_on[self._over] = False
+        self._bootstraps[row, going_on] = values[going_on]
+
+
+def _present(arrays: Mapping[str, NDArray[Any]], *names: str) -> list[tuple[str, NDArray[Any]]]:
+    return [(name, arrays[name]) for name in names if name in arrays]

@@ -198,7 +198,8 @@ class ActorBlock:
             self._wait_for_space(rows, Deadline(seconds))
         start = self.written
         for header in self.headers.values():
-            header.set_reserved(start + rows)
+            # Never back: a writer that died may have touched rows further on than this one will.
+            header.set_reserved(max(header.reserved, start + rows))
         fence()
         return start
 

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.doorbell import fence
-from artos.buffer.frames import AGES_KEY, Ints, Rows, Sources
+from artos.buffer.frames import AGES_KEY, Ints, Padding, Rows, Sources
 from artos.errors import Overwritten
 from artos.messages import Claim
 from artos.spec import VERSION_KEY, DataKey
@@ -49,6 +49,7 @@ class Batch:
 
     Values keep the data keys' dtypes; nothing is copied before it is asked for. With a ``store``
     arrays are reused: what ``gather`` or ``take`` returned for a key lasts until its next call.
+    ``padding`` says what frame stacks hold before an episode's first frame.
 
     Raises:
         ValueError: no claims, claims of unequal length, or blocks of unequal size.
@@ -59,12 +60,13 @@ class Batch:
         blocks: Mapping[int, ActorBlock],
         claims: Sequence[Claim],
         store: BatchStore | None = None,
+        padding: Padding = "zero",
     ) -> None:
         lengths = {claim.stop - claim.start for claim in claims}
         if len(lengths) != 1:
             raise ValueError(f"a batch needs claims of one length, not {list(claims)}")
         self.claims = tuple(claims)
-        self._sources = Sources([blocks[claim.actor] for claim in claims])
+        self._sources = Sources([blocks[claim.actor] for claim in claims], padding)
         self._store = store or BatchStore()
         self._first: dict[str, list[int]] = {}
         self.shape: tuple[int, int, int] = (len(claims), lengths.pop(), self._sources.envs)

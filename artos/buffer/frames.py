@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +15,21 @@ from artos.spec import DataKey
 AGES_KEY = "ages"
 """Data key (uint8, per environment): steps since the episode's first observation, 255 and above."""
 
+VALID_KEY = "valid"
+"""Data key (bool, per environment): false on rows that only an autoreset put in between."""
+
+Padding = Literal["zero", "first"]
+"""What a stack holds before an episode's first frame: zeros, or that frame again. It must be what the
+environment showed the actor: Ale's ``AtariVectorEnv`` zeros, Gymnasium's ``FrameStackObservation``
+unless told otherwise the first frame."""
+
 Ints = NDArray[np.int64]
 
 
 def frame_steps(steps: Ints, ages: NDArray[np.uint8], stack: int) -> Ints:
     """Which rows make up the stacks that end at ``steps``.
 
-    Lag j reads row t - min(j, age of t): before an episode's first frame that frame is repeated, as
-    Gymnasium's ``FrameStackObservation(padding_type="reset")`` does.
+    Lag j reads row t - min(j, age of t), so before an episode's first frame that frame is repeated.
 
     Args:
         steps: (n,) absolute steps.
@@ -43,15 +51,17 @@ def look_back(block: ActorBlock, names: Sequence[str]) -> int:
 class Sources:
     """The arrays of blocks of one workload as flat lists of values, for picking from them.
 
+    ``padding`` says what frame stacks hold before an episode's first frame.
+
     Raises:
         ValueError: the blocks differ in capacity or environments.
     """
 
-    def __init__(self, blocks: Sequence[ActorBlock]) -> None:
+    def __init__(self, blocks: Sequence[ActorBlock], padding: Padding = "zero") -> None:
         sizes = {(block.spec.capacity, block.spec.envs) for block in blocks}
         if len(sizes) != 1:
             raise ValueError(f"blocks read together need one capacity and width, not {sizes}")
-        self.blocks = tuple(blocks)
+        self.blocks, self.padding = tuple(blocks), padding
         self.capacity, self.envs = sizes.pop()
         self._flat: dict[str, list[NDArray[Any]]] = {}
 
@@ -83,21 +93,22 @@ class Rows:
         edges = np.searchsorted(owners, np.arange(len(sources.blocks) + 1)).tolist()
         self._parts = [
             (owner, slice(start, stop))
-            for owner, (start, stop) in enumerate(zip(edges[:-1], edges[1:], strict=True))
+            for owner, (start, stop) in enumerate(pairwise(edges))
             if start < stop
         ]
 
     def take(self, name: str, out: NDArray[Any]) -> None:
-        """Copy the values of a key into ``out``, C-contiguous (n, *shape), or (n, k, *shape) of stacks.
+        """Copy the values of a key into ``out``: C-contiguous, (n, *shape), stacks (n, k, *shape).
 
         Raises:
             UnknownKey: the blocks have no such key.
         """
-        key = self.sources.key(name)
-        if key.stack == 1:
-            self._copy(key, self.steps[:, None], out)
-        else:
-            self._copy(key, frame_steps(self.steps, self.ages(), key.stack), out)
+        if (stack := self.sources.key(name).stack) == 1:
+            self.take_at(name, self.steps[:, None], out)
+            return
+        ages = self.ages()
+        self.take_at(name, frame_steps(self.steps, ages, stack), out)
+        self._pad(ages, out, stack)
 
     def take_pairs(self, name: str, out: NDArray[Any]) -> None:
         """Copy k frames up to each step and the frame after it into ``out``, (n, k + 1, *shape).
@@ -105,27 +116,35 @@ class Rows:
         ``out[:, :-1]`` is the value at a step and ``out[:, 1:]`` the value one step later, except
         where the next row begins another episode (``ages`` 0): there is no next value then.
         """
-        key = self.sources.key(name)
-        steps = np.empty((len(self.steps), key.stack + 1), np.int64)
+        stack = self.sources.key(name).stack
+        steps = np.empty((len(self.steps), stack + 1), np.int64)
         steps[:, -1] = self.steps + 1
-        steps[:, :-1] = self.steps[:, None]
-        if key.stack > 1:
-            steps[:, :-1] = frame_steps(self.steps, self.ages(), key.stack)
-        self._copy(key, steps, out)
+        ages = self.ages() if stack > 1 else np.zeros(len(self.steps), np.uint8)
+        steps[:, :-1] = frame_steps(self.steps, ages, stack)
+        self.take_at(name, steps, out)
+        self._pad(ages, out[:, :-1], stack)
+
+    def _pad(self, ages: NDArray[np.uint8], out: NDArray[Any], stack: int) -> None:
+        young = ages < stack - 1
+        if self.sources.padding == "zero" and young.any():
+            lags = np.arange(stack - 1, -1, -1)
+            out[lags > ages[:, None]] = 0
 
     def ages(self) -> NDArray[np.uint8]:
         """Steps since the first observation of each row's episode, (n,)."""
         ages = np.empty(len(self.steps), np.uint8)
-        self._copy(self.sources.key(AGES_KEY), self.steps[:, None], ages)
+        self.take_at(AGES_KEY, self.steps[:, None], ages)
         return ages
 
-    def _copy(self, key: DataKey, steps: Ints, out: NDArray[Any]) -> None:
+    def take_at(self, name: str, steps: Ints, out: NDArray[Any]) -> None:
+        """Copy the rows at ``steps``, (n, m), as stored, into ``out``, (n, m, *shape)."""
+        key = self.sources.key(name)
         cells = steps % self.sources.capacity
         if key.per_env:
             cells *= self.sources.envs
             cells += self.envs[:, None]
         cells, frames = cells.reshape(-1), steps.shape[1]
-        flat = self.sources.flat(key.name)
+        flat = self.sources.flat(name)
         target = out.reshape(len(cells), -1)
         for owner, part in self._parts:
             span = slice(part.start * frames, part.stop * frames)

@@ -36,7 +36,10 @@ class Mailbox:
         Raises:
             MailboxFull: there is no room; nothing was written.
         """
-        head, record = int(self._words[_HEAD]), len(message).to_bytes(_LENGTH_BYTES, "little") + message
+        head, record = (
+            int(self._words[_HEAD]),
+            len(message).to_bytes(_LENGTH_BYTES, "little") + message,
+        )
         if head + len(record) - int(self._words[_TAIL]) > self.size:
             raise MailboxFull(self.name, self.size)
         at = head % self.size

@@ -65,7 +65,9 @@ class ObjectSpec(msgspec.Struct, frozen=True):
 class Slot:
     """One slot: arrays to write or read in place, and what they belong to."""
 
-    def __init__(self, number: int, words: NDArray[np.int64], arrays: dict[str, NDArray[Any]]) -> None:
+    def __init__(
+        self, number: int, words: NDArray[np.int64], arrays: dict[str, NDArray[Any]]
+    ) -> None:
         self.number, self._words, self.arrays = number, words, arrays
 
     @property
@@ -143,7 +145,8 @@ class ObjectRegion:
             if deadline.passed:
                 holders = [str(i) for i, pin in enumerate(self._pins) if pin >= 0]
                 raise DeadlineExceeded(
-                    f"a free slot of {self.spec.name!r}, pinned by readers {', '.join(holders)}", seconds
+                    f"a free slot of {self.spec.name!r}, pinned by readers {', '.join(holders)}",
+                    seconds,
                 )
             time.sleep(0.0005)  # readers copy out of a pinned slot in about a millisecond
 
@@ -257,7 +260,11 @@ class ModelBlock:
         """
         segment = Segment.attach(path)
         words = np.ndarray(4, np.int64, segment.memory)
-        if words[_MAGIC] != MAGIC or words[_LAYOUT] != LAYOUT_VERSION or words[_SIZE] != len(segment):
+        if (
+            words[_MAGIC] != MAGIC
+            or words[_LAYOUT] != LAYOUT_VERSION
+            or words[_SIZE] != len(segment)
+        ):
             raise LayoutMismatch(str(path), int(words[_LAYOUT]), LAYOUT_VERSION)
         size = int(words[_TEXT_BYTES])
         text = segment.memory[4 * WORD : 4 * WORD + size]

@@ -30,11 +30,13 @@ _FRAMES = 4
 def make_vector(env: str, envs: int, seed: int = 0) -> AnyVectorEnv:
     """Make ``envs`` copies of an environment as one vector environment.
 
-    ``env`` is a Gymnasium id (``CartPole-v1``), ``vector:ID`` for the id's own vectorised
-    implementation where it has one, an Atari id (``PongNoFrameskip-v4``, ``ALE/Pong-v5``: standard
-    preprocessing, 4 frames stacked), or ``module:factory``. The factory returns an Env or a VectorEnv
-    and gets ``seed`` and ``num_envs`` if it accepts them. ``seed`` is only for such a factory;
-    ``Stepper.reset`` seeds the episodes.
+    ``env`` is one of
+
+    - a Gymnasium id (``CartPole-v1``);
+    - ``vector:ID`` for the id's own vectorised implementation where it has one;
+    - an Atari id (``PongNoFrameskip-v4``, ``ALE/Pong-v5``): the standard preprocessing;
+    - ``module:factory``, which returns an Env or a VectorEnv and gets ``seed`` and ``num_envs`` if
+      it accepts them. Only there ``seed`` matters: ``Stepper.reset`` seeds the episodes.
 
     Raises:
         Refused: unknown name (with the closest ones), missing extra, or a factory that fails.
@@ -43,8 +45,8 @@ def make_vector(env: str, envs: int, seed: int = 0) -> AnyVectorEnv:
     if made.num_envs != envs:
         made.close()
         raise Refused(
-            [f"environment {env}: made {made.num_envs} environments where {envs} were asked for; let "
-             "the factory accept num_envs, or set envs to what it makes"]
+            [f"environment {env}: made {made.num_envs} environments where {envs} were asked for; "
+             "let the factory accept num_envs, or set envs to what it makes"]
         )  # fmt: skip
     return made
 

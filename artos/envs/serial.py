@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -36,7 +36,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(first.observation_space, self.num_envs)
         self.action_space = batch_space(first.action_space, self.num_envs)
         self._steps = [env.step for env in self.envs]
-        self._obs = create_empty_array(first.observation_space, self.num_envs, np.zeros)
+        self._obs: Any = create_empty_array(first.observation_space, self.num_envs, np.zeros)
         self._box = isinstance(first.observation_space, spaces.Box)
         self._plain_actions = isinstance(first.action_space, spaces.Discrete)
         self._rewards = np.zeros(self.num_envs)
@@ -69,7 +69,8 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         """
         each = actions.tolist() if self._plain_actions else iterate(self.action_space, actions)
         rows = [step(action) for step, action in zip(self._steps, each, strict=False)]
-        observations, rewards, terminations, truncations, _ = zip(*rows, strict=True)
+        seen, rewards, terminations, truncations, _ = zip(*rows, strict=True)
+        observations: Sequence[Any] = seen
         self._rewards[:] = rewards
         self._terminations[:] = terminations
         self._truncations[:] = truncations
@@ -100,4 +101,4 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Close every environment."""
         for env in self.envs:
-            cast("Callable[[], None]", env.close)()
+            env.close()

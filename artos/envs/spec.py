@@ -25,9 +25,10 @@ Path = tuple[str, ...]
 class Part(msgspec.Struct, frozen=True):
     """One array of an observation; ``name`` is its data key, the same name everywhere.
 
-    ``shape`` is what is stored per step. With ``stack=k`` the policy sees ``(k, *shape)``: the last k
-    frames, oldest first, zeros where the episode was younger. ``sizes`` is set for categories: one
-    count per element, each element in ``0 … size-1``. ``low`` and ``high`` bound all elements if known.
+    ``shape`` is what is stored per step. With ``stack=k`` the policy sees ``(k, *shape)``: the last
+    k frames, oldest first, zeros where the episode was younger. ``sizes`` is set for categories:
+    one count per element, each element in ``0 … size-1``. ``low`` and ``high`` bound all elements
+    where they are known.
     """
 
     name: str
@@ -47,9 +48,10 @@ class Part(msgspec.Struct, frozen=True):
 class ActionSpec(msgspec.Struct, frozen=True):
     """What an environment accepts.
 
-    ``discrete``: one int64 in ``0 … sizes[0]-1``; ``multidiscrete``: int64 of ``shape``, one size per
-    element in C order; ``box``: float32 of ``shape``, stored raw and clipped to ``low``/``high`` (one
-    bound per element, None: unbounded) when stepping. ``start`` and ``dtype`` restore the original.
+    ``discrete``: one int64 in ``0 … sizes[0]-1``; ``multidiscrete``: int64 of ``shape``, one size
+    per element in C order; ``box``: float32 of ``shape``, stored raw and clipped to ``low`` and
+    ``high`` (one bound per element, None: unbounded) when stepping. ``start`` and ``dtype`` restore the
+    environment's own numbers.
     """
 
     kind: ActionKind
@@ -102,7 +104,7 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     ``env.metadata["frame_stack"] = k`` says that its one observation is a stack of k frames.
 
     Raises:
-        Refused: its observations or actions are of a kind ARTOS cannot store; lists every such part.
+        Refused: observations or actions of a kind ARTOS cannot store; lists every such part.
     """
     faults: list[str] = []
     space = env.single_observation_space
@@ -146,18 +148,17 @@ def _part(key: str, space: gym.Space[Any], stack: int) -> Part:
         case spaces.Box():
             return _box_part(key, space, stack)
         case spaces.Discrete():
-            low = int(space.start)
+            low, count = int(space.start), int(space.n)
             # A shifted range is stored as it is; only 0-based categories become one-hot inputs.
-            sizes = (int(space.n),) if low == 0 else ()
-            return Part(key, (), "int64", 1, sizes, low, low + int(space.n) - 1)
+            return Part(key, (), "int64", 1, () if low else (count,), low, low + count - 1)
         case spaces.MultiDiscrete():
-            sizes = tuple(int(n) for n in space.nvec.flat) if not space.start.any() else ()
-            return Part(key, space.nvec.shape, "int64", 1, sizes)
+            counts = () if space.start.any() else tuple(int(n) for n in space.nvec.flat)
+            return Part(key, tuple(space.nvec.shape), "int64", 1, counts)
         case spaces.MultiBinary():
             return Part(key, tuple(int(n) for n in space.shape), "int8", 1, (), 0, 1)
     raise TypeError(
-        f"{key} is a {type(space).__name__} space; use Box, Discrete, MultiDiscrete, MultiBinary or "
-        "Dict of these (a wrapper can turn Tuple into Dict)"
+        f"{key} is a {type(space).__name__} space; use Box, Discrete, MultiDiscrete, MultiBinary "
+        "or Dict of these (a wrapper can turn Tuple into Dict)"
     )
 
 
@@ -186,19 +187,19 @@ def action_spec(space: gym.Space[Any]) -> ActionSpec:
             return ActionSpec("discrete", (), (int(space.n),), (), (), start, str(space.dtype))
         case spaces.MultiDiscrete():
             sizes = tuple(int(n) for n in space.nvec.flat)
-            start = tuple(int(n) for n in space.start.flat) if space.start.any() else ()
+            first = tuple(int(n) for n in space.start.flat) if space.start.any() else ()
             return ActionSpec(
                 "multidiscrete", space.nvec.shape, sizes, (), (), start, str(space.dtype)
             )
         case spaces.MultiBinary():
             shape = tuple(int(n) for n in space.shape)
-            sizes = (2,) * int(np.prod(shape))
-            return ActionSpec("multidiscrete", shape, sizes, dtype=str(space.dtype))
+            twos = (2,) * int(np.prod(shape))
+            return ActionSpec("multidiscrete", shape, twos, dtype=str(space.dtype))
         case spaces.Box() if space.dtype.kind == "f":
             low = tuple(_finite(float(x)) for x in space.low.flat)
             high = tuple(_finite(float(x)) for x in space.high.flat)
-            shape = tuple(int(n) for n in space.shape)
-            return ActionSpec("box", shape, (), low, high, (), str(space.dtype))
+            sides = tuple(int(n) for n in space.shape)
+            return ActionSpec("box", sides, (), low, high, (), str(space.dtype))
     raise TypeError(
         f"actions are {space}; use Discrete, MultiDiscrete, MultiBinary or a Box of floats"
     )

@@ -43,8 +43,9 @@ class Stepper:
     """A vector environment without its autoreset mode.
 
     Handles NEXT_STEP (after an episode ended one row is only the reset: ``valid`` is False),
-    SAME_STEP and DISABLED (resets by mask). ``actor`` and ``step_number`` only serve error messages;
-    ``ages`` (E,) uint8 counts steps since the episode of the present observation began, up to 255.
+    SAME_STEP and DISABLED (resets by mask). ``actor`` and ``step_number`` only serve error
+    messages; ``ages`` (E,) uint8 counts steps since the episode of the present observation began,
+    up to 255.
 
     Args:
         env: any Gymnasium vector environment.
@@ -101,7 +102,7 @@ class Stepper:
             BadRow: an observation or a reward is NaN or infinite.
         """
         obs, rewards, terminations, truncations, info = self.env.step(self._to_env(actions))
-        if not math.isfinite(np.add.reduce(rewards)):
+        if not math.isfinite(np.vdot(rewards, rewards)):
             self._refuse("rewards", rewards)
         valid = self._all_valid
         if self.mode is AutoresetMode.NEXT_STEP:
@@ -176,7 +177,7 @@ class Stepper:
             part = parts[name]
             if part.dtype == np.float64:
                 parts[name] = part = part.astype(np.float32)
-            # One pass: a sum of squares is only finite if everything is; if it overflows, look closer.
+            # A sum of squares is only finite if everything is; if it overflows, look closer.
             if not math.isfinite(np.vdot(part, part)):
                 self._refuse(name, part, rows)
         return parts
@@ -186,7 +187,10 @@ class Stepper:
         if len(bad):
             env = int(bad[0][0] if rows is None else rows[bad[0][0]])
             value = values[tuple(bad[0])]
-            why = f"environment {env} of {self.spec.name} returned {value} at index {tuple(bad[0][1:].tolist())}"
+            where = "".join(f"[{i}]" for i in bad[0][1:])
+            why = (
+                f"environment {env} of {self.spec.name} returned {value}{where and ' at ' + where}"
+            )
             raise BadRow(key, self.actor, self.step_number, f"{why}: repair the environment")
 
 
@@ -197,9 +201,7 @@ def _mode(name: str, env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
     except ValueError as error:
         known = ", ".join(f"AutoresetMode.{mode.name}" for mode in AutoresetMode)
         raise Refused(
-            [
-                f"environment {name}: metadata['autoreset_mode'] is {said!r}; set it to one of {known}"
-            ]
+            [f"environment {name}: metadata['autoreset_mode'] is {said!r}; set one of {known}"]
         ) from error
 
 

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-
-Layout = tuple[tuple[str, tuple[int, ...]], ...]
-
-
-def layout(module: nn.Module) -> Layout:
-    """Names and shapes in the order of the flat vector: parameters, then floating-point buffers."""
-    named = [*module.named_parameters(), *_float_buffers(module)]
-    return tuple((name, tuple(tensor.shape)) for name, tensor in named)
-
 
 def _float_buffers(module: nn.Module) -> list[tuple[str, Tensor]]:
     return [(n, b) for n, b in module.named_buffers() if b.dtype == torch.float32]
@@ -82,12 +72,3 @@ class FlatAdam:
             arrays[f"learner.{name}"] = state[name].numpy()
         return arrays
 
-
-def named_arrays(flat: NDArray[np.float32], names: Layout) -> dict[str, NDArray[np.float32]]:
-    """Split a flat vector into named views."""
-    views, at = {}, 0
-    for name, shape in names:
-        size = int(np.prod(shape, dtype=np.int64))
-        views[name] = flat[at : at + size].reshape(shape)
-        at += size
-    return views

@@ -55,7 +55,7 @@ class PPO(TorchLearner):
         """Adopt the network; find out which keys are observations."""
         super().setup(context)
         keys = [k for k in context.plan.data_keys if k.name.partition(".")[0] == "observations"]
-        self._parts = {k.name: k.name.partition(".")[2] or k.name for k in keys}
+        self._parts = [k.name for k in keys]
         self._large = {k.name for k in keys if len(k.shape) > 1}
 
     def faults(self, plan: Plan) -> list[str]:
@@ -83,7 +83,7 @@ class PPO(TorchLearner):
         order = np.random.default_rng((self.context.seed, call.firing))
         metrics: dict[str, Tensor] = {}
         for _ in range(self.epochs):
-            for index in np.split(order.permutation(batch.rows), self.minibatches):
+            for index in batch.minibatches(self.minibatches, order):
                 metrics = self._minibatch(batch, data, index)
             if self.target_kl is not None and float(metrics["approx_kl"]) > self.target_kl:
                 break
@@ -113,7 +113,7 @@ class PPO(TorchLearner):
         arrays |= {n: batch.gather(n) for n in self._parts if n not in self._large}
         if valid is not None:
             arrays["valid"] = valid
-        return {n: self.tensor(a.reshape(batch.rows, *a.shape[3:])) for n, a in arrays.items()}
+        return {n: self.tensor(a.reshape(len(batch), *a.shape[3:])) for n, a in arrays.items()}
 
     def _minibatch(
         self, batch: Batch, data: Mapping[str, Tensor], index: np.ndarray
@@ -121,8 +121,8 @@ class PPO(TorchLearner):
         at = self.tensor(index)
         few = {name: tensor[at] for name, tensor in data.items()}
         observations = {
-            part: self.tensor(batch.take(key, index)) if key in self._large else few[key]
-            for key, part in self._parts.items()
+            key: self.tensor(batch.take(key, index)) if key in self._large else few[key]
+            for key in self._parts
         }
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
             log_probs, entropy, values = self.module.evaluate(observations, few["actions"])

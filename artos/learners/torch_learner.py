@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from artos.learners.flat import FlatAdam, Layout, layout
+from artos.learners.flat import FlatAdam
 from artos.plan import Plan
+from artos.policies.flat import Layout, layout
 
 
 @dataclass(frozen=True)

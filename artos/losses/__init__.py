@@ -1,0 +1,1 @@
+"""Targets and losses: pure functions over arrays and tensors."""

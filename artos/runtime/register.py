@@ -110,7 +110,8 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
 
 
 def _methods(role: Any) -> tuple[str, ...]:
-    return tuple(n for n in dir(role) if not n.startswith("_") and callable(getattr(role, n)))
+    kind = type(role)
+    return tuple(n for n in dir(kind) if not n.startswith("_") and callable(getattr(kind, n)))
 
 
 def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
@@ -124,7 +125,7 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     threads = learner.threads(module, cores)
     learner.setup(LearnerContext(plan, module, plan.seed, threads))
     arrays = [ArraySpec(n, a.shape, a.dtype.name) for n, a in learner.live().items()]
-    objects = tuple(ObjectSpec.sized(k.name, arrays, plan.actors) for k in workload.object_keys)
+    objects = tuple(ObjectSpec.sized(k.name, arrays, plan.actors + 1) for k in workload.object_keys)
     return msgspec.structs.replace(plan, objects=objects, layout=learner.layout(), threads=threads)
 
 

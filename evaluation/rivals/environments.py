@@ -2,7 +2,7 @@
 
 Rivals pin versions that clash with ours and with each other (Sample Factory wants gymnasium below
 1.0, Reverb an old NumPy), so each gets ``.venvs/NAME`` in the working folder. Torch comes first and
-is pinned, so that all rivals compute with the same one.
+is pinned, so that all rivals that can compute with the same one.
 """
 
 from __future__ import annotations
@@ -48,37 +48,45 @@ class Environment:
         return "\n".join((f"python {sys.version.split()[0]}", self.torch, *self.pins)) + "\n"
 
 
-@dataclass(frozen=True)
-class Absent:
-    """A rival that cannot be measured here, and why."""
+class RivalAbsent(ArtosError):
+    """A rival could not be installed, so it cannot be measured here; ``why`` says what failed."""
 
-    name: str
-    why: str
+    def __init__(self, name: str, why: str) -> None:
+        self.name, self.why = name, why
+        super().__init__(f"{name} is not installed: {why}")
 
 
-_ATARI = ("ale-py", "opencv-python-headless")
+_ATARI = ("ale-py==0.12.1", "opencv-python-headless")
 
 RIVALS = {
     environment.name: environment
     for environment in (
         Environment(
-            "sb3", ("stable-baselines3==2.9.2", "gymnasium", *_ATARI), "import stable_baselines3"
+            "sb3", ("stable-baselines3==2.9.2", "gymnasium==1.4.0", *_ATARI), "import stable_baselines3"
         ),
         Environment(
             "sample-factory",
-            ("sample-factory==2.1.1", "gymnasium", *_ATARI),
+            ("sample-factory==2.1.1", "gymnasium==0.29.1", *_ATARI),
             "import sample_factory.train",
         ),
         Environment("ray", ("ray[rllib]==2.60.0", *_ATARI), "import ray.rllib"),
-        Environment("torchrl", ("torchrl==0.14.0",), "import torchrl.data"),
+        # The C++ part of the 0.14.0 wheel (its sum tree) is built for 2.14 and does not load on 2.13;
+        # there is no source archive to build it from.
+        Environment(
+            "torchrl", ("torchrl==0.14.0",), "import torchrl._torchrl", torch="torch==2.14.0"
+        ),
         Environment("tianshou", ("tianshou==2.0.1",), "import tianshou.data"),
         Environment("reverb", ("dm-reverb[tensorflow]==0.14.0",), "import reverb"),
     )
 }
 
 
-def prepare(name: str, say: Say = print) -> Environment | Absent:
-    """The environment of a rival, installed now if it is not yet; ``Absent`` says why it cannot be."""
+def prepare(name: str, say: Say = print) -> Environment:
+    """The environment of a rival, installed now if it is not yet.
+
+    Raises:
+        RivalAbsent: a step of the installation failed or took too long.
+    """
     environment = RIVALS[name]
     stamp = environment.folder / "stamp"
     if stamp.is_file() and stamp.read_text() == environment.stamp:
@@ -87,7 +95,7 @@ def prepare(name: str, say: Say = print) -> Environment | Absent:
         _install(environment, say)
     except ArtosError as error:
         say(f"{name}: not installed: {error}")
-        return Absent(name, str(error))
+        raise RivalAbsent(name, str(error)) from error
     stamp.write_text(environment.stamp)
     return environment
 
@@ -108,8 +116,13 @@ def _install(environment: Environment, say: Say) -> None:
 
 def main() -> int:
     """Install the rivals named on the command line (all without a name); 1 if one is absent."""
-    prepared = [prepare(name) for name in sys.argv[1:] or list(RIVALS)]
-    return int(any(isinstance(rival, Absent) for rival in prepared))
+    absent = 0
+    for name in sys.argv[1:] or list(RIVALS):
+        try:
+            prepare(name)
+        except RivalAbsent:
+            absent = 1
+    return absent
 
 
 if __name__ == "__main__":

@@ -8,39 +8,59 @@ when its own parent dies. Exit status: the command's, or 124 after the deadline.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 
 import psutil
 
 TIMED_OUT = 124
+LEAVE_SECONDS = 5.0
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def guard(seconds: float, command: Sequence[str]) -> int:
     """Run ``command`` for at most ``seconds``; returns its exit status once nothing of it is left."""
     _become_reaper()
+    process = subprocess.Popen(command)
+    ended = {process.pid}
     try:
-        return subprocess.run(command, timeout=seconds, check=False).returncode
+        status = process.wait(timeout=seconds)
+        psutil.wait_procs(_descendants(), timeout=LEAVE_SECONDS)
+        return status
     except subprocess.TimeoutExpired:
         return TIMED_OUT
     finally:
-        end_descendants()
+        ended |= end_descendants()
+        _remove_shared_tensors(ended)
 
 
-def end_descendants() -> None:
-    """Kill every descendant of this process and reap it, until there are none."""
-    while found := psutil.Process().children(recursive=True):
+def end_descendants() -> set[int]:
+    """Kill every descendant of this process and reap it, until there are none; their ids."""
+    ended: set[int] = set()
+    while found := _descendants():
         for process in found:
-            try:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-            except psutil.NoSuchProcess:
-                continue
-        psutil.wait_procs(found, timeout=10)
+        psutil.wait_procs(found, timeout=LEAVE_SECONDS)
+        ended |= {process.pid for process in found}
+    return ended
+
+
+def _descendants() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+def _remove_shared_tensors(owners: set[int]) -> None:
+    # Torch names shared tensors after their creator; its own daemon unlinks them unless it is killed.
+    for owner in owners:
+        for path in Path("/dev/shm").glob(f"torch_{owner}_*"):  # noqa: S108
+            path.unlink(missing_ok=True)
 
 
 def _become_reaper() -> None:

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from artos.errors import ArtosError, DeadlineExceeded
 from evaluation.rivals import guard
@@ -34,7 +33,7 @@ def run(command: Sequence[str], seconds: float, env: Mapping[str, str] | None = 
         DeadlineExceeded: it took more than ``seconds``.
         RivalFailed: it ended with another status than 0.
     """
-    name = Path(command[0]).name if len(command) < 2 else " ".join(command[1:4])
+    name = " ".join((Path(command[0]).name, *command[1:5]))
     guarded = [sys.executable, "-P", guard.__file__, str(seconds), *command]
     with (
         tempfile.TemporaryFile("w+") as log,
@@ -52,23 +51,42 @@ def run(command: Sequence[str], seconds: float, env: Mapping[str, str] | None = 
     return printed
 
 
-def measure(python: Path, module: str, *arguments: str, seconds: float = 300) -> dict[str, Any]:
-    """Run a script of this package with another interpreter and return the JSON object it prints.
+Rates = tuple[dict[str, float], dict[str, str]]
+"""What a script answers: its rates by measure, and the versions of the packages that made them."""
+
+
+def measure(python: Path, module: str, *arguments: str, seconds: float) -> Rates:
+    """Run a script of this package with a rival's interpreter.
 
     The script sees the package ``evaluation`` and nothing else of ours; its temporary files lie in
     a folder that is removed afterwards.
 
     Raises:
         DeadlineExceeded: it took more than ``seconds``.
-        RivalFailed: it failed, or printed no JSON object.
+        RivalFailed: it failed, or printed no result.
     """
-    command = [str(python), "-P", "-m", f"evaluation.rivals.{module}", *arguments]
     with _room() as room:
-        printed = run(command, seconds, _surroundings(room))
+        command = (str(python), "-P", "-m", f"evaluation.rivals.{module}", *arguments)
+        return _answer(module, run(command, seconds, _surroundings(room, room)))
+
+
+def measure_ours(module: str, *arguments: str, seconds: float) -> Rates:
+    """Run a script of ``evaluation`` the same way, with this interpreter and all of ours.
+
+    Raises:
+        DeadlineExceeded: it took more than ``seconds``.
+        RivalFailed: it failed, or printed no result.
+    """
+    with _room() as room:
+        command = (sys.executable, "-P", "-m", f"evaluation.{module}", *arguments)
+        return _answer(module, run(command, seconds, _surroundings(room, PACKAGE.parent)))
+
+
+def _answer(module: str, printed: str) -> Rates:
     for line in reversed(printed.splitlines()):
         if line.startswith("{"):
-            answer: dict[str, Any] = json.loads(line)
-            return answer
+            found = json.loads(line)
+            return found["rates"], found["versions"]
     raise RivalFailed(module, 0, f"no result in its output: {_last_words(printed)}")
 
 
@@ -88,8 +106,8 @@ def _room() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _surroundings(room: Path) -> dict[str, str]:
-    quiet = {"PYTHONPATH": str(room), "TMPDIR": str(room), "PYTHONWARNINGS": "ignore"}
+def _surroundings(room: Path, imports: Path) -> dict[str, str]:
+    quiet = {"PYTHONPATH": str(imports), "TMPDIR": str(room), "PYTHONWARNINGS": "ignore"}
     threads = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     return {**threads, **os.environ, **quiet}
 

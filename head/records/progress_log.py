@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TextIO
 
 from head.records.durable import write_durably
@@ -75,6 +76,17 @@ class ProgressLog:
         self._rows_out.close()
         self._episodes_out.close()
         self._events.close()
+
+    def __enter__(self) -> ProgressLog:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def _add_columns(self, names: Sequence[str]) -> None:
         self._rows_out.close()

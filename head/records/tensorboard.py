@@ -6,6 +6,7 @@ protocol buffers of TensorFlow's ``event.proto``.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import struct
@@ -36,7 +37,7 @@ class EventFile:
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Append ``values`` (tag → number) at environment step ``step``."""
         parts = [
-            _field(1, _field(1, tag.encode()) + _key(2, _FLOAT) + struct.pack("<f", value))
+            _field(1, _field(1, tag.encode()) + _key(2, _FLOAT) + _float(value))
             for tag, value in values.items()
         ]
         self._write(_key(2, _VARINT) + _varint(step) + _field(5, b"".join(parts)))
@@ -44,6 +45,9 @@ class EventFile:
     def close(self) -> None:
         """Close the file. Doing it twice is fine."""
         self._file.close()
+
+    def __repr__(self) -> str:
+        return f"<EventFile {self.path}>"
 
     def _write(self, event: bytes) -> None:
         data = _key(1, _DOUBLE) + struct.pack("<d", time.time()) + event
@@ -57,6 +61,13 @@ def _field(number: int, data: bytes) -> bytes:
 
 def _key(number: int, wire: int) -> bytes:
     return bytes([number << 3 | wire])
+
+
+def _float(value: float) -> bytes:
+    try:
+        return struct.pack("<f", value)
+    except OverflowError:  # finite, but not as float32, which is all the format has
+        return struct.pack("<f", math.copysign(math.inf, value))
 
 
 def _varint(value: int) -> bytes:

@@ -1,0 +1,30 @@
+# make run | test | lint | bench; each sets up .venv/ first. ARGS goes to the command, as in
+#   make run ARGS="--seed 2"      make test ARGS="-k buffer"
+.PHONY: setup run test lint bench clean
+.DEFAULT_GOAL := run
+BIN := .venv/bin
+
+setup:
+	@deploy/setup.sh
+
+run: setup
+	$(BIN)/artos run ppo --env CartPole-v1 --actors 2 --total-steps 500000 $(ARGS)
+
+test: setup
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/artos bench all $(ARGS)
+
+# Caches, builds and orphaned shared memory; runs/ and .venv/ stay.
+clean:
+	-[ ! -x $(BIN)/artos ] || $(BIN)/artos clean
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+		.import_linter_cache
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +

@@ -1,0 +1,220 @@
+"""Reading picked rows while their writers go on: copy, look again, pick anew what was overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.batch import BatchStore
+from artos.buffer.doorbell import fence
+from artos.buffer.frames import Ints, Padding, Rows, Sources, look_back
+from artos.buffer.n_step import NStep
+from artos.errors import Overwritten
+from artos.spec import VERSION_KEY
+
+Sample = dict[str, NDArray[Any]]
+
+INDEX = "index"
+"""Name under which a sample holds the identity of its rows: (n, 3) int64 of actor, step, env."""
+NEXT = "next."
+"""Prefix of values of the following row, or with n-step returns of the row to bootstrap from."""
+RETURNS, DISCOUNTS = "n_step.returns", "n_step.discounts"
+_TRIES = 64
+
+
+class Picks(NamedTuple):
+    """Rows to read: number of the block (not decreasing), absolute step, environment; each (n,)."""
+
+    owners: Ints
+    steps: Ints
+    envs: Ints
+
+
+class Window(NamedTuple):
+    """Per block the rows that may be picked: ``start`` to ``stop``; each (blocks,) int64."""
+
+    start: Ints
+    stop: Ints
+
+
+class TransitionReader:
+    """Copies picked rows of ``keys``, and of ``next_keys`` one row later, into reused arrays.
+
+    Reading works like a sequence lock: rows are copied first, then it is seen whether their writer
+    has reserved their place meanwhile. Such rows are picked anew, so a torn row is never returned.
+    Rows of versions before ``min_version`` are left out (checklist C3, C4); ``stale`` counts them.
+    With ``run`` each pick stands for that many rows from it on, and values get an axis for them.
+
+    Raises:
+        UnknownKey: a key that the blocks do not have.
+        ValueError: no blocks, or blocks of unequal size.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[ActorBlock],
+        keys: Sequence[str],
+        next_keys: Sequence[str] = (),
+        *,
+        n_step: NStep | None = None,
+        depth: int = 1,
+        padding: Padding = "zero",
+        run: int = 0,
+    ) -> None:
+        self.sources = Sources(blocks, padding)
+        self.min_version = self.stale = 0
+        self._keys, self._next, self._n_step = tuple(keys), tuple(next_keys), n_step
+        self._store = BatchStore(depth)
+        self._run, self._width = run, max(run, 1)
+        ahead = n_step.keys if n_step else ()
+        self._read = tuple(dict.fromkeys((*keys, *next_keys, *ahead, VERSION_KEY)))
+        self._back = look_back(blocks[0], self._read)
+        self._last = 1 if next_keys or n_step else 0
+        self._pairs = {k for k in keys if k in next_keys and not n_step and self._stack(k) > 1}
+        self._actors = np.array([block.spec.actor for block in blocks], np.int64)
+
+    def _stack(self, name: str) -> int:
+        return self.sources.key(name).stack
+
+    def window(self) -> Window:
+        """The rows that can be read now: committed in all keys, not being overwritten, new enough."""
+        stop = np.array([block.committed(self._read) for block in self.sources.blocks], np.int64)
+        start = np.minimum(self._oldest(), stop)
+        if self.min_version > 0:
+            pairs = zip(self.sources.blocks, start.tolist(), stop.tolist(), strict=True)
+            recent = [first_of_version(block, a, b, self.min_version) for block, a, b in pairs]
+            self.stale = int(sum(recent) - start.sum()) * self.sources.envs
+            start = np.array(recent, np.int64)
+        return Window(start, np.maximum(start, stop - self._last))
+
+    def bound_lag(self, max_lag: int, version: int | None) -> None:
+        """Leave out rows more than ``max_lag`` versions older than ``version``, or the newest row."""
+        newest = self._newest_version() if version is None else version
+        self.min_version = max(0, newest - max_lag)
+
+    def _newest_version(self) -> int:
+        newest = 0
+        for block in self.sources.blocks:
+            if stop := block.committed((VERSION_KEY,)):
+                newest = max(newest, int(block.arrays[VERSION_KEY][block.index(stop - 1)]))
+        return newest
+
+    def read(self, count: int, draw: Callable[[int], Picks]) -> Sample:
+        """Copy ``count`` rows that ``draw`` picks; it is asked again for those that were overwritten.
+
+        Returns:
+            values by key, ``next.KEY``, ``index`` (n, 3) int64 and ``policy_version`` (n,) int64, in
+            arrays that are reused when their set comes round again.
+
+        Raises:
+            Overwritten: the writers kept lapping the reader.
+        """
+        self._store.turn()
+        picks = draw(count)
+        out = self._arrays(count * self._width)
+        self._fill(out, 0, picks)
+        for _ in range(_TRIES):
+            gone = np.flatnonzero(self._gone(picks, out[VERSION_KEY]))
+            if not len(gone):
+                return self._named(out, picks)
+            self._replace(out, picks, gone, draw(len(gone)))
+        owner, step = int(picks.owners[gone[0]]), int(picks.steps[gone[0]])
+        raise Overwritten(int(self._actors[owner]), step, int(self._oldest()[owner]))
+
+    def _replace(self, out: Sample, picks: Picks, places: Ints, fresh: Picks) -> None:
+        for number, place in enumerate(places.tolist()):
+            one = Picks(*(column[number : number + 1] for column in fresh))
+            self._fill(out, place, one)
+            for column, value in zip(picks, one, strict=True):
+                column[place] = value[0]
+
+    def _gone(self, picks: Picks, versions: Ints) -> NDArray[np.bool_]:
+        fence()
+        stale = versions[:: self._width] < self.min_version
+        return (picks.steps < self._oldest()[picks.owners]) | stale
+
+    def _oldest(self) -> Ints:
+        oldest = np.array([block.oldest() for block in self.sources.blocks], np.int64)
+        fence()
+        # The first rows of all begin an episode: nothing before them is looked back to.
+        return np.where(oldest > 0, oldest + self._back, 0)
+
+    # -- arrays --------------------------------------------------------------------------------
+
+    def _arrays(self, count: int) -> Sample:
+        out = {name: self._array(name, name, count) for name in (*self._keys, VERSION_KEY)}
+        for name in self._next:
+            if name not in self._pairs:
+                out[NEXT + name] = self._array(NEXT + name, name, count)
+        if self._n_step:
+            for name in (RETURNS, DISCOUNTS):
+                out[name] = self._store.array(name, (count,), np.float32)
+        return out
+
+    def _array(self, use: str, name: str, count: int) -> NDArray[Any]:
+        key = self.sources.key(name)
+        frames = key.stack + 1 if use in self._pairs else key.stack
+        lead = (count, frames) if frames > 1 else (count,)
+        return self._store.array(use, (*lead, *key.shape), key.dtype)
+
+    def _fill(self, out: Sample, place: int, picks: Picks) -> None:
+        rows = self._rows(picks)
+        part = slice(place * self._width, place * self._width + len(rows.steps))
+        for name in (*self._keys, VERSION_KEY):
+            take = rows.take_pairs if name in self._pairs else rows.take
+            take(name, out[name][part])
+        if self._last:
+            self._fill_next(out, part, rows)
+
+    def _rows(self, picks: Picks) -> Rows:
+        if self._width == 1:
+            return Rows(self.sources, *picks)
+        steps = (picks.steps[:, None] + np.arange(self._width)).ravel()
+        owners, envs = (np.repeat(column, self._width) for column in (picks.owners, picks.envs))
+        return Rows(self.sources, owners, steps, envs)
+
+    def _fill_next(self, out: Sample, part: slice, rows: Rows) -> None:
+        steps = rows.steps + 1
+        if self._n_step:
+            edges = [block.committed(self._read) for block in self.sources.blocks]
+            found = self._n_step.look_ahead(rows, np.array(edges, np.int64)[rows.owners])
+            out[RETURNS][part], out[DISCOUNTS][part] = found.returns, found.discounts
+            steps = found.steps
+        later = Rows(self.sources, rows.owners, steps, rows.envs)
+        for name in self._next:
+            if name not in self._pairs:
+                later.take(name, out[NEXT + name][part])
+
+    def _named(self, out: Sample, picks: Picks) -> Sample:
+        index = self._store.array(INDEX, (len(picks.steps), 3), np.int64)
+        np.stack((self._actors[picks.owners], picks.steps, picks.envs), axis=1, out=index)
+        named = {**out, INDEX: index}
+        for name in self._pairs:
+            named[name], named[NEXT + name] = out[name][:, :-1], out[name][:, 1:]
+        return {name: self._by_run(name, array) for name, array in named.items()}
+
+    def _by_run(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        if not self._run or name == INDEX:
+            return array
+        return array.reshape(-1, self._run, *array.shape[1:])
+
+    def __repr__(self) -> str:
+        return f"<TransitionReader of {len(self.sources.blocks)} blocks: {', '.join(self._read)}>"
+
+
+def first_of_version(block: ActorBlock, start: int, stop: int, version: int) -> int:
+    """The first step from ``start`` whose policy version is at least ``version``, else ``stop``.
+
+    Versions never decrease along a block, so this is a binary search.
+    """
+    at = start
+    for view in block.views(VERSION_KEY, start, stop):
+        found = int(np.searchsorted(view, version))
+        at += found
+        if found < len(view):
+            break
+    return at

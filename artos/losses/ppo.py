@@ -1,0 +1,64 @@
+"""The clipped surrogate loss of PPO (Schulman et al. 2017)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def ppo_loss(
+    log_probs: Tensor,
+    old_log_probs: Tensor,
+    advantages: Tensor,
+    values: Tensor,
+    old_values: Tensor,
+    returns: Tensor,
+    entropy: Tensor,
+    clip: float,
+    value_clip: float | None,
+    vf_coef: float,
+    ent_coef: float,
+    valid: Tensor | None = None,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Loss to minimise and what to report, over a minibatch of B rows (all arguments (B,)).
+
+    ``policy − ent_coef · entropy + vf_coef · value`` where the value loss is half the squared
+    error, with ``value_clip`` the larger of the plain and the clipped one. Rows with ``valid``
+    False count for nothing. Reported, detached: ``policy_loss``, ``value_loss``, ``entropy``,
+    ``approx_kl`` (the estimator (r − 1) − log r) and ``clip_fraction`` (rows outside 1 ± clip).
+    """
+    log_ratio = log_probs - old_log_probs
+    ratio = log_ratio.exp()
+    clipped = ratio.clamp(1 - clip, 1 + clip)
+    surrogate = torch.minimum(ratio * advantages, clipped * advantages)
+    squares = _value_squares(values, old_values, returns, value_clip)
+    policy_loss = -_mean(surrogate, valid)
+    value_loss = 0.5 * _mean(squares, valid)
+    mean_entropy = _mean(entropy, valid)
+    loss = policy_loss + vf_coef * value_loss - ent_coef * mean_entropy
+    with torch.no_grad():
+        report = {
+            "policy_loss": policy_loss.detach(),
+            "value_loss": value_loss.detach(),
+            "entropy": mean_entropy.detach(),
+            "approx_kl": _mean(ratio - 1 - log_ratio, valid),
+            "clip_fraction": _mean((ratio != clipped).float(), valid),
+        }
+    return loss, report
+
+
+def _value_squares(
+    values: Tensor, old_values: Tensor, returns: Tensor, value_clip: float | None
+) -> Tensor:
+    squares = (values - returns).square()
+    if value_clip is None:
+        return squares
+    near = old_values + (values - old_values).clamp(-value_clip, value_clip)
+    return torch.maximum(squares, (near - returns).square())
+
+
+def _mean(rows: Tensor, valid: Tensor | None) -> Tensor:
+    if valid is None:
+        return rows.mean()
+    # Select, do not multiply: a masked row may hold NaN.
+    return torch.where(valid, rows, 0).sum() / valid.sum().clamp(min=1)

@@ -1,0 +1,88 @@
+"""The policy of the built-in algorithms: an actor and a critic for any supported spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from artos.envs.spec import EnvSpec
+from artos.policies.distributions import head_for
+from artos.policies.encoders import (
+    NatureCnn,
+    TwinMlp,
+    flat_width,
+    flatten_all,
+    is_image,
+    orthogonal,
+)
+
+Obs = dict[str, Tensor]
+
+
+class ActorCritic(nn.Module):
+    """``act`` for actors, ``evaluate`` and ``value`` for learners.
+
+    Observations are a dict by data key of (B, *value_shape) in the stored dtypes. Without images:
+    separate policy and value MLPs over all parts flattened. With images: one Nature CNN per image,
+    shared by policy and value, flat parts appended to its features.
+
+    ``generator`` makes sampling reproducible; None uses torch's global one.
+    """
+
+    def __init__(
+        self, spec: EnvSpec, hidden: Sequence[int] = (64, 64), *, cnn: bool = False
+    ) -> None:
+        super().__init__()
+        self.spec, self.generator = spec, None
+        self.images = [p for p in spec.parts if cnn and is_image(p)]
+        self.flat = [p for p in spec.parts if p not in self.images]
+        flat = sum(flat_width(p) for p in self.flat)
+        self.body: TwinMlp | nn.ModuleList
+        if cnn:
+            self.body = nn.ModuleList(NatureCnn(p) for p in self.images)
+            width = flat + sum(net.width for net in self.body)  # type: ignore[misc]
+        else:
+            self.body = TwinMlp(flat, hidden)
+            width = self.body.width
+        self.head = head_for(spec.actions)
+        self.policy_weight = nn.Parameter(orthogonal(torch.empty(width, self.head.width), 0.01))
+        self.policy_bias = nn.Parameter(torch.zeros(self.head.width))
+        self.value_weight = nn.Parameter(orthogonal(torch.empty(width, 1), 1.0).squeeze(1))
+        self.value_bias = nn.Parameter(torch.zeros(1))
+
+    generator: torch.Generator | None
+
+    def act(self, obs: Obs) -> dict[str, Tensor]:
+        """Sample: ``actions`` (B, *shape), ``log_probs`` (B,) and ``values`` (B,), float32."""
+        out, values = self(obs)
+        actions, logs = self.head.sample(out, self.generator)
+        return {"actions": actions, "log_probs": logs, "values": values.float()}
+
+    def evaluate(self, obs: Obs, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Log probabilities, entropy and values of a batch, each (B,) float32, with gradients."""
+        out, values = self(obs)
+        logs, entropy = self.head.evaluate(out, actions)
+        return logs, entropy, values.float()
+
+    def value(self, obs: Obs) -> Tensor:
+        """Values (B,) alone."""
+        values: Tensor = self(obs)[1]
+        return values.float()
+
+    def forward(self, obs: Obs) -> tuple[Tensor, Tensor]:
+        """The policy's last layer (B, width) and the values (B,)."""
+        policy, value = self._features(obs)
+        out = torch.addmm(self.policy_bias, policy, self.policy_weight)
+        return out, torch.addmv(self.value_bias, value, self.value_weight)
+
+    def _features(self, obs: Obs) -> tuple[Tensor, Tensor]:
+        if isinstance(self.body, TwinMlp):
+            twins: tuple[Tensor, Tensor] = self.body(flatten_all(self.flat, obs))
+            return twins
+        seen = [net(obs[p.name]) for net, p in zip(self.body, self.images, strict=True)]
+        if self.flat:
+            seen.append(flatten_all(self.flat, obs))
+        features = seen[0] if len(seen) == 1 else torch.cat(seen, 1)
+        return features, features

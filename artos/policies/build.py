@@ -1,0 +1,151 @@
+"""Choosing a policy for an environment, and checking that it fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from artos.envs.spec import ActionSpec, EnvSpec, Part
+from artos.errors import Refused
+from artos.policies.actor_critic import ActorCritic
+from artos.policies.encoders import is_image
+
+_BATCH = 3
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The built-in actor-critic: ``auto`` takes the CNN if the environment shows pictures."""
+
+    kind: Literal["auto", "mlp", "cnn"] = "auto"
+    hidden: tuple[int, ...] = (64, 64)
+
+    def build(self, spec: EnvSpec, seed: int) -> ActorCritic:
+        """A freshly initialised module; the same seed gives the same weights everywhere.
+
+        Raises:
+            Refused: the kind does not fit the observations, or a hidden layer has no units.
+        """
+        pictures = any(is_image(part) for part in spec.parts)
+        faults = []
+        if self.kind not in ("auto", "mlp", "cnn"):
+            faults.append(f"policy kind {self.kind!r}: use auto, mlp or cnn")
+        if self.kind == "cnn" and not pictures:
+            faults.append(f"policy kind 'cnn': {spec.name} shows no picture; use mlp or auto")
+        if any(units <= 0 for units in self.hidden):
+            faults.append(f"policy hidden={self.hidden}: every layer needs at least one unit")
+        if faults:
+            raise Refused(faults)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            cnn = self.kind != "mlp" and pictures
+            return ActorCritic(spec, self.hidden, cnn=cnn).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+
+
+PolicyLike = Policy | Callable[[EnvSpec], nn.Module]
+
+
+def build_policy(policy: PolicyLike, spec: EnvSpec, seed: int) -> nn.Module:
+    """Build ours or the user's own; theirs is any callable ``EnvSpec → nn.Module``.
+
+    Raises:
+        Refused: the module does not fit the environment (see ``check_policy``).
+    """
+    if isinstance(policy, Policy):
+        return policy.build(spec, seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = policy(spec)
+    faults = check_policy(module, spec)
+    if faults:
+        raise Refused(faults)
+    return module
+
+
+def fake_observations(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
+    """Zeros (or the lower bound) of the right shapes and dtypes, by data key."""
+    return {p.name: torch.from_numpy(_fake(p, batch)) for p in spec.parts}
+
+
+def _fake(part: Part, batch: int) -> Any:
+    fill = part.low if part.low is not None else 0
+    return np.full((batch, *part.value_shape), fill, part.dtype)
+
+
+def check_policy(module: Any, spec: EnvSpec) -> list[str]:
+    """Act and evaluate once on a fake batch; returns what does not fit and what to change."""
+    if not isinstance(module, nn.Module):
+        return [f"the policy is a {type(module).__name__}; it must be a torch.nn.Module"]
+    missing = [name for name in ("act", "evaluate") if not callable(getattr(module, name, None))]
+    if missing:
+        return [
+            f"{type(module).__name__} has no method {name}(obs{', actions' * (name == 'evaluate')})"
+            for name in missing
+        ]
+    obs = fake_observations(spec, _BATCH)
+    try:
+        with torch.no_grad():
+            acted = module.act(obs)  # type: ignore[operator]
+    except Exception as error:
+        return [f"act(obs) raised {type(error).__name__}: {error}; obs has {_describe(obs)}"]
+    faults = _act_faults(acted, spec.actions)
+    return faults or _evaluate_faults(module, obs, acted["actions"])
+
+
+def _act_faults(acted: Any, actions: ActionSpec) -> list[str]:
+    if not isinstance(acted, dict):
+        return [f"act(obs) must return a dict of tensors, not {type(acted).__name__}"]
+    faults = []
+    wanted = {"actions": (_BATCH, *actions.shape), "log_probs": (_BATCH,), "values": (_BATCH,)}
+    for name, shape in wanted.items():
+        value = acted.get(name)
+        if not isinstance(value, Tensor):
+            faults.append(f"act(obs) must return a tensor under {name!r}")
+        elif tuple(value.shape) != shape:
+            faults.append(f"act(obs)[{name!r}] has shape {tuple(value.shape)}; return {shape}")
+        elif name != "actions" and value.dtype != torch.float32:
+            faults.append(f"act(obs)[{name!r}] is {value.dtype}; return torch.float32")
+    return faults or _action_faults(acted["actions"], actions)
+
+
+def _action_faults(value: Tensor, actions: ActionSpec) -> list[str]:
+    if str(value.dtype) != f"torch.{actions.stored_dtype}":
+        return [
+            f"act(obs)['actions'] is {value.dtype}; the environment takes {actions.kind} actions: "
+            f"return torch.{actions.stored_dtype}"
+        ]
+    if actions.kind == "box":
+        return [] if bool(value.isfinite().all()) else ["act(obs)['actions'] holds NaN or infinity"]
+    columns = value.reshape(_BATCH, math.prod(actions.shape))
+    sizes = torch.tensor(actions.sizes)
+    if bool(((columns < 0) | (columns >= sizes)).any()):
+        return [
+            f"act(obs)['actions'] goes from {int(value.min())} to {int(value.max())}; the "
+            f"environment takes 0 to {[n - 1 for n in actions.sizes]}"
+        ]
+    return []
+
+
+def _evaluate_faults(module: Any, obs: dict[str, Tensor], actions: Tensor) -> list[str]:
+    try:
+        found = module.evaluate(obs, actions)
+    except Exception as error:
+        return [f"evaluate(obs, actions) raised {type(error).__name__}: {error}"]
+    names = ("log_probs", "entropy", "values")
+    if not isinstance(found, tuple) or len(found) != len(names):
+        return [f"evaluate(obs, actions) must return a tuple ({', '.join(names)})"]
+    return [
+        f"evaluate(obs, actions): {name} has shape {tuple(value.shape)}; return {(_BATCH,)}"
+        for name, value in zip(names, found, strict=True)
+        if tuple(value.shape) != (_BATCH,)
+    ]
+
+
+def _describe(obs: dict[str, Tensor]) -> str:
+    return ", ".join(f"{name} {tuple(value.shape)} {value.dtype}" for name, value in obs.items())

@@ -1,0 +1,233 @@
+"""Action distributions: torch heads for the learner and their NumPy twins for actors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from artos.envs.spec import ActionSpec
+
+Floats = NDArray[np.float32]
+LOG_2PI = math.log(2 * math.pi)
+
+
+class Head(nn.Module):
+    """Turns the policy's last layer, (B, width), into actions. ``width`` says how wide that is."""
+
+    width: int
+
+    def sample(
+        self, out: Tensor, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Draw actions (B, *shape) and their log probabilities (B,) float32."""
+        raise NotImplementedError
+
+    def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Log probabilities (B,) of given actions and the entropy (B,)."""
+        raise NotImplementedError
+
+
+class Categorical(Head):
+    """One choice out of ``width``; actions are int64 (B,)."""
+
+    def __init__(self, choices: int) -> None:
+        super().__init__()
+        self.width = choices
+
+    def sample(
+        self, out: Tensor, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Exponential race: the smallest of Exp(1)/p wins with probability p."""
+        logs = torch.log_softmax(out.float(), -1)
+        noise = torch.empty_like(logs).exponential_(generator=generator)
+        actions = (logs - noise.log()).argmax(-1)
+        return actions, _pick(logs, actions)
+
+    def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Head.evaluate``."""
+        logs = torch.log_softmax(out.float(), -1)
+        return _pick(logs, actions), -(logs.exp() * logs).sum(-1)
+
+
+class MultiCategorical(Head):
+    """Independent choices; actions are int64 (B, *shape), log probabilities are summed."""
+
+    def __init__(self, sizes: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.sizes, self.shape, self.width = list(sizes), shape, sum(sizes)
+        self.parts = nn.ModuleList(Categorical(n) for n in sizes)
+
+    def sample(
+        self, out: Tensor, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """See ``Head.sample``."""
+        drawn = [
+            cast("Categorical", part).sample(piece, generator)
+            for part, piece in zip(self.parts, torch.split(out, self.sizes, -1), strict=True)
+        ]
+        actions = torch.stack([a for a, _ in drawn], -1).reshape(len(out), *self.shape)
+        return actions, torch.stack([p for _, p in drawn]).sum(0)
+
+    def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Head.evaluate``."""
+        columns = actions.reshape(len(actions), -1).unbind(-1)
+        rated = [
+            cast("Categorical", part).evaluate(piece, column)
+            for part, piece, column in zip(
+                self.parts, torch.split(out, self.sizes, -1), columns, strict=True
+            )
+        ]
+        return torch.stack([p for p, _ in rated]).sum(0), torch.stack([h for _, h in rated]).sum(0)
+
+
+class DiagGaussian(Head):
+    """Independent normals with a learned, state-independent deviation; float32 (B, *shape)."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.shape, self.width = shape, math.prod(shape)
+        self.log_std = nn.Parameter(torch.zeros(self.width))
+
+    def sample(
+        self, out: Tensor, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """See ``Head.sample``; actions are not clipped here."""
+        mean = out.float()
+        noise = torch.empty_like(mean).normal_(generator=generator)
+        actions = mean + self.log_std.exp() * noise
+        logs = -0.5 * noise.square().sum(-1) - self._scale()
+        return actions.reshape(len(out), *self.shape), logs
+
+    def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Head.evaluate``."""
+        noise = (actions.reshape(len(out), -1) - out.float()) * (-self.log_std).exp()
+        logs = -0.5 * noise.square().sum(-1) - self._scale()
+        entropy = self._scale() + 0.5 * self.width
+        return logs, entropy.expand(len(out))
+
+    def _scale(self) -> Tensor:
+        return self.log_std.sum() + 0.5 * LOG_2PI * self.width
+
+
+def head_for(actions: ActionSpec) -> Head:
+    """The usual distribution for an action space."""
+    if actions.kind == "discrete":
+        return Categorical(actions.sizes[0])
+    if actions.kind == "multidiscrete":
+        return MultiCategorical(actions.sizes, actions.shape)
+    return DiagGaussian(actions.shape)
+
+
+def _pick(logs: Tensor, actions: Tensor) -> Tensor:
+    return logs.gather(-1, actions.long().unsqueeze(-1)).squeeze(-1)
+
+
+# -- NumPy twins -------------------------------------------------------------------------------
+
+
+class Sampler(Protocol):
+    """NumPy twin of a head for a fixed batch size B; what it returns is reused by the next call."""
+
+    def __call__(self, out: Floats, state: dict[str, Floats]) -> tuple[NDArray[Any], Floats]:
+        """Actions (B, *shape) and log probabilities (B,) for the last layer's output.
+
+        ``out`` (B, width) may be overwritten; ``state`` holds the head's parameters by name.
+        """
+
+
+class CategoricalSampler:
+    """Twin of ``Categorical``; draws its noise for many steps at once."""
+
+    _AHEAD = 256
+
+    def __init__(self, choices: int, batch: int, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._noise = np.empty((self._AHEAD, batch, choices), np.float32)
+        self._next = self._AHEAD
+        self._wide = np.empty((batch, choices), np.float32)
+        self._logs = np.empty(batch, np.float32)
+        self._ones = np.ones(choices, np.float32)
+        self._rows = np.arange(batch)
+
+    def __call__(self, out: Floats, state: dict[str, Floats]) -> tuple[NDArray[np.int64], Floats]:
+        """See ``Sampler``.
+
+        ``log p(a) = -log Σ exp(l - l_a)`` needs no maximum first: the winner of a Gumbel race is
+        never so far behind another choice that the exponential overflows.
+        """
+        wide, logs = self._wide, self._logs
+        np.add(out, self._gumbel(), out=wide)
+        actions = wide.argmax(1)
+        chosen = out[self._rows, actions]
+        np.subtract(out, chosen[:, None], out=wide)
+        np.exp(wide, out=wide)
+        np.dot(wide, self._ones, out=logs)
+        np.log(logs, out=logs)
+        np.negative(logs, out=logs)
+        return actions, logs
+
+    def _gumbel(self) -> Floats:
+        if self._next == self._AHEAD:
+            self._rng.standard_exponential(dtype=np.float32, out=self._noise)
+            # A drawn zero would win with infinite noise; the sum of exponentials must stay finite.
+            np.maximum(self._noise, np.float32(1e-20), out=self._noise)
+            np.log(self._noise, out=self._noise)
+            np.negative(self._noise, out=self._noise)
+            self._next = 0
+        row: Floats = self._noise[self._next]
+        self._next += 1
+        return row
+
+
+class MultiCategoricalSampler:
+    """Twin of ``MultiCategorical``."""
+
+    def __init__(
+        self, sizes: tuple[int, ...], shape: tuple[int, ...], batch: int, rng: np.random.Generator
+    ) -> None:
+        self._parts = [CategoricalSampler(n, batch, rng) for n in sizes]
+        ends = np.cumsum(sizes).tolist()
+        self._slices = [slice(end - n, end) for end, n in zip(ends, sizes, strict=True)]
+        self._actions = np.empty((batch, len(sizes)), np.int64)
+        self._shaped = self._actions.reshape(batch, *shape)
+        self._logs = np.empty(batch, np.float32)
+
+    def __call__(self, out: Floats, state: dict[str, Floats]) -> tuple[NDArray[np.int64], Floats]:
+        """See ``Sampler``."""
+        self._logs.fill(0)
+        for i, (part, piece) in enumerate(zip(self._parts, self._slices, strict=True)):
+            self._actions[:, i], logs = part(out[:, piece], state)
+            self._logs += logs
+        return self._shaped, self._logs
+
+
+class GaussianSampler:
+    """Twin of ``DiagGaussian``."""
+
+    def __init__(self, shape: tuple[int, ...], batch: int, rng: np.random.Generator) -> None:
+        self._rng, self._shape, self._width = rng, shape, math.prod(shape)
+        self._noise = np.empty((batch, self._width), np.float32)
+
+    def __call__(self, out: Floats, state: dict[str, Floats]) -> tuple[Floats, Floats]:
+        """See ``Sampler``."""
+        noise = self._rng.standard_normal(dtype=np.float32, out=self._noise)
+        log_std = state["head.log_std"]
+        out += np.exp(log_std) * noise
+        logs = np.einsum("bk,bk->b", noise, noise)
+        logs *= -0.5
+        logs -= np.float32(log_std.sum() + 0.5 * LOG_2PI * self._width)
+        return out.reshape(len(out), *self._shape), logs
+
+
+def sampler_for(actions: ActionSpec, batch: int, rng: np.random.Generator) -> Sampler:
+    """The NumPy twin of ``head_for(actions)``."""
+    if actions.kind == "discrete":
+        return CategoricalSampler(actions.sizes[0], batch, rng)
+    if actions.kind == "multidiscrete":
+        return MultiCategoricalSampler(actions.sizes, actions.shape, batch, rng)
+    return GaussianSampler(actions.shape, batch, rng)

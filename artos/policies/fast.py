@@ -1,0 +1,272 @@
+"""Acting: policies bound to a flat parameter vector, without copying it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from artos.envs.spec import EnvSpec, Part
+from artos.policies.actor_critic import ActorCritic
+from artos.policies.distributions import sampler_for
+from artos.policies.encoders import TwinMlp, flat_width
+from artos.policies.flat import Floats, layout, named_tensors, views
+
+Array = NDArray[Any]
+_REMEMBERED = 64
+
+
+class BoundPolicy(Protocol):
+    """What an actor process needs of a policy. Outputs are valid until the next call."""
+
+    def bind(self, flat: Floats) -> None:
+        """Use these parameters from now on, maybe in place: keep ``flat`` as it is meanwhile."""
+
+    def act(self, obs: dict[str, Array]) -> dict[str, Array]:
+        """Actions (B, *shape), ``log_probs`` and ``values`` (B,) float32 for observations (B, …)."""
+
+    def values(self, obs: dict[str, Array]) -> Floats:
+        """Values (B,) float32, e.g. to bootstrap truncated episodes."""
+
+
+def make_actor(module: nn.Module, spec: EnvSpec, seed: int) -> BoundPolicy:
+    """The fastest way to act with a module: ``FastMlp`` where it fits, else ``TorchActor``."""
+    if type(module) is ActorCritic and isinstance(module.body, TwinMlp):
+        return FastMlp(module, spec, seed)
+    return TorchActor(module, seed)
+
+
+class _Views:
+    """Views of flat vectors, remembered by address: binding a slot again costs a look-up."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._layout = layout(module)
+        self.names = {name for name, _ in self._layout}
+        self._known: dict[int, dict[str, Floats]] = {}
+
+    def of(self, flat: Floats) -> dict[str, Floats]:
+        address = flat.__array_interface__["data"][0]
+        found = self._known.get(address)
+        if found is None:
+            if len(self._known) == _REMEMBERED:
+                self._known.clear()
+            found = self._known[address] = views(flat, self._layout)
+        return found
+
+
+class FastMlp:
+    """NumPy twin of an ``ActorCritic`` without images: a sixth of torch's cost for 4 environments.
+
+    Same numbers as the module within float32 rounding; own random stream from ``seed``. Binding
+    copies the few parameters into the form that multiplies fastest, so ``flat`` is free afterwards.
+    """
+
+    def __init__(self, module: ActorCritic, spec: EnvSpec, seed: int) -> None:
+        assert isinstance(module.body, TwinMlp)
+        self.spec, self._views = spec, _Views(module)
+        self._rng = np.random.default_rng(seed)
+        self._name = spec.parts[0].name
+        self._weights = _Weights(flat_width_of(spec), module)
+        self._state: dict[str, Floats] = {}
+        self._passes: dict[int, _Pass] = {}
+
+    def bind(self, flat: Floats) -> None:
+        """See ``BoundPolicy.bind``."""
+        self._weights.copy(self._views.of(flat))
+        if "head.log_std" in self._views.names:
+            self._state = {"head.log_std": self._views.of(flat)["head.log_std"].copy()}
+        for run in self._passes.values():
+            run.refresh(self._weights)
+
+    def act(self, obs: dict[str, Array]) -> dict[str, Array]:
+        """See ``BoundPolicy.act``."""
+        run = self._passes.get(len(obs[self._name])) or self._new_pass(obs)
+        run.forward(self._weights, obs)
+        actions, logs = run.sample(run.out, self._state)
+        return {"actions": actions, "log_probs": logs, "values": run.values}
+
+    def values(self, obs: dict[str, Array]) -> Floats:
+        """See ``BoundPolicy.values``; draws nothing, so the random stream stays where it is."""
+        run = self._passes.get(len(obs[self._name])) or self._new_pass(obs)
+        run.forward(self._weights, obs)
+        return run.values
+
+    def _new_pass(self, obs: dict[str, Array]) -> _Pass:
+        batch = len(obs[self._name])
+        run = self._passes[batch] = _Pass(self.spec, self._weights, batch, self._rng)
+        return run
+
+
+class _Weights:
+    """Both networks side by side: (in + 1, 2h), then (2, h, h') each, then one head for both.
+
+    The first layer's bias is one more row, met by a constant 1 in the input. The head is
+    (2h, width + 1): policy rows above, value rows below, zeros where they do not meet.
+    """
+
+    def __init__(self, width: int, module: ActorCritic) -> None:
+        assert isinstance(module.body, TwinMlp)
+        shapes = [tuple(w.shape) for w in module.body.weights]
+        self.sides = [outside for _, _, outside in shapes]
+        self.first = np.empty((width + 1, 2 * self.sides[0]), np.float32) if shapes else None
+        self.inner = [np.empty(shape, np.float32) for shape in shapes[1:]]
+        self.biases = [np.empty(2 * outside, np.float32) for outside in self.sides[1:]]
+        self.out = module.head.width
+        self.head = np.zeros(
+            (2 * self.sides[-1] if shapes else width + 1, self.out + 1), np.float32
+        )
+        self.head_bias = np.empty(self.out + 1, np.float32)
+
+    def copy(self, state: dict[str, Floats]) -> None:
+        """Take over new parameters."""
+        if self.first is not None:
+            half = self.sides[0]
+            weight, bias = state["body.weights.0"], state["body.biases.0"]
+            self.first[:-1, :half], self.first[:-1, half:] = weight
+            self.first[-1] = bias.reshape(-1)
+        for i, (weight, bias) in enumerate(zip(self.inner, self.biases, strict=True), 1):
+            weight[...] = state[f"body.weights.{i}"]
+            bias[...] = state[f"body.biases.{i}"].reshape(-1)
+        width = len(state["policy_weight"])
+        self.head[:width, :-1] = state["policy_weight"]
+        self.head[-width if self.first is not None else 0 :, -1][:width] = state["value_weight"]
+        self.head_bias[:-1], self.head_bias[-1:] = state["policy_bias"], state["value_bias"]
+
+
+class _Pass:
+    """Scratch arrays and noise for one batch size."""
+
+    def __init__(
+        self, spec: EnvSpec, weights: _Weights, batch: int, rng: np.random.Generator
+    ) -> None:
+        self._x = np.ones((batch, flat_width_of(spec) + 1), np.float32)
+        self._fills = _fills(spec.parts, self._x)
+        self._hidden = [np.empty((batch, 2 * side), np.float32) for side in weights.sides]
+        self._pairs = [_pair(h) for h in self._hidden]
+        self._biases = [np.empty_like(h) for h in self._hidden[1:]]
+        self._joint = np.empty((batch, weights.out + 1), np.float32)
+        self._joint_bias = np.empty_like(self._joint)
+        self.out, self.values = self._joint[:, :-1], self._joint[:, -1]
+        self.sample = sampler_for(spec.actions, batch, rng)
+        self.refresh(weights)
+
+    def refresh(self, weights: _Weights) -> None:
+        """Spread new biases over the batch: adding equal shapes costs a third of broadcasting."""
+        for spread, bias in zip(self._biases, weights.biases, strict=True):
+            spread[...] = bias
+        self._joint_bias[...] = weights.head_bias
+
+    def forward(self, weights: _Weights, obs: dict[str, Array]) -> None:
+        """Fill ``out`` (B, width) and ``values`` (B,)."""
+        for name, fill in self._fills:
+            fill(obs[name])
+        last = self._x
+        if weights.first is not None:
+            last = np.dot(last, weights.first, out=self._hidden[0])
+            np.tanh(last, out=last)
+        for i, weight in enumerate(weights.inner):
+            np.matmul(self._pairs[i], weight, out=self._pairs[i + 1])
+            last = self._hidden[i + 1]
+            np.add(last, self._biases[i], out=last)
+            np.tanh(last, out=last)
+        np.dot(last, weights.head, out=self._joint)
+        np.add(self._joint, self._joint_bias, out=self._joint)
+
+
+def _pair(both: Floats) -> Floats:
+    """(B, 2h) seen as (2, B, h): policy and value apart."""
+    pair: Floats = both.reshape(len(both), 2, -1).transpose(1, 0, 2)
+    return pair
+
+
+class _Copy:
+    """Copies a numeric part into its columns, bytes scaled to 0 … 1."""
+
+    def __init__(self, part: Part, target: Floats) -> None:
+        self._target = target
+        self._shape = (len(target), target.shape[1])
+        self._flat = len(part.value_shape) == 1
+        self._scale = np.float32(255) if part.dtype == "uint8" else None
+
+    def __call__(self, value: Array) -> None:
+        self._target[...] = value if self._flat else value.reshape(self._shape)
+        if self._scale is not None:
+            self._target /= self._scale
+
+
+class _OneHot:
+    """Writes categories as one-hot columns."""
+
+    def __init__(self, part: Part, target: Floats) -> None:
+        self._target, self._rows = target, np.arange(len(target))[:, None]
+        self._first = np.cumsum((0, *part.sizes[:-1]))
+
+    def __call__(self, value: Array) -> None:
+        self._target.fill(0)
+        self._target[self._rows, self._first + value.reshape(len(self._rows), -1)] = 1
+
+
+def _fills(parts: tuple[Part, ...], x: Floats) -> list[tuple[str, _Copy | _OneHot]]:
+    found: list[tuple[str, _Copy | _OneHot]] = []
+    at = 0
+    for part in parts:
+        target = x[:, at : at + flat_width(part)]
+        found.append((part.name, _OneHot(part, target) if part.sizes else _Copy(part, target)))
+        at += flat_width(part)
+    return found
+
+
+def flat_width_of(spec: EnvSpec) -> int:
+    """Features of all parts flattened."""
+    return sum(flat_width(part) for part in spec.parts)
+
+
+class TorchActor:
+    """Acts with any module: its tensors become views of the bound vector.
+
+    Sampling uses a stream of its own: the built-in policy through its ``generator``, any other
+    module through torch's global state, which is put back after every call.
+    """
+
+    def __init__(self, module: nn.Module, seed: int) -> None:
+        self._module, self._views = module.eval(), _Views(module)
+        self._tensors = named_tensors(module)
+        self._own = isinstance(module, ActorCritic)
+        generator = torch.Generator().manual_seed(seed)
+        self._state = generator.get_state()
+        if isinstance(module, ActorCritic):
+            module.generator = generator
+
+    def bind(self, flat: Floats) -> None:
+        """See ``BoundPolicy.bind``. Memory that cannot be written is copied."""
+        for name, view in self._views.of(flat if flat.flags.writeable else flat.copy()).items():
+            self._tensors[name].data = torch.from_numpy(view)
+
+    @torch.inference_mode()
+    def act(self, obs: dict[str, Array]) -> dict[str, Array]:
+        """See ``BoundPolicy.act``."""
+        tensors = {name: torch.from_numpy(part) for name, part in obs.items()}
+        act = self._module.act if self._own else self._in_own_stream
+        found: Any = act(tensors)  # type: ignore[operator]
+        return {name: value.numpy() for name, value in found.items()}
+
+    def _in_own_stream(self, tensors: dict[str, torch.Tensor]) -> Any:
+        outside = torch.get_rng_state()
+        torch.set_rng_state(self._state)
+        try:
+            return self._module.act(tensors)  # type: ignore[operator]
+        finally:
+            self._state = torch.get_rng_state()
+            torch.set_rng_state(outside)
+
+    @torch.inference_mode()
+    def values(self, obs: dict[str, Array]) -> Floats:
+        """See ``BoundPolicy.values``; a module without ``value`` is asked to act."""
+        if not hasattr(self._module, "value"):
+            return self.act(obs)["values"]
+        tensors = {name: torch.from_numpy(part) for name, part in obs.items()}
+        found: Floats = self._module.value(tensors).float().numpy()  # type: ignore[operator]
+        return found

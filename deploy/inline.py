@@ -1,0 +1,78 @@
+"""One process: the same wiring with every member called in turn; deterministic by seed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from artos.buffer.board import LEARNER
+from artos.messages import Done, Invoke, Ready, ToMember
+from artos.runtime.member import Role, guarded
+from artos.runtime.process import actor_role, learner_role
+from deploy.node import Node
+from head.coordinator import Coordinator
+
+
+class Inline:
+    """The members of a run as objects in this process, run in the order they were invoked.
+
+    Implements ``head.coordinator.Members``.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._roles: dict[int, Role] = {}
+        self._queue: deque[tuple[int, Invoke]] = deque()
+        self._reborn: deque[int] = deque()
+
+    def send(self, member: int, message: ToMember) -> None:
+        """Queue an invocation."""
+        if isinstance(message, Invoke):
+            self._queue.append((member, message))
+
+    def restart(self, member: int) -> None:
+        """Set the member up anew; what was queued for it is sent again."""
+        self._queue = deque(entry for entry in self._queue if entry[0] != member)
+        self._roles.pop(member, None)
+        self._reborn.append(member)
+
+    def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
+        """Set everything up and run invocation after invocation until the run is finished."""
+        coordinator.begin()
+        for member in range(self._node.site.members):
+            self._set_up(coordinator, member)
+        while not coordinator.finished:
+            while self._reborn:
+                self._set_up(coordinator, self._reborn.popleft())
+            if self._queue:
+                self._run_one(coordinator, *self._queue.popleft())
+            coordinator.tick()
+            after()
+
+    def _set_up(self, coordinator: Coordinator, member: int) -> None:
+        plan, model = self._node.plan, self._node.model
+        site = msgspec.structs.replace(self._node.site, member=member)
+        if member == LEARNER:
+            self._roles[member] = learner_role(plan, site, model)
+        else:
+            self._roles[member] = actor_role(plan, site, model)[0]
+        coordinator.receive(member, Ready(0.0))
+        coordinator.look(member)
+
+    def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
+        role = self._roles[member]
+        answer = guarded(lambda: role.run(call), call, role)
+        if isinstance(answer, Done):
+            coordinator.look(member)
+        coordinator.receive(member, answer)
+
+    def stop(self) -> None:
+        """Drop every member."""
+        self._roles.clear()
+        self._queue.clear()
+
+    def kill(self) -> None:
+        """Drop every member."""
+        self.stop()

@@ -1,0 +1,97 @@
+"""A run's shared memory on this machine: blocks, model block and board, created and removed as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.board import Board, board_bytes
+from artos.buffer.layout import Layout
+from artos.buffer.model_block import ModelBlock, ObjectRegion, block_bytes
+from artos.buffer.segment import ShmFolder, free_bytes, reap_orphans, shm_root
+from artos.errors import ShmTooSmall
+from artos.plan import Plan, Site
+
+MODEL = "model_param"
+
+
+class Node:
+    """Owns every segment of a run; leaving the context removes them all."""
+
+    def __init__(self, plan: Plan, name: str, logs: Path) -> None:
+        reap_orphans()
+        _check_space(plan)
+        self.plan = plan
+        self._folder = ShmFolder.create(name)
+        self.site = Site(str(self._folder.path), 0, plan.actors + 1, str(logs))
+        try:
+            self._create()
+        except BaseException:
+            self._folder.remove()
+            raise
+
+    def _create(self) -> None:
+        plan, site = self.plan, self.site
+        self.board = Board.create(site.board_path, site.members)
+        self.model = ModelBlock.create(site.model_path, plan.objects)
+        self.blocks = {
+            actor: ActorBlock.create(site.block_path(actor), plan.block(actor))
+            for actor in range(plan.actors)
+        }
+        self.plan_file = self._folder.path / "plan.json"
+        self.plan_file.write_bytes(msgspec.json.encode(plan))
+
+    @property
+    def weights(self) -> ObjectRegion:
+        """The region of the policy's weights and the learner's state."""
+        return self.model[MODEL]
+
+    def snapshot(self) -> tuple[dict[str, NDArray[Any]], int]:
+        """Copies of the newest version's arrays, and the version; safe while the learner publishes."""
+        reader = self.plan.actors  # the one pin that belongs to no actor
+        slot = self.weights.pin(reader)
+        try:
+            return {name: array.copy() for name, array in slot.arrays.items()}, slot.version
+        finally:
+            self.weights.unpin(reader)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], version: int) -> None:
+        """Publish saved arrays as the newest version, before the learner starts."""
+        slot = self.weights.allocate()
+        for name, array in slot.arrays.items():
+            np.copyto(array, arrays[name])
+        self.weights.commit(slot, version)
+
+    def close(self) -> None:
+        """Remove every segment. Doing it twice is fine."""
+        self._folder.remove()
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def needed_bytes(plan: Plan) -> int:
+    """Bytes of shared memory that a run of this plan takes."""
+    blocks = sum(Layout(plan.block(actor)).size for actor in range(plan.actors))
+    return blocks + block_bytes(plan.objects) + board_bytes(plan.actors + 1)
+
+
+def _check_space(plan: Plan) -> None:
+    needed, available = needed_bytes(plan), free_bytes(shm_root())
+    if needed > available:
+        raise ShmTooSmall(needed, available, str(shm_root()))

@@ -1,0 +1,201 @@
+"""Keeps a run's records up to date: status, CSV, episodes, checkpoints, summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+from numpy.typing import NDArray
+
+from artos.clock import Clock
+from artos.plan import Plan
+from deploy.node import Node
+from head.coordinator import Coordinator
+from head.records import checkpoint
+from head.records.checkpoint import Manifest
+from head.records.curve import draw
+from head.records.progress_log import ProgressLog
+from head.records.run_folder import RunFolder
+from head.status import Status, Summary
+
+_LOG_SECONDS = 0.5
+_CHECKPOINT_SECONDS = 15.0
+RESTORED = ("weights", "optimiser state", "policy version", "step, update and episode counters")
+NOT_RESTORED = (
+    "environment states: every environment starts a new episode",
+    "random streams: actors draw from new streams derived from seed, actor and resume count",
+    "experience sampled but not yet learned from: it is sampled again",
+)
+
+
+class Recorder:
+    """Reads the coordinator, writes the run folder. Called after each batch of events."""
+
+    def __init__(
+        self, plan: Plan, folder: RunFolder, node: Node, coordinator: Coordinator, clock: Clock,
+        before: Manifest | None,
+    ) -> None:  # fmt: skip
+        self._plan, self._folder, self._node = plan, folder, node
+        self._coordinator, self._clock = coordinator, clock
+        self._before = before
+        self._log = ProgressLog(folder, before.steps if before else None)
+        self._began: float | None = None
+        self._steps_at_begin = coordinator.steps
+        self._next_log = clock.now()
+        self._next_save = clock.now() + _CHECKPOINT_SECONDS
+        self._saved_version = before.version if before else -1
+        if before:
+            coordinator.monitor.updates = before.updates
+            coordinator.monitor.episodes = before.episodes
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training: from when all members were ready, start-up apart."""
+        earlier = self._before.seconds if self._before else 0.0
+        return earlier + self._running
+
+    @property
+    def _running(self) -> float:
+        return 0.0 if self._began is None else self._clock.now() - self._began
+
+    def update(self, show: Callable[[Status], None], due: bool) -> None:
+        """Write what is due to be written; ``show`` gets a status if the view wants one."""
+        coordinator = self._coordinator
+        if self._began is None and coordinator.all_ready:
+            self._began, self._steps_at_begin = self._clock.now(), coordinator.steps
+        now = self._clock.now()
+        log_due = now >= self._next_log
+        if log_due or due:
+            status = self.status()
+            if log_due:
+                self._next_log = now + _LOG_SECONDS
+                self._write(status)
+            if due:
+                show(status)
+        if now >= self._next_save:
+            self.save()
+
+    def _write(self, status: Status) -> None:
+        episodes = self._coordinator.monitor.drain_episodes()
+        if episodes:
+            returns, lengths = zip(*episodes, strict=True)
+            self._log.episodes(returns, lengths, status.steps)
+        if self._coordinator.monitor.updates:
+            self._log.write(status)
+
+    def status(self) -> Status:
+        """A snapshot of the run."""
+        coordinator, monitor = self._coordinator, self._coordinator.monitor
+        running = self._running
+        rate = (coordinator.steps - self._steps_at_begin) / running if running > 0 else 0.0
+        return Status(
+            algorithm=self._plan.name,
+            env=self._plan.env,
+            seconds=self.seconds,
+            steps=coordinator.steps,
+            total_steps=self._plan.total_steps,
+            updates=monitor.updates,
+            version=coordinator.version,
+            steps_per_second=rate,
+            mean_return_100=monitor.mean_return,
+            episodes=monitor.episodes,
+            lag_mean=monitor.lag.mean,
+            lag_max=monitor.lag.largest,
+            restarts=monitor.restarts,
+            rows_lost=monitor.rows_lost,
+            fill=self._fill(),
+            waits=coordinator.waits(),
+            metrics=monitor.metrics,
+            times=monitor.times,
+        )
+
+    def _fill(self) -> dict[str, float]:
+        capacity = self._plan.capacity * len(self._coordinator.blocks)
+        used: dict[str, int] = {}
+        for block in self._coordinator.blocks.values():
+            for name, header in block.headers.items():
+                held = min(header.written - header.released, self._plan.capacity)
+                used[name] = used.get(name, 0) + held
+        return {name: rows / capacity for name, rows in used.items()}
+
+    def save(self) -> None:
+        """Save a checkpoint of the newest version, unless it is saved already."""
+        self._next_save = self._clock.now() + _CHECKPOINT_SECONDS
+        if self._coordinator.version <= self._saved_version:
+            return
+        consumed, updates = self._coordinator.consumed, self._coordinator.monitor.updates
+        arrays, version = self._node.snapshot()
+        self._saved_version = version
+        manifest = self._manifest(version, consumed, updates)
+        checkpoint.save(self._folder.checkpoint, named(arrays, self._plan), manifest)
+
+    def _manifest(self, version: int, steps: int, updates: int) -> Manifest:
+        blocks = self._coordinator.blocks.values()
+        return Manifest(
+            workload=self._plan.name,
+            env=self._plan.env,
+            seed=self._plan.seed,
+            version=version,
+            steps=steps,
+            updates=updates,
+            episodes=self._coordinator.monitor.episodes,
+            seconds=self.seconds,
+            rows=tuple(block.written for block in blocks),
+            incarnations=tuple(block.incarnation for block in blocks),
+            resumes=self._plan.resumes,
+            restored=RESTORED,
+            not_restored=NOT_RESTORED,
+        )
+
+    def finish(self, outcome: str, warn: Callable[[str], None]) -> Summary:
+        """Save, write the last rows, the curve and the summary."""
+        status = self.status()
+        self._write(status)
+        self._log.close()
+        if self._coordinator.version >= 0:
+            self.save()
+        draw(self._folder, warn)
+        summary = Summary(
+            algorithm=status.algorithm,
+            env=status.env,
+            seed=self._plan.seed,
+            steps=status.steps,
+            updates=status.updates,
+            seconds=status.seconds,
+            steps_per_second=status.steps_per_second,
+            mean_return_100=status.mean_return_100,
+            lag_mean=status.lag_mean,
+            lag_max=status.lag_max,
+            restarts=status.restarts,
+            rows_lost=status.rows_lost,
+            outcome=outcome,
+            times=status.times,
+            not_restored=NOT_RESTORED if self._before else (),
+        )
+        self._folder.write_summary(summary)
+        return summary
+
+
+def named(arrays: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[Any]]:
+    """What a checkpoint holds: each parameter under its own name, then the learner's state."""
+    saved = {name: array for name, array in arrays.items() if name != "params"}
+    at = 0
+    for name, shape in plan.layout:
+        size = 1
+        for side in shape:
+            size *= side
+        saved[f"model.{name}"] = arrays["params"][at : at + size].reshape(shape)
+        at += size
+    return saved
+
+
+def flattened(saved: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[Any]]:
+    """The inverse of ``named``."""
+    import numpy as np  # noqa: PLC0415
+
+    parts = [saved[f"model.{name}"].reshape(-1) for name, _ in plan.layout]
+    arrays = {name: array for name, array in saved.items() if not name.startswith("model.")}
+    return arrays | {"params": np.concatenate(parts)}
+
+

@@ -1,0 +1,57 @@
+"""A report as a picture: one panel a group of cases, one bar a contestant, whiskers from min to max."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from evaluation.report import OURS, Report, Row, number
+
+_OURS, _THEIRS, _INK = "#0b6e99", "#b8c4cc", "#22303a"
+_WIDTH_INCHES, _BAR_INCHES, _PANEL_INCHES = 8.0, 0.32, 0.75
+
+
+def draw(report: Report, path: Path) -> None:
+    """Write the report's picture as PNG, making its folder; absent cases stand there as such."""
+    panels = [list(rows) for _, rows in groupby(report.rows, lambda row: (row.group, row.unit))]
+    heights = [_PANEL_INCHES + _BAR_INCHES * len(rows) for rows in panels]
+    figure = Figure(figsize=(_WIDTH_INCHES, sum(heights) + 0.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for panel, rows in zip(axes, panels, strict=True):
+        _panel(panel, rows)
+    what = f"{report.name} – {report.machine['cpu']}, {report.machine['cores']} cores"
+    figure.suptitle(what, fontsize=11, color=_INK)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+def _panel(axes: Axes, rows: Sequence[Row]) -> None:
+    places = range(len(rows))
+    lengths = [row.median or 0.0 for row in rows]
+    colours = [_OURS if row.contestant.startswith(OURS) else _THEIRS for row in rows]
+    axes.barh(places, lengths, color=colours, height=0.72)
+    for place, row in zip(places, rows, strict=True):
+        _label(axes, place, row)
+    axes.set_yticks(places, [row.contestant for row in rows], fontsize=8, color=_INK)
+    axes.invert_yaxis()
+    axes.margins(x=0.16)
+    axes.set_title(f"{rows[0].group} ({rows[0].unit})", fontsize=9, loc="left", color=_INK)
+    axes.tick_params(axis="x", labelsize=7, colors=_INK)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _label(axes: Axes, place: int, row: Row) -> None:
+    if row.median is None or row.min is None or row.max is None:
+        axes.text(0, place, " absent", va="center", fontsize=8, color="#a03020")
+        return
+    axes.plot([row.min, row.max], [place, place], color=_INK, linewidth=1, marker="|", markersize=5)
+    axes.annotate(
+        number(row.median), (row.max, place), xytext=(5, 0), textcoords="offset points",
+        va="center", fontsize=8, color=_INK,
+    )  # fmt: skip

@@ -1,0 +1,211 @@
+"""What a benchmark found: rows, ratios against rivals, machine and versions; as table and as JSON."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from evaluation.machine import machine, versions
+
+Bound = Literal["at least", "at most"]
+
+OURS = "ARTOS"
+"""Name of our side in every case."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One case, ``group: contestant``, over ``n`` repetitions.
+
+    A case that could not be measured has ``n`` 0 and no figures; its ``note`` says why.
+    """
+
+    case: str
+    unit: str
+    median: float | None
+    min: float | None
+    max: float | None
+    n: int
+    note: str = ""
+
+    @property
+    def group(self) -> str:
+        """What was measured."""
+        return self.case.rpartition(": ")[0]
+
+    @property
+    def contestant(self) -> str:
+        """Who was measured."""
+        return self.case.rpartition(": ")[2]
+
+
+class Ratio(msgspec.Struct, frozen=True):
+    """``case`` over ``against``, paired by repetition; ``holds`` compares the median with the goal."""
+
+    case: str
+    against: str
+    median: float | None
+    min: float | None
+    max: float | None
+    goal: float | None = None
+    holds: bool | None = None
+    bound: Bound = "at least"
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Everything one run of one benchmark found; this is the JSON file."""
+
+    name: str
+    date: str
+    rows: list[Row]
+    ratios: list[Ratio]
+    machine: dict[str, str | int | float]
+    versions: dict[str, dict[str, str]]
+
+
+@dataclass
+class Results:
+    """Collects a benchmark's values in the order of their repetitions; ``report`` sums them up."""
+
+    name: str
+    repeats: int
+    machine: dict[str, str | int | float] = field(default_factory=machine)
+    _values: dict[str, list[float]] = field(default_factory=dict)
+    _units: dict[str, str] = field(default_factory=dict)
+    _notes: dict[str, str] = field(default_factory=dict)
+    _ratios: list[Ratio] = field(default_factory=list)
+    _versions: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def add(self, case: str, unit: str, value: float) -> None:
+        """Append the value of one repetition."""
+        self._units[case] = unit
+        self._values.setdefault(case, []).append(value)
+
+    def absent(self, case: str, unit: str, why: str) -> None:
+        """Note why a case has no, or no further, values."""
+        self._units.setdefault(case, unit)
+        self._values.setdefault(case, [])
+        self._notes[case] = why
+
+    def used(self, who: str, packages: Mapping[str, str]) -> None:
+        """Note the versions a contestant ran with."""
+        self._versions.setdefault(who, {}).update(packages)
+
+    def median(self, case: str) -> float | None:
+        """The median so far; ``None`` without values."""
+        values = self._values.get(case)
+        return statistics.median(values) if values else None
+
+    def best(self, cases: Iterable[str]) -> str | None:
+        """The case with the highest median, of those that have one."""
+        found = {case: value for case in cases if (value := self.median(case)) is not None}
+        return max(found, key=found.__getitem__) if found else None
+
+    def compare(
+        self, case: str, against: str | None, goal: float | None = None, bound: Bound = "at least"
+    ) -> None:
+        """Add the ratio of two cases; a side without values gives a ratio without figures."""
+        mine, theirs = self._values.get(case, []), self._values.get(against or "", [])
+        quotients = [a / b for a, b in zip(mine, theirs, strict=False)]
+        self._ratios.append(_ratio(case, against or "no rival", quotients, goal, bound))
+
+    def report(self) -> Report:
+        """All rows and ratios so far."""
+        rows = [
+            Row(case, self._units[case], *_spread(values), len(values), self._notes.get(case, ""))
+            for case, values in self._values.items()
+        ]
+        date = datetime.now(UTC).isoformat(timespec="seconds")
+        used = {OURS: versions(), **self._versions}
+        return Report(self.name, date, rows, list(self._ratios), self.machine, used)
+
+
+def _ratio(
+    case: str, against: str, quotients: Sequence[float], goal: float | None, bound: Bound
+) -> Ratio:
+    median, low, high = _spread(quotients)
+    holds = None
+    if median is not None and goal is not None:
+        holds = median >= goal if bound == "at least" else median <= goal
+    return Ratio(case, against, median, low, high, goal, holds, bound)
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float, float] | tuple[None, None, None]:
+    if not values:
+        return None, None, None
+    return statistics.median(values), min(values), max(values)
+
+
+def write_json(report: Report, path: Path) -> None:
+    """Write the report, making its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+
+
+def read_json(path: Path) -> Report:
+    """Read a report back.
+
+    Raises:
+        msgspec.DecodeError: the file is not a report.
+    """
+    return msgspec.json.decode(path.read_bytes(), type=Report)
+
+
+# -- tables ------------------------------------------------------------------------------------
+
+
+def print_table(report: Report, console: Console | None = None) -> None:
+    """Print rows, ratios, and what they were measured on."""
+    console = console or Console()
+    console.print(_rows_table(report))
+    if report.ratios:
+        console.print(_ratios_table(report.ratios))
+    facts = ", ".join(f"{name} {value}" for name, value in report.machine.items())
+    console.print(f"[dim]{facts}[/dim]", highlight=False)
+
+
+def _rows_table(report: Report) -> Table:
+    table = Table(title=f"{report.name} (median, spread)")
+    for name in ("case", "median", "min – max", "unit", "n"):
+        table.add_column(name, justify="left" if name in {"case", "unit"} else "right")
+    for row in report.rows:
+        if row.n == 0:
+            table.add_row(row.case, "absent", row.note, row.unit, "0", style="yellow")
+            continue
+        spread = f"{number(row.min)} – {number(row.max)}"
+        style = "bold" if row.contestant.startswith(OURS) else ""
+        table.add_row(row.case, number(row.median), spread, row.unit, str(row.n), style=style)
+    return table
+
+
+def _ratios_table(ratios: Sequence[Ratio]) -> Table:
+    table = Table(title="ratios, paired by repetition")
+    for name in ("case", "against", "ratio", "min – max", "goal", "holds"):
+        table.add_column(name, justify="left" if name in {"case", "against"} else "right")
+    for ratio in ratios:
+        table.add_row(
+            ratio.case, ratio.against.rpartition(": ")[2] or ratio.against, number(ratio.median),
+            f"{number(ratio.min)} – {number(ratio.max)}",
+            "–" if ratio.goal is None else f"{_SIGNS[ratio.bound]} {ratio.goal:g}",
+            {True: "[green]yes", False: "[red]no", None: "–"}[ratio.holds],
+        )  # fmt: skip
+    return table
+
+
+_SIGNS: Mapping[Bound, str] = {"at least": "≥", "at most": "≤"}
+
+
+def number(value: float | None) -> str:
+    """A figure with about three significant digits; a dash for none."""
+    if value is None:
+        return "–"
+    size = abs(value)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 4
+    return f"{value:,.{digits}f}"

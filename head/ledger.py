@@ -1,0 +1,102 @@
+"""Books of what was handed out: invocations not yet answered, rows claimed and not acknowledged."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from artos.messages import Claim, Invoke
+
+
+@dataclass
+class Outstanding:
+    """One invocation a member has not answered yet, and when it was sent (seconds)."""
+
+    call: Invoke
+    sent: float
+
+
+class Invocations:
+    """Per member the invocations in flight, in order; each is answered once."""
+
+    def __init__(self) -> None:
+        self._queues: dict[int, deque[Outstanding]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, member: int, call: Invoke, now: float) -> None:
+        """Book an invocation as sent."""
+        self._queues.setdefault(member, deque()).append(Outstanding(call, now))
+        self._count += 1
+
+    def answer(self, member: int, firing: int) -> Invoke | None:
+        """Book the answer to the member's oldest invocation; None if it answers nothing we asked."""
+        queue = self._queues.get(member)
+        if not queue or queue[0].call.firing != firing:
+            return None
+        self._count -= 1
+        call = queue.popleft().call
+        return call
+
+    def of(self, member: int) -> tuple[Invoke, ...]:
+        """What the member has still to answer, oldest first."""
+        return tuple(entry.call for entry in self._queues.get(member, ()))
+
+    def restamp(self, member: int, now: float) -> None:
+        """The member starts anew: give its invocations their full time again."""
+        for entry in self._queues.get(member, ()):
+            entry.sent = now
+
+    def overdue(self, now: float, seconds: float) -> Iterator[tuple[int, Invoke]]:
+        """Members whose oldest invocation was sent more than ``seconds`` ago."""
+        for member, queue in self._queues.items():
+            if queue and now - queue[0].sent > seconds:
+                yield member, queue[0].call
+
+    def touch(self, member: int, now: float) -> None:
+        """The member answered: its next invocation begins only now."""
+        queue = self._queues.get(member)
+        if queue:
+            queue[0].sent = max(queue[0].sent, now)
+
+
+@dataclass
+class _Cursor:
+    claimed: int = 0
+    acknowledged: int = 0
+    pending: dict[int, tuple[int, bool]] = field(default_factory=dict)
+
+
+class Claims:
+    """Cursors of consumers over actors: acknowledged only up to the first row still in use."""
+
+    def __init__(self) -> None:
+        self._cursors: dict[tuple[str, int], _Cursor] = {}
+
+    def claim(self, consumer: str, claims: Iterable[Claim]) -> None:
+        """Book rows as handed over."""
+        for claim in claims:
+            cursor = self._cursors.setdefault((consumer, claim.actor), _Cursor())
+            cursor.claimed = max(cursor.claimed, claim.stop)
+            cursor.pending[claim.start] = (claim.stop, False)
+
+    def done(self, consumer: str, claim: Claim) -> tuple[int, int]:
+        """Book rows as used; returns the consumer's ``(claimed, acknowledged)`` for that actor."""
+        cursor = self._cursors[consumer, claim.actor]
+        cursor.pending[claim.start] = (claim.stop, True)
+        while True:
+            stop, used = cursor.pending.get(cursor.acknowledged, (0, False))
+            if not used:
+                return cursor.claimed, cursor.acknowledged
+            del cursor.pending[cursor.acknowledged]
+            cursor.acknowledged = stop
+
+    def consumed(self) -> int:
+        """Rows acknowledged, counted once per actor by its furthest consumer."""
+        furthest: dict[int, int] = {}
+        for (_, actor), cursor in self._cursors.items():
+            furthest[actor] = max(furthest.get(actor, 0), cursor.acknowledged)
+        return sum(furthest.values())

@@ -1,0 +1,75 @@
+"""The workload monitor: what a run did so far, as numbers (checklist C4, A36b; table row 40)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class LagMeter:
+    """Policy lag of consumed rows: learner version at consumption minus row version (checklist C4)."""
+
+    def __init__(self) -> None:
+        self.rows, self.total, self.largest = 0, 0, 0
+
+    def consume(self, lags: NDArray[np.int64]) -> tuple[float, int]:
+        """Count the lags of one update's rows; returns their mean and maximum."""
+        mean, largest = float(lags.mean()), int(lags.max())
+        self.rows += lags.size
+        self.total += int(lags.sum())
+        self.largest = max(self.largest, largest)
+        return mean, largest
+
+    @property
+    def mean(self) -> float:
+        """Mean over all rows consumed so far."""
+        return self.total / self.rows if self.rows else 0.0
+
+
+class Monitor:
+    """Counts and sums of a run. Fed by the coordinator, read by the view and the records."""
+
+    def __init__(self, window: int = 100) -> None:
+        self.returns: deque[float] = deque(maxlen=window)
+        self.episodes = 0
+        self.updates = 0
+        self.restarts = 0
+        self.rows_lost = 0
+        self.lag = LagMeter()
+        self.metrics: dict[str, float] = {}
+        self.times: dict[str, float] = {}
+        self.finished_episodes: list[tuple[float, int]] = []
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return of the last ``window`` episodes, None before the first."""
+        return sum(self.returns) / len(self.returns) if self.returns else None
+
+    def sampled(
+        self, returns: Iterable[float], lengths: Iterable[int], times: Mapping[str, float]
+    ) -> None:
+        """An actor finished a round."""
+        for value, length in zip(returns, lengths, strict=True):
+            self.returns.append(value)
+            self.episodes += 1
+            self.finished_episodes.append((value, length))
+        self._spend("actors", times)
+
+    def learned(self, metrics: Mapping[str, float], times: Mapping[str, float]) -> None:
+        """The learner finished an invocation."""
+        self.updates += 1
+        self.metrics = dict(metrics)
+        self._spend("learner", times)
+
+    def drain_episodes(self) -> list[tuple[float, int]]:
+        """``(return, length)`` of the episodes that ended since the last call."""
+        drained, self.finished_episodes = self.finished_episodes, []
+        return drained
+
+    def _spend(self, who: str, times: Mapping[str, float]) -> None:
+        for kind, seconds in times.items():
+            name = f"{who}.{kind}" if kind == "wait" else kind
+            self.times[name] = self.times.get(name, 0.0) + seconds

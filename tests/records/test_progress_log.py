@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import csv
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tensorboardX.crc32c import crc32c
+from tensorboardX.proto.event_pb2 import Event
+
+from head.records import progress_log
+from head.records.progress_log import FIXED, ProgressLog, flatten, read_history, scalars
+from head.records.run_folder import RunFolder
+from head.records.tensorboard import EventFile
+from head.status import Status
+
+MakeStatus = Callable[..., Status]
+
+
+def table(path: Path) -> list[list[str]]:
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def events(path: Path) -> list[Event]:
+    """Read an event file by the letter of the format, checking every checksum."""
+    data, found = path.read_bytes(), []
+    while data:
+        (length,) = struct.unpack("<Q", data[:8])
+        assert data[8:12] == masked(data[:8])
+        body, data = data[12 : 12 + length], data[12 + length :]
+        assert data[:4] == masked(body)
+        data = data[4:]
+        found.append(Event.FromString(body))
+    return found
+
+
+def masked(data: bytes) -> bytes:
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def all_events(folder: RunFolder) -> list[list[Event]]:
+    return [events(path) for path in sorted(folder.events.iterdir())]
+
+
+def test_every_status_is_a_row_under_its_column(folder: RunFolder, status: MakeStatus) -> None:
+    log = ProgressLog(folder)
+    log.write(status(steps=1000, fill={"rewards": 0.25}, times={"learn": 1.5}))
+    log.write(status(steps=2000, mean_return_100=None, fill={"rewards": 0.5}))
+    rows = log.history()
+    log.close()
+    assert [row["steps"] for row in rows] == ["1000", "2000"]
+    assert [row["fill/rewards"] for row in rows] == ["0.25", "0.5"]
+    assert [row["times/learn"] for row in rows] == ["1.5", ""]
+    assert [row["mean_return_100"] for row in rows] == ["21.5", ""]
+    assert rows[0]["env"] == "CartPole-v1"
+
+
+def test_a_metric_that_appears_later_gets_a_column_and_no_row_is_ragged(
+    folder: RunFolder, status: MakeStatus
+) -> None:
+    log = ProgressLog(folder)
+    log.write(status(steps=1))
+    log.write(status(steps=2, metrics={"loss": 0.5}))
+    log.write(status(steps=3, metrics={"kl": 0.1}, waits={"learner": "32 of 64, rows"}))
+    log.close()
+    header, *rows = table(folder.progress)
+    assert header == [*FIXED, "metrics/loss", "waits/learner", "metrics/kl"]
+    assert {len(row) for row in rows} == {len(header)}
+    assert [row[-3] for row in rows] == ["", "0.5", ""]
+    assert rows[2][-2:] == ["32 of 64, rows", "0.1"]
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.text(max_size=6), st.floats() | st.integers(0, 99), max_size=3),
+        min_size=1, max_size=5,
+    )
+)  # fmt: skip
+def test_any_metrics_keep_the_csv_rectangular(
+    tmp_path_factory: pytest.TempPathFactory, metrics: list[dict[str, float]]
+) -> None:
+    base = Status("a\nb", 'c,"d', 0, 0, 1, 0, 0, 0, None, 0, 0, 0, 0, 0)
+    with RunFolder.create(tmp_path_factory.mktemp("run"), {}) as folder:
+        with ProgressLog(folder) as log:
+            for number, some in enumerate(metrics):
+                log.write(Status(**{**as_dict(base), "steps": number, "metrics": some}))
+        header, *rows = table(folder.progress)
+    assert len(set(header)) == len(header)
+    assert [row[header.index("steps")] for row in rows] == [str(i) for i in range(len(metrics))]
+    assert {len(row) for row in rows} == {len(header)}
+
+
+def as_dict(status: Status) -> dict[str, object]:
+    return {name: getattr(status, name) for name in Status.__struct_fields__}
+
+
+def test_a_resumed_run_appends_under_the_same_header(folder: RunFolder, status: MakeStatus) -> None:
+    for steps in (1, 2):
+        log = ProgressLog(folder)
+        log.write(status(steps=steps, metrics={"loss": float(steps)}))
+        log.episodes([float(steps)], [steps], steps)
+        log.close()
+    assert [row["metrics/loss"] for row in read_history(folder.progress)] == ["1", "2"]
+    assert folder.episodes.read_text() == "step,return,length\n1,1.0,1\n2,2.0,2\n"
+
+
+def test_what_was_logged_after_the_checkpoint_is_dropped_on_resume(
+    folder: RunFolder, status: MakeStatus
+) -> None:
+    log = ProgressLog(folder)
+    for steps in (100, 200, 300):
+        log.write(status(steps=steps))
+        log.episodes([1.0], [9], steps)
+    log.close()
+    log = ProgressLog(folder, resumed_at=200)
+    log.write(status(steps=250))
+    log.episodes([2.0], [9], 250)
+    assert [row["steps"] for row in log.history()] == ["100", "200", "250"]
+    assert log.past_episodes().steps.tolist() == [100, 200, 250]
+    log.close()
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_a_row_cut_short_by_a_kill_is_left_out_and_not_continued(
+    folder: RunFolder, status: MakeStatus, cut: int
+) -> None:
+    log = ProgressLog(folder)
+    log.write(status(steps=1))
+    log.write(status(steps=2))
+    log.episodes([1.5, 2.5], [10, 20], 7)
+    log.close()
+    for path in (folder.progress, folder.episodes):
+        path.write_bytes(path.read_bytes()[:-cut])
+    assert [row["steps"] for row in read_history(folder.progress)] == ["1"]
+    log = ProgressLog(folder)
+    log.write(status(steps=3))
+    log.episodes([3.5], [30], 8)
+    assert [row["steps"] for row in log.history()] == ["1", "3"]
+    kept = 1 if cut < len("7,2.5,20\n") + 1 else 0
+    np.testing.assert_array_equal(log.past_episodes().returns, [1.5, 3.5][1 - kept :])
+    log.close()
+
+
+def test_tensorboard_gets_every_finite_number(folder: RunFolder, status: MakeStatus) -> None:
+    log = ProgressLog(folder)
+    log.write(status(steps=70_000, metrics={"loss": 0.5, "bad": float("nan")}))
+    log.close()
+    ((head, event),) = all_events(folder)
+    assert head.file_version == "brain.Event:2"
+    assert event.step == 70_000
+    values = {value.tag: value.simple_value for value in event.summary.value}
+    assert values["metrics/loss"] == 0.5
+    assert values["run/mean_return_100"] == 21.5
+    assert values.keys() == scalars(status(metrics={"loss": 0.5})).keys()
+    assert not {"metrics/bad", "run/algorithm"} & values.keys()
+
+
+def test_tensorboard_is_told_to_hide_what_a_resumed_run_repeats(
+    folder: RunFolder, status: MakeStatus
+) -> None:
+    ProgressLog(folder).close()
+    log = ProgressLog(folder, resumed_at=200)
+    log.write(status(steps=300))
+    log.close()
+    old, new = all_events(folder)
+    assert len(old) == 1
+    assert (new[1].step, new[1].session_log.status) == (201, new[1].session_log.START)
+    assert new[2].step == 300
+
+
+@given(st.integers(0, 2**62), st.dictionaries(st.text(max_size=200), st.floats(width=32)))
+def test_any_scalars_survive_the_event_file(
+    tmp_path_factory: pytest.TempPathFactory, step: int, values: dict[str, float]
+) -> None:
+    file = EventFile(tmp_path_factory.mktemp("events"))
+    file.scalars(step, values)
+    file.close()
+    _, event = events(file.path)
+    assert event.step == step
+    read = {value.tag: value.simple_value for value in event.summary.value}
+    np.testing.assert_equal(read, values)
+
+
+def test_the_fixed_columns_are_the_status_fields() -> None:
+    groups = {"fill", "waits", "metrics", "times"}
+    assert set(FIXED) | groups == set(Status.__struct_fields__)
+    assert tuple(progress_log._GROUPS) == ("fill", "waits", "metrics", "times")
+
+
+def test_names_of_metrics_cannot_break_a_line(status: MakeStatus) -> None:
+    assert "metrics/a b" in flatten(status(metrics={"a\nb": 1.0}))

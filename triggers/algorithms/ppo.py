@@ -1,0 +1,61 @@
+"""PPO as a trigger configuration: full batch update, on-policy synchronisation (paper Table 3)."""
+
+from __future__ import annotations
+
+from artos.actors import RolloutActor
+from artos.learners import PPO
+from artos.policies.build import Policy
+from artos.spec import Workload
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+
+
+def workload(
+    env: str = "CartPole-v1",
+    actors: int = 2,
+    total_steps: int = 500_000,
+    *,
+    envs: int = 4,
+    steps: int = 128,
+    max_lag: int = 0,
+    hidden: tuple[int, ...] = (64, 64),
+    lr: float = 2.5e-4,
+    anneal: bool = True,
+    gamma: float = 0.99,
+    lam: float = 0.95,
+    epochs: int = 4,
+    minibatches: int = 4,
+    clip: float = 0.2,
+    value_clip: float | None = None,
+    vf_coef: float = 0.5,
+    ent_coef: float = 0.01,
+    max_grad_norm: float | None = 0.5,
+    normalize_advantages: bool = True,
+    target_kl: float | None = None,
+    bfloat16: bool = False,
+    threads: int = 0,
+) -> Workload:
+    """PPO on any environment.
+
+    ``max_lag=0`` alternates sampling and learning, exactly on-policy; ``max_lag=1`` samples the next
+    round while the learner works on the last, so rows are at most one version old when consumed.
+    """
+    actor = RolloutActor(env, Policy(hidden=hidden), envs)
+    learner = PPO(
+        lr=lr, anneal=anneal, gamma=gamma, lam=lam, epochs=epochs, minibatches=minibatches,
+        clip=clip, value_clip=value_clip, vf_coef=vf_coef, ent_coef=ent_coef,
+        max_grad_norm=max_grad_norm, normalize_advantages=normalize_advantages,
+        target_kl=target_kl, bfloat16=bfloat16, threads=threads,
+    )  # fmt: skip
+    keys = tuple(key.name for key in actor.data_keys())
+    return Workload(
+        name="ppo",
+        actor=actor,
+        learner=learner,
+        triggers={
+            "learner.update": DataKeyTrigger(keys, n=actors, size=steps, max_lag=max_lag),
+            "actors.sample": ObjectKeyTrigger("model_param"),
+        },
+        actors=actors,
+        steps=steps,
+        total_steps=total_steps,
+    )

@@ -1,0 +1,1 @@
+"""The worker daemon: starts, watches and ends actor processes (paper §4.3)."""
