@@ -152,4 +152,6 @@ class RunExists(ArtosError):
     def __init__(self, path: str, live: bool) -> None:
         self.path, self.live = path, live
         what = "is used by a live run" if live else "already holds a run"
-        super().__init__(f"{path} {what}: choose another --run-dir or continue it with --resume {path}")
+        super().__init__(
+            f"{path} {what}: choose another --run-dir or continue it with --resume {path}"
+        )

@@ -44,7 +44,9 @@ class DataKey(msgspec.Struct, frozen=True):
         """Everything wrong with this declaration, in words."""
         found = []
         if any(side <= 0 for side in self.shape):
-            found.append(f"data key {self.name!r}: shape {self.shape} has a side that is not positive")
+            found.append(
+                f"data key {self.name!r}: shape {self.shape} has a side that is not positive"
+            )
         if self.stack < 1:
             found.append(f"data key {self.name!r}: stack must be at least 1, not {self.stack}")
         try:
@@ -134,4 +136,6 @@ def poison(array: NDArray[Any]) -> None:
     elif array.dtype.kind == "b":
         array.fill(True)
     else:
-        array.fill(int.from_bytes(b"\xa5" * array.itemsize, "little", signed=array.dtype.kind == "i"))
+        array.fill(
+            int.from_bytes(b"\xa5" * array.itemsize, "little", signed=array.dtype.kind == "i")
+        )

@@ -6,6 +6,7 @@ Exit status: 0 done, 1 error, 2 refused before anything was started, 130 interru
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -71,9 +72,13 @@ def _add_workload(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_workload(parser)
-    parser.add_argument("--run-dir", type=Path, metavar="DIR", help="default: runs/ALGO-ENV-seedS-N")
+    parser.add_argument(
+        "--run-dir", type=Path, metavar="DIR", help="default: runs/ALGO-ENV-seedS-N"
+    )
     parser.add_argument("--inline", action="store_true", help="one process, deterministic by seed")
-    parser.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this folder")
+    parser.add_argument(
+        "--resume", type=Path, metavar="RUN", help="continue the run in this folder"
+    )
     parser.set_defaults(command=_run)
 
 
@@ -98,7 +103,6 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def _run(options: argparse.Namespace) -> int:
     from deploy import run as runs  # noqa: PLC0415
-    from head.records.run_folder import RunFolder  # noqa: PLC0415, F401
 
     settings = settings_of(options)
     if options.resume is not None:
@@ -151,9 +155,9 @@ def _clean(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from evaluation import registry  # noqa: PLC0415
-
-    return registry.run(options.name, options.json, options.quick)
+    # By name: the benchmarks stand on the floor above and are only there where installed.
+    registry = importlib.import_module("evaluation.registry")
+    return int(registry.run(options.name, options.json, options.quick))
 
 
 def _print_json(value: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-
 from numpy.typing import NDArray
 
 from artos.clock import Clock
@@ -197,5 +196,3 @@ def flattened(saved: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[A
     parts = [saved[f"model.{name}"].reshape(-1) for name, _ in plan.layout]
     arrays = {name: array for name, array in saved.items() if not name.startswith("model.")}
     return arrays | {"params": np.concatenate(parts)}
-
-

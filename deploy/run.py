@@ -131,9 +131,7 @@ class _Session:
             base_steps=before.steps if before else 0,
         )  # fmt: skip
         connect(registration.table, self._coordinator, clock, self._journal)
-        self._recorder = Recorder(
-            registration.plan, folder, node, self._coordinator, clock, before
-        )
+        self._recorder = Recorder(registration.plan, folder, node, self._coordinator, clock, before)
         self._view = LiveView(sys.stderr, quiet=request.quiet)
         self._outcome = "done"
 
@@ -163,5 +161,3 @@ class _Session:
 
     def _after(self) -> None:
         self._recorder.update(self._view.show, self._view.due)
-
-

@@ -64,8 +64,10 @@ def _excuse(results: Results, contestant: Contestant, why: str) -> None:
         results.absent(case, unit, why)
 
 
-def rival(name: str, module: str, *arguments: str, seconds: float, say: Say) -> Callable[[], Answer]:
-    """A measurement in a rival's own environment (installed now if need be), a fresh process each time.
+def rival(
+    name: str, module: str, *arguments: str, seconds: float, say: Say
+) -> Callable[[], Answer]:
+    """A measurement in a rival's own environment, made now if need be; a fresh process each time.
 
     Measuring raises what kept the rival from being installed, or from answering.
     """

@@ -1,4 +1,4 @@
-"""A report as a picture: one panel a group of cases, one bar a contestant, whiskers from min to max."""
+"""A report as a picture: a panel a group of cases, a bar a contestant, whiskers from min to max."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a benchmark found: rows, ratios against rivals, machine and versions; as table and as JSON."""
+"""What a benchmark found: rows, ratios, machine and versions; as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Ratio(msgspec.Struct, frozen=True):
-    """``case`` over ``against``, paired by repetition; ``holds`` compares the median with the goal."""
+    """``case`` over ``against``, paired by repetition; ``holds``: the median meets the goal."""
 
     case: str
     against: str
@@ -119,12 +119,17 @@ class Results:
     def report(self) -> Report:
         """All rows and ratios so far."""
         rows = [
-            Row(case, self._units[case], *_spread(values), len(values), self._notes.get(case, ""))
+            _row(case, self._units[case], values, self._notes.get(case, ""))
             for case, values in self._values.items()
         ]
         date = datetime.now(UTC).isoformat(timespec="seconds")
         used = {OURS: versions(), **self._versions}
         return Report(self.name, date, rows, list(self._ratios), self.machine, used)
+
+
+def _row(case: str, unit: str, values: Sequence[float], note: str) -> Row:
+    median, low, high = _spread(values)
+    return Row(case, unit, median, low, high, len(values), note)
 
 
 def _ratio(

@@ -345,4 +345,3 @@ class Coordinator:
         if stuck and self.engine.due() is None and now - self._last_event > self._limits.stall:
             waits = "; ".join(f"{who} waits for {what}" for who, what in self.waits().items())
             raise DeadlineExceeded(f"any trigger to fire: {waits}", self._limits.stall)
-

@@ -74,7 +74,8 @@ class DataKeyTrigger(Trigger):
     def _fire(self, needed: int) -> Firing | None:
         chosen = [actor for actor, _ in zip(tuple(self._ready), range(needed), strict=False)]
         stale = [actor for actor in chosen if self._lag(actor) > self._bound()]
-        claims = tuple(self._claim(actor) for actor in (stale or chosen))
+        # In actor order, so that the same rows make the same batch whoever was ready first.
+        claims = tuple(self._claim(actor) for actor in sorted(stale or chosen))
         if stale:
             return Firing(dropped=claims, keys=tuple(self.keys), version=self._version)
         return Firing(claims=claims, keys=tuple(self.keys), version=self._version)

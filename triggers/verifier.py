@@ -74,9 +74,9 @@ def _not_positive(where: str, **numbers: float | None) -> Iterator[str]:
 
 def _reachability(plan: Plan, table: Table) -> Iterator[str]:
     if not any(samples(target) for target in table):
-        yield "nothing fires sampling: add e.g. \"actors.sample\": ObjectKeyTrigger(\"model_param\")"
+        yield 'nothing fires sampling: add e.g. "actors.sample": ObjectKeyTrigger("model_param")'
     if not any(role_of(target) == "learner" for target in table):
-        yield "nothing fires the learner: add e.g. \"learner.update\": DataKeyTrigger(keys, n, size)"
+        yield 'nothing fires the learner: add e.g. "learner.update": DataKeyTrigger(keys, n, size)'
     for target, trigger in table.items():
         if role_of(target) == "actors" and trigger.keys_read():
             yield (
@@ -121,4 +121,6 @@ def _rows_before_update(plan: Plan, table: Table) -> int | None:
     parts = sampling_parts(table)
     if not parts or not all(isinstance(part, ObjectKeyTrigger) for part in parts):
         return None
-    return plan.steps * (1 + max(lead(table), *(p.lead for p in parts if isinstance(p, ObjectKeyTrigger))))
+    return plan.steps * (
+        1 + max(lead(table), *(p.lead for p in parts if isinstance(p, ObjectKeyTrigger)))
+    )

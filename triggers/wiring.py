@@ -46,7 +46,9 @@ def lead(table: Table) -> int:
 
     Without any ``max_lag`` sampling and learning alternate, as on-policy algorithms expect.
     """
-    bounds = [p.max_lag for ps in data_triggers(table).values() for p in ps if p.max_lag is not None]
+    bounds = [
+        p.max_lag for ps in data_triggers(table).values() for p in ps if p.max_lag is not None
+    ]
     return min(bounds, default=0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 from artos.buffer.actor_block import ActorBlock
 from artos.plan import Plan
 

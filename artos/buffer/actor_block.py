@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +19,7 @@ from artos.buffer.layout import (
     WORD,
     BlockSpec,
     Layout,
+    description,
 )
 from artos.buffer.segment import Segment
 from artos.clock import Deadline
@@ -148,16 +148,11 @@ class ActorBlock:
             LayoutMismatch: not a block, half created, or of another layout version.
         """
         segment = Segment.attach(path)
-        if len(segment) < PREAMBLE_BYTES:
-            raise LayoutMismatch(str(path), f"{len(segment)} bytes", LAYOUT_VERSION)
-        words = np.ndarray(4, np.int64, segment.memory)
-        if words[_MAGIC] != MAGIC:
-            raise LayoutMismatch(str(path), "of no ARTOS block", LAYOUT_VERSION)
-        if words[_LAYOUT] != LAYOUT_VERSION or words[_SIZE] != len(segment):
-            raise LayoutMismatch(str(path), int(words[_LAYOUT]), LAYOUT_VERSION)
-        text = segment.memory[PREAMBLE_BYTES : PREAMBLE_BYTES + int(words[_TEXT_BYTES])]
-        spec = msgspec.json.decode(text, type=BlockSpec)
-        block = cls(segment, spec, Layout(spec))
+        spec = description(str(path), segment.memory, MAGIC, PREAMBLE_BYTES, BlockSpec)
+        layout = Layout(spec)
+        if layout.size != len(segment):
+            raise LayoutMismatch(str(path), f"of {layout.size} bytes", LAYOUT_VERSION)
+        block = cls(segment, spec, layout)
         block._space = Doorbell(segment.memory, _SPACE_BELL)
         return block
 

@@ -136,7 +136,8 @@ class Batch:
         key = self.key(name)
         out = self._array("gather", key, self.shape if key.per_env else self.shape[:2])
         if key.stack > 1:
-            self.rows(np.arange(len(self))).take(name, out)
+            flat = out.reshape(len(self), *out.shape[3:])
+            self.rows(np.arange(len(self))).take(name, flat)
         else:
             for rows, views in zip(out, self.views(name), strict=True):
                 _join(views, rows)

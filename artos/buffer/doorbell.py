@@ -32,7 +32,9 @@ _post, _trywait, _clockwait = _libc.sem_post, _libc.sem_trywait, _libc.sem_clock
 class Doorbell:
     """A semaphore at ``offset`` of a mapping: many ring, one waits. Rings are never lost."""
 
-    def __init__(self, memory: mmap.mmap, offset: int, *, create: bool = False) -> None:
+    def __init__(
+        self, memory: mmap.mmap | memoryview, offset: int, *, create: bool = False
+    ) -> None:
         # Holding the ctypes view keeps the mapping alive for as long as the address is used.
         self._view = (ctypes.c_char * SEMAPHORE_BYTES).from_buffer(memory, offset)
         self._address = ctypes.addressof(self._view)

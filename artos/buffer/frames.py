@@ -19,9 +19,9 @@ VALID_KEY = "valid"
 """Data key (bool, per environment): false on rows that only an autoreset put in between."""
 
 Padding = Literal["zero", "first"]
-"""What a stack holds before an episode's first frame: zeros, or that frame again. It must be what the
-environment showed the actor: Ale's ``AtariVectorEnv`` zeros, Gymnasium's ``FrameStackObservation``
-unless told otherwise the first frame."""
+"""What a stack holds before an episode's first frame: zeros, or that frame again. It must be what
+the environment showed the actor: ``AtariVectorEnv`` of ale-py shows zeros, Gymnasium's
+``FrameStackObservation`` the first frame unless told otherwise."""
 
 Ints = NDArray[np.int64]
 
@@ -149,7 +149,7 @@ class Rows:
         for owner, part in self._parts:
             span = slice(part.start * frames, part.stop * frames)
             # Nothing is ever clipped, but NumPy then writes into out without a buffer in between.
-            np.take(flat[owner], cells[span], axis=0, out=target[span], mode="clip")
+            flat[owner].take(cells[span], 0, target[span], "clip")
 
     def __repr__(self) -> str:
         return f"<Rows {len(self.steps)} of {len(self._parts)} blocks>"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import TypeVar
 
+import msgspec
+import numpy as np
+
+from artos.errors import LayoutMismatch
 from artos.spec import VERSION_KEY, DataKey, OnFull
 
 MAGIC = 0x4152544F_53424C4B  # "ARTOSBLK"
@@ -73,6 +77,32 @@ class Layout:
             self.arrays[key.name] = offset
             offset += key.row_bytes(spec.envs) * spec.capacity
         self.size = align(offset, PAGE)
+
+
+T = TypeVar("T")
+
+
+def description(path: str, memory: memoryview, magic: int, start: int, kind: type[T]) -> T:
+    """Check the first four words of a block file and decode the description at ``start``.
+
+    The words are: magic number, layout version, bytes of the description, bytes of the file.
+
+    Raises:
+        LayoutMismatch: not such a block, half created, truncated, or of another layout version.
+    """
+    if len(memory) < start:
+        raise LayoutMismatch(path, f"of a file of {len(memory)} bytes", LAYOUT_VERSION)
+    found_magic, version, text_bytes, size = np.ndarray(4, np.int64, memory).tolist()
+    if found_magic != magic:
+        raise LayoutMismatch(path, "of no such block", LAYOUT_VERSION)
+    if version != LAYOUT_VERSION:
+        raise LayoutMismatch(path, version, LAYOUT_VERSION)
+    if size != len(memory):
+        raise LayoutMismatch(path, f"of {size} bytes in {len(memory)}", LAYOUT_VERSION)
+    try:
+        return msgspec.json.decode(memory[start : start + text_bytes], type=kind)
+    except msgspec.DecodeError as error:
+        raise LayoutMismatch(path, f"that cannot be read ({error})", LAYOUT_VERSION) from error
 
 
 def align(offset: int, to: int) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
-
 import numpy as np
 
 from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell, fence
@@ -23,7 +21,7 @@ class Mailbox:
     """
 
     def __init__(
-        self, memory: mmap.mmap, offset: int, size: int, name: str, *, create: bool = False
+        self, memory: memoryview, offset: int, size: int, name: str, *, create: bool = False
     ) -> None:
         self.name, self.size = name, size
         self._words = np.ndarray(_WORDS_BYTES // WORD, np.int64, memory, offset)

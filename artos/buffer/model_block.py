@@ -12,16 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.doorbell import fence
-from artos.buffer.layout import LINE, PAGE, WORD, align
+from artos.buffer.layout import LAYOUT_VERSION, LINE, PAGE, WORD, align, description
 from artos.buffer.segment import Segment
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, LayoutMismatch, UnknownKey
 from artos.spec import ArraySpec
 
 MAGIC = 0x4152544F_534D444C  # "ARTOSMDL"
-LAYOUT_VERSION = 1
 _VIEW_BUDGET = 64 << 20
-_MAGIC, _LAYOUT, _TEXT_BYTES, _SIZE = range(4)
+_MAGIC = 0
 _CURRENT = 0
 _SLOT_WORDS = LINE // WORD
 _WRITING = -1
@@ -79,6 +78,13 @@ class Slot:
     def firing(self) -> int:
         """The firing whose invocation published this version."""
         return int(self._words[1])
+
+    def held(self) -> Slot:
+        """The same arrays with the facts as they are now.
+
+        The writer may mark a slot for a moment before it notices that it is pinned.
+        """
+        return Slot(self.number, self._words[:2].copy(), self.arrays)
 
     def stamp(self, version: int, firing: int = 0) -> None:
         """Mark what the arrays hold."""
@@ -187,7 +193,7 @@ class ObjectRegion:
             self._pins[reader] = slot.number
             fence()
             if slot.version == current >> 8:
-                return slot
+                return slot.held()
         raise DeadlineExceeded(f"a published version of {self.spec.name!r}", seconds)
 
     def unpin(self, reader: int) -> None:
@@ -259,17 +265,11 @@ class ModelBlock:
             LayoutMismatch: not a model block, or of another layout version.
         """
         segment = Segment.attach(path)
-        words = np.ndarray(4, np.int64, segment.memory)
-        if (
-            words[_MAGIC] != MAGIC
-            or words[_LAYOUT] != LAYOUT_VERSION
-            or words[_SIZE] != len(segment)
-        ):
-            raise LayoutMismatch(str(path), int(words[_LAYOUT]), LAYOUT_VERSION)
-        size = int(words[_TEXT_BYTES])
-        text = segment.memory[4 * WORD : 4 * WORD + size]
-        specs = msgspec.json.decode(text, type=list[ObjectSpec])
-        return cls(segment, specs, align(4 * WORD + size, PAGE))
+        start = 4 * WORD
+        specs = description(str(path), segment.memory, MAGIC, start, list[ObjectSpec])
+        if block_bytes(specs) != len(segment):
+            raise LayoutMismatch(str(path), f"of {block_bytes(specs)} bytes", LAYOUT_VERSION)
+        return cls(segment, specs, align(start + len(msgspec.json.encode(specs)), PAGE))
 
     def __getitem__(self, name: str) -> ObjectRegion:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,8 @@ class NStepReturns(NamedTuple):
 class NStep:
     """How far to look ahead, and the data keys that say what was earned and where episodes end.
 
-    A truncated episode is bootstrapped from the row after its last: with next-step autoreset that row
-    holds the final observation. Where it does not, name the truncations among ``terminated``.
+    A truncated episode is bootstrapped from the row after its last: with next-step autoreset that
+    row holds the final observation. Where it does not, name the truncations among ``terminated``.
     """
 
     n: int
@@ -52,50 +52,45 @@ class NStep:
         """
         available = np.minimum(self.n, committed - 1 - rows.steps)
         steps = rows.steps[:, None] + np.minimum(np.arange(self.n), available[:, None])
-        rewards = _column(rows, self.rewards, steps, np.float32)
+        rewards = np.empty(steps.shape, rows.sources.key(self.rewards).dtype)
+        rows.take_at(self.rewards, steps, rewards)
         terminated = self._any(rows, self.terminated, steps)
         ended = terminated | self._any(rows, self.truncated, steps)
-        return sum_ahead(rewards, terminated, ended, available, rows.steps, self.gamma)
+        lengths = lengths_ahead(ended, available)
+        counted = np.arange(self.n) < lengths[:, None]
+        terminal = (terminated & counted).any(axis=1)
+        return NStepReturns(
+            discounted_sum(rewards, counted, self.gamma),
+            np.where(terminal, 0.0, self.gamma**lengths).astype(np.float32),
+            rows.steps + lengths,
+            lengths,
+        )
 
     @staticmethod
     def _any(rows: Rows, names: tuple[str, ...], steps: Ints) -> NDArray[np.bool_]:
         flags = np.zeros(steps.shape, np.bool_)
         for name in names:
-            flags |= _column(rows, name, steps, np.bool_)
+            values = np.empty(steps.shape, rows.sources.key(name).dtype)
+            rows.take_at(name, steps, values)
+            flags |= values.astype(np.bool_)
         return flags
 
 
-def sum_ahead(
-    rewards: Floats,
-    terminated: NDArray[np.bool_],
-    ended: NDArray[np.bool_],
-    available: Ints,
-    steps: Ints,
-    gamma: float,
-) -> NStepReturns:
-    """The arithmetic of n-step returns.
+def lengths_ahead(ended: NDArray[np.bool_], available: Ints) -> Ints:
+    """How many rows ahead count: up to and with the first end, and no more than are available.
 
     Args:
-        rewards: (b, n) rewards of the rows from each start on.
-        terminated: (b, n) whether the episode terminated there.
-        ended: (b, n) whether it terminated or was truncated there.
-        available: (b,) how many of the n rows may be used.
-        steps: (b,) the starting rows.
-        gamma: discount per step.
+        ended: (b, n) whether an episode ended in the row.
+        available: (b,) rows that may be used.
     """
-    ahead = np.arange(rewards.shape[1])
-    alive = ahead < available[:, None]
-    alive[:, 1:] &= ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
-    lengths = alive.sum(axis=1)
-    # where, not a product: rows beyond the end may hold anything, NaN included
-    earned = np.where(alive, rewards * gamma**ahead, 0.0).sum(axis=1)
-    discounts = np.where((terminated & alive).any(axis=1), 0.0, gamma**lengths)
-    return NStepReturns(
-        earned.astype(np.float32), discounts.astype(np.float32), steps + lengths, lengths
-    )
+    first = np.where(ended.any(axis=1), ended.argmax(axis=1) + 1, ended.shape[1])
+    lengths: Ints = np.minimum(first, available)
+    return lengths
 
 
-def _column(rows: Rows, name: str, steps: Ints, dtype: type[np.generic]) -> NDArray[np.generic]:
-    values = np.empty(steps.shape, rows.sources.key(name).dtype)
-    rows.take_at(name, steps, values)
-    return values.astype(dtype, copy=False)
+def discounted_sum(rewards: NDArray[Any], counted: NDArray[np.bool_], gamma: float) -> Floats:
+    """Sums of discounted rewards, (b,); ``rewards`` and ``counted`` are (b, n)."""
+    # where, not a product: rows that do not count may hold anything, NaN included
+    earned = np.where(counted, rewards * gamma ** np.arange(rewards.shape[1]), 0.0)
+    sums: Floats = earned.sum(axis=1).astype(np.float32)
+    return sums

@@ -22,9 +22,10 @@ _SMALLEST = 1e-6
 class PrioritisedSampler:
     """Batches of transitions drawn with probability in proportion to priority ** alpha.
 
-    Samples are those of ``UniformSampler`` and ``weights`` (batch_size,) float32: importance weights
-    (N P(i)) ** -beta over their maximum in the batch. New rows get the highest priority given so far,
-    so that each is likely to be seen once. The learner gives ``index`` back with new priorities.
+    Samples are those of ``UniformSampler`` and ``weights`` (batch_size,) float32: importance
+    weights (N P(i)) ** -beta over their maximum in the batch. New rows get the highest priority
+    given so far, so that each is likely to be seen once. The learner gives ``index`` back with new
+    priorities.
     ``beta`` may be set at any time, to anneal it.
     """
 
@@ -52,7 +53,9 @@ class PrioritisedSampler:
         self._cells = sources.capacity * sources.envs
         self._tree = SumTree(len(sources.blocks) * self._cells)
         self._known = Window(*np.zeros((2, len(sources.blocks)), np.int64))
-        self._numbers = {block.spec.actor: i for i, block in enumerate(sources.blocks)}
+        actors = [block.spec.actor for block in sources.blocks]
+        self._numbers = np.zeros(max(actors) + 1, np.int64)
+        self._numbers[actors] = np.arange(len(actors))
         self._highest = 1.0
 
     def sample(self, version: int | None = None) -> Sample:
@@ -144,8 +147,7 @@ class PrioritisedSampler:
         return values
 
     def _columns(self, index: Ints) -> tuple[Ints, Ints, Ints]:
-        owners = np.array([self._numbers[actor] for actor in index[:, 0].tolist()], np.int64)
-        return owners, index[:, 1], index[:, 2]
+        return self._numbers[index[:, 0]], index[:, 1], index[:, 2]
 
     def _leaves(self, owners: Ints, steps: Ints, envs: Ints) -> Ints:
         sources = self._reader.sources

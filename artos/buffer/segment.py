@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -9,16 +10,24 @@ import os
 import secrets
 import shutil
 import time
+import weakref
 from pathlib import Path
 
-from artos.errors import ShmTooSmall
+from artos.buffer.layout import LAYOUT_VERSION
+from artos.errors import LayoutMismatch, ShmTooSmall
 
 PREFIX = "artos."
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_FAILED = ctypes.c_void_p(-1).value
 
 
 def shm_root() -> Path:
     """The shared-memory filesystem, /dev/shm unless ``ARTOS_SHM`` names another."""
-    return Path(os.environ.get("ARTOS_SHM", "/dev/shm"))  # noqa: S108
+    return Path(os.environ.get("ARTOS_SHM", "/dev/shm"))
 
 
 def free_bytes(folder: Path) -> int:
@@ -30,7 +39,7 @@ def free_bytes(folder: Path) -> int:
 class Segment:
     """One mapped file. The mapping holds no descriptor, so a process image can be taken of it."""
 
-    def __init__(self, path: Path, memory: mmap.mmap) -> None:
+    def __init__(self, path: Path, memory: memoryview) -> None:
         self.path, self.memory = path, memory
 
     @classmethod
@@ -43,7 +52,7 @@ class Segment:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, size)
-            return cls(path, mmap.mmap(descriptor, size))
+            return cls(path, _map(descriptor, size))
         except OSError as error:
             path.unlink()
             if error.errno == errno.ENOSPC:
@@ -54,10 +63,16 @@ class Segment:
 
     @classmethod
     def attach(cls, path: Path) -> Segment:
-        """Map the whole of an existing file for reading and writing."""
+        """Map the whole of an existing file for reading and writing.
+
+        Raises:
+            LayoutMismatch: the file is empty.
+        """
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            return cls(path, mmap.mmap(descriptor, 0))
+            if size := os.fstat(descriptor).st_size:
+                return cls(path, _map(descriptor, size))
+            raise LayoutMismatch(str(path), "of an empty file", LAYOUT_VERSION)
         finally:
             os.close(descriptor)
 
@@ -66,6 +81,18 @@ class Segment:
 
     def __repr__(self) -> str:
         return f"<Segment {self.path} {len(self)} bytes>"
+
+
+def _map(descriptor: int, size: int) -> memoryview:
+    # mmap.mmap would keep a duplicate of the descriptor open: one more per block of a node.
+    access = mmap.PROT_READ | mmap.PROT_WRITE
+    address = _libc.mmap(None, size, access, mmap.MAP_SHARED, descriptor, 0)
+    if address == _FAILED:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    array = (ctypes.c_char * size).from_address(address)
+    # Every view keeps the array alive, so nothing is unmapped under a reader.
+    weakref.finalize(array, _libc.munmap, address, size).atexit = False
+    return memoryview(array).cast("B")
 
 
 class ShmFolder:

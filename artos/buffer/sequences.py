@@ -8,7 +8,7 @@ import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.frames import Padding
-from artos.buffer.transitions import INDEX, Picks, Sample, TransitionReader, Window
+from artos.buffer.transitions import Picks, Sample, TransitionReader, Window
 from artos.buffer.uniform import draw
 
 MASK = "mask"
@@ -18,11 +18,11 @@ MASK = "mask"
 class SequenceSampler:
     """Batches of windows of ``length`` rows of one environment, starts drawn uniformly.
 
-    A sample maps each key to (batch_size, length, *shape), ``index`` to (batch_size, 3) int64 of the
-    actor, step and environment of each first row, ``policy_version`` to (batch_size, length) int64
-    and ``mask`` to (batch_size, length) bool: true up to and with the first row at which one of the
-    keys ``ends`` is true, so a window never mixes two episodes. Store the recurrent state as a data
-    key: its first row starts the window.
+    A sample maps each key to (batch_size, length, *shape), ``index`` to (batch_size, 3) int64 of
+    the actor, step and environment of each first row, ``policy_version`` to (batch_size, length)
+    int64 and ``mask`` to (batch_size, length) bool: true up to and with the first row at which one
+    of the keys ``ends`` is true, so a window never mixes two episodes. Store the recurrent state as
+    a data key: its first row starts the window.
     """
 
     def __init__(

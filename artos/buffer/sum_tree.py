@@ -16,9 +16,9 @@ Values = NDArray[np.float64]
 class SumTree:
     """Leaves with values ≥ 0, and above them levels of sums of 32 until at most 1,024 are left.
 
-    Schaul et al. 2016 use a binary tree; a wide one needs two or three array operations a draw of any
-    size instead of twenty. Parents are recomputed from their children, never by differences, so
-    rounding does not add up and setting a leaf twice is the same as setting it once.
+    Schaul et al. 2016 use a binary tree; a wide one needs three rounds of array operations for a
+    draw of any size instead of twenty. Parents are recomputed from their children, never by
+    differences, so rounding does not add up and setting a leaf twice is like setting it once.
     """
 
     def __init__(self, leaves: int) -> None:
@@ -49,7 +49,7 @@ class SumTree:
             level[leaves] = below.reshape(-1, _FAN)[leaves].sum(axis=1)
 
     def draw(self, count: int, rng: np.random.Generator) -> Ints:
-        """Draw ``count`` leaves in proportion to their values, one from each of as many equal strata.
+        """Draw ``count`` leaves in proportion to their values, one from each of equal strata.
 
         Never draws a leaf of value 0. The tree must not be empty (``total`` > 0).
 
@@ -59,7 +59,7 @@ class SumTree:
         top = np.cumsum(self._levels[-1])
         mass = (np.arange(count) + rng.random(count)) * (top[-1] / count)
         mass = np.minimum(mass, np.nextafter(top[-1], 0))
-        leaves = np.searchsorted(top, mass, side="right")
+        leaves: Ints = np.searchsorted(top, mass, side="right")
         mass -= top[leaves] - self._levels[-1][leaves]
         for level in self._levels[-2::-1]:
             leaves, mass = _descend(level, leaves, mass)

@@ -1,4 +1,4 @@
-"""Reading picked rows while their writers go on: copy, look again, pick anew what was overwritten."""
+"""Reading picked rows while their writers go on: copy, look again, repair."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ NEXT = "next."
 """Prefix of values of the following row, or with n-step returns of the row to bootstrap from."""
 RETURNS, DISCOUNTS = "n_step.returns", "n_step.discounts"
 _TRIES = 64
+_ANY_VERSION = np.iinfo(np.int64).min
 
 
 class Picks(NamedTuple):
@@ -66,7 +67,7 @@ class TransitionReader:
         run: int = 0,
     ) -> None:
         self.sources = Sources(blocks, padding)
-        self.min_version = self.stale = 0
+        self.min_version, self.stale = _ANY_VERSION, 0
         self._keys, self._next, self._n_step = tuple(keys), tuple(next_keys), n_step
         self._store = BatchStore(depth)
         self._run, self._width = run, max(run, 1)
@@ -75,16 +76,17 @@ class TransitionReader:
         self._back = look_back(blocks[0], self._read)
         self._last = 1 if next_keys or n_step else 0
         self._pairs = {k for k in keys if k in next_keys and not n_step and self._stack(k) > 1}
+        self._headers = [[block.headers[name] for name in self._read] for block in blocks]
         self._actors = np.array([block.spec.actor for block in blocks], np.int64)
 
     def _stack(self, name: str) -> int:
         return self.sources.key(name).stack
 
     def window(self) -> Window:
-        """The rows that can be read now: committed in all keys, not being overwritten, new enough."""
-        stop = np.array([block.committed(self._read) for block in self.sources.blocks], np.int64)
+        """The rows to pick from: committed in all keys, not being overwritten, new enough."""
+        stop = self._committed()
         start = np.minimum(self._oldest(), stop)
-        if self.min_version > 0:
+        if self.min_version != _ANY_VERSION:
             pairs = zip(self.sources.blocks, start.tolist(), stop.tolist(), strict=True)
             recent = [first_of_version(block, a, b, self.min_version) for block, a, b in pairs]
             self.stale = int(sum(recent) - start.sum()) * self.sources.envs
@@ -92,9 +94,9 @@ class TransitionReader:
         return Window(start, np.maximum(start, stop - self._last))
 
     def bound_lag(self, max_lag: int, version: int | None) -> None:
-        """Leave out rows more than ``max_lag`` versions older than ``version``, or the newest row."""
+        """Leave out rows of more than ``max_lag`` versions before ``version`` (or the newest)."""
         newest = self._newest_version() if version is None else version
-        self.min_version = max(0, newest - max_lag)
+        self.min_version = newest - max_lag
 
     def _newest_version(self) -> int:
         newest = 0
@@ -104,11 +106,11 @@ class TransitionReader:
         return newest
 
     def read(self, count: int, draw: Callable[[int], Picks]) -> Sample:
-        """Copy ``count`` rows that ``draw`` picks; it is asked again for those that were overwritten.
+        """Copy ``count`` rows that ``draw`` picks, and picks anew where they were overwritten.
 
         Returns:
-            values by key, ``next.KEY``, ``index`` (n, 3) int64 and ``policy_version`` (n,) int64, in
-            arrays that are reused when their set comes round again.
+            values by key, ``next.KEY``, ``index`` (n, 3) int64 and ``policy_version`` (n,) int64,
+            in arrays that are reused when their set comes round again.
 
         Raises:
             Overwritten: the writers kept lapping the reader.
@@ -137,9 +139,15 @@ class TransitionReader:
         stale = versions[:: self._width] < self.min_version
         return (picks.steps < self._oldest()[picks.owners]) | stale
 
+    def _committed(self) -> Ints:
+        written = [min([header.written for header in headers]) for headers in self._headers]
+        return np.array(written, np.int64)
+
     def _oldest(self) -> Ints:
-        oldest = np.array([block.oldest() for block in self.sources.blocks], np.int64)
+        # All keys are reserved together, the policy version last.
+        reserved = np.array([headers[-1].reserved for headers in self._headers], np.int64)
         fence()
+        oldest = reserved - self.sources.capacity
         # The first rows of all begin an episode: nothing before them is looked back to.
         return np.where(oldest > 0, oldest + self._back, 0)
 
@@ -180,8 +188,7 @@ class TransitionReader:
     def _fill_next(self, out: Sample, part: slice, rows: Rows) -> None:
         steps = rows.steps + 1
         if self._n_step:
-            edges = [block.committed(self._read) for block in self.sources.blocks]
-            found = self._n_step.look_ahead(rows, np.array(edges, np.int64)[rows.owners])
+            found = self._n_step.look_ahead(rows, self._committed()[rows.owners])
             out[RETURNS][part], out[DISCOUNTS][part] = found.returns, found.discounts
             steps = found.steps
         later = Rows(self.sources, rows.owners, steps, rows.envs)

@@ -21,7 +21,7 @@ class UniformSampler:
 
     A sample maps each key to (batch_size, *shape) in its dtype, ``next.KEY`` to the value one row
     later (with ``n_step``: of the bootstrap row), ``index`` to (batch_size, 3) int64 of actor, step
-    and environment, ``policy_version`` to (batch_size,) int64. Rows come ordered by place in memory.
+    and environment, ``policy_version`` to (batch_size,) int64. Rows come in the order of memory.
     Arrays are overwritten by the next ``sample``, with ``depth=2`` by the one after it.
 
     Where the next row begins another episode, ``next.KEY`` is no successor: mask it by the ends (or

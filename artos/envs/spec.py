@@ -48,10 +48,12 @@ class Part(msgspec.Struct, frozen=True):
 class ActionSpec(msgspec.Struct, frozen=True):
     """What an environment accepts.
 
-    ``discrete``: one int64 in ``0 … sizes[0]-1``; ``multidiscrete``: int64 of ``shape``, one size
-    per element in C order; ``box``: float32 of ``shape``, stored raw and clipped to ``low`` and
-    ``high`` (one bound per element, None: unbounded) when stepping. ``start`` and ``dtype`` restore the
-    environment's own numbers.
+    - ``discrete``: one int64 in ``0 … sizes[0]-1``;
+    - ``multidiscrete``: int64 of ``shape``, one size per element in C order;
+    - ``box``: float32 of ``shape``, stored raw, clipped to ``low`` and ``high`` when stepping (one
+      bound per element, None: unbounded).
+
+    ``start`` and ``dtype`` restore the environment's own numbers.
     """
 
     kind: ActionKind
@@ -188,9 +190,8 @@ def action_spec(space: gym.Space[Any]) -> ActionSpec:
         case spaces.MultiDiscrete():
             sizes = tuple(int(n) for n in space.nvec.flat)
             first = tuple(int(n) for n in space.start.flat) if space.start.any() else ()
-            return ActionSpec(
-                "multidiscrete", space.nvec.shape, sizes, (), (), start, str(space.dtype)
-            )
+            grid = tuple(space.nvec.shape)
+            return ActionSpec("multidiscrete", grid, sizes, (), (), first, str(space.dtype))
         case spaces.MultiBinary():
             shape = tuple(int(n) for n in space.shape)
             twos = (2,) * int(np.prod(shape))

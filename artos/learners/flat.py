@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+
 def _float_buffers(module: nn.Module) -> list[tuple[str, Tensor]]:
     return [(n, b) for n, b in module.named_buffers() if b.dtype == torch.float32]
 
@@ -71,4 +72,3 @@ class FlatAdam:
         for name in ("exp_avg", "exp_avg_sq", "step"):
             arrays[f"learner.{name}"] = state[name].numpy()
         return arrays
-

@@ -64,7 +64,9 @@ class PPO(TorchLearner):
         positive = {"epochs": self.epochs, "minibatches": self.minibatches, "clip": self.clip}
         found += [f"{n} must be positive, not {v}" for n, v in positive.items() if not v > 0]
         shares = {"gamma": self.gamma, "lam": self.lam}
-        found += [f"{n} must be within 0 and 1, not {v}" for n, v in shares.items() if not 0 <= v <= 1]
+        found += [
+            f"{n} must be within 0 and 1, not {v}" for n, v in shares.items() if not 0 <= v <= 1
+        ]
         rows = plan.actors * plan.envs * plan.steps
         if self.minibatches > 0 and rows > 0 and rows % self.minibatches:
             found.append(

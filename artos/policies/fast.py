@@ -23,7 +23,7 @@ class BoundPolicy(Protocol):
     """What an actor process needs of a policy. Outputs are valid until the next call."""
 
     def bind(self, flat: Floats) -> None:
-        """Use these parameters from now on, maybe in place: keep ``flat`` as it is meanwhile."""
+        """Act with these parameters from now on, maybe in place: do not change ``flat``."""
 
     def act(self, obs: dict[str, Array]) -> dict[str, Array]:
         """Actions (B, *shape), ``log_probs`` and ``values`` (B,) float32 for observations (B, …)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -56,24 +55,3 @@ def load(module: nn.Module, flat: Floats) -> None:
     with torch.no_grad():
         for name, tensor in named_tensors(module).items():
             tensor.copy_(torch.from_numpy(source[name].copy()))
-
-
-def unite(module: nn.Module) -> tuple[nn.Parameter, Floats]:
-    """Make all parameters views of one vector, and their gradients views of its gradient.
-
-    One fused Adam step and one norm then serve the whole network. Zero the gradient in place
-    (``zero_grad(set_to_none=False)``), or autograd would replace the views. Returns the parameter
-    to optimise and the same memory as a NumPy array, ready to publish. Buffers are not part of it.
-    """
-    parameters = list(module.parameters())
-    joint = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
-    joint.grad = torch.zeros_like(joint)
-    at = 0
-    for p in parameters:
-        stop = at + p.numel()
-        shape = p.shape
-        p.data = joint.data[at:stop].view(shape)
-        p.grad = joint.grad[at:stop].view(shape)
-        at = stop
-    memory: Any = joint.data.numpy()
-    return joint, memory

@@ -38,7 +38,9 @@ class Children:
 
     def log_of(self, member: int) -> Path:
         """Log file of a member."""
-        return Path(self._site.logs) / f"{self._name}{'' if self._learner else f'-{member - 1}'}.log"
+        return (
+            Path(self._site.logs) / f"{self._name}{'' if self._learner else f'-{member - 1}'}.log"
+        )
 
     def pids(self) -> dict[int, int]:
         """Process id by member."""

@@ -95,7 +95,9 @@ def load_workload(reference: Reference) -> Workload:
     if isinstance(found, Workload):
         return _override(found, reference.settings)
     if not callable(found):
-        raise Refused([f"{reference.source} is a {type(found).__name__}, not a Workload or a function"])
+        raise Refused(
+            [f"{reference.source} is a {type(found).__name__}, not a Workload or a function"]
+        )
     arguments = fit_settings(found, reference.settings)
     try:
         built = found(**arguments)

@@ -51,7 +51,9 @@ def _number_faults(workload: Workload) -> list[str]:
         "steps": workload.steps,
         "total_steps": workload.total_steps,
     }
-    faults = [f"{name} must be at least 1, not {value}" for name, value in counts.items() if value < 1]
+    faults = [
+        f"{name} must be at least 1, not {value}" for name, value in counts.items() if value < 1
+    ]
     if workload.capacity < 0:
         faults.append(f"capacity must not be negative, but is {workload.capacity}")
     return faults

@@ -58,9 +58,7 @@ class LearnerRole:
     already published goes on from that one, after a crash as after a resume.
     """
 
-    def __init__(
-        self, learner: Any, model: ObjectRegion, blocks: Mapping[int, ActorBlock]
-    ) -> None:
+    def __init__(self, learner: Any, model: ObjectRegion, blocks: Mapping[int, ActorBlock]) -> None:
         self._learner, self._model, self._blocks = learner, model, blocks
         self._store = BatchStore()
         if model.version < 0:

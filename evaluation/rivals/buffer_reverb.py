@@ -70,7 +70,6 @@ def uniform(capacity: int, seconds: float) -> dict[str, float]:
     written = rate(write, CHUNK - 1, seconds)
     stream = batches(f"localhost:{server.port}")
     sampled = rate(lambda: torch.from_numpy(next(stream).data["observation"]), BATCH, seconds)
-    del stream
     server.stop()
     return {"write": written, "uniform": sampled}
 

@@ -1,4 +1,4 @@
-"""The same work for every replay buffer: frame stacks in, batches of observation and next one out."""
+"""The same work for every replay buffer: frame stacks in, batches with their successors out."""
 
 from __future__ import annotations
 

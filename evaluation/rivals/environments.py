@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Environment:
-    """The packages of one rival. ``probe`` is Python that must run before it counts as installed."""
+    """The packages of one rival. ``probe`` is Python that must run for it to count as installed."""
 
     name: str
     pins: tuple[str, ...]
@@ -48,7 +48,7 @@ class Environment:
         return "\n".join((f"python {sys.version.split()[0]}", self.torch, *self.pins)) + "\n"
 
 
-class RivalAbsent(ArtosError):
+class RivalAbsent(ArtosError):  # noqa: N818
     """A rival could not be installed, so it cannot be measured here; ``why`` says what failed."""
 
     def __init__(self, name: str, why: str) -> None:
@@ -62,7 +62,9 @@ RIVALS = {
     environment.name: environment
     for environment in (
         Environment(
-            "sb3", ("stable-baselines3==2.9.2", "gymnasium==1.4.0", *_ATARI), "import stable_baselines3"
+            "sb3",
+            ("stable-baselines3==2.9.2", "gymnasium==1.4.0", *_ATARI),
+            "import stable_baselines3",
         ),
         Environment(
             "sample-factory",
@@ -70,8 +72,8 @@ RIVALS = {
             "import sample_factory.train",
         ),
         Environment("ray", ("ray[rllib]==2.60.0", *_ATARI), "import ray.rllib"),
-        # The C++ part of the 0.14.0 wheel (its sum tree) is built for 2.14 and does not load on 2.13;
-        # there is no source archive to build it from.
+        # The C++ part of the 0.14.0 wheel (its sum tree) is built for torch 2.14 and does not load
+        # on 2.13; there is no source archive to build it from.
         Environment(
             "torchrl", ("torchrl==0.14.0",), "import torchrl._torchrl", torch="torch==2.14.0"
         ),

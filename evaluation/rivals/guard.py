@@ -25,16 +25,17 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def guard(seconds: float, command: Sequence[str]) -> int:
-    """Run ``command`` for at most ``seconds``; returns its exit status once nothing of it is left."""
+    """Run ``command`` for at most ``seconds``; its exit status, once nothing of it is left."""
     _become_reaper()
     process = subprocess.Popen(command)
     ended = {process.pid}
     try:
         status = process.wait(timeout=seconds)
-        psutil.wait_procs(_descendants(), timeout=LEAVE_SECONDS)
-        return status
     except subprocess.TimeoutExpired:
         return TIMED_OUT
+    else:
+        psutil.wait_procs(_descendants(), timeout=LEAVE_SECONDS)
+        return status
     finally:
         ended |= end_descendants()
         _remove_shared_tensors(ended)
@@ -57,9 +58,9 @@ def _descendants() -> list[psutil.Process]:
 
 
 def _remove_shared_tensors(owners: set[int]) -> None:
-    # Torch names shared tensors after their creator; its own daemon unlinks them unless it is killed.
+    # Torch names shared tensors after their creator; its daemon unlinks them unless it is killed.
     for owner in owners:
-        for path in Path("/dev/shm").glob(f"torch_{owner}_*"):  # noqa: S108
+        for path in Path("/dev/shm").glob(f"torch_{owner}_*"):
             path.unlink(missing_ok=True)
 
 

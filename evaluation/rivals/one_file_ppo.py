@@ -59,7 +59,7 @@ def make_envs(settings: Settings, threads: int) -> Any:
     """The vector environment; the step that ends an episode returns the next one's first frame."""
     mode = gym.vector.AutoresetMode.SAME_STEP
     if settings.env == "pong-ale":
-        from ale_py.vector_env import AtariVectorEnv
+        from ale_py.vector_env import AtariVectorEnv  # noqa: PLC0415 (an extra)
 
         return AtariVectorEnv(
             "pong", num_envs=settings.envs, num_threads=threads, noop_max=30, autoreset_mode=mode
@@ -70,8 +70,11 @@ def make_envs(settings: Settings, threads: int) -> Any:
 
 def make_pong() -> gym.Env[Any, Any]:
     """Pong as Atari agents see it: 4 frames a step, 84×84 grey, the last four stacked."""
-    import ale_py
-    from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+    import ale_py  # noqa: PLC0415 (an extra)
+    from gymnasium.wrappers import (  # noqa: PLC0415
+        AtariPreprocessing,
+        FrameStackObservation,
+    )
 
     gym.register_envs(ale_py)
     return FrameStackObservation(AtariPreprocessing(gym.make("PongNoFrameskip-v4")), 4)
@@ -193,12 +196,13 @@ class Loop:
         """All epochs over the rollout."""
         with torch.inference_mode():
             advantages = self.rollout.advantages(self._forward(self.observation)[1], self.done)
-        r, size = self.rollout, self.settings.batch // self.settings.minibatches
+        r = self.rollout
         rows = [r.observations, r.actions, r.log_probs, r.values, advantages]
         flat = [tensor.flatten(0, 1) for tensor in rows]
         for _ in range(self.settings.epochs):
-            order = torch.as_tensor(self.random.permutation(self.settings.batch))
-            for chosen in order.split(size):
+            order = self.random.permutation(self.settings.batch)
+            for part in np.array_split(order, self.settings.minibatches):
+                chosen = torch.as_tensor(part)
                 self._update(*(tensor[chosen] for tensor in flat))
 
     def _update(

@@ -12,6 +12,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import ale_py
+import gymnasium as gym
+import ray
+import torch
+from ray.rllib.algorithms.impala import IMPALAConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.env.wrappers.atari_wrappers import wrap_atari_for_new_api_stack
+from ray.tune.registry import register_env
+
 from evaluation.rivals.timing import answer
 
 CASES = ("cartpole", "cartpole-wide", "cartpole-impala", "pong", "pong-impala")
@@ -20,10 +30,6 @@ WARM_UP_SECONDS = 4.0
 
 def make_pong(config: Any) -> Any:
     """Pong with RLlib's own preprocessing."""
-    import ale_py
-    import gymnasium as gym
-    from ray.rllib.env.wrappers.atari_wrappers import wrap_atari_for_new_api_stack
-
     gym.register_envs(ale_py)
     game = gym.make("PongNoFrameskip-v4")
     return wrap_atari_for_new_api_stack(game, dim=84, framestack=4, frameskip=4)
@@ -31,13 +37,11 @@ def make_pong(config: Any) -> Any:
 
 def network(pong: bool) -> Any:
     """Two layers of 64, or the Nature convolutions."""
-    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
-
     if not pong:
         return DefaultModelConfig(
             fcnet_hiddens=[64, 64], fcnet_activation="tanh", vf_share_layers=False
         )
-    # RLlib pads "same" by default, which would give five times the parameters of the Nature network.
+    # RLlib pads "same" by default: five times the parameters of the Nature network.
     filters = [[32, 8, 4, "valid"], [64, 4, 2, "valid"], [64, 3, 1, "valid"]]
     return DefaultModelConfig(
         conv_filters=filters, conv_activation="relu", head_fcnet_hiddens=[512], vf_share_layers=True
@@ -46,10 +50,6 @@ def network(pong: bool) -> Any:
 
 def config(case: str) -> Any:
     """Two runners of four environments; "wide" has 32 each and one epoch of large minibatches."""
-    from ray.rllib.algorithms.impala import IMPALAConfig
-    from ray.rllib.algorithms.ppo import PPOConfig
-    from ray.tune.registry import register_env
-
     register_env("pong", make_pong)
     pong, impala, wide = "pong" in case, "impala" in case, "wide" in case
     base = IMPALAConfig() if impala else PPOConfig()
@@ -90,9 +90,6 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": str(options.threads), "RAY_USAGE_STATS_ENABLED": "0"}
-    import ray
-    import torch
-
     torch.set_num_threads(options.threads)
     ray.init(
         num_cpus=8, object_store_memory=2 << 30, include_dashboard=False, log_to_driver=False,

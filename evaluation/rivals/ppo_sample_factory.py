@@ -15,6 +15,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import ale_py.registration
+import gymnasium
+from sample_factory.algo.runners.runner import Runner
+
 from evaluation.rivals.timing import answer
 
 
@@ -57,18 +61,12 @@ CASES = {
 
 def register_atari() -> None:
     """Give gymnasium 0.29 the old Atari names; its workers need them too, so it runs on import."""
-    import gymnasium
-
     if "PongNoFrameskip-v4" not in gymnasium.registry:
-        from ale_py.registration import register_v0_v4_envs
-
-        register_v0_v4_envs()
+        ale_py.registration.register_v0_v4_envs()  # type: ignore[no-untyped-call]
 
 
 def run(case: Case, steps: int) -> list[tuple[float, int]]:
     """Train; the learner's step counter with the time of each of its steps."""
-    from sample_factory.algo.runners.runner import Runner
-
     points: list[tuple[float, int]] = []
     count = Runner._learner_steps_handler
 

@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 _GRACE_SECONDS = 30.0
 
 
-class RivalFailed(ArtosError):
+class RivalFailed(ArtosError):  # noqa: N818
     """A rival's process failed. ``what`` names it, ``why`` is the end of what it printed."""
 
     def __init__(self, what: str, status: int, why: str) -> None:
@@ -108,7 +108,7 @@ def _room() -> Iterator[Path]:
 
 def _surroundings(room: Path, imports: Path) -> dict[str, str]:
     quiet = {"PYTHONPATH": str(imports), "TMPDIR": str(room), "PYTHONWARNINGS": "ignore"}
-    threads = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     return {**threads, **os.environ, **quiet}
 
 

@@ -194,3 +194,19 @@ def test_a_reader_beside_a_saving_run_always_gets_a_whole_checkpoint(
         np.testing.assert_equal(arrays, arrays_of(manifest.version))
         seen.append(manifest.version)
     assert seen == sorted(seen)
+
+
+def test_a_checkpoint_replaced_while_it_is_read_gives_the_newer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, {"w": np.zeros(2)}, msgspec.structs.replace(FACTS, version=1))
+    read = checkpoint._read_arrays
+
+    def read_after_a_save(folder: Path, manifest: Manifest) -> bytes:
+        if manifest.version == 1:
+            save(folder, {"w": np.ones(2)}, msgspec.structs.replace(FACTS, version=2))
+        return read(folder, manifest)
+
+    monkeypatch.setattr(checkpoint, "_read_arrays", read_after_a_save)
+    arrays, manifest = load(tmp_path)
+    assert (manifest.version, arrays["w"].tolist()) == (2, [1.0, 1.0])

@@ -18,13 +18,13 @@ def workload(
     steps: int = 128,
     max_lag: int = 0,
     hidden: tuple[int, ...] = (64, 64),
-    lr: float = 2.5e-4,
+    lr: float | None = None,
     anneal: bool = True,
     gamma: float = 0.99,
     lam: float = 0.95,
     epochs: int = 4,
     minibatches: int = 4,
-    clip: float = 0.2,
+    clip: float | None = None,
     value_clip: float | None = None,
     vf_coef: float = 0.5,
     ent_coef: float = 0.01,
@@ -38,8 +38,12 @@ def workload(
 
     ``max_lag=0`` alternates sampling and learning, exactly on-policy; ``max_lag=1`` samples the next
     round while the learner works on the last, so rows are at most one version old when consumed.
+    ``lr`` and ``clip`` default to 2.5e-4 and 0.1 on images, 1e-3 and 0.2 elsewhere.
     """
     actor = RolloutActor(env, Policy(hidden=hidden), envs)
+    images = any(len(part.shape) > 1 for part in actor.spec.parts)
+    lr = lr if lr is not None else (2.5e-4 if images else 1e-3)
+    clip = clip if clip is not None else (0.1 if images else 0.2)
     learner = PPO(
         lr=lr, anneal=anneal, gamma=gamma, lam=lam, epochs=epochs, minibatches=minibatches,
         clip=clip, value_clip=value_clip, vf_coef=vf_coef, ent_coef=ent_coef,

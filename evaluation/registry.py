@@ -1,0 +1,74 @@
+"""Which benchmarks there are, and how one is run: ``artos bench NAME``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from artos.errors import Refused
+from artos.spec import closest
+from evaluation import buffer, throughput, triggers
+from evaluation.contest import Say
+from evaluation.figure import draw
+from evaluation.report import Report, Results, print_table, write_json
+
+FOLDER = Path("bench-results")
+REPEATS = 3
+
+BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
+    "buffer": buffer.measure,
+    "triggers": triggers.measure,
+    "throughput": throughput.measure,
+}
+
+
+def run(
+    name: str, json_path: Path | None = None, quick: bool = False, repeats: int = REPEATS
+) -> int:
+    """Run a benchmark: print its table, write its JSON and its figure; 0 when every goal holds.
+
+    The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figure beside it as
+    PNG. A goal missed gives 1, except in a ``quick`` run, whose figures mean nothing.
+
+    Raises:
+        Refused: there is no benchmark of this name.
+    """
+    if name not in BENCHMARKS:
+        have = ", ".join(BENCHMARKS)
+        raise Refused(
+            [f"unknown benchmark {name!r}{closest(name, list(BENCHMARKS))} (have {have})"]
+        )
+    results = BENCHMARKS[name](1 if quick else repeats, quick, _say)
+    report = results.report()
+    path = json_path or FOLDER / f"{name}.json"
+    write_json(report, path)
+    draw(report, path.with_suffix(".png"))
+    print_table(report)
+    print(f"{path}\n{path.with_suffix('.png')}")
+    return 0 if quick or not missed(report) else 1
+
+
+def missed(report: Report) -> int:
+    """How many goals do not hold."""
+    return sum(ratio.holds is False for ratio in report.ratios)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Run the benchmarks named on the command line, or all of them."""
+    parser = argparse.ArgumentParser(prog="python -m evaluation.registry", description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(BENCHMARKS))
+    parser.add_argument("--quick", action="store_true", help="only show that everything runs")
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    options = parser.parse_args()
+    codes = [run(name, None, options.quick, options.repeats) for name in options.names]
+    return max(codes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Workloads that only the benchmarks run, each by its file, as a user's would be."""

@@ -1,0 +1,49 @@
+"""A workload whose learner learns nothing: what acting alone costs, with buffer and triggers.
+
+``artos run evaluation/acting.py:workload --env PongNoFrameskip-v4``. The weights are published anew
+for every batch, so actors bind, sample and commit exactly as they do in training.
+"""
+
+from __future__ import annotations
+
+from artos.actors import RolloutActor
+from artos.buffer.batch import Batch
+from artos.learners.torch_learner import TorchLearner
+from artos.messages import Invoke
+from artos.policies.build import Policy
+from artos.spec import Workload
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+
+
+class Idle(TorchLearner):
+    """Publishes the same weights again and again."""
+
+    def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
+        """Look at nothing, change nothing, publish."""
+        self.fresh = True
+        return {}
+
+
+def workload(
+    env: str = "PongNoFrameskip-v4",
+    actors: int = 2,
+    total_steps: int = 40_000,
+    *,
+    envs: int = 4,
+    steps: int = 128,
+) -> Workload:
+    """Actors that sample one round ahead of a learner that does nothing."""
+    actor = RolloutActor(env, Policy(), envs)
+    keys = tuple(key.name for key in actor.data_keys())
+    return Workload(
+        name="acting",
+        actor=actor,
+        learner=Idle(),
+        triggers={
+            "learner.update": DataKeyTrigger(keys, n=actors, size=steps, max_lag=1),
+            "actors.sample": ObjectKeyTrigger("model_param"),
+        },
+        actors=actors,
+        steps=steps,
+        total_steps=total_steps,
+    )

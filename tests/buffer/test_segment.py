@@ -1,0 +1,198 @@
+"""Files in shared memory: refused when foreign, reported when too large, reaped when orphaned."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.layout import BlockSpec
+from artos.buffer.model_block import ModelBlock, ObjectSpec
+from artos.buffer.segment import Segment, ShmFolder, free_bytes, reap_orphans
+from artos.errors import LayoutMismatch, ShmTooSmall
+from artos.spec import ArraySpec, DataKey
+from buffer_helpers import new_block
+
+KEYS = (DataKey("rewards"),)
+
+
+def model_block(path: Path) -> ModelBlock:
+    return ModelBlock.create(path, [ObjectSpec.sized("model_param", [ArraySpec("w", (9,))], 2)])
+
+
+def actor_file(folder: ShmFolder) -> Path:
+    return new_block(folder.path, KEYS, 8).segment.path
+
+
+def model_file(folder: ShmFolder) -> Path:
+    return model_block(folder.path / "model").segment.path
+
+
+KINDS = pytest.mark.parametrize(
+    ("attach", "make"), [(ActorBlock.attach, actor_file), (ModelBlock.attach, model_file)]
+)
+
+
+@KINDS
+def test_another_layout_version_is_refused(folder: ShmFolder, attach, make) -> None:
+    path = make(folder)
+    attach(path)
+    with path.open("r+b") as file:
+        file.seek(8)
+        file.write((99).to_bytes(8, "little"))
+    with pytest.raises(LayoutMismatch) as caught:
+        attach(path)
+    assert (caught.value.path, caught.value.found, caught.value.expected) == (str(path), 99, 1)
+    assert "artos clean" in str(caught.value)
+
+
+@KINDS
+@pytest.mark.parametrize("share", [0.0, 1e-3, 0.01, 0.5, 0.99])
+def test_a_truncated_file_is_refused(folder: ShmFolder, attach, make, share: float) -> None:
+    path = make(folder)
+    os.truncate(path, int(path.stat().st_size * share))
+    with pytest.raises(LayoutMismatch):
+        attach(path)
+
+
+@KINDS
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 511, 512, 8192])
+def test_a_foreign_file_is_refused(folder: ShmFolder, attach, make, size: int) -> None:
+    path = folder.path / "foreign"
+    path.write_bytes(np.random.default_rng(0).bytes(size))
+    with pytest.raises(LayoutMismatch):
+        attach(path)
+    path.write_bytes(bytes(size))
+    with pytest.raises(LayoutMismatch):
+        attach(path)
+
+
+@KINDS
+def test_a_damaged_description_is_refused(folder: ShmFolder, attach, make) -> None:
+    path = make(folder)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"name"', b'"mane"'))
+    with pytest.raises(LayoutMismatch):
+        attach(path)
+
+
+def test_the_kinds_of_blocks_are_not_mixed_up(folder: ShmFolder) -> None:
+    with pytest.raises(LayoutMismatch):
+        ActorBlock.attach(model_file(folder))
+    with pytest.raises(LayoutMismatch):
+        ModelBlock.attach(actor_file(folder))
+
+
+def test_a_half_created_block_is_refused(folder: ShmFolder) -> None:
+    """Its magic number comes last: a creator killed before leaves a file nobody attaches."""
+    path = actor_file(folder)
+    with path.open("r+b") as file:
+        file.write(bytes(8))
+    with pytest.raises(LayoutMismatch):
+        ActorBlock.attach(path)
+
+
+def test_too_large_a_block_says_what_is_there_and_leaves_nothing(folder: ShmFolder) -> None:
+    available = free_bytes(folder.path)
+    spec = BlockSpec(0, (DataKey("huge", (2**20,), "float64"),), capacity=2**16)
+    with pytest.raises(ShmTooSmall) as caught:
+        ActorBlock.create(folder.path / "huge", spec)
+    assert caught.value.needed > 2**39
+    assert 0 < caught.value.available <= 2 * available
+    assert caught.value.folder == str(folder.path)
+    assert not (folder.path / "huge").exists()
+    with pytest.raises(ShmTooSmall):
+        ModelBlock.create(
+            folder.path / "huge", [ObjectSpec.sized("model_param", [ArraySpec("w", (2**36,))], 2)]
+        )
+    assert not (folder.path / "huge").exists()
+    assert free_bytes(folder.path) > available / 2, "what was allocated on the way was given back"
+
+
+def test_a_block_has_all_its_pages_from_the_start(folder: ShmFolder) -> None:
+    path = actor_file(folder)
+    assert path.stat().st_blocks * 512 >= path.stat().st_size
+
+
+def test_a_segment_holds_no_descriptor(folder: ShmFolder) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    segments = [Segment.create(folder.path / "a", 4096), Segment.attach(folder.path / "a")]
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(segments[1]) == 4096
+
+
+# -- orphans -----------------------------------------------------------------------------------
+
+OWNER = """
+import sys
+from artos.buffer.segment import Segment, ShmFolder
+folder = ShmFolder.create("orphan")
+Segment.create(folder.path / "block", 4096)
+print(folder.path, flush=True)
+sys.stdin.read()
+"""
+
+
+def start_owner() -> tuple[subprocess.Popen[str], Path]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip())
+
+
+def make_old(path: Path) -> None:
+    os.utime(path, (1, 1))
+
+
+def test_the_folder_of_a_killed_run_is_reaped_that_of_a_live_one_never(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARTOS_SHM", str(tmp_path))
+    live, live_path = start_owner()
+    dead, dead_path = start_owner()
+    try:
+        make_old(live_path)
+        make_old(dead_path)
+        assert reap_orphans() == []
+        dead.send_signal(signal.SIGKILL)
+        dead.wait()
+        assert reap_orphans() == [dead_path]
+        assert not dead_path.exists()
+        assert (live_path / "block").exists()
+    finally:
+        for process in (live, dead):
+            process.kill()
+            process.communicate()
+    ShmFolder.create("next").remove()
+    assert list(tmp_path.iterdir()) == [], "starting another run reaps, and removing leaves nothing"
+
+
+def test_a_folder_that_is_just_being_made_is_not_reaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARTOS_SHM", str(tmp_path))
+    (tmp_path / "artos.starting.1").mkdir()
+    (tmp_path / "artos.unlocked.1").mkdir()
+    (tmp_path / "artos.unlocked.1" / "owner").touch()
+    (tmp_path / "other").mkdir()
+    assert reap_orphans() == []
+    for path in tmp_path.iterdir():
+        make_old(path)
+    assert sorted(path.name for path in reap_orphans()) == ["artos.starting.1", "artos.unlocked.1"]
+    assert (tmp_path / "other").exists()
+
+
+def test_removing_twice_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARTOS_SHM", str(tmp_path))
+    folder = ShmFolder.create("twice")
+    folder.remove()
+    folder.remove()
+    assert list(tmp_path.iterdir()) == []
