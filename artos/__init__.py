@@ -1,0 +1,84 @@
+"""ARTOS: buffer-centric, trigger-driven orchestration of distributed reinforcement learning.
+
+What a user's own algorithm is made of. Names are imported when they are first used, so that
+``import artos`` costs nothing and only those that need PyTorch load it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artos.actors.rollout import RolloutActor
+    from artos.buffer.actor_block import ActorBlock
+    from artos.buffer.batch import Batch
+    from artos.buffer.model_block import ModelBlock
+    from artos.buffer.n_step import NStep
+    from artos.buffer.prioritised import PrioritisedSampler
+    from artos.buffer.sequences import SequenceSampler
+    from artos.buffer.uniform import UniformSampler
+    from artos.errors import ArtosError
+    from artos.learners.ppo import PPO
+    from artos.learners.torch_learner import TorchLearner
+    from artos.losses.gae import advantages
+    from artos.messages import Claim, Invoke
+    from artos.policies.build import Policy
+    from artos.spec import DataKey, ObjectKey, Workload
+
+__all__ = [
+    "PPO",
+    "ActorBlock",
+    "ArtosError",
+    "Batch",
+    "Claim",
+    "DataKey",
+    "Invoke",
+    "ModelBlock",
+    "NStep",
+    "ObjectKey",
+    "Policy",
+    "PrioritisedSampler",
+    "RolloutActor",
+    "SequenceSampler",
+    "TorchLearner",
+    "UniformSampler",
+    "Workload",
+    "advantages",
+]
+
+_HOMES = {
+    "PPO": "artos.learners.ppo",
+    "ActorBlock": "artos.buffer.actor_block",
+    "ArtosError": "artos.errors",
+    "Batch": "artos.buffer.batch",
+    "Claim": "artos.messages",
+    "DataKey": "artos.spec",
+    "Invoke": "artos.messages",
+    "ModelBlock": "artos.buffer.model_block",
+    "NStep": "artos.buffer.n_step",
+    "ObjectKey": "artos.spec",
+    "Policy": "artos.policies.build",
+    "PrioritisedSampler": "artos.buffer.prioritised",
+    "RolloutActor": "artos.actors.rollout",
+    "SequenceSampler": "artos.buffer.sequences",
+    "TorchLearner": "artos.learners.torch_learner",
+    "UniformSampler": "artos.buffer.uniform",
+    "Workload": "artos.spec",
+    "advantages": "artos.losses.gae",
+}
+
+
+if not TYPE_CHECKING:  # a checker that saw it would accept any name
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name from the module it lives in, once."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'artos' has no attribute {name!r}")
+        found = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

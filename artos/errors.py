@@ -98,6 +98,17 @@ class MailboxFull(ArtosError):
         super().__init__(f"mailbox {name} is full ({size} bytes): its reader does not keep up")
 
 
+class EndlessFiring(ArtosError):
+    """A trigger went on firing when asked again after each firing. ``times`` counts its firings."""
+
+    def __init__(self, trigger: str, times: int) -> None:
+        self.trigger, self.times = trigger, times
+        super().__init__(
+            f"{trigger} fired {times} times on one event: its check must return None on a Recheck "
+            "unless there is more to hand over"
+        )
+
+
 class BadMessage(ArtosError):
     """A message that does not fit the protocol; it was dropped and changed nothing."""
 

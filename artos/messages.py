@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -74,8 +75,8 @@ ToMember = Invoke | Stop
 FromMember = Ready | Done | Failed
 
 encode = msgspec.msgpack.Encoder().encode
-_to_member = msgspec.msgpack.Decoder(ToMember)
-_from_member = msgspec.msgpack.Decoder(FromMember)
+_to_member: Callable[[bytes], ToMember] = msgspec.msgpack.Decoder(ToMember).decode
+_from_member: Callable[[bytes], FromMember] = msgspec.msgpack.Decoder(FromMember).decode
 
 
 def decode_to_member(data: bytes) -> ToMember:
@@ -96,8 +97,8 @@ def decode_from_member(data: bytes) -> FromMember:
     return _decode(_from_member, data)
 
 
-def _decode(decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
+def _decode(decode: Callable[[bytes], T], data: bytes) -> T:
     try:
-        return decoder.decode(data)
+        return decode(data)
     except msgspec.DecodeError as error:
         raise BadMessage(str(error)) from error

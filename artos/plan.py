@@ -29,7 +29,8 @@ class Plan(msgspec.Struct, frozen=True):
     ``triggers`` maps targets to encoded triggers; ``methods`` lists what each role can be asked to
     do; ``threads`` is the number of compute threads of the learner; ``env_spec`` are the environment's
     facts as plain data, so that only actors need to build one; ``resumes`` counts how often the run
-    was continued, which keeps its seed streams distinct.
+    was continued, which keeps its seed streams distinct. ``deadline`` is how long (seconds) a member
+    may take to carry out one invocation.
     """
 
     reference: Reference
@@ -51,6 +52,7 @@ class Plan(msgspec.Struct, frozen=True):
     threads: int = 1
     env_spec: Any = None
     resumes: int = 0
+    deadline: float = 300.0
 
     def block(self, actor: int) -> BlockSpec:
         """The layout of one actor's data block."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,10 @@ DONE, ERROR, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = options.command
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        options = _parser().parse_args(arguments)
+        command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
     except (Refused, RunExists, ShmTooSmall, CheckpointFault) as error:
         faults = error.faults if isinstance(error, Refused) else (str(error),)
@@ -33,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _complain("stopped at once")
         return INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _complain(*lines: str) -> None:
@@ -66,6 +71,10 @@ def _add_workload(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
         help="a setting of the workload, e.g. --set lr=0.001; repeat for more",
+    )  # fmt: skip
+    parser.add_argument(
+        "--deadline", type=float, default=300.0, metavar="SECONDS",
+        help="how long an actor or the learner may take to answer before it counts as hung",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -102,26 +111,32 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from deploy import run as runs  # noqa: PLC0415
-
     settings = settings_of(options)
-    if options.resume is not None:
-        if options.workload or options.run_dir:
-            raise Refused(["--resume takes no workload and no --run-dir: the run knows its own"])
-        summary = runs.resume(options.resume, settings, quiet=options.json)
-    else:
-        summary = runs.run(_request(options, settings))
+    # Whatever user code prints in this process must not mix with the result.
+    with redirect_stdout(sys.stderr) if options.json else nullcontext():
+        summary = _summary(options, settings)
     if options.json:
         _print_json(summary)
     return INTERRUPTED if summary.outcome == "interrupted" else DONE
+
+
+def _summary(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
+    from deploy import run as runs  # noqa: PLC0415
+
+    if options.resume is None:
+        return runs.run(_request(options, settings))
+    if options.workload or options.run_dir:
+        raise Refused(["--resume takes no workload and no --run-dir: the run knows its own"])
+    return runs.resume(options.resume, settings, quiet=options.json)
 
 
 def _request(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
     from deploy.run import Request  # noqa: PLC0415
 
     return Request(
-        _workload(options), settings, options.seed, options.run_dir, options.inline, options.json
-    )
+        _workload(options), settings, options.seed, options.run_dir, options.inline, options.json,
+        deadline=options.deadline,
+    )  # fmt: skip
 
 
 def _workload(options: argparse.Namespace) -> str:
@@ -135,7 +150,7 @@ def _explain(options: argparse.Namespace) -> int:
     from triggers.explain import explain  # noqa: PLC0415
 
     reference = reference_of(_workload(options), settings_of(options), Path.cwd())
-    registration = prepare(reference, options.seed)
+    registration = prepare(reference, options.seed, deadline=options.deadline)
     if options.json:
         _print_json(registration.plan)
     else:

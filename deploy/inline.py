@@ -9,11 +9,14 @@ import msgspec
 
 from artos.buffer.board import LEARNER
 from artos.messages import Done, Invoke, Ready, ToMember
+from artos.runtime.build_role import actor_role, learner_role
 from artos.runtime.member import Role, guarded
-from artos.runtime.process import actor_role, learner_role
+from artos.runtime.reference import user_imports
+from artos.runtime.serving import failed_to_start
 from deploy.node import Node
 from head.coordinator import Coordinator
 
+_IDLE_SECONDS = 0.05
 
 class Inline:
     """The members of a run as objects in this process, run in the order they were invoked.
@@ -32,10 +35,13 @@ class Inline:
         if isinstance(message, Invoke):
             self._queue.append((member, message))
 
-    def restart(self, member: int) -> None:
-        """Set the member up anew; what was queued for it is sent again."""
+    def end(self, member: int) -> None:
+        """Drop the member and what was queued for it."""
         self._queue = deque(entry for entry in self._queue if entry[0] != member)
         self._roles.pop(member, None)
+
+    def start(self, member: int) -> None:
+        """Have the member set up anew before anything else runs."""
         self._reborn.append(member)
 
     def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
@@ -48,18 +54,27 @@ class Inline:
                 self._set_up(coordinator, self._reborn.popleft())
             if self._queue:
                 self._run_one(coordinator, *self._queue.popleft())
+            elif not coordinator.finished:
+                self._node.board.bell.wait(_IDLE_SECONDS)  # for a time trigger or a signal
             coordinator.tick()
             after()
 
     def _set_up(self, coordinator: Coordinator, member: int) -> None:
+        try:
+            with user_imports(self._node.plan.reference.folder):
+                self._roles[member] = self._role(member)
+        except (Exception, SystemExit) as error:
+            coordinator.receive(member, failed_to_start(error))
+            return
+        coordinator.receive(member, Ready(0.0))
+        coordinator.look(member)
+
+    def _role(self, member: int) -> Role:
         plan, model = self._node.plan, self._node.model
         site = msgspec.structs.replace(self._node.site, member=member)
         if member == LEARNER:
-            self._roles[member] = learner_role(plan, site, model)
-        else:
-            self._roles[member] = actor_role(plan, site, model)[0]
-        coordinator.receive(member, Ready(0.0))
-        coordinator.look(member)
+            return learner_role(plan, site, model)
+        return actor_role(plan, site, model)[0]
 
     def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
         role = self._roles[member]
@@ -69,10 +84,12 @@ class Inline:
         coordinator.receive(member, answer)
 
     def stop(self) -> None:
-        """Drop every member."""
-        self._roles.clear()
-        self._queue.clear()
+        """Close every member."""
+        for role in self._roles.values():
+            role.close()
+        self.kill()
 
     def kill(self) -> None:
         """Drop every member."""
-        self.stop()
+        self._roles.clear()
+        self._queue.clear()

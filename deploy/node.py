@@ -1,4 +1,4 @@
-"""A run's shared memory on this machine: blocks, model block and board, created and removed as one."""
+"""A run's shared memory on this machine: created and removed as one."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ class Node:
     """Owns every segment of a run; leaving the context removes them all."""
 
     def __init__(self, plan: Plan, name: str, logs: Path) -> None:
-        reap_orphans()
-        _check_space(plan)
         self.plan = plan
         self._folder = ShmFolder.create(name)
         self.site = Site(str(self._folder.path), 0, plan.actors + 1, str(logs))
@@ -54,7 +52,7 @@ class Node:
         return self.model[MODEL]
 
     def snapshot(self) -> tuple[dict[str, NDArray[Any]], int]:
-        """Copies of the newest version's arrays, and the version; safe while the learner publishes."""
+        """Copies of the newest version's arrays, and the version; the learner may publish on."""
         reader = self.plan.actors  # the one pin that belongs to no actor
         slot = self.weights.pin(reader)
         try:
@@ -91,7 +89,13 @@ def needed_bytes(plan: Plan) -> int:
     return blocks + block_bytes(plan.objects) + board_bytes(plan.actors + 1)
 
 
-def _check_space(plan: Plan) -> None:
+def check_space(plan: Plan) -> None:
+    """See that the machine can hold the run, before anything is made; orphans are reaped first.
+
+    Raises:
+        ShmTooSmall: says how much is needed and how much is there.
+    """
+    reap_orphans()
     needed, available = needed_bytes(plan), free_bytes(shm_root())
     if needed > available:
         raise ShmTooSmall(needed, available, str(shm_root()))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
-from types import FrameType, TracebackType
 
 from artos.buffer.board import LEARNER
 from artos.clock import Clock
@@ -41,13 +39,20 @@ class OneMachine:
         """Put a message into the member's mailbox."""
         self._down[member].put(encode(message))
 
-    def restart(self, member: int) -> None:
-        """Start the member anew with an empty mailbox."""
+    def end(self, member: int) -> None:
+        """Kill what is left of the member."""
+        if member == LEARNER:
+            self._learner.end()
+        else:
+            self._actors.end(member)
+
+    def start(self, member: int) -> None:
+        """Start the member with an empty mailbox."""
         self._down[member].clear()
         if member == LEARNER:
-            self._learner.restart()
+            self._learner.start()
         else:
-            self._actors.restart(member)
+            self._actors.start(member)
 
     # -- the loop ------------------------------------------------------------------------------
 
@@ -62,7 +67,7 @@ class OneMachine:
         """
         coordinator.begin()
         self._learner.start()
-        self._actors.start()
+        self._actors.start_all()
         next_tick = self._clock.now()
         while not coordinator.finished:
             self._node.board.bell.wait(_TICK)
@@ -84,10 +89,10 @@ class OneMachine:
                 self.bad_messages += 1
 
     def _bury(self, coordinator: Coordinator) -> None:
-        for member, cause in self._learner.reap() + self._actors.reap():
+        for member, death in self._learner.reap() + self._actors.reap():
             self._serve(coordinator, member)  # its last words come first
             if member not in self.pids():
-                coordinator.died(member, cause)
+                coordinator.died(member, death)
 
     def stop(self) -> None:
         """Tell every member to stop, wait for them, kill those that do not; reap all."""
@@ -102,36 +107,3 @@ class OneMachine:
         self._learner.stop(0.0)
         self._actors.stop(0.0)
 
-
-class Signals:
-    """Ctrl-C or SIGTERM once drains, twice stops at once; a child's death rings the doorbell."""
-
-    def __init__(self, ring: Callable[[], None], drain: Callable[[], None]) -> None:
-        self._ring, self._drain = ring, drain
-        self.received = 0
-        self._before: dict[int, object] = {}
-
-    def __enter__(self) -> Signals:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._on_stop)
-        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, self._on_child)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-
-    def _on_child(self, number: int, frame: FrameType | None) -> None:
-        self._ring()
-
-    def _on_stop(self, number: int, frame: FrameType | None) -> None:
-        self.received += 1
-        if self.received > 1:
-            raise KeyboardInterrupt
-        self._drain()
-        self._ring()

@@ -19,12 +19,14 @@ from head.records.run_folder import RunFolder
 from head.status import Status, Summary
 
 _LOG_SECONDS = 0.5
-_CHECKPOINT_SECONDS = 15.0
+_CHECKPOINT_SECONDS = 2.0
+_CHECKPOINT_SHARE = 0.01
 RESTORED = ("weights", "optimiser state", "policy version", "step, update and episode counters")
 NOT_RESTORED = (
     "environment states: every environment starts a new episode",
     "random streams: actors draw from new streams derived from seed, actor and resume count",
     "experience sampled but not yet learned from: it is sampled again",
+    "policy lag, restarts and lost rows: counted from here on",
 )
 
 
@@ -33,7 +35,7 @@ class Recorder:
 
     def __init__(
         self, plan: Plan, folder: RunFolder, node: Node, coordinator: Coordinator, clock: Clock,
-        before: Manifest | None,
+        *, before: Manifest | None = None,
     ) -> None:  # fmt: skip
         self._plan, self._folder, self._node = plan, folder, node
         self._coordinator, self._clock = coordinator, clock
@@ -42,11 +44,12 @@ class Recorder:
         self._began: float | None = None
         self._steps_at_begin = coordinator.steps
         self._next_log = clock.now()
-        self._next_save = clock.now() + _CHECKPOINT_SECONDS
+        self._next_save = clock.now()  # the first as soon as there are weights to save
         self._saved_version = before.version if before else -1
         if before:
             coordinator.monitor.updates = before.updates
             coordinator.monitor.episodes = before.episodes
+            coordinator.monitor.returns.extend(self._log.past_episodes().returns.tolist())
 
     @property
     def seconds(self) -> float:
@@ -58,8 +61,11 @@ class Recorder:
     def _running(self) -> float:
         return 0.0 if self._began is None else self._clock.now() - self._began
 
-    def update(self, show: Callable[[Status], None], due: bool) -> None:
-        """Write what is due to be written; ``show`` gets a status if the view wants one."""
+    def update(self, show: Callable[[Status], None], due: bool) -> bool:
+        """Write what is due to be written; ``show`` gets a status if the view wants one.
+
+        Returns whether anything was written to the log.
+        """
         coordinator = self._coordinator
         if self._began is None and coordinator.all_ready:
             self._began, self._steps_at_begin = self._clock.now(), coordinator.steps
@@ -72,8 +78,10 @@ class Recorder:
                 self._write(status)
             if due:
                 show(status)
-        if now >= self._next_save:
+        # Otherwise its counters would not be those of its weights.
+        if now >= self._next_save and coordinator.settled:
             self.save()
+        return log_due
 
     def _write(self, status: Status) -> None:
         episodes = self._coordinator.monitor.drain_episodes()
@@ -119,8 +127,16 @@ class Recorder:
         return {name: rows / capacity for name, rows in used.items()}
 
     def save(self) -> None:
-        """Save a checkpoint of the newest version, unless it is saved already."""
-        self._next_save = self._clock.now() + _CHECKPOINT_SECONDS
+        """Save a checkpoint of the newest version, unless it is saved already.
+
+        The next is due so much later that saving takes a hundredth of the time at most.
+        """
+        began = self._clock.now()
+        self._save()
+        cost = self._clock.now() - began
+        self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
+
+    def _save(self) -> None:
         if self._coordinator.version <= self._saved_version:
             return
         consumed, updates = self._coordinator.consumed, self._coordinator.monitor.updates
@@ -147,14 +163,15 @@ class Recorder:
             not_restored=NOT_RESTORED,
         )
 
-    def finish(self, outcome: str, warn: Callable[[str], None]) -> Summary:
-        """Save, write the last rows, the curve and the summary."""
+    def finish(self, outcome: str, warn: Callable[[str], None], *, curve: bool = True) -> Summary:
+        """Save, write the last rows, the curve (unless in a hurry) and the summary."""
         status = self.status()
         self._write(status)
         self._log.close()
         if self._coordinator.version >= 0:
             self.save()
-        draw(self._folder, warn)
+        if curve:
+            draw(self._folder, warn)
         summary = Summary(
             algorithm=status.algorithm,
             env=status.env,

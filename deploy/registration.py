@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from artos.errors import DeadlineExceeded, Refused
+from artos.errors import Refused
 from artos.plan import Plan, Reference
+from artos.runtime.child import command, environment
+from artos.runtime.death import SLOW, START_SECONDS
 from artos.runtime.reference import load_object
 from artos.runtime.register import Registered, register
 from artos.spec import closest
@@ -21,7 +21,6 @@ from triggers.algorithms import BUILT_IN
 from triggers.table import Table, decode_table
 from triggers.wiring import complete, pace
 
-_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,10 @@ class Registration:
 
     plan: Plan
     table: Table
+
+    def resumed(self, times: int) -> Registration:
+        """The same for the given continuation of a run."""
+        return Registration(msgspec.structs.replace(self.plan, resumes=times), self.table)
 
 
 def reference_of(workload: str, settings: dict[str, Any], folder: Path) -> Reference:
@@ -50,51 +53,51 @@ def reference_of(workload: str, settings: dict[str, Any], folder: Path) -> Refer
     return Reference(f"{path}:{name}", settings, str(path.parent))
 
 
-def register_apart(reference: Reference, seed: int) -> Plan:
+def register_apart(reference: Reference, seed: int, deadline: float = 300.0) -> Registered:
     """Register in a process of its own, so that user code never runs in a daemon.
 
     Raises:
-        Refused: all faults at once.
-        DeadlineExceeded: building the workload took too long.
+        Refused: it did not answer within ``deadline`` seconds, or ended without an answer.
     """
     text = msgspec.json.encode(reference).decode()
-    command = [sys.executable, "-P", "-m", "artos.runtime.register", text, str(seed)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    seconds = max(START_SECONDS, deadline)
     try:
         answer = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False,
-            env=environment,
+            command("artos.runtime.register_process", text, str(seed)), stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=seconds, check=False, env=environment(1),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise DeadlineExceeded(f"{reference.source} to be built", _SECONDS) from None
-    return _plan_of(answer, reference)
+        why = f"building {reference.source} took more than {seconds:g} s: {SLOW}"
+        raise Refused([why]) from None
+    return _decoded(answer, reference)
 
 
-def _plan_of(answer: subprocess.CompletedProcess[bytes], reference: Reference) -> Plan:
+def _decoded(answer: subprocess.CompletedProcess[bytes], reference: Reference) -> Registered:
     try:
-        result = msgspec.json.decode(answer.stdout, type=Registered)
+        return msgspec.json.decode(answer.stdout, type=Registered)
     except msgspec.DecodeError:
         tail = answer.stderr.decode(errors="replace").strip()[-1500:]
-        status = answer.returncode
-        raise Refused(
-            [f"building {reference.source} ended with exit status {status}:\n{tail}"]
-        ) from None
-    if result.plan is None:
-        raise Refused(result.faults)
-    return result.plan
+        why = f"building {reference.source} ended with exit status {answer.returncode}:\n{tail}"
+        raise Refused([why]) from None
 
 
-def prepare(reference: Reference, seed: int, *, apart: bool = True) -> Registration:
+def prepare(
+    reference: Reference, seed: int, *, apart: bool = True, deadline: float = 300.0
+) -> Registration:
     """Register, complete and verify a workload.
 
     Raises:
         Refused: all faults at once, each saying what to change.
     """
-    plan = register_apart(reference, seed) if apart else register(reference, seed)
+    early = [] if deadline > 0 else [f"--deadline must be positive, not {deadline:g}"]
+    made = register_apart(reference, seed, deadline) if apart else register(reference, seed)
+    if made.plan is None:
+        raise Refused([*early, *made.faults])
+    plan = msgspec.structs.replace(made.plan, deadline=deadline)
     table = decode_table(plan.triggers, lambda source: load_object(source, reference.folder))
     pace(table)
     plan = complete(plan, table)
-    faults = verifier.faults(plan, table)
+    faults = [*early, *made.faults, *verifier.faults(plan, table)]
     if faults:
         raise Refused(faults)
     return Registration(plan, table)

@@ -50,13 +50,14 @@ GOALS: Sequence[tuple[str, str, float | None]] = (
     ("gather", f"{GATHER}: plain copy", 0.9),
     ("uniform", f"{UNIFORM}: NumPy gather", 0.9),
     ("uniform", f"{UNIFORM}: Stable-Baselines3", 3.0),
+    ("uniform.once", f"{UNIFORM}: Stable-Baselines3", None),
     ("uniform", f"{UNIFORM}: Tianshou", 1.8),
     ("uniform", f"{UNIFORM}: TorchRL", 3.0),
     ("uniform", f"{UNIFORM}: Reverb", None),
+    ("uniform.once", f"{UNIFORM}: {OURS}", 1.0),
     ("prioritised", f"{PRIORITISED}: Tianshou", 1.8),
     ("prioritised", f"{PRIORITISED}: TorchRL", 3.0),
     ("prioritised", f"{PRIORITISED}: Reverb", None),
-    ("uniform.once", f"{UNIFORM}: {OURS}", 1.0),
     ("prioritised.once", f"{PRIORITISED}: {OURS}", 1.0),
 )
 

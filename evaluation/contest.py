@@ -12,6 +12,9 @@ from evaluation.rivals import environments, process
 
 Say = Callable[[str], None]
 
+TIMES = "seconds."
+"""Prefix of measures that say where the time of a run went."""
+
 
 class Answer(NamedTuple):
     """One repetition: values by measure, and the versions of the packages that made them."""
@@ -57,6 +60,9 @@ def _record(results: Results, contestant: Contestant, answer: Answer) -> None:
     for measure, (case, unit) in contestant.cases.items():
         factor = (contestant.scale or {}).get(measure, 1.0)
         results.add(case, unit, answer.rates[measure] * factor)
+    times = {name: value for name, value in answer.rates.items() if name.startswith(TIMES)}
+    for case, _ in contestant.cases.values() if times else ():
+        results.spent(case, {name.removeprefix(TIMES): value for name, value in times.items()})
 
 
 def _excuse(results: Results, contestant: Contestant, why: str) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from evaluation.report import OURS, Report, Row, number
+from evaluation.report import OURS, Report, Row, grouped, number
 
 _OURS, _THEIRS, _INK = "#0b6e99", "#b8c4cc", "#22303a"
 _WIDTH_INCHES, _BAR_INCHES, _PANEL_INCHES = 8.0, 0.32, 0.75
@@ -18,7 +17,7 @@ _WIDTH_INCHES, _BAR_INCHES, _PANEL_INCHES = 8.0, 0.32, 0.75
 
 def draw(report: Report, path: Path) -> None:
     """Write the report's picture as PNG, making its folder; absent cases stand there as such."""
-    panels = [list(rows) for _, rows in groupby(report.rows, lambda row: (row.group, row.unit))]
+    panels = [rows for _, rows in grouped(report.rows)]
     heights = [_PANEL_INCHES + _BAR_INCHES * len(rows) for rows in panels]
     figure = Figure(figsize=(_WIDTH_INCHES, sum(heights) + 0.6), layout="constrained")
     FigureCanvasAgg(figure)
@@ -43,6 +42,7 @@ def _panel(axes: Axes, rows: Sequence[Row]) -> None:
     axes.margins(x=0.16)
     axes.set_title(f"{rows[0].group} ({rows[0].unit})", fontsize=9, loc="left", color=_INK)
     axes.tick_params(axis="x", labelsize=7, colors=_INK)
+    axes.xaxis.set_major_formatter("{x:,g}")
     axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -16,6 +16,7 @@ from evaluation.report import Report, Results, print_table, write_json
 
 FOLDER = Path("bench-results")
 REPEATS = 3
+ALL = "all"
 
 BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
     "buffer": buffer.measure,
@@ -30,24 +31,29 @@ def run(
     """Run a benchmark: print its table, write its JSON and its figure; 0 when every goal holds.
 
     The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figure beside it as
-    PNG. A goal missed gives 1, except in a ``quick`` run, whose figures mean nothing.
+    PNG. ``all`` runs every benchmark and adds its name to the name of the file. A goal missed gives
+    1, except in a ``quick`` run, whose figures mean nothing.
 
     Raises:
         Refused: there is no benchmark of this name.
     """
+    if name == ALL:
+        return max(run(one, _beside(json_path, one), quick, repeats) for one in BENCHMARKS)
     if name not in BENCHMARKS:
-        have = ", ".join(BENCHMARKS)
-        raise Refused(
-            [f"unknown benchmark {name!r}{closest(name, list(BENCHMARKS))} (have {have})"]
-        )
-    results = BENCHMARKS[name](1 if quick else repeats, quick, _say)
-    report = results.report()
+        known = (*BENCHMARKS, ALL)
+        hint = closest(name, known)
+        raise Refused([f"unknown benchmark {name!r}{hint} (have {', '.join(known)})"])
+    report = BENCHMARKS[name](1 if quick else repeats, quick, _say).report()
     path = json_path or FOLDER / f"{name}.json"
     write_json(report, path)
     draw(report, path.with_suffix(".png"))
     print_table(report)
     print(f"{path}\n{path.with_suffix('.png')}")
     return 0 if quick or not missed(report) else 1
+
+
+def _beside(path: Path | None, name: str) -> Path | None:
+    return path and path.with_stem(f"{path.stem}-{name}")
 
 
 def missed(report: Report) -> int:
@@ -62,7 +68,7 @@ def _say(text: str) -> None:
 def main() -> int:
     """Run the benchmarks named on the command line, or all of them."""
     parser = argparse.ArgumentParser(prog="python -m evaluation.registry", description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(BENCHMARKS))
+    parser.add_argument("names", nargs="*", default=[ALL])
     parser.add_argument("--quick", action="store_true", help="only show that everything runs")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     options = parser.parse_args()

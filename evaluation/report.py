@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
@@ -38,12 +39,12 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def group(self) -> str:
         """What was measured."""
-        return self.case.rpartition(": ")[0]
+        return split(self.case)[0]
 
     @property
     def contestant(self) -> str:
         """Who was measured."""
-        return self.case.rpartition(": ")[2]
+        return split(self.case)[1]
 
 
 class Ratio(msgspec.Struct, frozen=True):
@@ -60,7 +61,10 @@ class Ratio(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Everything one run of one benchmark found; this is the JSON file."""
+    """Everything one run of one benchmark found; this is the JSON file.
+
+    ``times`` says, by case, how many seconds its last repetition spent on what.
+    """
 
     name: str
     date: str
@@ -68,6 +72,7 @@ class Report(msgspec.Struct, frozen=True):
     ratios: list[Ratio]
     machine: dict[str, str | int | float]
     versions: dict[str, dict[str, str]]
+    times: dict[str, dict[str, float]] = {}
 
 
 @dataclass
@@ -82,6 +87,7 @@ class Results:
     _notes: dict[str, str] = field(default_factory=dict)
     _ratios: list[Ratio] = field(default_factory=list)
     _versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    _times: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def add(self, case: str, unit: str, value: float) -> None:
         """Append the value of one repetition."""
@@ -97,6 +103,10 @@ class Results:
     def used(self, who: str, packages: Mapping[str, str]) -> None:
         """Note the versions a contestant ran with."""
         self._versions.setdefault(who, {}).update(packages)
+
+    def spent(self, case: str, seconds: Mapping[str, float]) -> None:
+        """Note where the time of a case's repetition went."""
+        self._times[case] = dict(seconds)
 
     def median(self, case: str) -> float | None:
         """The median so far; ``None`` without values."""
@@ -124,7 +134,7 @@ class Results:
         ]
         date = datetime.now(UTC).isoformat(timespec="seconds")
         used = {OURS: versions(), **self._versions}
-        return Report(self.name, date, rows, list(self._ratios), self.machine, used)
+        return Report(self.name, date, rows, list(self._ratios), self.machine, used, self._times)
 
 
 def _row(case: str, unit: str, values: Sequence[float], note: str) -> Row:
@@ -172,36 +182,75 @@ def print_table(report: Report, console: Console | None = None) -> None:
     console.print(_rows_table(report))
     if report.ratios:
         console.print(_ratios_table(report.ratios))
+    for case, seconds in report.times.items():
+        spent = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
+        console.print(f"[dim]time of {case}: {spent}[/dim]", highlight=False)
     facts = ", ".join(f"{name} {value}" for name, value in report.machine.items())
     console.print(f"[dim]{facts}[/dim]", highlight=False)
 
 
 def _rows_table(report: Report) -> Table:
-    table = Table(title=f"{report.name} (median, spread)")
-    for name in ("case", "median", "min – max", "unit", "n"):
-        table.add_column(name, justify="left" if name in {"case", "unit"} else "right")
-    for row in report.rows:
-        if row.n == 0:
-            table.add_row(row.case, "absent", row.note, row.unit, "0", style="yellow")
-            continue
-        spread = f"{number(row.min)} – {number(row.max)}"
-        style = "bold" if row.contestant.startswith(OURS) else ""
-        table.add_row(row.case, number(row.median), spread, row.unit, str(row.n), style=style)
+    table = _table(f"{report.name} (median, spread)", "who", "median", "min – max", "unit", "n")
+    for group, rows in grouped(report.rows):
+        table.add_section()
+        table.add_row(group, style="bold")
+        for row in rows:
+            table.add_row(*_cells(row), style=_style(row))
     return table
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    if row.n == 0:
+        return f"  {row.contestant}", "absent", row.note, row.unit, "0"
+    spread = f"{number(row.min)} – {number(row.max)}"
+    return f"  {row.contestant}", number(row.median), spread, row.unit, str(row.n)
+
+
+def _style(row: Row) -> str:
+    return "yellow" if row.n == 0 else "cyan" if row.contestant.startswith(OURS) else ""
 
 
 def _ratios_table(ratios: Sequence[Ratio]) -> Table:
-    table = Table(title="ratios, paired by repetition")
-    for name in ("case", "against", "ratio", "min – max", "goal", "holds"):
-        table.add_column(name, justify="left" if name in {"case", "against"} else "right")
-    for ratio in ratios:
-        table.add_row(
-            ratio.case, ratio.against.rpartition(": ")[2] or ratio.against, number(ratio.median),
-            f"{number(ratio.min)} – {number(ratio.max)}",
-            "–" if ratio.goal is None else f"{_SIGNS[ratio.bound]} {ratio.goal:g}",
-            {True: "[green]yes", False: "[red]no", None: "–"}[ratio.holds],
-        )  # fmt: skip
+    table = _table(
+        "ratios, paired by repetition", "who", "ratio", "min – max", "goal", "holds", "over"
+    )
+    for group, members in groupby(ratios, lambda ratio: split(ratio.case)[0]):
+        table.add_section()
+        table.add_row(group, style="bold")
+        for ratio in members:
+            table.add_row(*_ratio_cells(ratio))
     return table
+
+
+def _ratio_cells(ratio: Ratio) -> tuple[str, ...]:
+    goal = "–" if ratio.goal is None else f"{_SIGNS[ratio.bound]} {ratio.goal:g}"
+    holds = {True: "[green]yes", False: "[red]no", None: "–"}[ratio.holds]
+    spread = f"{number(ratio.min)} – {number(ratio.max)}"
+    against = split(ratio.against)
+    other = "" if against[0] in {"", split(ratio.case)[0]} else f"{against[0]}: "
+    who = f"  {split(ratio.case)[1]}"
+    return who, number(ratio.median), spread, goal, holds, other + against[1]
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title)
+    for name in columns:
+        table.add_column(name, justify="left" if name in {"who", "unit", "over"} else "right")
+    return table
+
+
+def grouped(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """Rows by group, in the order in which groups first appear."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.group, []).append(row)
+    return list(found.items())
+
+
+def split(case: str) -> tuple[str, str]:
+    """``group: contestant`` in two."""
+    group, _, contestant = case.rpartition(": ")
+    return group, contestant
 
 
 _SIGNS: Mapping[Bound, str] = {"at least": "≥", "at most": "≤"}

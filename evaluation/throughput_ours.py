@@ -1,7 +1,8 @@
 """One training run of ours, by the ``artos`` command: its steps a second and where the time went.
 
-``python -m evaluation.throughput_ours run ppo --env CartPole-v1 --total-steps 200000`` answers with
-``steps_per_second``, first action to last with start-up apart, and the mean return at the end.
+``python -m evaluation.throughput_ours run ppo --env CartPole-v1 --total-steps 200000`` answers
+with ``steps_per_second``, first action to last with start-up apart, and ``seconds.ACTIVITY``,
+summed over the processes that spent them.
 """
 
 from __future__ import annotations
@@ -11,22 +12,28 @@ import io
 import json
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from deploy.cli import main as artos
+from evaluation.contest import TIMES
 from evaluation.rivals.timing import answer
 
 
 def run(arguments: list[str]) -> dict[str, float]:
     """Train with these arguments of ``artos``; rates and the seconds by activity."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        start = time.perf_counter()
         status = artos([*arguments, "--run-dir", str(Path(folder, "run")), "--json"])
         if status:
             raise SystemExit(status)
         summary = json.loads(Path(folder, "run", "summary.json").read_text())
-    times = {f"seconds.{name}": value for name, value in summary.get("times", {}).items()}
-    rates = {"steps_per_second": summary["steps_per_second"], "seconds": summary["seconds"]}
-    return rates | {"mean_return_100": summary["mean_return_100"] or float("nan")} | times
+    times = {f"{TIMES}{name}": value for name, value in summary["times"].items()}
+    began = time.perf_counter() - start - summary["seconds"]
+    return {
+        "steps_per_second": summary["steps_per_second"],
+        f"{TIMES}start and stop": began,
+    } | times
 
 
 def main() -> None:

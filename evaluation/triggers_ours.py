@@ -81,9 +81,13 @@ class Mailboxes:
         """Put a message into the member's mailbox."""
         self._down[member].put(encode(message))
 
-    def restart(self, member: int) -> None:
+    def end(self, member: int) -> None:
         """Nobody dies here."""
-        raise AssertionError(f"member {member} cannot be restarted")
+        raise AssertionError(f"member {member} cannot be ended")
+
+    def start(self, member: int) -> None:
+        """Nobody is restarted here."""
+        raise AssertionError(f"member {member} cannot be started")
 
 
 @contextmanager

@@ -6,8 +6,7 @@ same coordinator runs a cluster, one machine and one process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,10 +15,12 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import LEARNER, actor_member
 from artos.buffer.model_block import ObjectRegion
 from artos.clock import Clock
-from artos.errors import ActorFailed, DeadlineExceeded, LearnerFailed
+from artos.errors import DeadlineExceeded
 from artos.messages import Claim, Done, Failed, FromMember, Invoke, Ready, ToMember
 from artos.plan import Plan
+from artos.runtime.death import SLOW, Death
 from artos.spec import VERSION_KEY
+from head.failures import Failures, Limits
 from head.ledger import Claims, Invocations
 from head.monitor import Monitor
 from triggers.base import Firing
@@ -35,19 +36,11 @@ class Members(Protocol):
     def send(self, member: int, message: ToMember) -> None:
         """Put a message into the member's mailbox."""
 
-    def restart(self, member: int) -> None:
-        """End what is left of the member, empty its mailbox, start it anew."""
+    def end(self, member: int) -> None:
+        """Kill what is left of the member, so that nobody writes its memory any more."""
 
-
-@dataclass(frozen=True)
-class Limits:
-    """How patient the coordinator is: deadlines in seconds, failures in a row before giving up."""
-
-    answer: float = 300.0
-    start: float = 120.0
-    stall: float = 30.0
-    failures: int = 3
-    kills: int = 25
+    def start(self, member: int) -> None:
+        """Empty the member's mailbox and start it anew."""
 
 
 class Coordinator:
@@ -71,11 +64,11 @@ class Coordinator:
         self.monitor = Monitor()
         self.base_steps = base_steps
         self._members, self._clock, self._journal = members, clock, journal
-        self._limits = limits or Limits()
+        self._limits = limits or Limits.within(plan.deadline)
         self._invocations, self._claims = Invocations(), Claims()
         self._granted = dict.fromkeys(blocks, 0)
         self._written = dict.fromkeys(blocks, 0)
-        self._failures: dict[int, int] = {}
+        self._failures = Failures(self._limits)
         self._ready: dict[int, float] = {}
         self.bound: dict[int, int] = dict.fromkeys(blocks, -1)
         self._version = -1
@@ -84,6 +77,8 @@ class Coordinator:
         self._transfers = "transfer" in plan.triggers
         self._draining = False
         self._last_event = clock.now()
+        self._learned_version = -1
+        self.on_restart: Callable[[str], None] = lambda text: None
 
     # -- state ---------------------------------------------------------------------------------
 
@@ -101,6 +96,11 @@ class Coordinator:
     def version(self) -> int:
         """The newest policy version."""
         return self._version
+
+    @property
+    def settled(self) -> bool:
+        """Whether the books hold exactly what went into the newest version."""
+        return self._learned_version == self.model.version
 
     @property
     def budget_spent(self) -> bool:
@@ -143,6 +143,8 @@ class Coordinator:
     def begin(self) -> None:
         """Announce the actors to the triggers; waiting for the first version begins."""
         now = self._clock.now()
+        # A resumed run announces the version it continues from, not all that led to it.
+        self._version = max(-1, self.model.version - 1)
         for actor in self.blocks:
             self.engine.feed(Joined(actor))
         self._started = dict.fromkeys([LEARNER, *map(actor_member, self.blocks)], now)
@@ -175,17 +177,19 @@ class Coordinator:
             case Ready():
                 self._ready[member] = self._clock.now()
                 self._invocations.restamp(member, self._clock.now())
+                if member == LEARNER:
+                    self._learned_version = max(self._learned_version, self._version)
             case Done():
                 self._done(member, message)
             case Failed():
-                self.died(member, message)
+                self.died(member, Death(message.trace, message.step, fatal=message.fatal))
 
     def _done(self, member: int, done: Done) -> None:
         self.look(member)
         call = self._invocations.answer(member, done.firing)
         if call is None:
             return
-        self._failures.pop(member, None)
+        self._failures.forgive(member)
         self._invocations.touch(member, self._clock.now())
         if member == LEARNER:
             self._learned(call, done)
@@ -195,6 +199,7 @@ class Coordinator:
             self._note(done.firing, member, version=done.version)
 
     def _learned(self, call: Invoke, done: Done) -> None:
+        self._learned_version = done.version
         facts: dict[str, Any] = {"version": done.version}
         if call.claims:
             mean, largest = self.monitor.lag.consume(self._lags(call, done.version))
@@ -217,8 +222,7 @@ class Coordinator:
             self.blocks[claim.actor].acknowledge(consumer, claimed, acknowledged)
 
     def _note(self, firing: int, member: int, **facts: Any) -> None:
-        name = "learner" if member == LEARNER else f"actor {member - 1}"
-        self._journal.done(self._clock.now(), firing, name, **facts)
+        self._journal.done(self._clock.now(), firing, _name(member), **facts)
 
     # -- destinations of firings ---------------------------------------------------------------
 
@@ -258,7 +262,7 @@ class Coordinator:
             self._invoke(actor_member(actor), call)
 
     def transfer(self, firing: Firing) -> None:
-        """A transfer trigger fired. On one machine head and worker share the blocks: rows arrive."""
+        """A transfer trigger fired: head and worker share this machine's blocks, so rows arrive."""
         for claim in firing.claims:
             rows = dict.fromkeys((*firing.keys, VERSION_KEY), claim.stop)
             self.engine.feed(Arrived(claim.actor, rows, firing.version))
@@ -269,13 +273,14 @@ class Coordinator:
 
     # -- when things die -----------------------------------------------------------------------
 
-    def died(self, member: int, report: Failed | str) -> None:
+    def died(self, member: int, death: Death) -> None:
         """A member is gone: keep what it committed, start it anew, give it its work again.
 
         Raises:
             ActorFailed, LearnerFailed: it failed too often in a row.
         """
-        self._count_failure(member, report)
+        self._members.end(member)
+        self._note_death(member, death)
         self.monitor.restarts += 1
         self._ready.pop(member, None)
         if member != LEARNER:
@@ -283,25 +288,20 @@ class Coordinator:
             self.model.unpin(member - 1)
         self.look(member)
         self._forget_finished(member)
-        self._members.restart(member)
+        self._members.start(member)
         now = self._clock.now()
         self._started[member] = now
         self._invocations.restamp(member, now)
         for call in self._invocations.of(member):
             self._members.send(member, call)
 
-    def _count_failure(self, member: int, report: Failed | str) -> None:
-        count = self._failures[member] = self._failures.get(member, 0) + 1
-        trace = report.trace if isinstance(report, Failed) else report
-        step = report.step if isinstance(report, Failed) else self._progress(member)
-        name = "learner" if member == LEARNER else f"actor {member - 1}"
-        self._journal.write({"died": name, "failures": count, "step": step, "why": trace[-2000:]})
-        limit = self._limits.failures if isinstance(report, Failed) else self._limits.kills
-        if count < limit and not (isinstance(report, Failed) and report.fatal):
-            return
-        if member == LEARNER:
-            raise LearnerFailed(self._version, trace, count - 1)
-        raise ActorFailed(member - 1, step, trace, count - 1)
+    def _note_death(self, member: int, death: Death) -> None:
+        step = self._progress(member) if death.step is None else death.step
+        name = _name(member)
+        self._journal.write({"died": name, "step": step, "why": death.why[-2000:]})
+        count = self._failures.count(member, death, step)
+        last = death.why.strip().splitlines()[-1]
+        self.on_restart(f"{name} is restarted ({count} in a row): {last}")
 
     def _progress(self, member: int) -> int:
         return self._version if member == LEARNER else self.blocks[member - 1].written
@@ -330,18 +330,31 @@ class Coordinator:
         """
         now = self._clock.now()
         self.engine.tick()
-        for member, began in self._started.items():
+        for member, began in tuple(self._started.items()):
             if member not in self._ready and now - began > self._limits.start:
-                self.died(member, f"not ready within {self._limits.start:g} s")
-        late = tuple(self._invocations.overdue(now, self._limits.answer))
-        for member, call in late:
-            if member in self._ready:
-                why = f"no answer to firing {call.firing} within {self._limits.answer:g} s"
-                self.died(member, why)
+                self.died(member, Death(f"not ready within {self._limits.start:g} s: {SLOW}"))
+        for member, call in tuple(self._invocations.overdue(now, self._limits.answer)):
+            if self._waits_for_room(member, call):
+                self._invocations.restamp(member, now)
+            elif member in self._ready:
+                what = f"{call.trigger} (firing {call.firing})"
+                why = f"no answer to {what} within {self._limits.answer:g} s: {SLOW}"
+                self.died(member, Death(why))
         self._check_stall(now)
+
+    def _waits_for_room(self, member: int, call: Invoke) -> bool:
+        # That is the learner's doing: it holds rows that this round would overwrite.
+        if member == LEARNER or self.plan.on_full != "wait":
+            return False
+        block = self.blocks[member - 1]
+        return block.free() < call.stop - block.written
 
     def _check_stall(self, now: float) -> None:
         stuck = not len(self._invocations) and not self.finished and self.all_ready
         if stuck and self.engine.due() is None and now - self._last_event > self._limits.stall:
             waits = "; ".join(f"{who} waits for {what}" for who, what in self.waits().items())
             raise DeadlineExceeded(f"any trigger to fire: {waits}", self._limits.stall)
+
+
+def _name(member: int) -> str:
+    return "learner" if member == LEARNER else f"actor {member - 1}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from artos.buffer.board import LEARNER
 from artos.plan import Plan, Site
 from artos.runtime.children import Children
+from artos.runtime.death import Death
 
 
 class LearnerHost:
@@ -19,11 +20,11 @@ class LearnerHost:
         """Start the learner."""
         self._children.start(LEARNER)
 
-    def restart(self) -> None:
-        """End what is left of the learner and start it anew; it goes on from the model block."""
-        self._children.restart(LEARNER)
+    def end(self) -> None:
+        """Kill what is left of the learner; a new one goes on from the model block."""
+        self._children.end(LEARNER)
 
-    def reap(self) -> list[tuple[int, str]]:
+    def reap(self) -> list[tuple[int, Death]]:
         """The learner if it died since the last look, and of what."""
         return self._children.reap()
 

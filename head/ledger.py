@@ -33,13 +33,12 @@ class Invocations:
         self._count += 1
 
     def answer(self, member: int, firing: int) -> Invoke | None:
-        """Book the answer to the member's oldest invocation; None if it answers nothing we asked."""
+        """Book the answer to the member's oldest invocation; None if we asked for nothing such."""
         queue = self._queues.get(member)
         if not queue or queue[0].call.firing != firing:
             return None
         self._count -= 1
-        call = queue.popleft().call
-        return call
+        return queue.popleft().call
 
     def of(self, member: int) -> tuple[Invoke, ...]:
         """What the member has still to answer, oldest first."""
@@ -75,6 +74,8 @@ class Claims:
 
     def __init__(self) -> None:
         self._cursors: dict[tuple[str, int], _Cursor] = {}
+        self._furthest: dict[int, int] = {}
+        self._consumed = 0
 
     def claim(self, consumer: str, claims: Iterable[Claim]) -> None:
         """Book rows as handed over."""
@@ -90,13 +91,18 @@ class Claims:
         while True:
             stop, used = cursor.pending.get(cursor.acknowledged, (0, False))
             if not used:
+                self._advance(claim.actor, cursor.acknowledged)
                 return cursor.claimed, cursor.acknowledged
             del cursor.pending[cursor.acknowledged]
             cursor.acknowledged = stop
 
     def consumed(self) -> int:
         """Rows acknowledged, counted once per actor by its furthest consumer."""
-        furthest: dict[int, int] = {}
-        for (_, actor), cursor in self._cursors.items():
-            furthest[actor] = max(furthest.get(actor, 0), cursor.acknowledged)
-        return sum(furthest.values())
+        return self._consumed
+
+    def _advance(self, actor: int, acknowledged: int) -> None:
+        # Kept as a running sum: it is asked for with every firing, however many actors there are.
+        gained = acknowledged - self._furthest.get(actor, 0)
+        if gained > 0:
+            self._furthest[actor] = acknowledged
+            self._consumed += gained

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 
 class LagMeter:
-    """Policy lag of consumed rows: learner version at consumption minus row version (checklist C4)."""
+    """Policy lag: the learner's version minus the version that rows or actors have (C4)."""
 
     def __init__(self) -> None:
         self.rows, self.total, self.largest = 0, 0, 0
 
     def consume(self, lags: NDArray[np.int64]) -> tuple[float, int]:
-        """Count the lags of one update's rows; returns their mean and maximum."""
+        """Count the lags of one measurement (versions); returns their mean and maximum."""
         mean, largest = float(lags.mean()), int(lags.max())
         self.rows += lags.size
         self.total += int(lags.sum())
@@ -25,12 +25,16 @@ class LagMeter:
 
     @property
     def mean(self) -> float:
-        """Mean over all rows consumed so far."""
+        """Mean over everything counted so far."""
         return self.total / self.rows if self.rows else 0.0
 
 
 class Monitor:
-    """Counts and sums of a run. Fed by the coordinator, read by the view and the records."""
+    """Counts and sums of a run. Fed by the coordinator, read by the view and the records.
+
+    Policy lag is measured at both honest points (checklist C4): ``lag`` of rows at consumption,
+    ``round_lag`` of the actors' weights at the end of a round, after the update and the pull.
+    """
 
     def __init__(self, window: int = 100) -> None:
         self.returns: deque[float] = deque(maxlen=window)
@@ -39,6 +43,7 @@ class Monitor:
         self.restarts = 0
         self.rows_lost = 0
         self.lag = LagMeter()
+        self.round_lag = LagMeter()
         self.metrics: dict[str, float] = {}
         self.times: dict[str, float] = {}
         self.finished_episodes: list[tuple[float, int]] = []
@@ -63,6 +68,11 @@ class Monitor:
         self.updates += 1
         self.metrics = dict(metrics)
         self._spend("learner", times)
+
+    def round_ended(self, version: int, bound: Iterable[int]) -> tuple[float, int]:
+        """The learner minted ``version`` and actors pulled: count the lags of what they hold."""
+        lags = version - np.fromiter(bound, np.int64)
+        return self.round_lag.consume(lags.clip(min=0))
 
     def drain_episodes(self) -> list[tuple[float, int]]:
         """``(return, length)`` of the episodes that ended since the last call."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from abc import ABC, abstractmethod
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,16 +32,27 @@ class Firing(msgspec.Struct, frozen=True):
     trigger: str = ""
     number: int = 0
 
-    def merge(self, other: Firing) -> Firing:
-        """Both at once, for a composed trigger."""
-        both = None if self.actors is None or other.actors is None else self.actors + other.actors
+    def plus(self, later: Firing) -> Firing:
+        """The same trigger fired again before it was passed on: all rows, every actor of either."""
+        either = None
+        if self.actors is not None and later.actors is not None:
+            either = tuple(dict.fromkeys(self.actors + later.actors))
+        return self._with(later, either)
+
+    def meet(self, other: Firing) -> Firing:
+        """Two triggers that both had to fire: all rows, those actors that both are for."""
+        if self.actors is None or other.actors is None:
+            return self._with(other, other.actors if self.actors is None else self.actors)
+        return self._with(other, tuple(a for a in self.actors if a in set(other.actors)))
+
+    def _with(self, other: Firing, actors: tuple[int, ...] | None) -> Firing:
         return msgspec.structs.replace(
             self,
             claims=self.claims + other.claims,
             dropped=self.dropped + other.dropped,
-            actors=both,
+            actors=actors,
             rounds=max(self.rounds, other.rounds),
-            keys=self.keys + other.keys,
+            keys=tuple(dict.fromkeys(self.keys + other.keys)),
             version=max(self.version, other.version),
         )
 
@@ -48,8 +60,8 @@ class Firing(msgspec.Struct, frozen=True):
 class Trigger(ABC):
     """A condition on the buffer. Subclass it as a dataclass and write ``check``.
 
-    Triggers are pure: no sockets, clocks or processes inside. What ``check`` needs to remember lives
-    in fields that are no constructor arguments (``field(init=False)``).
+    Triggers are pure: no sockets, clocks or processes inside. What ``check`` needs to remember
+    lives in fields that are no constructor arguments (``field(init=False)``).
     """
 
     @abstractmethod
@@ -73,10 +85,16 @@ class Trigger(ABC):
         return (self,)
 
     def encode(self) -> dict[str, Any]:
-        """This declaration as plain data: type and constructor arguments."""
-        declared = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}  # type: ignore[arg-type]
-        plain = {k: v.encode() if isinstance(v, Trigger) else v for k, v in declared.items()}
+        """This declaration as plain data: type and constructor arguments.
+
+        Raises:
+            TypeError: the class is not a dataclass, so its arguments are not known.
+        """
         cls = type(self)
+        if not dataclasses.is_dataclass(self):
+            raise TypeError(f"put @dataclass above class {cls.__name__}, as triggers are declared")
+        declared = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
+        plain = {k: v.encode() if isinstance(v, Trigger) else v for k, v in declared.items()}
         home = cls.__module__ if cls.__module__.startswith("triggers.") else inspect.getfile(cls)
         return {"type": f"{home}:{cls.__qualname__}", "fields": plain}
 
@@ -89,31 +107,25 @@ class Trigger(ABC):
 
 @dataclass
 class And(Trigger):
-    """Fires when both have fired since the last time; what the first handed over is kept."""
+    """Fires when both have fired since the last time; what either handed over is kept."""
 
     left: Trigger
     right: Trigger
-    _held: list[Firing | None] = field(init=False, default_factory=lambda: [None, None])
+    _held: list[Firing | None] = field(
+        init=False, repr=False, compare=False, default_factory=lambda: [None, None]
+    )
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Latch either side; fire once both are latched."""
+        # A side that is already satisfied still has to see events, or it would lose count of them.
         for side, trigger in enumerate((self.left, self.right)):
-            if self._held[side] is None:
-                self._held[side] = trigger.check(event, now)
-            else:
-                self._absorb(side, trigger, event, now)
+            held, more = self._held[side], trigger.check(event, now)
+            self._held[side] = held.plus(more) if held and more else held or more
         first, second = self._held
         if first is None or second is None:
             return None
         self._held = [None, None]
-        return first.merge(second)
-
-    def _absorb(self, side: int, trigger: Trigger, event: Event, now: float) -> None:
-        # A side that is already satisfied still has to see events, or it would lose count of them;
-        # what it hands over in the meantime is not lost either.
-        more, held = trigger.check(event, now), self._held[side]
-        if more is not None and held is not None:
-            self._held[side] = held.merge(more) if more.claims or more.dropped else more
+        return first.meet(second)
 
     def due(self) -> float | None:
         """The earlier of both."""
@@ -133,22 +145,19 @@ class And(Trigger):
 
 @dataclass
 class Or(Trigger):
-    """Fires when either fires."""
+    """Fires whenever either fires."""
 
     left: Trigger
     right: Trigger
-    _waiting: Firing | None = field(init=False, default=None)
+    _waiting: deque[Firing] = field(init=False, repr=False, compare=False, default_factory=deque)
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Ask both; if both fire on one event the second is handed over on the recheck."""
-        if self._waiting is not None:
-            kept, self._waiting = self._waiting, None
-            return kept
-        first, second = self.left.check(event, now), self.right.check(event, now)
-        if first is not None:
-            self._waiting = second
-            return first
-        return second
+        for trigger in (self.left, self.right):
+            firing = trigger.check(event, now)
+            if firing is not None:
+                self._waiting.append(firing)
+        return self._waiting.popleft() if self._waiting else None
 
     def due(self) -> float | None:
         """The earlier of both."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from artos.clock import Clock
+from artos.errors import EndlessFiring
 from triggers.base import Firing
 from triggers.events import Event, Recheck, Tick
 from triggers.wrapper import TriggerWrapper
@@ -20,7 +22,8 @@ class Engine:
     """Checks every trigger on every event, in table order, with one clock for all of them.
 
     ``record`` is called with each firing before it is passed on, so the order of its calls is the
-    order of the run (the journal).
+    order of the run (the journal). An event that a firing causes is looked at once the present one
+    has been seen by all triggers, so every trigger sees the same events in the same order.
     """
 
     def __init__(
@@ -32,21 +35,43 @@ class Engine:
         self.wrappers = list(wrappers)
         self._clock, self._record = clock, record
         self._numbers = itertools.count(1)
+        self._events: deque[Event] = deque()
+        self._feeding = False
 
     def feed(self, event: Event) -> int:
-        """Check all triggers against one event; returns how many firings that made."""
-        now = self._clock.now()
-        return sum(self._exhaust(wrapper, event, now) for wrapper in self.wrappers)
+        """Check all triggers against one event; returns how many firings that made.
+
+        Called from within a firing it only queues the event and returns 0; whoever fed the first
+        event then gets the sum.
+
+        Raises:
+            EndlessFiring: a trigger is satisfied again and again by one and the same event.
+        """
+        self._events.append(event)
+        if self._feeding:
+            return 0
+        self._feeding = True
+        try:
+            return self._drain()
+        finally:
+            self._feeding = False
 
     def tick(self) -> int:
-        """Let time triggers fire if one is due."""
+        """Let time triggers fire if one is due; returns how many firings that made."""
         due = self.due()
         return self.feed(_TICK) if due is not None and self._clock.now() >= due else 0
 
     def due(self) -> float | None:
-        """When the next time trigger wants to be asked."""
+        """When the next time trigger wants to be asked, in seconds of the clock."""
         times = [due for w in self.wrappers if (due := w.trigger.due()) is not None]
         return min(times, default=None)
+
+    def _drain(self) -> int:
+        fired = 0
+        while self._events:
+            event, now = self._events.popleft(), self._clock.now()
+            fired += sum(self._exhaust(wrapper, event, now) for wrapper in self.wrappers)
+        return fired
 
     def _exhaust(self, wrapper: TriggerWrapper, event: Event, now: float) -> int:
         fired = 0
@@ -54,7 +79,7 @@ class Engine:
             fired += 1
             event = _RECHECK
             if fired >= _MOST_PER_EVENT:
-                raise RuntimeError(f"{wrapper!r} fires without end on one event")
+                raise EndlessFiring(repr(wrapper), fired)
         return fired
 
     def _stamp(self, trigger_id: str, firing: Firing) -> Firing:

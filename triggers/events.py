@@ -8,7 +8,12 @@ import msgspec
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """An actor committed rows to the cache buffer of its node: ``written`` rows per key in total."""
+    """An actor committed rows to the cache buffer of its node.
+
+    ``written`` counts rows per key since the actor began; keys left out did not change. ``version``
+    is the policy version of the first row added since the actor's last event, which no row added is
+    older than. Best make an event of each version: ``max_lag`` goes by it.
+    """
 
     actor: int
     written: Mapping[str, int]
@@ -16,10 +21,9 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 class Arrived(msgspec.Struct, frozen=True):
-    """Rows of an actor are in the replay buffer: ``written`` rows per key in total.
+    """Rows of an actor are in the replay buffer; the fields mean what they mean in ``Committed``.
 
-    ``version`` is the policy version of the newest of them. On one machine, and without a transfer
-    trigger, every ``Committed`` is at once an ``Arrived``.
+    On one machine, and without a transfer trigger, every ``Committed`` is at once an ``Arrived``.
     """
 
     actor: int
@@ -28,10 +32,15 @@ class Arrived(msgspec.Struct, frozen=True):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """A model-related object has a new version."""
+    """A model-related object has a new version.
+
+    ``ahead`` counts the learner's invocations that were handed over before and are still to be
+    done: each of them may mint one more version before rows claimed now are consumed.
+    """
 
     key: str
     version: int
+    ahead: int = 0
 
 
 class Joined(msgspec.Struct, frozen=True):

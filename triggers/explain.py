@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
+
 from artos.plan import Plan
+from triggers.base import And, Or, Trigger
 from triggers.data_key import DataKeyTrigger
 from triggers.object_key import ObjectKeyTrigger
 from triggers.table import Table
@@ -10,85 +14,136 @@ from triggers.time import TimeTrigger
 from triggers.transfer import TransferTrigger
 from triggers.wiring import role_of
 
+_WIDTH = 98
+
 
 def explain(plan: Plan, table: Table) -> str:
-    """The whole wiring as text: facts, trigger table, data keys, drawing."""
+    """The whole wiring as text: facts, trigger table, data keys, and who fires whom."""
     return "\n\n".join([_facts(plan), _triggers(table), _keys(plan), _drawing(plan, table)])
 
 
 def _facts(plan: Plan) -> str:
     rows = plan.actors * plan.envs * plan.steps
-    size = sum(key.row_bytes(plan.envs) for key in plan.data_keys) * plan.capacity
+    size = sum(key.row_bytes(plan.envs) for key in plan.data_keys) * plan.capacity / 1e6
+    model = plan.objects[0]
     return (
-        f"{plan.name}: {plan.actors} actors x {plan.envs} environments of {plan.env}, rounds of "
-        f"{plan.steps} steps ({rows} steps a round), {plan.total_steps} steps in all\n"
-        f"buffer: {plan.capacity} rows and {size / 1e6:.1f} MB per actor, when full: {plan.on_full}; "
-        f"model: {plan.objects[0].slots} slots of {plan.objects[0].slot_bytes / 1e6:.2f} MB"
+        f"{plan.name}: {plan.actors} actors x {plan.envs} environments of {plan.env}\n"
+        f"sampling: rounds of {plan.steps} steps ({rows} over all actors and environments), "
+        f"{plan.total_steps} steps in all\n"
+        f"buffer: {plan.capacity} rows and {size:.2f} MB per actor, when full: {plan.on_full}\n"
+        f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB"
     )
 
 
 def _triggers(table: Table) -> str:
-    rows = [("control logic", "trigger", "fires when")]
-    rows += [(target, _name(t.parts()), _when(t.parts())) for target, t in table.items()]
-    return _aligned(rows)
+    rows = [(target, _name(trigger), condition(trigger)) for target, trigger in table.items()]
+    return _aligned([("control logic", "trigger", "fires on"), *rows])
 
 
-def _name(parts: tuple[object, ...]) -> str:
-    return " , ".join(type(part).__name__ for part in parts)
-
-
-def _when(parts: tuple[object, ...]) -> str:
-    return "; ".join(_condition(part) for part in parts)
-
-
-def _condition(part: object) -> str:
-    match part:
-        case DataKeyTrigger():
-            who = "all actors" if part.n is None else f"{part.n} actor{'s' * (part.n != 1)}"
-            bound = "" if part.max_lag is None else f", at most {part.max_lag} versions old"
-            return f"{part.size} rows of {_short(part.keys)} from {who}{bound}"
-        case ObjectKeyTrigger():
-            rate = "" if part.every == 1 else f" (every {part.every}th)"
-            ahead = f", actors up to {part.lead} rounds ahead" if part.lead else ""
-            return f"a new version of {part.key}{rate}{ahead}"
-        case TimeTrigger():
-            return f"every {part.t:g} s"
-        case TransferTrigger():
-            return " then ".join(_short(stage) for stage in part.stages()) + f", {part.size} rows"
+def _name(trigger: Trigger) -> str:
+    match trigger:
+        case And():
+            return f"{_name(trigger.left)} & {_name(trigger.right)}"
+        case Or():
+            return f"{_name(trigger.left)} | {_name(trigger.right)}"
         case _:
-            return repr(part)
+            return type(trigger).__name__
 
 
-def _short(keys: tuple[str, ...] | list[str]) -> str:
-    shown = ", ".join(keys[:3])
-    return shown if len(keys) <= 3 else f"{shown} and {len(keys) - 3} more keys"
+def condition(trigger: Trigger) -> str:
+    """When a trigger fires, in words."""
+    match trigger:
+        case And() | Or():
+            word = "and" if isinstance(trigger, And) else "or"
+            return f"{condition(trigger.left)}, {word} {condition(trigger.right)}"
+        case DataKeyTrigger():
+            return _data_key(trigger)
+        case ObjectKeyTrigger():
+            return _object_key(trigger)
+        case TimeTrigger():
+            return f"every {trigger.t:g} s"
+        case TransferTrigger():
+            return _transfer(trigger)
+        case _:
+            return repr(trigger)
+
+
+def _data_key(trigger: DataKeyTrigger) -> str:
+    who = "all actors" if trigger.n is None else f"{trigger.n} actor{'s' * (trigger.n != 1)}"
+    bound = ""
+    if trigger.max_lag is not None:
+        bound = f", at most {trigger.max_lag} version{'s' * (trigger.max_lag != 1)} old"
+    return f"{trigger.size} rows of {_short(trigger.keys)} from {who}{bound}"
+
+
+def _object_key(trigger: ObjectKeyTrigger) -> str:
+    every = "every version" if trigger.every == 1 else f"versions 0, {trigger.every}, ..."
+    chance = "" if trigger.probability is None else f", each actor by {trigger.probability:g}"
+    ahead = f", actors up to {trigger.lead} rounds ahead" if trigger.lead else ""
+    return f"{every} of {trigger.key}{chance}{ahead}"
+
+
+def _transfer(trigger: TransferTrigger) -> str:
+    stages = " then ".join(_short(stage) for stage in trigger.stages())
+    if trigger.condition is None:
+        return f"{trigger.size} rows of {stages}"
+    return f"{condition(trigger.condition)}: all rows of {stages}"
+
+
+def _short(keys: Sequence[str]) -> str:
+    shown = ", ".join(keys if len(keys) <= 4 else keys[:3])
+    return shown if len(keys) <= 4 else f"{shown} and {len(keys) - 3} more keys"
 
 
 def _keys(plan: Plan) -> str:
-    rows = [("data key", "shape", "dtype", "bytes a row")]
+    rows = []
     for key in plan.data_keys:
         shape = "x".join(map(str, key.row_shape(plan.envs))) or "1"
         stack = f" (stacks of {key.stack} rebuilt)" if key.stack > 1 else ""
         rows.append((key.name, shape + stack, key.dtype, str(key.row_bytes(plan.envs))))
-    return _aligned(rows)
+    return _aligned([("data key", "shape", "dtype", "bytes a row"), *rows])
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> str:
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as they need to be; the last one wraps at the edge of the page."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
-    return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
+    used = sum(width + 2 for width in widths[:-1])
+    widths[-1] = min(widths[-1], max(20, _WIDTH - used))
+    lines = [_row(row, widths, used) for row in rows]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def _row(row: Sequence[str], widths: Sequence[int], used: int) -> str:
+    left = "".join(f"{cell:<{width}}  " for cell, width in zip(row[:-1], widths, strict=False))
+    wrapped = textwrap.wrap(row[-1], widths[-1], break_on_hyphens=False) or [""]
+    return "\n".join(f"{left if i == 0 else ' ' * used}{line}" for i, line in enumerate(wrapped))
 
 
 def _drawing(plan: Plan, table: Table) -> str:
-    learner = [t for t in table if role_of(t) == "learner"]
-    actors = [t for t in table if role_of(t) == "actors"]
-    transfer = " ~transfer~>" if "transfer" in table else ""
-    left, right = f"{plan.actors} actors", "learner"
-    return "\n".join(
-        [
-            f"  [{left}] --commit-->{transfer} [replay buffer] --{', '.join(learner) or 'nothing'}--> "
-            f"[{right}]",
-            f"      ^{' ' * 60}|",
-            f"      +----{', '.join(actors) or 'nothing'}---- [model block] <----publish----+",
-        ]
-    )
+    """Who fires whom: down from the actors to the model block, and from there up again."""
+    stations = [(f"{plan.actors} actors", ["commit rows"])]
+    if "transfer" in table:
+        stations.append(("cache buffer", _edges(table, "transfer")))
+    stations.append(("replay buffer", _edges(table, "learner")))
+    stations.append(("learner", ["publish a version"]))
+    stations.append(("model block", _edges(table, "actors")))
+    lines = ["who fires whom:", ""]
+    for number, (name, edges) in enumerate(stations):
+        rail = "+->" if number == 0 else "|  "
+        lines.append(f"  {rail} [{name}]")
+        lines += [f"  |      |  {line}" for edge in edges for line in _wrapped(edge)]
+        lines.append("  |      v" if number < len(stations) - 1 else "  +------+")
+    return "\n".join(lines)
+
+
+def _edges(table: Table, role: str) -> list[str]:
+    targets = [target for target in table if role_of(target) == role]
+    width = max(map(len, targets), default=0)
+    edges = [f"{target:<{width}}  on {condition(table[target])}" for target in targets]
+    return edges or [f"nothing fires the {role}"]
+
+
+def _wrapped(edge: str) -> list[str]:
+    hanging = " " * (len(edge) - len(edge.partition("  on ")[2].lstrip()))
+    wide = textwrap.wrap(edge, _WIDTH - 12, subsequent_indent=hanging, break_on_hyphens=False)
+    return wide or [""]

@@ -11,7 +11,7 @@ from triggers.base import Firing
 
 
 class Journal:
-    """Appends to ``journal.jsonl``. A line is written whole or, after a crash, cut off at the end."""
+    """Appends to ``journal.jsonl``. After a crash at most the last line is cut off."""
 
     def __init__(self, path: Path, began: float = 0.0) -> None:
         self._file = path.open("ab")

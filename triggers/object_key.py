@@ -13,10 +13,11 @@ from triggers.events import Event, Joined, Left, Published
 class ObjectKeyTrigger(Trigger):
     """``ObjectKeyTrigger(key)`` of paper §4.2: on-policy synchronisation and actor invocation.
 
-    Fires on every ``every``-th version. With ``probability`` each actor is chosen independently with
-    that probability (checklist C6), from a stream of its own seeded by ``seed``. ``lead`` lets
+    Fires on every ``every``-th version. With ``probability`` each actor is chosen independently
+    with that probability (checklist C6), from a stream of its own seeded by ``seed``. ``lead`` lets
     producers be that many rounds ahead of the versions: the first firing grants ``1 + lead`` rounds
-    and every later one grants one, so no row is ever more than ``lead`` versions old when consumed.
+    and every later one grants one; where each version consumes one round of every actor, no row is
+    then more than ``lead`` versions old when consumed.
     """
 
     key: str = "model_param"
@@ -24,9 +25,11 @@ class ObjectKeyTrigger(Trigger):
     probability: float | None = None
     seed: int = 0
     lead: int = 0
-    _actors: list[int] = field(init=False, default_factory=list)
-    _began: bool = field(init=False, default=False)
-    _random: random.Random = field(init=False, default_factory=random.Random)
+    _actors: dict[int, None] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _began: bool = field(init=False, repr=False, compare=False, default=False)
+    _random: random.Random = field(
+        init=False, repr=False, compare=False, default_factory=random.Random
+    )
 
     def __post_init__(self) -> None:
         self._random.seed(self.seed)
@@ -35,9 +38,9 @@ class ObjectKeyTrigger(Trigger):
         """Only a new version of its key satisfies it."""
         match event:
             case Joined():
-                self._actors.append(event.actor)
+                self._actors[event.actor] = None
             case Left():
-                self._actors.remove(event.actor)
+                self._actors.pop(event.actor, None)
             case Published(key=self.key) if event.version % self.every == 0:
                 return self._fire(event.version)
         return None

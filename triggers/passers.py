@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 import zmq
 
-from artos.errors import DeadlineExceeded
+from artos.errors import BadMessage, DeadlineExceeded
 from triggers.base import Firing
 
 
@@ -71,5 +71,23 @@ class ZmqPasser:
             raise DeadlineExceeded(f"room to send firing {firing.number}", self._seconds) from None
 
 
-encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(Firing).decode
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Firing)
+
+
+def encode(firing: Firing) -> bytes:
+    """A firing as bytes."""
+    return _encoder.encode(firing)
+
+
+def decode(data: bytes) -> Firing:
+    """What ``encode`` made.
+
+    Raises:
+        BadMessage: the bytes are no firing; says which field is wrong.
+    """
+    try:
+        firing: Firing = _decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise BadMessage(str(error)) from error
+    return firing

@@ -1,4 +1,4 @@
-"""Trigger tables as plain data: how a workload's triggers travel from registration to the engine."""
+"""Trigger tables as plain data: how triggers travel from registration to the engine."""
 
 from __future__ import annotations
 

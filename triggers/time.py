@@ -17,8 +17,8 @@ class TimeTrigger(Trigger):
     """
 
     t: float
-    _last: float | None = field(init=False, default=None)
-    _version: int = field(init=False, default=-1)
+    _last: float | None = field(init=False, repr=False, compare=False, default=None)
+    _version: int = field(init=False, repr=False, compare=False, default=-1)
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Any event will do; the engine sends a ``Tick`` when one is due."""
@@ -26,7 +26,7 @@ class TimeTrigger(Trigger):
             self._version = event.version
         if self._last is None:
             self._last = now
-        if now - self._last < self.t:
+        if now < self._last + self.t:
             return None
         self._last = now
         return Firing(version=self._version)

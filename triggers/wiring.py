@@ -1,4 +1,4 @@
-"""What follows from a trigger table: consumers, capacity, pacing. Pure arithmetic on declarations."""
+"""What follows from a trigger table: consumers, capacity, pacing. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def data_triggers(table: Table) -> dict[str, list[DataKeyTrigger]]:
     found: dict[str, list[DataKeyTrigger]] = {}
     for target, trigger in table.items():
         parts = [p for p in trigger.parts() if isinstance(p, DataKeyTrigger)]
-        if parts:
+        if parts and role_of(target) == "learner":
             found[target] = parts
     return found
 
@@ -42,7 +42,7 @@ def consumers(table: Table) -> tuple[Consumer, ...]:
 
 
 def lead(table: Table) -> int:
-    """Rounds that actors may be ahead of the learner: the tightest ``max_lag`` of the table (leap 5).
+    """Rounds actors may be ahead of the learner: the tightest ``max_lag`` of the table (leap 5).
 
     Without any ``max_lag`` sampling and learning alternate, as on-policy algorithms expect.
     """

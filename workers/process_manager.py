@@ -7,6 +7,7 @@ from pathlib import Path
 from artos.buffer.board import actor_member
 from artos.plan import Plan, Site
 from artos.runtime.children import Children
+from artos.runtime.death import Death
 
 
 class ProcessManager:
@@ -16,16 +17,20 @@ class ProcessManager:
         self._plan = plan
         self._children = Children(site, plan_file, "actor", threads=1, learner=False)
 
-    def start(self) -> None:
+    def start_all(self) -> None:
         """Start every actor of the workload."""
         for actor in range(self._plan.actors):
-            self._children.start(actor_member(actor))
+            self.start(actor_member(actor))
 
-    def restart(self, member: int) -> None:
-        """End what is left of an actor and start it anew."""
-        self._children.restart(member)
+    def start(self, member: int) -> None:
+        """Start one actor."""
+        self._children.start(member)
 
-    def reap(self) -> list[tuple[int, str]]:
+    def end(self, member: int) -> None:
+        """Kill what is left of an actor."""
+        self._children.end(member)
+
+    def reap(self) -> list[tuple[int, Death]]:
         """Actors that died since the last look, by member number, and of what."""
         return self._children.reap()
 

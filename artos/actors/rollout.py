@@ -12,28 +12,37 @@ from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
-from artos.envs.make import describe, make_vector
+from artos.envs.make import describe, is_atari, make_vector
 from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Stepper
 from artos.policies.build import Policy, build_policy, check_policy
 from artos.spec import VERSION_KEY, DataKey
 
 POLICY_KEYS = (DataKey("log_probs"), DataKey("values"), DataKey("bootstraps"))
-"""What the policy adds to a row. ``bootstraps`` is the value of the state that follows where it is not
-in the next row: after a truncation and at the end of a round; elsewhere it is 0."""
+"""What the policy adds to a row. ``bootstraps`` is the value of the state that follows where that
+is not in the next row: after a truncation and at the end of a round; elsewhere it is 0."""
 
 
 class RolloutActor:
     """Runs ``envs`` copies of ``env`` side by side with one batched inference per step (S3).
 
     ``env`` is any Gymnasium id or ``module:factory``; ``policy`` a ``Policy`` or a function that
-    builds a module with ``act`` and ``evaluate`` from an ``EnvSpec``.
+    builds a module with ``act`` and ``evaluate`` from an ``EnvSpec``. ``clip_rewards`` stores
+    rewards clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets a lost life terminate.
+    Returns reported are always those of whole games with raw rewards.
     """
 
     def __init__(
-        self, env: str, policy: Policy | Callable[[EnvSpec], Any] | None = None, envs: int = 4
+        self,
+        env: str,
+        policy: Policy | Callable[[EnvSpec], Any] | None = None,
+        envs: int = 4,
+        *,
+        clip_rewards: bool | None = None,
+        terminal_lives: bool = False,
     ) -> None:
         self.env, self.envs = env, envs
+        self.clip_rewards, self.terminal_lives = clip_rewards, terminal_lives
         self.policy = policy if policy is not None else Policy()
         self._spec: EnvSpec | None = None
 
@@ -71,7 +80,11 @@ class RolloutActor:
         self._block: ActorBlock = context.block
         self._version = -1
         self._policy = make_actor(self.build_module(context.plan.seed), self.spec, context.seed)
-        self._stepper = Stepper(make_vector(self.env, self.envs, context.seed), self.env)
+        clip = is_atari(self.env) if self.clip_rewards is None else self.clip_rewards
+        vector = make_vector(self.env, self.envs, context.seed)
+        self._stepper = Stepper(
+            vector, self.env, clip_rewards=clip, terminal_lives=self.terminal_lives
+        )
         self._stepper.actor = context.actor
         self._observations = self._stepper.reset(context.seed)
         self._wire(context.block)
@@ -97,6 +110,11 @@ class RolloutActor:
     def version(self) -> int:
         """The policy version bound."""
         return self._version
+
+    @property
+    def step_number(self) -> int:
+        """The step being sampled, for reports of what went wrong in it."""
+        return self._stepper.step_number
 
     def sample(self, start: int, rows: int) -> dict[str, float]:
         """Write ``rows`` rows from step ``start`` in place; returns seconds spent by kind.

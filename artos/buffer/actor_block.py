@@ -1,4 +1,4 @@
-"""The actor data block: one writer, cyclic arrays per key, cursors per key (paper §4.2, Figure 9)."""
+"""The actor data block: one writer, cyclic arrays and cursors per key (paper §4.2, Figure 9)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class KeyHeader:
     def set_cursor(self, consumer: int, claimed: int, acknowledged: int) -> None:
         """Store a consumer's cursor, so that it survives whoever moves it."""
         at = _CURSORS + 2 * consumer
-        self._words[at : at + 2] = (claimed, acknowledged)
+        self._words[at], self._words[at + 1] = claimed, acknowledged
 
     def __repr__(self) -> str:
         return f"<KeyHeader written={self.written} released={self.released}>"
@@ -118,6 +118,12 @@ class ActorBlock:
             for name, offset in layout.arrays.items()
         }  # fmt: skip
         self._names = tuple(self.headers)
+        self._all = (1 << len(self._names)) - 1
+        self._consumers = {consumer.name: n for n, consumer in enumerate(spec.consumers)}
+        self._consumed_by = {
+            name: tuple(n for n, consumer in enumerate(spec.consumers) if name in consumer.keys)
+            for name in self._names
+        }
 
     @classmethod
     def create(cls, path: Path, spec: BlockSpec) -> ActorBlock:
@@ -207,7 +213,7 @@ class ActorBlock:
         names = self._names if keys is None else keys
         fence()
         self._preamble[_INTENT_STEP] = stop
-        self._preamble[_INTENT] = self._mask(names)
+        self._preamble[_INTENT] = self._all if keys is None else self._mask(keys)
         self._finish(names, stop)
 
     def recover(self) -> None:
@@ -307,26 +313,20 @@ class ActorBlock:
 
     def acknowledge(self, consumer: str, claimed: int, acknowledged: int) -> None:
         """Move a consumer's cursor; rows that all consumers of a key are done with are released."""
-        number = [c.name for c in self.spec.consumers].index(consumer)
+        number = self._consumers[consumer]
         for name in self.spec.consumers[number].keys:
             self.headers[name].set_cursor(number, claimed, acknowledged)
         self._release()
 
     def _release(self) -> None:
-        for name, header in self.headers.items():
-            numbers = [i for i, c in enumerate(self.spec.consumers) if name in c.keys]
-            if numbers:
-                header.set_released(min(header.cursor(i)[1] for i in numbers))
-        slowest = min((h.released for n, h in self.headers.items() if self._consumed(n)), default=0)
-        for name, header in self.headers.items():
-            if not self._consumed(name):
-                header.set_released(slowest)
+        cursors = [self.headers[c.keys[0]].cursor(n)[1] for n, c in enumerate(self.spec.consumers)]
+        for name, numbers in self._consumed_by.items():
+            # What nobody consumes lives as long as the slowest consumer needs its row.
+            acknowledged = [cursors[n] for n in numbers] if numbers else cursors
+            self.headers[name].set_released(min(acknowledged))
         fence()
         if self._preamble[_WAITING]:
             self._space.ring()
-
-    def _consumed(self, name: str) -> bool:
-        return any(name in consumer.keys for consumer in self.spec.consumers)
 
     def __repr__(self) -> str:
         return f"<ActorBlock actor={self.spec.actor} written={self.written} free={self.free()}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ class BatchStore:
     def array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An uninitialised C-contiguous array of this shape, in the memory kept for ``name``."""
         dtype = np.dtype(dtype)
-        size = int(dtype.itemsize * np.prod(shape, dtype=np.int64))
+        size = dtype.itemsize * math.prod(shape)
         memory = self._sets[0].get(name)
         if memory is None or len(memory) < size:
             memory = self._sets[0][name] = np.empty(size, np.uint8)
@@ -78,7 +79,7 @@ class Batch:
 
     def __len__(self) -> int:
         """Environment steps in the batch: A * T * E."""
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
     def key(self, name: str) -> DataKey:
         """The declaration of a key.

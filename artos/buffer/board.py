@@ -24,7 +24,7 @@ def actor_member(actor: int) -> int:
 
 
 class Board:
-    """Where members tell the node that something changed, and where they get their invocations.
+    """Where members tell the node that something changed, and get their invocations.
 
     A member bumps its own counter and rings; the node compares all counters with what it saw last in
     one vectorised step, so the cost of an event does not grow with the number of members.

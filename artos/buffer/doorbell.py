@@ -1,6 +1,6 @@
 """Process-shared semaphores in mapped memory, and the memory fence both block kinds rely on.
 
-POSIX semaphores are plain memory: no descriptor, no name, no thread. A process sleeping on one can be
+POSIX semaphores are plain memory: no descriptor, no name, no thread. A process asleep on one can be
 checkpointed, and killing a process at any point leaves the semaphore usable (design §4).
 """
 
@@ -85,7 +85,7 @@ _fence_address = _fence_bell._address
 
 
 def fence() -> None:
-    """A full memory barrier: what was written before is visible before what is read or written after.
+    """A full memory barrier: what came before is visible before what is read or written after.
 
     Both calls are atomic read-modify-writes with release and acquire order, on x86-64 and on arm64.
     """

@@ -20,6 +20,7 @@ from artos.spec import ArraySpec
 
 MAGIC = 0x4152544F_534D444C  # "ARTOSMDL"
 _VIEW_BUDGET = 64 << 20
+_MOST_SLOTS = 256  # the slot's number is the lowest byte of the version word
 _MAGIC = 0
 _CURRENT = 0
 _SLOT_WORDS = LINE // WORD
@@ -43,7 +44,8 @@ class ObjectSpec(msgspec.Struct, frozen=True):
         """Choose the slots: one per reader and two more if that is cheap, else four."""
         size = sum(array.nbytes for array in arrays)
         wanted = readers + 2
-        return cls(name, tuple(arrays), readers, wanted if wanted * size <= _VIEW_BUDGET else 4)
+        by_view = wanted <= _MOST_SLOTS and wanted * size <= _VIEW_BUDGET
+        return cls(name, tuple(arrays), readers, wanted if by_view else 4)
 
     @property
     def by_view(self) -> bool:
@@ -79,12 +81,12 @@ class Slot:
         """The firing whose invocation published this version."""
         return int(self._words[1])
 
-    def held(self) -> Slot:
-        """The same arrays with the facts as they are now.
+    def held(self, version: int) -> Slot:
+        """The same arrays with facts of their own, for a reader that pinned them.
 
         The writer may mark a slot for a moment before it notices that it is pinned.
         """
-        return Slot(self.number, self._words[:2].copy(), self.arrays)
+        return Slot(self.number, np.array([version, self.firing], np.int64), self.arrays)
 
     def stamp(self, version: int, firing: int = 0) -> None:
         """Mark what the arrays hold."""
@@ -95,9 +97,9 @@ class Slot:
 class ObjectRegion:
     """Slots of one object: publish writes a slot nobody pins, then flips the version word.
 
-    A reader writes its pin, then looks whether the slot still holds what it wanted; the writer marks
-    a slot, then looks whether it is pinned. With a fence between the two steps on both sides at least
-    one of them sees the other, so a slot in use is never written.
+    A reader writes its pin, then looks whether the slot still holds what it wanted; the writer
+    marks a slot, then looks whether it is pinned. With a fence between the two steps on both sides
+    at least one of them sees the other, so a slot in use is never written.
     """
 
     def __init__(self, memory: Any, offset: int, spec: ObjectSpec) -> None:
@@ -193,7 +195,7 @@ class ObjectRegion:
             self._pins[reader] = slot.number
             fence()
             if slot.version == current >> 8:
-                return slot.held()
+                return slot.held(current >> 8)
         raise DeadlineExceeded(f"a published version of {self.spec.name!r}", seconds)
 
     def unpin(self, reader: int) -> None:

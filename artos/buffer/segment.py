@@ -98,7 +98,7 @@ def _map(descriptor: int, size: int) -> memoryview:
 class ShmFolder:
     """The folder of one run's segments, locked for as long as its owner lives.
 
-    The lock belongs to the kernel: it is gone the moment the owner is, also after SIGKILL, so whoever
+    The lock belongs to the kernel: it is gone the moment the owner is, also after SIGKILL, so who
     can take the lock of a folder knows that it is orphaned.
     """
 
@@ -107,7 +107,7 @@ class ShmFolder:
 
     @classmethod
     def create(cls, name: str) -> ShmFolder:
-        """Make and lock a new folder for the run ``name``; orphans of other runs are reaped first."""
+        """Make and lock a new folder for the run ``name``; orphans are reaped first."""
         reap_orphans()
         path = shm_root() / f"{PREFIX}{name}.{secrets.token_hex(4)}"
         path.mkdir(mode=0o700)
@@ -144,7 +144,7 @@ def _is_orphan(path: Path) -> bool:
     except BlockingIOError:
         return False
     else:
-        # A folder is locked right after its lock file appears; an unlocked fresh one may be starting.
+        # A folder is locked right after its lock file appears; a fresh one may be starting.
         return _age_seconds(path) > 0.1
     finally:
         os.close(lock)

@@ -84,8 +84,9 @@ class TransitionReader:
 
     def window(self) -> Window:
         """The rows to pick from: committed in all keys, not being overwritten, new enough."""
-        stop = self._committed()
-        start = np.minimum(self._oldest(), stop)
+        # The oldest first: however far the writers get in between, rows are left to pick from.
+        oldest, stop = self._oldest(), self._committed()
+        start = np.minimum(np.maximum(oldest, self._readable(stop)), stop)
         if self.min_version != _ANY_VERSION:
             pairs = zip(self.sources.blocks, start.tolist(), stop.tolist(), strict=True)
             recent = [first_of_version(block, a, b, self.min_version) for block, a, b in pairs]
@@ -141,15 +142,20 @@ class TransitionReader:
 
     def _committed(self) -> Ints:
         written = [min([header.written for header in headers]) for headers in self._headers]
+        fence()
         return np.array(written, np.int64)
 
     def _oldest(self) -> Ints:
-        # All keys are reserved together, the policy version last.
+        # All keys are reserved together, so any of them tells.
         reserved = np.array([headers[-1].reserved for headers in self._headers], np.int64)
         fence()
-        oldest = reserved - self.sources.capacity
-        # The first rows of all begin an episode: nothing before them is looked back to.
-        return np.where(oldest > 0, oldest + self._back, 0)
+        return self._readable(reserved)
+
+    def _readable(self, reserved: Ints) -> Ints:
+        lost = reserved - self.sources.capacity
+        # The very first rows begin an episode: nothing before them is looked back to.
+        first: Ints = np.where(lost > 0, lost + self._back, 0)
+        return first
 
     # -- arrays --------------------------------------------------------------------------------
 
@@ -198,7 +204,8 @@ class TransitionReader:
 
     def _named(self, out: Sample, picks: Picks) -> Sample:
         index = self._store.array(INDEX, (len(picks.steps), 3), np.int64)
-        np.stack((self._actors[picks.owners], picks.steps, picks.envs), axis=1, out=index)
+        index[:, 0] = self._actors[picks.owners]
+        index[:, 1], index[:, 2] = picks.steps, picks.envs
         named = {**out, INDEX: index}
         for name in self._pairs:
             named[name], named[NEXT + name] = out[name][:, :-1], out[name][:, 1:]

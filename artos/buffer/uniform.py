@@ -80,11 +80,14 @@ def draw(sources: Sources, window: Window, count: int, rng: np.random.Generator)
     ends = np.cumsum((window.stop - window.start) * sources.envs)
     numbers: Ints = np.empty(0, np.int64)
     for _ in range(_TRIES if ends[-1] else 0):
-        more = np.sort(rng.integers(ends[-1], size=count - len(numbers)))
-        valid = _valid(sources, _picks(sources, window, ends, more))
-        numbers = np.concatenate((numbers, more[valid]))
+        more = rng.integers(ends[-1], size=count - len(numbers))
+        if VALID_KEY in sources.blocks[0].headers:
+            more.sort()
+            more = more[_valid(sources, _picks(sources, window, ends, more))]
+        numbers = np.concatenate((numbers, more)) if len(numbers) else more
         if len(numbers) == count:
-            return _picks(sources, window, ends, np.sort(numbers))
+            numbers.sort()
+            return _picks(sources, window, ends, numbers)
     raise NothingToSample(int(ends[-1]))
 
 
@@ -96,7 +99,6 @@ def _picks(sources: Sources, window: Window, ends: Ints, numbers: Ints) -> Picks
 
 
 def _valid(sources: Sources, picks: Picks) -> NDArray[np.bool_]:
-    valid = np.ones(len(picks.steps), np.bool_)
-    if VALID_KEY in sources.blocks[0].headers:
-        Rows(sources, *picks).take(VALID_KEY, valid)
+    valid = np.empty(len(picks.steps), np.bool_)
+    Rows(sources, *picks).take(VALID_KEY, valid)
     return valid

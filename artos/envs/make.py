@@ -67,7 +67,7 @@ def describe(env: str) -> EnvSpec:
 def _open(env: str, envs: int, seed: int) -> AnyVectorEnv:
     if _FACTORY.match(env):
         return _from_factory(env, envs, seed)
-    if _is_atari(env):
+    if is_atari(env):
         return _atari(env, envs)
     return _registered(env, envs)
 
@@ -105,7 +105,8 @@ def _spec(name: str) -> Any:
 # -- Atari -------------------------------------------------------------------------------------
 
 
-def _is_atari(env: str) -> bool:
+def is_atari(env: str) -> bool:
+    """Whether a name is an Atari game, which gets the standard preprocessing."""
     return env.startswith("ALE/") or bool(re.search(r"NoFrameskip-v\d+$", env))
 
 

@@ -67,7 +67,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         ``actions`` has one row per environment. Returns observations, rewards (float64),
         terminations, truncations (bool) and ``{"final_obs": …}`` if any episode ended.
         """
-        each = actions.tolist() if self._plain_actions else iterate(self.action_space, actions)
+        each = actions if self._plain_actions else iterate(self.action_space, actions)
         rows = [step(action) for step, action in zip(self._steps, each, strict=False)]
         seen, rewards, terminations, truncations, _ = zip(*rows, strict=True)
         observations: Sequence[Any] = seen

@@ -87,8 +87,12 @@ class Stepper:
         self._done_lengths: list[int] = []
 
     def reset(self, seed: int | None = None) -> Parts:
-        """Begin anew with seeds ``seed … seed + E - 1`` (below 2³¹); returns the observations."""
+        """Begin anew with seeds ``seed … seed + E - 1``, kept below 2³¹ for emulators' sake.
+
+        Returns the first observations, data key → (E, …).
+        """
         self._start()
+        seed = None if seed is None else seed % (2**31 - self.envs)
         obs, info = self.env.reset(seed=seed)
         self._lives = info.get("lives")
         return self._checked(self._split(obs))

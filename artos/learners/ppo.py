@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -70,8 +71,8 @@ class PPO(TorchLearner):
         rows = plan.actors * plan.envs * plan.steps
         if self.minibatches > 0 and rows > 0 and rows % self.minibatches:
             found.append(
-                f"{plan.actors} actors x {plan.envs} envs x {plan.steps} steps = {rows} rows do not "
-                f"divide into {self.minibatches} minibatches: change --set minibatches, steps or envs"
+                f"{plan.actors} actors x {plan.envs} envs x {plan.steps} steps = {rows} rows do "
+                f"not divide into {self.minibatches} minibatches: change minibatches, steps or envs"
             )
         return found
 
@@ -126,8 +127,9 @@ class PPO(TorchLearner):
             key: self.tensor(batch.take(key, index)) if key in self._large else few[key]
             for key in self._parts
         }
+        module: Any = self.module
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
-            log_probs, entropy, values = self.module.evaluate(observations, few["actions"])
+            log_probs, entropy, values = module.evaluate(observations, few["actions"])
         loss, metrics = ppo_loss(
             log_probs.float(),
             few["log_probs"],

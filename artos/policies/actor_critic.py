@@ -9,14 +9,8 @@ from torch import Tensor, nn
 
 from artos.envs.spec import EnvSpec
 from artos.policies.distributions import head_for
-from artos.policies.encoders import (
-    NatureCnn,
-    TwinMlp,
-    flat_width,
-    flatten_all,
-    is_image,
-    orthogonal,
-)
+from artos.policies.encoders import NatureCnn, flat_width, flatten_all, is_image
+from artos.policies.twin_mlp import TwinMlp, apply_heads, orthogonal
 
 Obs = dict[str, Tensor]
 
@@ -73,23 +67,12 @@ class ActorCritic(nn.Module):
 
     def forward(self, obs: Obs) -> tuple[Tensor, Tensor]:
         """The policy's last layer (B, width) and the values (B,)."""
-        policy, value = self._features(obs)
-        if policy.dtype == torch.float32:
-            return self._heads(policy, value)
-        # Under autocast only the body is rounded: probabilities must match those of the actors.
-        with torch.autocast(policy.device.type, enabled=False):
-            return self._heads(policy.float(), value.float())
-
-    def _heads(self, policy: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        out = torch.addmm(self.policy_bias, policy, self.policy_weight)
-        return out, torch.addmv(self.value_bias, value, self.value_weight)
-
-    def _features(self, obs: Obs) -> tuple[Tensor, Tensor]:
+        heads = (self.policy_weight, self.policy_bias, self.value_weight, self.value_bias)
         if isinstance(self.body, TwinMlp):
-            twins: tuple[Tensor, Tensor] = self.body(flatten_all(self.flat, obs))
-            return twins
+            both: tuple[Tensor, Tensor] = self.body(flatten_all(self.flat, obs), heads)
+            return both
         seen = [net(obs[p.name]) for net, p in zip(self.body, self.images, strict=True)]
         if self.flat:
             seen.append(flatten_all(self.flat, obs))
         features = seen[0] if len(seen) == 1 else torch.cat(seen, 1)
-        return features, features
+        return apply_heads(features, features, heads)

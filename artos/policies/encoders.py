@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -50,75 +47,6 @@ def flatten_all(parts: Sequence[Part], obs: dict[str, Tensor]) -> Tensor:
     """All flat parts side by side, (B, sum of widths)."""
     pieces = [flatten(part, obs[part.name]) for part in parts]
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)
-
-
-def orthogonal(weight: Tensor, gain: float) -> Tensor:
-    """Orthogonal initialisation of a weight stored as (in, out)."""
-    return nn.init.orthogonal_(weight.t(), gain).t()
-
-
-class TwinMlp(nn.Module):
-    """Two MLPs of the same shape side by side (policy and value), tanh, as stacked products.
-
-    ``(B, width) → ((B, h), (B, h))``.
-    """
-
-    def __init__(self, width: int, hidden: Sequence[int]) -> None:
-        super().__init__()
-        sides = [width, *hidden]
-        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for inside, outside in pairwise(sides):
-            pair = [orthogonal(torch.empty(inside, outside), math.sqrt(2)) for _ in range(2)]
-            self.weights.append(nn.Parameter(torch.stack(pair)))
-            self.biases.append(nn.Parameter(torch.zeros(2, 1, outside)))
-        self.width = sides[-1]
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Features of the policy and of the value."""
-        layers = [t for pair in zip(self.weights, self.biases, strict=True) for t in pair]
-        if x.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
-            both: Tensor = TwinLayers.apply(x, *layers) if layers else x.expand(2, -1, -1)
-        else:
-            both = x.expand(2, -1, -1)
-            for weight, bias in zip(layers[::2], layers[1::2], strict=True):
-                both = torch.tanh(torch.baddbmm(bias, both, weight))
-        policy, value = both.unbind(0)
-        return policy, value
-
-
-class TwinLayers(torch.autograd.Function):
-    """All layers of a ``TwinMlp`` as one step of autograd.
-
-    NumPy's tanh takes a sixth of torch's on the CPU, and one node costs less than six: together a
-    PPO update on 256 rows takes two thirds of the time.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, *layers: Tensor) -> Tensor:
-        """``layers`` alternates (2, in, out) weights and (2, 1, out) biases; (B, in) → (2, B, h)."""
-        seen = [x.expand(2, -1, -1)]
-        for weight, bias in zip(layers[::2], layers[1::2], strict=True):
-            hidden = torch.baddbmm(bias, seen[-1], weight)
-            values = hidden.numpy()
-            np.tanh(values, out=values)
-            seen.append(hidden)
-        ctx.save_for_backward(*seen, *layers[::2])
-        return seen[-1]
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of the input, if anyone wants it, and of every layer."""
-        saved = ctx.saved_tensors
-        depth = len(saved) // 2
-        seen, weights = saved[: depth + 1], saved[depth + 1 :]
-        found: list[Tensor | None] = []
-        for i in reversed(range(depth)):
-            gradient = torch.ops.aten.tanh_backward(gradient, seen[i + 1])
-            found += [gradient.sum(1, keepdim=True), torch.bmm(seen[i].transpose(1, 2), gradient)]
-            if i or ctx.needs_input_grad[0]:
-                gradient = torch.bmm(gradient, weights[i].transpose(1, 2))
-        return gradient.sum(0) if ctx.needs_input_grad[0] else None, *reversed(found)
 
 
 class Conv(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,8 +13,9 @@ from torch import nn
 from artos.envs.spec import EnvSpec, Part
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.distributions import sampler_for
-from artos.policies.encoders import TwinMlp, flat_width
+from artos.policies.encoders import flat_width
 from artos.policies.flat import Floats, layout, named_tensors, views
+from artos.policies.twin_mlp import TwinMlp
 
 Array = NDArray[Any]
 _REMEMBERED = 64
@@ -26,7 +28,7 @@ class BoundPolicy(Protocol):
         """Act with these parameters from now on, maybe in place: do not change ``flat``."""
 
     def act(self, obs: dict[str, Array]) -> dict[str, Array]:
-        """Actions (B, *shape), ``log_probs`` and ``values`` (B,) float32 for observations (B, …)."""
+        """Actions (B, *shape), ``log_probs`` and ``values`` (B,) for observations (B, …)."""
 
     def values(self, obs: dict[str, Array]) -> Floats:
         """Values (B,) float32, e.g. to bootstrap truncated episodes."""
@@ -109,14 +111,13 @@ class _Weights:
 
     def __init__(self, width: int, module: ActorCritic) -> None:
         assert isinstance(module.body, TwinMlp)
-        shapes = [tuple(w.shape) for w in module.body.weights]
-        self.sides = [outside for _, _, outside in shapes]
-        self.first = np.empty((width + 1, 2 * self.sides[0]), np.float32) if shapes else None
-        self.inner = [np.empty(shape, np.float32) for shape in shapes[1:]]
+        self.sides = module.body.sides[1:]
+        self.first = np.empty((width + 1, 2 * self.sides[0]), np.float32) if self.sides else None
+        self.inner = [np.empty((2, *pair), np.float32) for pair in pairwise(self.sides)]
         self.biases = [np.empty(2 * outside, np.float32) for outside in self.sides[1:]]
         self.out = module.head.width
         self.head = np.zeros(
-            (2 * self.sides[-1] if shapes else width + 1, self.out + 1), np.float32
+            (2 * self.sides[-1] if self.sides else width + 1, self.out + 1), np.float32
         )
         self.head_bias = np.empty(self.out + 1, np.float32)
 
@@ -124,12 +125,12 @@ class _Weights:
         """Take over new parameters."""
         if self.first is not None:
             half = self.sides[0]
-            weight, bias = state["body.weights.0"], state["body.biases.0"]
+            weight, bias = state["body.weight0"], state["body.bias0"]
             self.first[:-1, :half], self.first[:-1, half:] = weight
             self.first[-1] = bias.reshape(-1)
         for i, (weight, bias) in enumerate(zip(self.inner, self.biases, strict=True), 1):
-            weight[...] = state[f"body.weights.{i}"]
-            bias[...] = state[f"body.biases.{i}"].reshape(-1)
+            weight[...] = state[f"body.weight{i}"]
+            bias[...] = state[f"body.bias{i}"].reshape(-1)
         width = len(state["policy_weight"])
         self.head[:width, :-1] = state["policy_weight"]
         self.head[-width if self.first is not None else 0 :, -1][:width] = state["value_weight"]

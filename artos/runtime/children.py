@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from artos.clock import Deadline
 from artos.plan import Site
 from artos.runtime.child import Child, start
+from artos.runtime.death import Death
 
 _MODULE = "artos.runtime.process"
 
@@ -30,11 +30,11 @@ class Children:
         self._children[member] = child
         return child
 
-    def restart(self, member: int) -> None:
-        """End what is left of the member and start it anew."""
+    def end(self, member: int) -> None:
+        """Kill what is left of the member; fine if nothing is."""
         if member in self._children:
-            self._children.pop(member).kill()
-        self.start(member)
+            self._children[member].kill()
+            del self._children[member]
 
     def log_of(self, member: int) -> Path:
         """Log file of a member."""
@@ -46,33 +46,21 @@ class Children:
         """Process id by member."""
         return {member: child.pid for member, child in self._children.items()}
 
-    def reap(self) -> list[tuple[int, str]]:
+    def reap(self) -> list[tuple[int, Death]]:
         """Members that died since the last look, and of what. They are reaped."""
         dead = []
         for member, child in list(self._children.items()):
             status = child.died()
             if status is not None:
                 del self._children[member]
-                dead.append((member, _cause(status, child)))
+                dead.append((member, Death.of_process(child.pid, status, child.log_tail())))
         return dead
 
     def stop(self, seconds: float) -> None:
         """Wait at most ``seconds`` for all to end by themselves, then kill the rest; reaps all."""
         deadline = Deadline(seconds)
-        for child in self._take():
+        for member, child in list(self._children.items()):
             child.end(deadline.left)
+            # Only now: a second Ctrl-C in the wait above must find it here and kill it.
+            del self._children[member]
 
-    def kill(self) -> None:
-        """SIGKILL all of them; reaps all."""
-        for child in self._take():
-            child.kill()
-
-    def _take(self) -> Iterable[Child]:
-        children, self._children = list(self._children.values()), {}
-        return children
-
-
-def _cause(status: int, child: Child) -> str:
-    how = f"killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
-    tail = child.log_tail()
-    return f"process {child.pid} {how}" + (f"; its last output:\n{tail}" if tail else "")

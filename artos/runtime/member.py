@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from artos.buffer.board import Board
-from artos.errors import BadRow, DeadlineExceeded
+from artos.errors import BadRow, DeadlineExceeded, NotFinite
 from artos.messages import Done, Failed, FromMember, Invoke, Stop, decode_to_member, encode
 
 _IDLE_SECONDS = 3600.0
-_TRACE_BYTES = 12_000
+TRACE_BYTES = 12_000
+"""The end of a traceback that a report carries; it must fit a mailbox."""
 
 
 class Role(Protocol):
@@ -23,6 +24,9 @@ class Role(Protocol):
 
     def step(self) -> int:
         """How far it got: rows written (actor) or the policy version (learner)."""
+
+    def close(self) -> None:
+        """Let go of what user code holds open; called when the member is told to stop."""
 
 
 class Line:
@@ -75,5 +79,6 @@ def guarded(run: Callable[[], Done], call: Invoke, role: Role) -> Done | Failed:
         return run()
     except (Exception, SystemExit) as error:
         step = error.step if isinstance(error, BadRow) else role.step()
-        fatal = isinstance(error, DeadlineExceeded)
-        return Failed(call.firing, step, traceback.format_exc()[-_TRACE_BYTES:], fatal)
+        # The same rows and seeds would make the same NaN, and the same wait would run out again.
+        fatal = isinstance(error, DeadlineExceeded | NotFinite)
+        return Failed(call.firing, step, traceback.format_exc()[-TRACE_BYTES:], fatal)

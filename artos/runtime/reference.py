@@ -7,8 +7,9 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -19,13 +20,13 @@ from artos.plan import Reference
 from artos.spec import Workload, closest
 
 _OURS = ("head", "workers", "deploy", "evaluation")
+_FLAGS = ("env", "actors", "total_steps", "seed")
+_COUNTS = ("actors", "envs", "steps", "total_steps")
+_CHANGEABLE = ("actors", "total_steps", "steps", "capacity", "on_full")
 
 
 def load_object(source: str, folder: str = "") -> Any:
     """Import ``module:object`` or ``file.py:object``.
-
-    The user's folder comes first on the import path, and our daemon packages are out of the way while
-    user code is imported, so a ``workers.py`` of the user's is found by the user's own imports.
 
     Raises:
         Refused: no such file, module or object, or its import raised.
@@ -43,7 +44,8 @@ def load_object(source: str, folder: str = "") -> Any:
 
 def _import_module(name: str, folder: str) -> Any:
     try:
-        return _with_folder(folder, lambda: importlib.import_module(name))
+        with user_imports(folder):
+            return importlib.import_module(name)
     except Exception as error:
         raise Refused([f"cannot import {name}: {last_lines(error)}"]) from error
 
@@ -61,77 +63,116 @@ def _import_file(path: Path) -> Any:
         raise Refused([f"{path} is no Python file"])
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    loader = spec.loader
     try:
-        _with_folder(str(path.parent), lambda: loader.exec_module(module))
+        with user_imports(str(path.parent)):
+            spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
         raise Refused([f"{path} does not import: {last_lines(error)}"]) from error
     return module
 
 
-def _with_folder(folder: str, load: Callable[[], Any]) -> Any:
-    hidden = {n: m for n, m in sys.modules.items() if n.partition(".")[0] in _OURS}
+@contextmanager
+def user_imports(folder: str) -> Iterator[None]:
+    """While user code is imported: the user's folder comes first on the import path (and stays).
+
+    Our daemon packages are out of the way where the folder has something of the same name, so a
+    ``workers.py`` of the user's is found by the user's own imports.
+    """
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)
-    users_own = bool(folder) and any((Path(folder) / f"{n}.py").exists() for n in _OURS)
-    if not users_own:
-        return load()
+    names = {name for name in _OURS if folder and _is_users(Path(folder), name)}
+    hidden = {n: m for n, m in sys.modules.items() if n.partition(".")[0] in names}
     for name in hidden:
         del sys.modules[name]
     try:
-        return load()
+        yield
     finally:
         sys.modules.update(hidden)
+
+
+def _is_users(folder: Path, name: str) -> bool:
+    ours = Path(__file__).resolve().parents[2]
+    there = (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
+    return there and folder.resolve() != ours
 
 
 def load_workload(reference: Reference) -> Workload:
     """The workload object: given as it is, or built by a function from the settings.
 
     Raises:
-        Refused: it cannot be imported, is no workload, or the settings do not fit; all faults at once.
+        Refused: it cannot be imported, is no workload, or the settings do not fit; all faults.
     """
-    found = load_object(reference.source, reference.folder)
-    if isinstance(found, Workload):
-        return _override(found, reference.settings)
-    if not callable(found):
-        raise Refused(
-            [f"{reference.source} is a {type(found).__name__}, not a Workload or a function"]
-        )
-    arguments = fit_settings(found, reference.settings)
+    faults: list[str] = []
+    workload = build_workload(reference, faults)
+    if workload is None or faults:
+        raise Refused(faults)
+    return workload
+
+
+def build_workload(reference: Reference, faults: list[str]) -> Workload | None:
+    """The workload, built with those settings that fit; what does not fit is added to ``faults``.
+
+    None if there is no workload even so.
+    """
     try:
-        built = found(**arguments)
+        found = load_object(reference.source, reference.folder)
+        if isinstance(found, Workload):
+            return _override(found, reference.settings, faults)
+        settings = fit_settings(_builder(reference.source, found), reference.settings, faults)
+        return _call(reference.source, found, settings)
+    except Refused as refused:
+        faults += [fault for fault in refused.faults if fault not in faults]
+        return None
+
+
+def _builder(source: str, found: Any) -> Callable[..., Any]:
+    if not callable(found):
+        raise Refused([f"{source} is a {type(found).__name__}, not a Workload or a function"])
+    builder: Callable[..., Any] = found
+    return builder
+
+
+def _call(source: str, builder: Callable[..., Any], settings: Mapping[str, Any]) -> Workload:
+    try:
+        built = builder(**settings)
     except Refused:
         raise
     except Exception as error:
-        raise Refused([f"{reference.source} raised: {last_lines(error)}"]) from error
+        raise Refused([f"{source} raised: {last_lines(error)}"]) from error
     if not isinstance(built, Workload):
-        raise Refused([f"{reference.source} returned a {type(built).__name__}, not a Workload"])
+        raise Refused([f"{source} returned a {type(built).__name__}, not a Workload"])
     return built
 
 
-def fit_settings(builder: Callable[..., Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Check names and types of settings against a builder's signature and convert text values.
+def fit_settings(
+    builder: Callable[..., Any], settings: Mapping[str, Any], faults: list[str]
+) -> dict[str, Any]:
+    """Those settings that a builder's signature takes, text converted to the annotated types.
 
-    Raises:
-        Refused: unknown names (with the closest) or values of the wrong type, all at once.
+    Unknown names (with the closest) and values of the wrong type are added to ``faults``.
     """
     parameters, hints = inspect.signature(builder).parameters, get_type_hints(builder)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    faults, fitted = [], {}
+    fitted: dict[str, Any] = {}
     for name, value in settings.items():
-        if name not in parameters and not open_ended:
-            if name in ("env", "actors", "total_steps", "seed"):
-                continue  # flags every run has; a builder that fixes them need not take them
+        if name in parameters or open_ended:
+            _fit(fitted, name, value, hints.get(name, Any), faults)
+        elif name not in _FLAGS:  # a builder that fixes what every run has need not take it
             faults.append(f"unknown setting {name!r}{closest(name, list(parameters))}")
-            continue
-        try:
-            fitted[name] = _convert(value, hints.get(name, Any))
-        except msgspec.ValidationError as error:
-            faults.append(f"setting {name}={value!r}: {str(error).lower()}")
-    if faults:
-        raise Refused(faults)
     return fitted
+
+
+def _fit(fitted: dict[str, Any], name: str, value: Any, kind: Any, faults: list[str]) -> None:
+    try:
+        converted = _convert(value, kind)
+    except msgspec.ValidationError as error:
+        faults.append(f"setting {name}={value!r}: {str(error).lower()}")
+        return
+    if name in _COUNTS and isinstance(converted, int) and converted < 1:
+        faults.append(f"{name} must be at least 1, not {converted}")
+        return
+    fitted[name] = converted
 
 
 def _convert(value: Any, kind: Any) -> Any:
@@ -143,18 +184,18 @@ def _convert(value: Any, kind: Any) -> Any:
     return msgspec.convert(value, kind, strict=False)
 
 
-def _override(workload: Workload, settings: Mapping[str, Any]) -> Workload:
-    known = {f.name for f in fields(workload)} | {"env", "seed"}
-    unknown = [n for n in settings if n not in known]
-    if unknown:
-        raise Refused([f"unknown setting {n!r}{closest(n, sorted(known))}" for n in unknown])
-    changes = {}
-    hints = get_type_hints(Workload)
-    for name in ("actors", "total_steps", "steps", "capacity", "on_full"):
-        if name in settings:
-            changes[name] = _convert(settings[name], hints[name])
-    if "env" in settings and hasattr(workload.actor, "env"):
-        workload.actor.env = settings["env"]
+def _override(workload: Workload, settings: Mapping[str, Any], faults: list[str]) -> Workload:
+    """A workload given as an object, with what a run may change about it changed."""
+    hints = {name: get_type_hints(Workload)[name] for name in _CHANGEABLE}
+    changes: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name in hints:
+            _fit(changes, name, value, hints[name], faults)
+        elif name == "env" and hasattr(workload.actor, "env"):
+            workload.actor.env = value
+        elif name not in _FLAGS:
+            near = closest(name, _CHANGEABLE) or f" (have {', '.join(_CHANGEABLE)})"
+            faults.append(f"unknown setting {name!r}{near}")
     return replace(workload, **changes)
 
 

@@ -1,50 +1,70 @@
 """Registration: turns a reference into a plan, or into every reason why it cannot be one.
 
 Runs user code (it builds the environment, the policy and the learner once), so the daemons have it
-done by a process of its own: ``python -m artos.runtime.register REFERENCE_JSON``.
+done by a process of its own, see ``register_process``.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
 from artos.buffer.model_block import ObjectSpec
-from artos.errors import ArtosError, Refused
+from artos.errors import Refused
 from artos.plan import Plan, Reference
-from artos.runtime.reference import last_lines, load_workload
-from artos.spec import ArraySpec, DataKey, Workload
+from artos.runtime.reference import build_workload, last_lines
+from artos.spec import ArraySpec, DataKey, OnFull, Workload, closest
+
+T = TypeVar("T")
 
 
 class Registered(msgspec.Struct):
-    """The answer: a plan, or faults."""
+    """The answer: a plan, or faults. A plan beside faults only serves to find more of them."""
 
     plan: Plan | None = None
     faults: tuple[str, ...] = ()
 
 
-def register(reference: Reference, seed: int) -> Plan:
-    """Build everything once and write down what the processes need.
-
-    Raises:
-        Refused: all faults at once.
-    """
-    workload = load_workload(reference)
-    faults = _number_faults(workload)
-    if faults:
-        raise Refused(faults)
-    keys, key_faults = _data_keys(workload)
-    module, policy_faults = _module(workload, seed)
-    if key_faults or policy_faults:
-        raise Refused([*key_faults, *policy_faults])
-    return _with_learner(_draft(workload, reference, seed, keys), workload, module)
+def register_text(reference: str, seed: int) -> bytes:
+    """``register`` with JSON in and out."""
+    decoded = msgspec.json.decode(reference, type=Reference)
+    return msgspec.json.encode(register(decoded, seed))
 
 
-def _number_faults(workload: Workload) -> list[str]:
+def register(reference: Reference, seed: int) -> Registered:
+    """Build everything once and write down what the processes need."""
+    faults: list[str] = []
+    workload = build_workload(reference, faults)
+    if workload is None:
+        return Registered(faults=tuple(faults))
+    unusable = _declaration_faults(workload)
+    faults += [fault for fault in unusable if fault not in faults]
+    keys = _attempt(faults, "the actor's data keys", lambda: _data_keys(workload, faults))
+    module = _attempt(faults, "the policy", lambda: _module(workload, seed, faults))
+    if unusable or keys is None:
+        return Registered(faults=tuple(faults))
+    plan = _draft(workload, reference, seed, keys)
+    faults += _attempt(faults, "the learner", lambda: _learner_faults(workload, plan)) or []
+    if not faults:
+        done = _attempt(faults, "the learner", lambda: _with_learner(plan, workload, module))
+        return Registered(done, tuple(faults))
+    return Registered(plan, tuple(faults))
+
+
+def _attempt(faults: list[str], what: str, build: Callable[[], T]) -> T | None:
+    try:
+        return build()
+    except Refused as refused:
+        faults += [fault for fault in refused.faults if fault not in faults]
+    except Exception as error:
+        faults.append(f"{what} cannot be built: {last_lines(error)}")
+    return None
+
+
+def _declaration_faults(workload: Workload) -> list[str]:
     counts = {
         "actors": workload.actors,
         "envs": workload.actor.envs,
@@ -56,13 +76,22 @@ def _number_faults(workload: Workload) -> list[str]:
     ]
     if workload.capacity < 0:
         faults.append(f"capacity must not be negative, but is {workload.capacity}")
+    if workload.on_full not in get_args(OnFull):
+        known = get_args(OnFull)
+        hint = closest(workload.on_full, known) or f": use {' or '.join(known)}"
+        faults.append(f"on_full is {workload.on_full!r}{hint}")
+    faults += [
+        f"triggers[{target!r}] is a {type(trigger).__name__}, not a Trigger"
+        for target, trigger in workload.triggers.items()
+        if not hasattr(trigger, "encode")
+    ]
     return faults
 
 
-def _data_keys(workload: Workload) -> tuple[tuple[DataKey, ...], list[str]]:
+def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
     written = {key.name: key for key in workload.actor.data_keys()}
     declared = tuple(workload.data_keys) or tuple(written.values())
-    faults = [fault for key in declared for fault in key.faults()]
+    faults += [fault for key in declared for fault in key.faults()]
     for key in declared:
         theirs = written.get(key.name)
         if theirs is None:
@@ -74,18 +103,14 @@ def _data_keys(workload: Workload) -> tuple[tuple[DataKey, ...], list[str]]:
                 f"data key {key.name!r} is declared as {key.dtype}{list(key.shape)}, but the actor "
                 f"writes {theirs.dtype}{list(theirs.shape)}: declare that, or leave data_keys out"
             )
-    return declared, faults
+    return declared
 
 
-def _module(workload: Workload, seed: int) -> tuple[Any, list[str]]:
+def _module(workload: Workload, seed: int, faults: list[str]) -> Any:
     actor: Any = workload.actor
-    try:
-        faults = actor.faults() if hasattr(actor, "faults") else []
-        return actor.build_module(seed), faults
-    except Refused:
-        raise
-    except Exception as error:
-        return None, [f"the policy does not build or act: {last_lines(error)}"]
+    if hasattr(actor, "faults"):
+        faults += actor.faults()
+    return actor.build_module(seed)
 
 
 def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[DataKey]) -> Plan:
@@ -103,7 +128,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         on_full=workload.on_full,
         total_steps=workload.total_steps,
         data_keys=tuple(keys),
-        objects=(),
+        objects=tuple(ObjectSpec.sized(key.name, (), 1) for key in workload.object_keys),
         layout=(),
         triggers={target: trigger.encode() for target, trigger in workload.triggers.items()},
         methods={"actors": _methods(actor), "learner": _methods(workload.learner)},
@@ -116,38 +141,17 @@ def _methods(role: Any) -> tuple[str, ...]:
     return tuple(n for n in dir(kind) if not n.startswith("_") and callable(getattr(kind, n)))
 
 
+def _learner_faults(workload: Workload, plan: Plan) -> list[str]:
+    learner: Any = workload.learner
+    return list(learner.faults(plan)) if hasattr(learner, "faults") else []
+
+
 def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     from artos.learners.torch_learner import LearnerContext  # noqa: PLC0415
 
     learner: Any = workload.learner
-    faults = learner.faults(plan)
-    if faults:
-        raise Refused(faults)
-    cores = len(os.sched_getaffinity(0))
-    threads = learner.threads(module, cores)
+    threads = learner.threads(module, len(os.sched_getaffinity(0)))
     learner.setup(LearnerContext(plan, module, plan.seed, threads))
     arrays = [ArraySpec(n, a.shape, a.dtype.name) for n, a in learner.live().items()]
     objects = tuple(ObjectSpec.sized(k.name, arrays, plan.actors + 1) for k in workload.object_keys)
     return msgspec.structs.replace(plan, objects=objects, layout=learner.layout(), threads=threads)
-
-
-def main() -> int:
-    """Read a reference and a seed from the command line, answer with JSON on standard output."""
-    reference = msgspec.json.decode(sys.argv[1], type=Reference)
-    answer = sys.stdout
-    sys.stdout = sys.stderr  # whatever user code prints must not mix with the answer
-    try:
-        result = Registered(plan=register(reference, int(sys.argv[2])))
-    except Refused as refused:
-        result = Registered(faults=refused.faults)
-    except ArtosError as error:
-        result = Registered(faults=(str(error),))
-    except Exception as error:
-        result = Registered(faults=(last_lines(error),))
-    answer.write(msgspec.json.encode(result).decode())
-    answer.flush()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""The two roles a member can play: how an invocation becomes rows, or a new version of the weights."""
+"""The two roles a member can play: how an invocation becomes rows, or a new version."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from artos.buffer.model_block import ObjectRegion
 from artos.errors import NotFinite
 from artos.messages import Done, Invoke
 
+_MOST_EPISODES = 1000
+"""Episodes a round reports, the newest: more of them would not fit a mailbox."""
+
 
 class ActorRole:
     """Runs an actor: binds the newest weights, samples a round, commits it as one."""
@@ -24,11 +27,18 @@ class ActorRole:
         self._reader = context.actor
         self._private = model.private_copy()
         self._bound = False
+        # The learner, which may hold the rows, is given all its tries meanwhile.
+        self._patience = 5 * context.plan.deadline
         actor.setup(context)
 
     def step(self) -> int:
-        """Rows committed so far."""
-        return self._block.written
+        """The step being sampled, where the actor says so, else rows committed so far."""
+        return max(self._block.written, int(getattr(self._actor, "step_number", 0)))
+
+    def close(self) -> None:
+        """Close the environments."""
+        if hasattr(self._actor, "close"):
+            self._actor.close()
 
     def run(self, call: Invoke) -> Done:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
@@ -38,12 +48,13 @@ class ActorRole:
         if call.stop:
             start = self._block.written
             if start < call.stop:
-                self._block.allocate(call.stop - start)
+                self._block.allocate(call.stop - start, self._patience)
                 times = getattr(self._actor, call.method)(start, call.stop - start)
                 self._block.commit(call.stop)
         returns, lengths = self._actor.episodes()
+        newest = slice(-_MOST_EPISODES, None)
         version = self._actor.version
-        return Done(call.firing, version, {}, times, tuple(returns), tuple(lengths))
+        return Done(call.firing, version, {}, times, tuple(returns[newest]), tuple(lengths[newest]))
 
     def _bind(self) -> None:
         slot = self._model.bind(self._reader, self._private)
@@ -70,6 +81,9 @@ class LearnerRole:
     def step(self) -> int:
         """The version published last."""
         return self._model.version
+
+    def close(self) -> None:
+        """Nothing to let go of: what matters is in the model block."""
 
     def run(self, call: Invoke) -> Done:
         """Run the learner's method on the claimed rows; publish if it stepped.

@@ -185,7 +185,8 @@ class Loop:
         self._running += rewards
         self.returns.extend(self._running[over])
         self._running[over] = 0.0
-        return np.sign(rewards) if self.settings.env != "cartpole" else rewards
+        clipped: Array = rewards if self.settings.env == "cartpole" else np.sign(rewards)
+        return clipped
 
     def _forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         with torch.autocast("cpu", torch.bfloat16, enabled=self.settings.bfloat16):

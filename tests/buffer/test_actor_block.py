@@ -8,15 +8,16 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from buffer_helpers import Fuse, Killed, arm, new_block, temporary_folder
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
 from artos.buffer.segment import ShmFolder
 from artos.errors import DeadlineExceeded, Overwritten, UnknownKey
 from artos.spec import VERSION_KEY, DataKey
-from buffer_helpers import Fuse, Killed, arm, new_block, temporary_folder
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 KEYS = (DataKey("early", (2,), "int64"), DataKey("late", (), "int64", per_env=False))
 NAMES = ("early", "late", VERSION_KEY)
@@ -211,7 +212,7 @@ def restart(block: ActorBlock) -> None:
 
 
 def test_every_interleaving_of_a_writer_and_two_consumers(folder: ShmFolder) -> None:
-    """Four commits of two rows into a block of three to five rows, consumers taking what is there."""
+    """Four commits of two rows into three to five rows, consumers taking what is there."""
     orders = list(interleavings((4, 3, 3)))
     assert len(orders) == 4200
     for capacity, width in ((3, 2), (4, 2), (5, 2)):
@@ -279,7 +280,7 @@ def test_killed_between_any_two_stores(folder: ShmFolder, stores: int) -> None:
 
 
 def test_rows_a_dead_writer_touched_stay_gone(folder: ShmFolder) -> None:
-    """A new writer that reserves less than the dead one must not bring its half-written rows back."""
+    """A new writer that reserves less than the dead one does not bring back what that spoilt."""
     block = new_block(folder.path, KEYS, 8)
     write(block, (start := block.allocate(8)), 8, 0)
     block.commit(start + 8)
@@ -311,7 +312,9 @@ def test_lapped_reader_is_told(folder: ShmFolder) -> None:
 
 
 def test_unwritten_rows_are_poisoned(folder: ShmFolder) -> None:
-    keys = [DataKey(dtype, (3,), dtype) for dtype in ("float16", "float32", "uint8", "int64", "bool")]
+    keys = [
+        DataKey(dtype, (3,), dtype) for dtype in ("float16", "float32", "uint8", "int64", "bool")
+    ]
     block = new_block(folder.path, keys, 3, envs=2)
     assert np.isnan(block.arrays["float32"]).all()
     assert np.isnan(block.arrays["float16"]).all()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from buffer_helpers import FRAME, KEYS, History, new_block, temporary_folder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from artos.buffer.batch import Batch, BatchStore
 from artos.buffer.layout import Consumer
 from artos.buffer.segment import ShmFolder
 from artos.errors import Overwritten, UnknownKey
 from artos.messages import Claim
 from artos.spec import VERSION_KEY, DataKey
-from buffer_helpers import FRAME, KEYS, History, new_block, temporary_folder
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 NAMES = tuple(key.name for key in KEYS)
 
@@ -58,7 +59,9 @@ def test_batch_equals_plain_lists(actors, envs, length, spare, rows, padding, se
         assert len(batch) == actors * length * envs
         order = np.random.default_rng(seed).permutation(len(batch))
         for name in batch.names:
-            want = np.stack([expected(made[c.actor], name, c.start, c.stop, padding) for c in claims])
+            want = np.stack(
+                [expected(made[c.actor], name, c.start, c.stop, padding) for c in claims]
+            )
             got = batch.gather(name)
             np.testing.assert_array_equal(got, want)
             assert got.dtype == batch.key(name).dtype
@@ -66,7 +69,9 @@ def test_batch_equals_plain_lists(actors, envs, length, spare, rows, padding, se
                 want = np.repeat(want[:, :, None], envs, axis=2)
             flat = want.reshape(len(batch), *want.shape[3:])
             np.testing.assert_array_equal(batch.take(name, order), flat[order])
-            np.testing.assert_array_equal(batch.take(name, np.sort(order[::2])), flat[sorted(order[::2])])
+            np.testing.assert_array_equal(
+                batch.take(name, np.sort(order[::2])), flat[sorted(order[::2])]
+            )
 
 
 def test_names_views_and_versions(folder: ShmFolder) -> None:
@@ -74,7 +79,9 @@ def test_names_views_and_versions(folder: ShmFolder) -> None:
     batch = Batch({a: h.block for a, h in made.items()}, [Claim(0, 5, 10), Claim(1, 4, 9)])
     assert batch.names == (*NAMES, VERSION_KEY)
     np.testing.assert_array_equal(batch.versions(), [range(5, 10), range(4, 9)])
-    for history, claim, views in zip(made.values(), batch.claims, batch.views("rewards"), strict=True):
+    for history, claim, views in zip(
+        made.values(), batch.claims, batch.views("rewards"), strict=True
+    ):
         assert len(views) == 2, "these claims cross the wrap"
         assert all(np.shares_memory(view, history.block.arrays["rewards"]) for view in views)
         want = expected(history, "rewards", claim.start, claim.stop)
@@ -183,4 +190,6 @@ def test_wide_rows_of_every_dtype(folder: ShmFolder) -> None:
     batch = Batch({0: block}, [Claim(0, 0, 3)])
     for name in dtypes:
         assert batch.gather(name).dtype == name
-        np.testing.assert_array_equal(batch.take(name, np.array([5]))[0], batch.gather(name)[0, 2, 1])
+        np.testing.assert_array_equal(
+            batch.take(name, np.array([5]))[0], batch.gather(name)[0, 2, 1]
+        )

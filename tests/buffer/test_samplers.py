@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from buffer_helpers import KEYS, History, new_block, temporary_folder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from artos.buffer.layout import Consumer
 from artos.buffer.n_step import NStep
 from artos.buffer.prioritised import PrioritisedSampler
@@ -12,9 +16,6 @@ from artos.buffer.sequences import SequenceSampler
 from artos.buffer.uniform import UniformSampler
 from artos.errors import BadRow, NothingToSample, Overwritten, UnknownKey
 from artos.spec import VERSION_KEY, DataKey
-from buffer_helpers import KEYS, History, new_block, temporary_folder
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 NAMES = tuple(key.name for key in KEYS)
 
@@ -110,7 +111,9 @@ def test_rows_that_are_no_transitions_are_never_drawn(folder: ShmFolder) -> None
     block.allocate(6)
     block.arrays["valid"][:] = False
     block.commit(6)
-    samplers = [kind({0: block}, ("valid",), 64, seed=0) for kind in (UniformSampler, PrioritisedSampler)]
+    samplers = [
+        kind({0: block}, ("valid",), 64, seed=0) for kind in (UniformSampler, PrioritisedSampler)
+    ]
     for sampler in samplers:
         with pytest.raises(NothingToSample):
             sampler.sample()
@@ -165,7 +168,9 @@ def test_arrays_are_reused_and_two_sets_take_turns(folder: ShmFolder) -> None:
 
 
 @pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler])
-def test_rows_overwritten_while_they_are_read_are_drawn_anew(folder: ShmFolder, monkeypatch, kind) -> None:
+def test_rows_overwritten_while_they_are_read_are_drawn_anew(
+    folder: ShmFolder, monkeypatch, kind
+) -> None:
     made = histories(folder.path, 2, 2, 12, 12)
     sampler = kind(blocks_of(made), NAMES, 64, next_keys=NAMES, seed=0)
     fill, laps = sampler._reader._fill, iter([7, 1, 3])
@@ -202,7 +207,9 @@ def test_a_reader_that_is_lapped_for_ever_gives_up(folder: ShmFolder, monkeypatc
 
 def test_draws_follow_priorities_and_weights_correct_them(folder: ShmFolder) -> None:
     history = histories(folder.path, 1, 2, 10, 5)[0]
-    sampler = PrioritisedSampler({0: history.block}, ("rewards",), 1000, seed=3, alpha=0.5, beta=0.7)
+    sampler = PrioritisedSampler(
+        {0: history.block}, ("rewards",), 1000, seed=3, alpha=0.5, beta=0.7
+    )
     index = np.array([(0, step, env) for step in range(5) for env in (0, 1)])
     priorities = np.arange(1.0, 11.0) ** 2
     sampler.sample()
@@ -350,3 +357,28 @@ def test_replay_works_on_blocks_whose_writer_waits(folder: ShmFolder) -> None:
     consumer = Consumer("learner", NAMES)
     made = histories(folder.path, 1, 1, 8, 4, consumers=(consumer,), on_full="wait")
     check(UniformSampler(blocks_of(made), NAMES, 16, seed=0).sample(), made)
+
+
+@pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler])
+def test_a_lap_between_the_looks_at_two_counters_leaves_rows_to_pick(
+    folder: ShmFolder, monkeypatch, kind
+) -> None:
+    """A reader that sleeps for a whole lap after its first look must neither fail nor mix steps."""
+    made = histories(folder.path, 2, 2, 8, 8)
+    sampler = kind(blocks_of(made), NAMES, 32, seed=0)
+    reader, laps = sampler._reader, iter([11, 3])
+    for name in ("_committed", "_oldest"):
+        look = getattr(reader, name)
+
+        def slow_look(look=look):
+            found = look()
+            for history in made.values():
+                history.write(next(laps, 0))
+            return found
+
+        monkeypatch.setattr(reader, name, slow_look)
+    check(sampler.sample(), made)
+    if kind is PrioritisedSampler:
+        sampler.sample()
+        rows = np.flatnonzero(sampler._tree.leaves)
+        assert len(rows) == 2 * 2 * (8 - 2)

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from buffer_helpers import new_block
+
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.segment import Segment, ShmFolder, free_bytes, reap_orphans
 from artos.errors import LayoutMismatch, ShmTooSmall
 from artos.spec import ArraySpec, DataKey
-from buffer_helpers import new_block
 
 KEYS = (DataKey("rewards"),)
 
@@ -120,9 +121,9 @@ def test_a_block_has_all_its_pages_from_the_start(folder: ShmFolder) -> None:
 
 
 def test_a_segment_holds_no_descriptor(folder: ShmFolder) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     segments = [Segment.create(folder.path / "a", 4096), Segment.attach(folder.path / "a")]
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert len(segments[1]) == 4096
 
 

@@ -72,6 +72,7 @@ def test_the_same_seed_plays_the_same_game() -> None:
         return total
 
     assert play(3) == play(3)
+    assert play(2**40 + 3) == play(2**40 + 3)
     assert play(3) != play(4)
 
 

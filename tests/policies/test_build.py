@@ -52,15 +52,16 @@ def test_the_first_policy_is_nearly_uniform_and_its_layers_orthogonal() -> None:
     module = Policy().build(spec_with(DISCRETE, VECTOR), 0)
     out, _ = module(tensors(module.spec, 8))
     assert out.abs().max() < 0.1
-    weight = module.body.weights[1][0]
+    weight = module.body.weight1[0]
     torch.testing.assert_close(weight @ weight.T, 2 * torch.eye(64), atol=1e-4, rtol=0)
 
 
 def test_policy_and_value_networks_share_nothing() -> None:
     module = Policy().build(spec_with(DISCRETE, VECTOR), 0)
     module.value(tensors(module.spec, 8)).sum().backward()
-    assert all(float(w.grad[0].abs().sum()) == 0 for w in module.body.weights)
-    assert all(float(w.grad[1].abs().sum()) > 0 for w in module.body.weights)
+    for weight in module.body.parameters():
+        assert float(weight.grad[0].abs().sum()) == 0
+        assert float(weight.grad[1].abs().sum()) > 0
 
 
 @pytest.mark.parametrize("shape", [(4, 84, 84), (84, 84, 3), (3, 50, 70)])

@@ -15,6 +15,8 @@ def workload(
     total_steps: int = 500_000,
     *,
     envs: int = 4,
+    clip_rewards: bool | None = None,
+    terminal_lives: bool = False,
     steps: int = 128,
     max_lag: int = 0,
     hidden: tuple[int, ...] = (64, 64),
@@ -36,11 +38,13 @@ def workload(
 ) -> Workload:
     """PPO on any environment.
 
-    ``max_lag=0`` alternates sampling and learning, exactly on-policy; ``max_lag=1`` samples the next
-    round while the learner works on the last, so rows are at most one version old when consumed.
+    ``max_lag=0`` alternates sampling and learning, exactly on-policy; ``max_lag=1`` samples the
+    next round while the learner works on the last: rows are at most one version old when consumed.
     ``lr`` and ``clip`` default to 2.5e-4 and 0.1 on images, 1e-3 and 0.2 elsewhere.
     """
-    actor = RolloutActor(env, Policy(hidden=hidden), envs)
+    actor = RolloutActor(
+        env, Policy(hidden=hidden), envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
+    )
     images = any(len(part.shape) > 1 for part in actor.spec.parts)
     lr = lr if lr is not None else (2.5e-4 if images else 1e-3)
     clip = clip if clip is not None else (0.1 if images else 0.2)

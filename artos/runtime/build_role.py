@@ -1,0 +1,58 @@
+"""Builds the role of a member from the plan: where user code is imported and set up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from artos.actors.context import ActorContext
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.model_block import ModelBlock
+from artos.plan import Plan, Site
+from artos.runtime.reference import load_workload
+from artos.runtime.roles import ActorRole, LearnerRole
+from artos.spec import Workload
+
+MODEL = "model_param"
+
+
+def seed_of(seed: int, *path: int) -> int:
+    """A seed of its own for every path, e.g. (actor, incarnation); 31 bits suit every library."""
+    return int(np.random.SeedSequence([seed, *path]).generate_state(1)[0] >> 1)
+
+
+def actor_role(plan: Plan, site: Site, model: ModelBlock) -> tuple[ActorRole, int]:
+    """Set up this process (or inline part) as an actor; returns the role and its incarnation."""
+    number = site.member - 1
+    block = ActorBlock.attach(site.block_path(number))
+    incarnation = block.begin_incarnation()
+    actor: Any = _workload(plan).actor
+    seed = seed_of(plan.seed, number, incarnation, plan.resumes)
+    context = ActorContext(plan, number, incarnation, block, seed)
+    return ActorRole(actor, context, model[MODEL]), incarnation
+
+
+def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
+    """Set up this process (or inline part) as the learner."""
+    import torch  # noqa: PLC0415
+
+    from artos.learners.torch_learner import LearnerContext  # noqa: PLC0415
+
+    torch.set_num_threads(plan.threads)
+    torch.set_flush_denormal(True)
+    torch.manual_seed(plan.seed)
+    workload = _workload(plan)
+    actor: Any = workload.actor
+    learner: Any = workload.learner
+    learner.setup(LearnerContext(plan, actor.build_module(plan.seed), plan.seed, plan.threads))
+    blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
+    return LearnerRole(learner, model[MODEL], blocks)
+
+
+def _workload(plan: Plan) -> Workload:
+    workload = load_workload(plan.reference)
+    actor: Any = workload.actor
+    if hasattr(actor, "adopt") and plan.env_spec is not None:
+        actor.adopt(plan.env_spec)
+    return workload

@@ -1,0 +1,35 @@
+"""How a member ended, as told to whoever decides whether there is another try."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+
+SLOW = "it hangs in user code; if it is only slow, raise --deadline"
+
+START_SECONDS = 120.0
+"""What a process that imports and builds user code gets at least."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """One end of a member.
+
+    ``why`` is a traceback or a description; ``step`` how far it says it got, None if it could not
+    say. ``own`` is whether it was its own doing (it raised, hung or crashed) rather than a signal
+    sent from outside; ``fatal`` that another try would end the same way.
+    """
+
+    why: str
+    step: int | None = None
+    own: bool = True
+    fatal: bool = False
+
+    @classmethod
+    def of_process(cls, pid: int, status: int, last_words: str) -> Death:
+        """A process that is gone: ``status`` as ``subprocess`` gives it, negative for a signal."""
+        how = f"killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
+        said = f"; its last output:\n{last_words}" if last_words else ""
+        return cls(f"process {pid} {how}{said}", own=status not in _FROM_OUTSIDE)

@@ -1,0 +1,86 @@
+"""Ctrl-C, SIGTERM and SIGHUP as requests to stop, heard where nothing is left behind."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StopRequests:
+    """Counts requests to stop and lets each phase of a run say what they do.
+
+    While nothing has been created yet any raises ``KeyboardInterrupt``. Under ``held`` they are
+    only counted. Under ``draining`` the first one drains and the second one raises. After two
+    nothing raises any more: whatever is left of the run is being removed.
+    """
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._react = self._interrupt
+        self._before: dict[signal.Signals, object] = {}
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Only count requests."""
+        with self._phase(lambda: None):
+            yield
+
+    @contextmanager
+    def draining(self, drain: Callable[[], None]) -> Iterator[None]:
+        """The first request calls ``drain``, the second raises; those counted before count."""
+
+        def react() -> None:
+            if self.received == 1:
+                drain()
+            elif self.received == 2:
+                self._interrupt()
+
+        with self._phase(react):
+            for count in range(1, self.received + 1):
+                drain() if count == 1 else self._interrupt()
+            yield
+
+    @contextmanager
+    def _phase(self, react: Callable[[], None]) -> Iterator[None]:
+        before, self._react = self._react, react
+        try:
+            yield
+        finally:
+            self._react = before
+
+    @staticmethod
+    def _interrupt() -> None:
+        raise KeyboardInterrupt
+
+    def __enter__(self) -> StopRequests:
+        for number in _STOPPING:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.received += 1
+        self._react()
+
+
+@contextmanager
+def child_deaths(ring: Callable[[], None]) -> Iterator[None]:
+    """Call ``ring`` whenever a child process ends, so that a sleeping supervisor looks at once."""
+    before = signal.signal(signal.SIGCHLD, lambda number, frame: ring())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, before)

@@ -1,0 +1,58 @@
+"""How often a member may fail before a run gives up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from artos.buffer.board import LEARNER
+from artos.errors import ActorFailed, LearnerFailed
+from artos.runtime.death import START_SECONDS, Death
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How patient the coordinator is: deadlines in seconds, restarts in a row before giving up.
+
+    ``answer`` is for one invocation, ``start`` for a member to become ready, ``stall`` for any
+    trigger to fire. ``failures`` counts what was the member's own doing (it raised, hung or
+    crashed), ``kills`` what was done to it from outside.
+    """
+
+    answer: float = 300.0
+    start: float = START_SECONDS
+    stall: float = 30.0
+    failures: int = 3
+    kills: int = 25
+
+    @classmethod
+    def within(cls, seconds: float) -> Limits:
+        """Limits for members that answer within ``seconds``; imports get two minutes anyway."""
+        return cls(answer=seconds, start=max(START_SECONDS, seconds))
+
+
+class Failures:
+    """Failures in a row by member: an invocation carried out wipes the slate clean."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._counts: dict[tuple[int, bool], int] = {}
+
+    def forgive(self, member: int) -> None:
+        """The member carried out an invocation."""
+        self._counts.pop((member, True), None)
+        self._counts.pop((member, False), None)
+
+    def count(self, member: int, death: Death, step: int) -> int:
+        """Book a failure at ``step`` (rows, or the version); returns how many there are in a row.
+
+        Raises:
+            ActorFailed, LearnerFailed: it was restarted as often as the limits allow, or another
+                try would end the same way.
+        """
+        count = self._counts[member, death.own] = self._counts.get((member, death.own), 0) + 1
+        limit = self._limits.failures if death.own else self._limits.kills
+        if count <= limit and not death.fatal:
+            return count
+        if member == LEARNER:
+            raise LearnerFailed(step, death.why, count - 1)
+        raise ActorFailed(member - 1, step, death.why, count - 1)

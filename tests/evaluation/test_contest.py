@@ -1,0 +1,52 @@
+"""Contestants take turns, and one that fails is excused without stopping the others."""
+
+from artos.errors import DeadlineExceeded
+from evaluation.contest import TIMES, Answer, Contestant, alternate
+from evaluation.report import Results
+
+
+def contestant(name, log, rates):
+    values = iter(rates)
+
+    def measure():
+        log.append(name)
+        value = next(values)
+        if isinstance(value, Exception):
+            raise value
+        return Answer({"rate": value, f"{TIMES}learn": 2 * value}, {"torch": "2"})
+
+    return Contestant(name, {"rate": (f"speed: {name}", "steps/s")}, measure, {"rate": 10.0})
+
+
+def silent(text):
+    pass
+
+
+def test_everyone_is_measured_once_before_anyone_is_again():
+    log, results = [], Results("toy", 2)
+    alternate(results, [contestant(n, log, [1.0, 2.0]) for n in "ab"], 2, silent)
+    assert log == ["a", "b", "a", "b"]
+    rows = results.report().rows
+    assert [(row.case, row.min, row.max, row.n) for row in rows] == [
+        ("speed: a", 10.0, 20.0, 2),
+        ("speed: b", 10.0, 20.0, 2),
+    ]
+
+
+def test_who_fails_is_excused_and_asked_no_more():
+    log, results, said = [], Results("toy", 3), []
+    failing = contestant("a", log, [1.0, DeadlineExceeded("a's answer", 5)])
+    alternate(results, [failing, contestant("b", log, [1.0, 2.0, 3.0])], 3, said.append)
+    assert log == ["a", "b", "a", "b", "b"]
+    first, second = results.report().rows
+    assert (first.n, second.n) == (1, 3)
+    assert "a's answer" in first.note
+    assert any("a's answer" in line for line in said)
+
+
+def test_versions_and_times_of_a_contestant_are_kept():
+    results = Results("toy", 1)
+    alternate(results, [contestant("a", [], [3.0])], 1, silent)
+    report = results.report()
+    assert report.versions["a"] == {"torch": "2"}
+    assert report.times == {"speed: a": {"learn": 6.0}}

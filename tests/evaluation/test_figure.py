@@ -1,0 +1,20 @@
+"""The picture of a report is written, absent rivals included."""
+
+from evaluation.figure import draw
+from evaluation.report import Results
+
+
+def test_a_figure_is_a_png_with_a_panel_a_group(tmp_path):
+    sizes = []
+    for groups in (1, 3):
+        results = Results("toy", repeats=2)
+        for group in range(groups):
+            for value in (1.0, 2.0):
+                results.add(f"group {group}: ARTOS", "s", value)
+            results.absent(f"group {group}: rival", "s", "not installed")
+        path = tmp_path / "figures" / f"{groups}.png"
+        draw(results.report(), path)
+        data = path.read_bytes()
+        assert data.startswith(b"\x89PNG")
+        sizes.append(int.from_bytes(data[20:24], "big"))
+    assert sizes[1] > sizes[0]

@@ -1,0 +1,64 @@
+"""Benchmarks by name; a quick one runs the real thing from end to end."""
+
+import json
+
+import pytest
+
+from artos.errors import Refused
+from evaluation import buffer, registry, throughput
+from evaluation.report import OURS, Results
+
+
+def test_an_unknown_benchmark_is_refused_with_the_closest_name():
+    with pytest.raises(Refused, match="did you mean triggers"):
+        registry.run("trigers")
+
+
+@pytest.mark.processes
+def test_a_quick_benchmark_writes_table_file_and_figure(tmp_path, capsys):
+    path = tmp_path / "out.json"
+    assert registry.run("triggers", path, quick=True) == 0
+    report = json.loads(path.read_text())
+    assert report["name"] == "triggers"
+    assert {row["n"] for row in report["rows"]} == {1}
+    assert all(row["median"] > 0 for row in report["rows"])
+    assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert "bare wake-up" in capsys.readouterr().out
+
+
+def test_a_missed_goal_is_an_error_unless_the_run_was_quick(tmp_path, monkeypatch, capsys):
+    def measure(repeats, quick, say):
+        results = Results("toy", repeats)
+        results.add("speed: ARTOS", "s", 1.0)
+        results.add("speed: rival", "s", 1.0)
+        results.compare("speed: ARTOS", "speed: rival", 2.0)
+        return results
+
+    monkeypatch.setitem(registry.BENCHMARKS, "toy", measure)
+    assert registry.run("toy", tmp_path / "a.json") == 1
+    assert registry.run("toy", tmp_path / "b.json", quick=True) == 0
+
+
+def test_every_goal_of_the_buffer_is_about_a_case_that_is_measured():
+    cases = {case for case, _ in buffer.OUR_CASES.values()}
+    for name in buffer.RIVALS:
+        groups = (buffer.WRITE, buffer.UNIFORM, buffer.PRIORITISED)
+        cases |= {f"{group}: {name}" for group in groups}
+    for measure, against, _ in buffer.GOALS:
+        assert buffer.OUR_CASES[measure][0] in cases
+        assert against in cases
+
+
+def test_throughput_compares_within_a_group_and_with_the_floor_apart():
+    names = (OURS, "Sample Factory", "one file, 64 envs")
+    cases = [f"{throughput.CARTPOLE_BEST}: {name}" for name in names]
+    cases += [f"{throughput.PONG}: {name}" for name in (OURS, "one file")]
+    cases += [f"{throughput.PONG_BFLOAT16}: {name}" for name in (OURS, "one file")]
+    found = {(goal.theirs, goal.goal) for goal in throughput.goals(cases) if goal.mine}
+    assert found == {
+        ((cases[2],), None),
+        ((cases[1],), 3.0),
+        ((cases[4],), 1.1),
+        ((cases[4],), 2.0),
+        ((cases[6],), None),
+    }

@@ -1,0 +1,151 @@
+"""The actor-learner loop of Code 20.2.1 as ARTOS runs it: tables, and members that do as told."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from artos.buffer.board import LEARNER
+from artos.buffer.model_block import ObjectSpec
+from artos.clock import ManualClock
+from artos.messages import Done, Invoke, Ready, ToMember
+from artos.plan import Plan, Reference
+from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from deploy.node import Node
+from deploy.wiring import connect
+from head.coordinator import Coordinator
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers.journal import Journal, read
+from triggers.table import Table
+from triggers.verifier import faults
+from triggers.wiring import complete, pace
+
+ACTORS = 4
+
+
+def table(sync: ObjectKeyTrigger) -> Table:
+    """Weights are pulled when ``sync`` says so; every version is followed by a round."""
+    return {
+        "learner.update": DataKeyTrigger(("rewards",), n=ACTORS, size=1),
+        "actors.sync": sync,
+        "actors.sample": ObjectKeyTrigger("model_param"),
+    }
+
+
+def plan_of(wired: Table, rounds: int) -> Plan:
+    """Four actors, rounds of one step; stops after ``rounds`` of them."""
+    draft = Plan(
+        reference=Reference("tests:lag"), name="lag", env="", seed=0, actors=ACTORS, envs=1,
+        steps=1, capacity=0, on_full="wait", total_steps=ACTORS * rounds,
+        data_keys=(DataKey("rewards"),),
+        objects=(ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], ACTORS + 1),),
+        layout=(), triggers={target: trigger.encode() for target, trigger in wired.items()},
+        methods={"actors": ("sample",), "learner": ("update",)},
+    )  # fmt: skip
+    pace(wired)
+    plan = complete(draft, wired)
+    assert faults(plan, wired) == []
+    return plan
+
+
+class Loop:
+    """``head.coordinator.Members``: actors with a cached version, a learner that mints versions.
+
+    Real blocks and a real model block; only what the chapter leaves out, acting and learning, is
+    left out here. ``ends`` holds the actors' versions at the end of each round, ``minted`` the
+    learner's.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node, self._queue = node, deque[tuple[int, Invoke]]()
+        self.cached = [0] * ACTORS
+        self.minted: list[int] = []
+        self.ends: list[list[int]] = []
+        self.pulls = 0
+
+    def send(self, member: int, message: ToMember) -> None:
+        assert isinstance(message, Invoke)
+        self._queue.append((member, message))
+
+    def restart(self, member: int) -> None:
+        raise AssertionError(f"member {member} died")
+
+    def run(self, coordinator: Coordinator) -> None:
+        coordinator.begin()
+        for member in range(ACTORS + 1):
+            coordinator.receive(member, Ready(0.0))
+        self._publish(0, 0)
+        coordinator.look(LEARNER)
+        while not coordinator.finished:
+            member, call = self._queue.popleft()
+            coordinator.receive(
+                member, self._learn(call) if member == LEARNER else self._act(member - 1, call)
+            )
+        self._end_of_round()
+
+    def _act(self, actor: int, call: Invoke) -> Done:
+        if call.bind:
+            self.cached[actor] = self._node.weights.bind(actor).version
+            self.pulls += 1
+        if call.stop:
+            block = self._node.blocks[actor]
+            row = block.index(block.allocate(1, seconds=0.0))
+            block.arrays["rewards"][row] = 1.0
+            block.arrays[VERSION_KEY][row] = self.cached[actor]
+            block.commit(call.stop)
+        return Done(call.firing, self.cached[actor])
+
+    def _learn(self, call: Invoke) -> Done:
+        self._end_of_round()
+        version = self._node.weights.version + 1
+        self._publish(version, call.firing)
+        return Done(call.firing, version)
+
+    def _end_of_round(self) -> None:
+        # Everyone acted with what it pulled after the last update, so that is what it held then.
+        self.minted.append(self._node.weights.version)
+        self.ends.append(list(self.cached))
+
+    def _publish(self, version: int, firing: int) -> None:
+        slot = self._node.weights.allocate()
+        slot.arrays["params"][:] = version
+        self._node.weights.commit(slot, version, firing)
+
+
+class Result:
+    """What one run measured. ``consumed[k]`` are the lags of the rows of update k + 1."""
+
+    def __init__(self, coordinator: Coordinator, loop: Loop, journal: Path) -> None:
+        self.mean, self.largest = coordinator.monitor.lag.mean, coordinator.monitor.lag.largest
+        self.bound, self.pulls = dict(coordinator.bound), loop.pulls
+        learned = [line for line in read(journal) if line.get("by") == "learner"]
+        self.consumed_mean = [line["lag_mean"] for line in learned]
+        self.consumed_max = [line["lag_max"] for line in learned]
+        # The first entry is before round 1; the chapter prints rounds 1 to 12.
+        self.versions = loop.minted[1:]
+        self.held = loop.ends[1:]
+
+    @property
+    def end_lags(self) -> np.ndarray:  # type: ignore[type-arg]
+        """Lag at the end of every round, after update and pull: (rounds, actors)."""
+        return np.array(self.versions)[:, None] - np.array(self.held)
+
+
+@contextmanager
+def finished(sync: ObjectKeyTrigger, rounds: int, folder: Path) -> Iterator[Result]:
+    """A finished run of so many rounds."""
+    wired, clock = table(sync), ManualClock()
+    plan = plan_of(wired, rounds)
+    path = folder / "journal.jsonl"
+    journal = Journal(path)
+    with Node(plan, "lag", folder) as node:
+        loop = Loop(node)
+        coordinator = Coordinator(plan, node.blocks, node.weights, loop, clock, journal)
+        connect(wired, coordinator, clock, journal)
+        loop.run(coordinator)
+        journal.close()
+        yield Result(coordinator, loop, path)
+    path.unlink()

@@ -1,0 +1,88 @@
+"""The books of the head: invocations answered once and in order, rows acknowledged without gaps."""
+
+from __future__ import annotations
+
+from artos.messages import Claim, Invoke
+from head.ledger import Claims, Invocations
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def call(number: int) -> Invoke:
+    return Invoke(number, "learner.update", "update")
+
+
+def test_answers_come_in_order_and_only_to_what_was_asked() -> None:
+    books = Invocations()
+    for number in (1, 2):
+        books.add(0, call(number), now=0.0)
+    assert books.answer(0, 2) is None, "the oldest comes first"
+    assert books.answer(1, 1) is None, "another member was not asked"
+    assert books.answer(0, 1) == call(1)
+    assert books.answer(0, 1) is None, "an answer counts once"
+    assert (len(books), books.of(0), books.of(7)) == (1, (call(2),), ())
+
+
+def test_only_the_invocation_that_runs_can_be_overdue() -> None:
+    books = Invocations()
+    for number in (1, 2):
+        books.add(0, call(number), now=0.0)
+    assert list(books.overdue(now=5.0, seconds=5.0)) == []
+    assert list(books.overdue(now=5.1, seconds=5.0)) == [(0, call(1))]
+    books.answer(0, 1)
+    books.touch(0, now=5.0)
+    assert list(books.overdue(now=9.0, seconds=5.0)) == []
+    assert list(books.overdue(now=10.1, seconds=5.0)) == [(0, call(2))]
+
+
+def test_a_member_that_starts_anew_gets_its_full_time_again() -> None:
+    books = Invocations()
+    books.add(3, call(1), now=0.0)
+    books.restamp(3, now=100.0)
+    books.restamp(9, now=100.0)
+    assert list(books.overdue(now=104.0, seconds=5.0)) == []
+
+
+def test_rows_used_out_of_order_are_acknowledged_up_to_the_first_still_in_use() -> None:
+    claims = Claims()
+    claims.claim("learner.update", [Claim(0, 0, 4), Claim(0, 4, 8), Claim(0, 8, 12)])
+    assert claims.done("learner.update", Claim(0, 4, 8)) == (12, 0)
+    assert claims.done("learner.update", Claim(0, 0, 4)) == (12, 8)
+    assert claims.done("learner.update", Claim(0, 8, 12)) == (12, 12)
+
+
+def test_consumers_have_cursors_of_their_own_and_the_furthest_counts() -> None:
+    claims = Claims()
+    for consumer in ("learner.preprocess", "learner.update"):
+        claims.claim(consumer, [Claim(0, 0, 4), Claim(1, 0, 4)])
+    claims.done("learner.preprocess", Claim(0, 0, 4))
+    assert claims.consumed() == 4
+    claims.done("learner.update", Claim(0, 0, 4))
+    assert claims.consumed() == 4
+    claims.done("learner.update", Claim(1, 0, 4))
+    assert claims.consumed() == 8
+
+
+@given(
+    handed=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), max_size=30),
+    order=st.randoms(use_true_random=False),
+)
+def test_the_books_agree_with_a_plain_account(handed: list[tuple[str, int]], order: object) -> None:
+    books, ends = Claims(), dict[tuple[str, int], int]()
+    pending: list[tuple[str, Claim]] = []
+    for consumer, actor in handed:
+        start = ends.get((consumer, actor), 0)
+        ends[consumer, actor] = start + 3
+        claim = Claim(actor, start, start + 3)
+        books.claim(consumer, [claim])
+        pending.append((consumer, claim))
+    order.shuffle(pending)  # type: ignore[attr-defined]
+    used: dict[tuple[str, int], set[int]] = {}
+    for consumer, claim in pending:
+        rows = used.setdefault((consumer, claim.actor), set())
+        rows.update(range(claim.start, claim.stop))
+        gapless = next(step for step in range(len(rows) + 1 + max(rows)) if step not in rows)
+        assert books.done(consumer, claim) == (ends[consumer, claim.actor], gapless)
+    actors = {actor for _, actor in ends}
+    furthest = [max(end for (_, a), end in ends.items() if a == actor) for actor in actors]
+    assert books.consumed() == sum(furthest)

@@ -1,0 +1,53 @@
+"""The workload monitor: lags at both measuring points, episodes, and where the time went."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from head.monitor import LagMeter, Monitor
+
+
+def test_the_lag_meter_keeps_mean_and_maximum_over_all_rows() -> None:
+    meter = LagMeter()
+    assert meter.mean == 0.0
+    assert meter.consume(np.array([0, 2, 1])) == (1.0, 2)
+    assert meter.consume(np.array([5])) == (5.0, 5)
+    assert (meter.rows, meter.mean, meter.largest) == (4, 2.0, 5)
+
+
+def test_the_end_of_a_round_is_measured_on_what_actors_hold() -> None:
+    monitor = Monitor()
+    assert monitor.round_ended(2, [0, 1, 2]) == (1.0, 2)
+    assert monitor.round_ended(3, {0: 3, 1: 3, 2: 4}.values()) == (0.0, 0)
+    assert (monitor.round_lag.mean, monitor.round_lag.largest, monitor.round_lag.rows) == (
+        0.5,
+        2,
+        6,
+    )
+    assert monitor.lag.rows == 0, "consumption is measured apart"
+
+
+def test_the_mean_return_is_over_the_last_episodes() -> None:
+    monitor = Monitor(window=2)
+    assert monitor.mean_return is None
+    monitor.sampled([1.0, 5.0], [10, 20], {})
+    monitor.sampled([7.0], [30], {})
+    assert (monitor.mean_return, monitor.episodes) == (6.0, 3)
+    assert monitor.drain_episodes() == [(1.0, 10), (5.0, 20), (7.0, 30)]
+    assert monitor.drain_episodes() == []
+
+
+def test_returns_and_lengths_must_belong_together() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        Monitor().sampled([1.0], [], {})
+
+
+def test_times_add_up_and_waiting_is_told_apart() -> None:
+    monitor = Monitor()
+    monitor.sampled([], [], {"environment": 1.0, "wait": 0.5})
+    monitor.learned({"loss": 3.0}, {"learn": 2.0, "wait": 0.25})
+    monitor.learned({"loss": 2.0}, {"learn": 2.0})
+    assert monitor.times == {
+        "environment": 1.0, "actors.wait": 0.5, "learn": 4.0, "learner.wait": 0.25
+    }  # fmt: skip
+    assert (monitor.updates, monitor.metrics) == (2, {"loss": 2.0})

@@ -1,0 +1,135 @@
+"""Policy lag as the actor-learner chapter reports it comes out of the engine (checklist C4-C6)."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from artos.clock import SystemClock
+from deploy.inline import Inline
+from deploy.node import Node
+from deploy.registration import prepare, reference_of
+from deploy.wiring import connect
+from head.coordinator import Coordinator
+from triggers import ObjectKeyTrigger
+from triggers.journal import Journal, read
+
+from lag_workload import ACTORS, finished
+
+PRINTED = [
+    # Output 20.2.1: round, learner's version, versions of the actors, largest lag.
+    (1, 1, [0, 0, 0, 0], 1), (2, 2, [0, 0, 0, 0], 2), (3, 3, [3, 3, 3, 3], 0),
+    (4, 4, [3, 3, 3, 3], 1), (5, 5, [3, 3, 3, 3], 2), (6, 6, [6, 6, 6, 6], 0),
+    (7, 7, [6, 6, 6, 6], 1), (8, 8, [6, 6, 6, 6], 2), (9, 9, [9, 9, 9, 9], 0),
+    (10, 10, [9, 9, 9, 9], 1), (11, 11, [9, 9, 9, 9], 2), (12, 12, [12, 12, 12, 12], 0),
+]  # fmt: skip
+
+
+def test_the_reference_run_prints_the_chapters_table(tmp_path: Path) -> None:
+    with finished(ObjectKeyTrigger("model_param", every=3), 12, tmp_path) as run:
+        lags = run.end_lags.max(axis=1).tolist()
+        rounds = range(1, len(run.versions) + 1)
+        assert list(zip(rounds, run.versions, run.held, lags, strict=True)) == PRINTED
+
+
+def test_the_reference_run_at_consumption(tmp_path: Path) -> None:
+    """The other honest measuring point: before the update, a third of the rows is two old."""
+    with finished(ObjectKeyTrigger("model_param", every=3), 12, tmp_path) as run:
+        assert run.consumed_max == [0, 1, 2] * 4
+        assert run.consumed_mean == [0.0, 1.0, 2.0] * 4
+        assert (run.mean, run.largest) == (1.0, 2)
+        assert run.bound == dict.fromkeys(range(ACTORS), 12)
+
+
+@pytest.mark.parametrize(("every", "largest"), [(1, 0), (2, 1), (4, 3), (6, 5)])
+def test_the_pull_interval_sets_the_ceiling_and_the_traffic(
+    every: int, largest: int, tmp_path: Path
+) -> None:
+    with finished(ObjectKeyTrigger("model_param", every=every), 12, tmp_path) as run:
+        assert run.largest == largest
+        assert run.pulls == ACTORS * (1 + 12 // every)
+
+
+def chapter(p: float, rounds: int, seed: int) -> list[list[int]]:
+    """Exercise 20.2.2 on the chapter's own loop: versions held at the end of each round."""
+    chance, held, table = random.Random(seed), [0] * ACTORS, []
+    for version in range(rounds + 1):
+        for actor in range(ACTORS):
+            if chance.random() < p:
+                held[actor] = version
+        table.append(list(held))
+    return table[1:]
+
+
+@pytest.mark.parametrize("p", [0.2, 0.5, 0.9])
+def test_random_refresh_is_the_chapters_loop_draw_for_draw(p: float, tmp_path: Path) -> None:
+    for seed in range(3):
+        sync = ObjectKeyTrigger("model_param", probability=p, seed=seed)
+        with finished(sync, 50, tmp_path) as run:
+            assert run.versions == list(range(1, 51))
+            assert run.held == chapter(p, 50, seed)
+            # What round k + 1 consumes is what was held at the end of round k.
+            assert run.consumed_max[1:] == run.end_lags.max(axis=1).tolist()[:-1]
+
+
+@pytest.mark.parametrize(
+    ("p", "printed"), [(0.2, 3.68), (0.5, 0.98), (0.9, 0.111)], ids=["p=0.2", "p=0.5", "p=0.9"]
+)
+def test_random_refresh_has_the_mean_lag_of_the_exercise(
+    p: float, printed: float, tmp_path: Path
+) -> None:
+    """End-of-round mean over 50 rounds from fresh: (1-p)/p less what the start lacks."""
+    q, rounds, seeds = 1 - p, 50, 12
+    expected = sum(q * (1 - q**k) / p for k in range(1, rounds + 1)) / rounds
+    assert expected == pytest.approx(printed, abs=0.005)
+    assert expected < q / p
+    means = []
+    for seed in range(seeds):
+        sync = ObjectKeyTrigger("model_param", probability=p, seed=seed)
+        with finished(sync, rounds, tmp_path) as run:
+            means += run.end_lags.mean(axis=0).tolist()
+    # Each actor of each seed is one independent sample of the mean.
+    error = float(np.std(means, ddof=1)) / math.sqrt(len(means))
+    assert abs(float(np.mean(means)) - expected) < 3 * error
+
+
+WORKLOAD = """
+from dataclasses import replace
+
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers.algorithms.ppo import workload as ppo
+
+
+def workload():
+    base = ppo("CartPole-v1", 4, 4 * 8 * 12, envs=1, steps=8, hidden=(8,), epochs=1, minibatches=1)
+    update = base.triggers["learner.update"]
+    return replace(base, triggers={
+        "learner.update": DataKeyTrigger(update.keys, n=4, size=8),
+        "actors.sync": ObjectKeyTrigger("model_param", every=3),
+        "actors.sample": ObjectKeyTrigger("model_param"),
+    })
+"""
+
+
+def test_real_actors_and_a_real_learner_make_the_same_sawtooth(tmp_path: Path) -> None:
+    """PPO on CartPole, registered from a user's file, with every member in this process."""
+    (tmp_path / "sawtooth.py").write_text(WORKLOAD)
+    reference = reference_of("sawtooth.py:workload", {}, tmp_path)
+    registration = prepare(reference, seed=1, apart=False)
+    journal = Journal(tmp_path / "journal.jsonl")
+    with Node(registration.plan, "lag", tmp_path) as node:
+        members, clock = Inline(node), SystemClock()
+        coordinator = Coordinator(
+            registration.plan, node.blocks, node.weights, members, clock, journal
+        )
+        connect(registration.table, coordinator, clock, journal)
+        members.run(coordinator, lambda: None)
+        members.stop()
+    journal.close()
+    learned = [line for line in read(tmp_path / "journal.jsonl") if line.get("by") == "learner"]
+    assert [line["lag_max"] for line in learned] == [0, 1, 2] * 4
+    assert [line["lag_mean"] for line in learned] == [0.0, 1.0, 2.0] * 4
+    assert coordinator.bound == dict.fromkeys(range(4), 12)

@@ -1,0 +1,95 @@
+"""What all tests share: what a process leaves behind, and processes that end with their test."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from artos.buffer.segment import PREFIX, shm_root
+
+ROOT = Path(__file__).resolve().parents[1]
+"""The checkout under test."""
+
+_PATIENCE = 5.0
+
+
+def footprint() -> dict[str, set[str]]:
+    """What this process holds that must not outlive a test, by kind, as names to print."""
+    return {
+        "child process": set(_children()),
+        "shared-memory folder": {path.name for path in shm_root().glob(f"{PREFIX}*")},
+        "thread": {f"{t.name} ({t.ident})" for t in threading.enumerate()},
+        "ZeroMQ context": set(_zmq_threads()),
+        "socket": set(_sockets()),
+    }
+
+
+def leaked(before: Mapping[str, set[str]]) -> list[str]:
+    """What is there now and was not before, in words; garbage does not count."""
+    found = _difference(before)
+    if found:
+        gc.collect()
+        found = _difference(before)
+    return found
+
+
+def _difference(before: Mapping[str, set[str]]) -> list[str]:
+    after = footprint()
+    return [f"{kind}: {name}" for kind in after for name in sorted(after[kind] - before[kind])]
+
+
+def _children() -> Iterator[str]:
+    for task in Path("/proc/self/task").iterdir():
+        for pid in _text(task / "children").split():
+            if "(resource_tracker)" not in (command := _command(pid)):
+                yield f"{pid} {command}"
+
+
+def _command(pid: str) -> str:
+    return _text(Path("/proc", pid, "cmdline")).replace("\0", " ").strip()
+
+
+def _zmq_threads() -> Iterator[str]:
+    # They are native threads which Python does not list; they live as long as their context.
+    for task in Path("/proc/self/task").iterdir():
+        if (name := _text(task / "comm").strip()).startswith("ZMQ"):
+            yield f"{name} ({task.name})"
+
+
+def _sockets() -> Iterator[str]:
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            target = str(link.readlink())
+        except FileNotFoundError:
+            continue
+        if target.startswith("socket:"):
+            yield target
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+@contextmanager
+def python(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A Python process that imports from this checkout; killed at the end if it still runs."""
+    process = subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait(_PATIENCE)

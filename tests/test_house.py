@@ -1,0 +1,193 @@
+"""The house: imports point down, packages are complete, files are short and name no machine."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers import ROOT, python
+
+FLOORS = ("artos", "triggers", "head", "workers", "deploy", "evaluation")
+MOST_LINES = 400
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def tracked() -> list[Path]:
+    """Files of the project: tracked, and new ones that are not ignored."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, check=True,
+    )  # fmt: skip
+    paths = [ROOT / name.decode() for name in listed.stdout.split(b"\0") if name]
+    return [path for path in paths if path.is_file()]
+
+
+def sources(*floors: str) -> list[Path]:
+    return sorted(path for floor in floors for path in (ROOT / floor).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Modules a file imports, also inside functions and blocks for type checkers."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+# -- imports -----------------------------------------------------------------------------------
+
+
+def test_the_import_contract_holds() -> None:
+    """evaluation → deploy → head | workers → triggers → artos, as pyproject.toml declares it."""
+    run = "import sys; from importlinter.cli import lint_imports_command as l; sys.exit(l())"
+    with python("-c", run, "--no-cache") as process:
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert "KEPT" in output
+
+
+def test_the_contract_covers_every_floor() -> None:
+    settings = PROJECT["tool"]["importlinter"]
+    assert set(settings["root_packages"]) == set(FLOORS)
+    (layers,) = [c["layers"] for c in settings["contracts"] if c["type"] == "layers"]
+    assert layers == ["evaluation", "deploy", "head | workers", "triggers", "artos"]
+
+
+def test_daemons_import_nothing_that_runs_user_code() -> None:
+    """Head and workers may name plans and specs; what loads or steps user code is not theirs."""
+    loaders = {"artos.actors", "artos.learners", "artos.policies", "artos.envs", "importlib"}
+    runs = {"artos.runtime.reference", "artos.runtime.register", "artos.runtime.roles"}
+    found = {
+        f"{name_of(path)} imports {module}"
+        for path in sources("head", "workers")
+        for module in imports(path)
+        if any(module == each or module.startswith(f"{each}.") for each in loaders | runs)
+    }
+    assert found == set()
+
+
+def test_a_daemon_loads_neither_torch_nor_gymnasium() -> None:
+    modules = [name_of(path) for path in sources("head", "workers") if path.stem != "__main__"]
+    code = f"""if True:
+        import importlib, sys
+        for name in {modules!r}:
+            importlib.import_module(name)
+        heavy = [name for name in ("torch", "gymnasium") if name in sys.modules]
+        sys.exit(f"loaded {{heavy}}" if heavy else 0)"""
+    with python("-c", code) as process:
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_only_the_loader_of_references_imports_user_modules() -> None:
+    """User code enters by one door, apart from our own trigger classes."""
+    doors = {"artos.runtime.reference", "triggers.table", "artos"}
+    found = {
+        name_of(path)
+        for path in sources("artos", "triggers", "head", "workers")
+        if any(
+            word in path.read_text() for word in ("import_module(", "exec_module(", "__import__(")
+        )
+    }
+    assert found - doors <= {name for name in found if name.startswith("artos.envs.")}
+
+
+# -- packages ----------------------------------------------------------------------------------
+
+
+def test_the_packages_are_those_that_pyproject_names() -> None:
+    declared = set(PROJECT["tool"]["setuptools"]["packages"])
+    present = {name_of(path) for path in sources(*FLOORS) if path.name == "__init__.py"}
+    # The rivals run in environments of their own, from the checkout.
+    private = {name for name in present if name.startswith("evaluation.")}
+    assert declared - present == set()
+    assert present - private - declared == set()
+
+
+@pytest.mark.parametrize("package", ["artos", "triggers"])
+def test_the_public_surface_is_complete(package: str) -> None:
+    module = importlib.import_module(package)
+    assert list(module.__all__) == sorted(module.__all__, key=lambda n: (not n.isupper(), n))
+    for name in module.__all__:
+        assert getattr(module, name).__doc__, name
+
+
+def test_every_trigger_is_public() -> None:
+    import triggers  # noqa: PLC0415
+
+    ours = [path for path in sources("triggers") if path.parent.name == "triggers"]
+    for module in (importlib.import_module(name_of(path)) for path in ours):
+        for name, value in vars(module).items():
+            if isinstance(value, type) and issubclass(value, triggers.Trigger):
+                assert name in triggers.__all__
+
+
+def test_every_module_imports_and_says_what_it_is() -> None:
+    for path in sources(*FLOORS):
+        docstring = ast.get_docstring(ast.parse(path.read_text()))
+        assert docstring, f"{name_of(path)} has no docstring"
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+def test_no_file_is_longer_than_it_should_be() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in tracked()
+        if path.suffix == ".py" and (lines := len(path.read_text().splitlines())) > MOST_LINES
+    }
+    assert long == {}
+
+
+MACHINE = re.compile(
+    r"""(?<![\w.~$}])/(?:home|Users|root|work|mnt|workspace)/\w   # somebody's folder
+      | \b(?:pypi|files\.pythonhosted|registry\.npmjs|index\.crates)\.(?:org|io)\b
+      | \b\w+://[^\s/]*(?:artifactory|nexus|devpi|pypi|mirror)[^\s/]*
+      | (?:--index-url|--extra-index-url|index-url\s*=|--trusted-host)
+    """,
+    re.VERBOSE,
+)
+
+
+def test_no_file_names_a_machine_or_a_registry() -> None:
+    found = []
+    for path in tracked():
+        if path.suffix in (".png", ".gif") or path == Path(__file__):
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if MACHINE.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["open('/home/someone/run')", "cd /root/x", "pip --index-url x", "https://" + "pypi." + "org/simple",
+     "http://nexus.example/x"],
+)  # fmt: skip
+def test_the_pattern_for_machines_finds_them(line: str) -> None:
+    assert MACHINE.search(line)
+
+
+@pytest.mark.parametrize("line", ["/dev/shm/artos.x", "src/work/x", "~/work/x", "$PWD/home/x"])
+def test_the_pattern_for_machines_leaves_others_alone(line: str) -> None:
+    assert not MACHINE.search(line)
+
+
+def test_python_is_the_one_the_project_is_for() -> None:
+    assert sys.version_info >= (3, 11)

@@ -1,0 +1,48 @@
+"""What one actor delivered and how much of it was handed on: the bookkeeping of data triggers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+
+class Supply:
+    """Rows of one actor in some keys: arrived, handed on, and of which policy versions they are.
+
+    All counts are absolute row numbers since the actor began. Every operation is O(keys).
+    """
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._arrived = dict.fromkeys(keys, 0)
+        self._runs: deque[tuple[int, int]] = deque()
+        self.available = self.taken = 0
+
+    def add(self, written: Mapping[str, int], version: int) -> None:
+        """Note what arrived; keys left out of ``written`` did not change."""
+        self._arrived.update((key, written[key]) for key in self._arrived if key in written)
+        before, self.available = self.available, min(self._arrived.values())
+        if self.available == before:
+            return
+        if self._runs and self._runs[-1][1] == version:
+            self._runs.pop()
+        self._runs.append((self.available, version))
+
+    @property
+    def left(self) -> int:
+        """Rows that arrived in all keys and were not handed on."""
+        return self.available - self.taken
+
+    @property
+    def oldest_version(self) -> int:
+        """The policy version of the first row that was not handed on; there must be one."""
+        return self._runs[0][1]
+
+    def take(self, count: int) -> tuple[int, int]:
+        """Hand on the first ``count`` rows left: ``(start, stop)``."""
+        start, self.taken = self.taken, self.taken + count
+        while self._runs and self._runs[0][0] <= self.taken:
+            self._runs.popleft()
+        return start, self.taken
+
+    def __repr__(self) -> str:
+        return f"<Supply available={self.available} taken={self.taken}>"
