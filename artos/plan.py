@@ -27,10 +27,10 @@ class Plan(msgspec.Struct, frozen=True):
     """The registered workload. ``layout`` names the parameters inside the flat vector ``params``.
 
     ``triggers`` maps targets to encoded triggers; ``methods`` lists what each role can be asked to
-    do; ``threads`` is the number of compute threads of the learner; ``env_spec`` are the environment's
-    facts as plain data, so that only actors need to build one; ``resumes`` counts how often the run
-    was continued, which keeps its seed streams distinct. ``deadline`` is how long (seconds) a member
-    may take to carry out one invocation.
+    do; ``threads`` is the number of compute threads of the learner; ``env_spec`` are the
+    environment's facts as plain data, so that only actors need to build one; ``resumes`` counts how
+    often the run was continued, which keeps its seed streams distinct. ``deadline`` is how long
+    (seconds) a member may take to carry out one invocation.
     """
 
     reference: Reference

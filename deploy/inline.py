@@ -18,6 +18,7 @@ from head.coordinator import Coordinator
 
 _IDLE_SECONDS = 0.05
 
+
 class Inline:
     """The members of a run as objects in this process, run in the order they were invoked.
 

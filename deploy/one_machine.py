@@ -70,7 +70,7 @@ class OneMachine:
         self._actors.start_all()
         next_tick = self._clock.now()
         while not coordinator.finished:
-            self._node.board.bell.wait(_TICK)
+            self._node.board.bell.wait(self._patience(coordinator))
             for member in self._node.board.changed():
                 self._serve(coordinator, member)
             self._bury(coordinator)
@@ -79,6 +79,10 @@ class OneMachine:
                 next_tick = now + _TICK
                 coordinator.tick()
             after()
+
+    def _patience(self, coordinator: Coordinator) -> float:
+        due = coordinator.engine.due()
+        return _TICK if due is None else min(_TICK, max(0.0, due - self._clock.now()))
 
     def _serve(self, coordinator: Coordinator, member: int) -> None:
         coordinator.look(member)
@@ -106,4 +110,3 @@ class OneMachine:
         """End every member at once."""
         self._learner.stop(0.0)
         self._actors.stop(0.0)
-

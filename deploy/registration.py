@@ -13,14 +13,13 @@ from artos.errors import Refused
 from artos.plan import Plan, Reference
 from artos.runtime.child import command, environment
 from artos.runtime.death import SLOW, START_SECONDS
-from artos.runtime.reference import load_object
+from artos.runtime.reference import load_object, user_imports
 from artos.runtime.register import Registered, register
 from artos.spec import closest
 from triggers import verifier
 from triggers.algorithms import BUILT_IN
 from triggers.table import Table, decode_table
 from triggers.wiring import complete, pace
-
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,11 @@ def register_apart(reference: Reference, seed: int, deadline: float = 300.0) -> 
     return _decoded(answer, reference)
 
 
+def _register_here(reference: Reference, seed: int) -> Registered:
+    with user_imports(reference.folder):
+        return register(reference, seed)
+
+
 def _decoded(answer: subprocess.CompletedProcess[bytes], reference: Reference) -> Registered:
     try:
         return msgspec.json.decode(answer.stdout, type=Registered)
@@ -90,7 +94,7 @@ def prepare(
         Refused: all faults at once, each saying what to change.
     """
     early = [] if deadline > 0 else [f"--deadline must be positive, not {deadline:g}"]
-    made = register_apart(reference, seed, deadline) if apart else register(reference, seed)
+    made = register_apart(reference, seed, deadline) if apart else _register_here(reference, seed)
     if made.plan is None:
         raise Refused([*early, *made.faults])
     plan = msgspec.structs.replace(made.plan, deadline=deadline)

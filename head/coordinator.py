@@ -6,7 +6,7 @@ same coordinator runs a cluster, one machine and one process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -68,6 +68,8 @@ class Coordinator:
         self._invocations, self._claims = Invocations(), Claims()
         self._granted = dict.fromkeys(blocks, 0)
         self._written = dict.fromkeys(blocks, 0)
+        # Running sums of both: asked for with every event, however many actors there are.
+        self._granted_rows = self._rows = 0
         self._failures = Failures(self._limits)
         self._ready: dict[int, float] = {}
         self.bound: dict[int, int] = dict.fromkeys(blocks, -1)
@@ -85,7 +87,7 @@ class Coordinator:
     @property
     def steps(self) -> int:
         """Environment steps committed, with those of earlier parts of a resumed run."""
-        return self.base_steps + sum(self._written.values()) * self.plan.envs
+        return self.base_steps + self._rows * self.plan.envs
 
     @property
     def consumed(self) -> int:
@@ -105,7 +107,7 @@ class Coordinator:
     @property
     def budget_spent(self) -> bool:
         """Whether all steps of the budget are granted."""
-        granted = sum(self._granted.values()) * self.plan.envs
+        granted = self._granted_rows * self.plan.envs
         return self.base_steps + granted >= self.plan.total_steps
 
     @property
@@ -153,23 +155,32 @@ class Coordinator:
         """Something of this member changed: see what it committed or published."""
         self._last_event = self._clock.now()
         if member == LEARNER:
-            while self._version < self.model.version:
-                self._version += 1
-                self.engine.feed(Published(self.model.spec.name, self._version))
+            self._published()
         else:
             self._committed(member - 1)
+
+    def _published(self) -> None:
+        queued = len(self._invocations.of(LEARNER))
+        while self._version < self.model.version:
+            if self._version >= 0 and min(self.bound.values()) >= 0:
+                self.monitor.round_ended(self._version, self.bound.values())
+            self._version += 1
+            queued = max(0, queued - 1)
+            self.engine.feed(Published(self.model.spec.name, self._version, queued))
 
     def _committed(self, actor: int) -> None:
         block = self.blocks[actor]
         written = {name: header.written for name, header in block.headers.items()}
-        rows = min(written.values())
-        if rows == self._written[actor]:
+        rows, seen = min(written.values()), self._written[actor]
+        if rows == seen:
             return
         self._written[actor] = rows
-        version = int(block.arrays[VERSION_KEY][block.index(rows - 1)])
-        self.engine.feed(Committed(actor, written, version))
-        if not self._transfers:
-            self.engine.feed(Arrived(actor, written, version))
+        self._rows += rows - seen
+        for stop, version in _by_version(block, max(seen, block.oldest()), rows):
+            upto = written if stop == rows else dict.fromkeys(written, stop)
+            self.engine.feed(Committed(actor, upto, version))
+            if not self._transfers:
+                self.engine.feed(Arrived(actor, upto, version))
 
     def receive(self, member: int, message: FromMember) -> None:
         """A member reported."""
@@ -189,7 +200,7 @@ class Coordinator:
         call = self._invocations.answer(member, done.firing)
         if call is None:
             return
-        self._failures.forgive(member)
+        self._failures.answered(member)
         self._invocations.touch(member, self._clock.now())
         if member == LEARNER:
             self._learned(call, done)
@@ -252,6 +263,7 @@ class Coordinator:
     def _sample(self, firing: Firing, actors: tuple[int, ...]) -> None:
         for actor in actors:
             self._granted[actor] += self.plan.steps
+            self._granted_rows += self.plan.steps
             method, stop = method_of(firing.trigger), self._granted[actor]
             call = Invoke(firing.number, firing.trigger, method, stop=stop, bind=self._binds)
             self._invoke(actor_member(actor), call)
@@ -354,6 +366,17 @@ class Coordinator:
         if stuck and self.engine.due() is None and now - self._last_event > self._limits.stall:
             waits = "; ".join(f"{who} waits for {what}" for who, what in self.waits().items())
             raise DeadlineExceeded(f"any trigger to fire: {waits}", self._limits.stall)
+
+
+def _by_version(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """New rows cut where their policy version changes: ``(end, version)`` of each part.
+
+    Two rounds that are noticed at once must not both count as being as old as the first.
+    """
+    versions = np.concatenate(block.views(VERSION_KEY, start, stop))
+    ends = np.append(np.flatnonzero(np.diff(versions)) + 1, len(versions))
+    for end in ends.tolist():
+        yield start + end, int(versions[end - 1])
 
 
 def _name(member: int) -> str:

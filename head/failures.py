@@ -15,7 +15,9 @@ class Limits:
 
     ``answer`` is for one invocation, ``start`` for a member to become ready, ``stall`` for any
     trigger to fire. ``failures`` counts what was the member's own doing (it raised, hung or
-    crashed), ``kills`` what was done to it from outside.
+    crashed), ``kills`` what was done to it from outside. Failures count as in a row until a member
+    has carried out ``calm`` invocations, or an environment that fails every hundred steps would be
+    restarted for ever.
     """
 
     answer: float = 300.0
@@ -23,6 +25,7 @@ class Limits:
     stall: float = 30.0
     failures: int = 3
     kills: int = 25
+    calm: int = 50
 
     @classmethod
     def within(cls, seconds: float) -> Limits:
@@ -31,16 +34,19 @@ class Limits:
 
 
 class Failures:
-    """Failures in a row by member: an invocation carried out wipes the slate clean."""
+    """Failures in a row by member."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._counts: dict[tuple[int, bool], int] = {}
+        self._calm: dict[int, int] = {}
 
-    def forgive(self, member: int) -> None:
+    def answered(self, member: int) -> None:
         """The member carried out an invocation."""
-        self._counts.pop((member, True), None)
         self._counts.pop((member, False), None)
+        self._calm[member] = self._calm.get(member, 0) + 1
+        if self._calm[member] >= self._limits.calm:
+            self._counts.pop((member, True), None)
 
     def count(self, member: int, death: Death, step: int) -> int:
         """Book a failure at ``step`` (rows, or the version); returns how many there are in a row.
@@ -49,6 +55,7 @@ class Failures:
             ActorFailed, LearnerFailed: it was restarted as often as the limits allow, or another
                 try would end the same way.
         """
+        self._calm[member] = 0
         count = self._counts[member, death.own] = self._counts.get((member, death.own), 0) + 1
         limit = self._limits.failures if death.own else self._limits.kills
         if count <= limit and not death.fatal:

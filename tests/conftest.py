@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from helpers import footprint, leaked
+from helpers import footprint, keep_denormals, leaked
 
 _SHM = Path("/dev/shm")
 _OWN = "artos-tests."
@@ -37,4 +36,5 @@ def _nothing_left_behind() -> Iterator[None]:
     """Fails a test that leaves processes, segments, threads, ZeroMQ contexts or sockets."""
     before = footprint()
     yield
+    keep_denormals()
     assert not (left := leaked(before)), "left behind:\n  " + "\n  ".join(left)

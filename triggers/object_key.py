@@ -13,11 +13,11 @@ from triggers.events import Event, Joined, Left, Published
 class ObjectKeyTrigger(Trigger):
     """``ObjectKeyTrigger(key)`` of paper §4.2: on-policy synchronisation and actor invocation.
 
-    Fires on every ``every``-th version. With ``probability`` each actor is chosen independently
-    with that probability (checklist C6), from a stream of its own seeded by ``seed``. ``lead`` lets
-    producers be that many rounds ahead of the versions: the first firing grants ``1 + lead`` rounds
-    and every later one grants one; where each version consumes one round of every actor, no row is
-    then more than ``lead`` versions old when consumed.
+    Fires on the first version it sees and on every ``every``-th after it. With ``probability``
+    each actor is chosen independently with that probability (checklist C6), from a stream of its
+    own seeded by ``seed``. ``lead`` lets producers be that many rounds ahead of the versions: the
+    first firing grants ``1 + lead`` rounds and every later one grants one; where each version
+    consumes one round of every actor, no row is then more than ``lead`` versions old when consumed.
     """
 
     key: str = "model_param"
@@ -26,6 +26,7 @@ class ObjectKeyTrigger(Trigger):
     seed: int = 0
     lead: int = 0
     _actors: dict[int, None] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _first: int | None = field(init=False, repr=False, compare=False, default=None)
     _began: bool = field(init=False, repr=False, compare=False, default=False)
     _random: random.Random = field(
         init=False, repr=False, compare=False, default_factory=random.Random
@@ -41,9 +42,14 @@ class ObjectKeyTrigger(Trigger):
                 self._actors[event.actor] = None
             case Left():
                 self._actors.pop(event.actor, None)
-            case Published(key=self.key) if event.version % self.every == 0:
+            case Published(key=self.key) if self._is_turn(event.version):
                 return self._fire(event.version)
         return None
+
+    def _is_turn(self, version: int) -> bool:
+        # A resumed run begins with a version of any number, and has to begin with a firing.
+        self._first = version if self._first is None else self._first
+        return (version - self._first) % self.every == 0
 
     def _fire(self, version: int) -> Firing | None:
         rounds, self._began = (1 if self._began else 1 + self.lead), True

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from artos.buffer.actor_block import ActorBlock
 from artos.learners.flat import FlatAdam
 from artos.plan import Plan
 from artos.policies.flat import Layout, layout
@@ -17,17 +18,24 @@ from artos.policies.flat import Layout, layout
 
 @dataclass(frozen=True)
 class LearnerContext:
-    """What a learner gets to know when it is set up."""
+    """What a learner gets to know when it is set up.
+
+    ``blocks`` are the actors' data blocks, for samplers over all of the replay buffer; at
+    registration, when nothing runs yet, there are none.
+    """
 
     plan: Plan
     module: nn.Module
     seed: int
     threads: int = 1
+    blocks: Mapping[int, ActorBlock] = field(default_factory=dict)
 
 
 class TorchLearner:
     """Subclass it and write ``update(batch, call)``; call ``self.step(loss)`` to learn.
 
+    ``batch`` holds the rows the trigger claimed, and is None where the trigger claims none (a
+    ``TimeTrigger``): such a learner draws from ``context.blocks`` with a sampler.
     ``update`` returns metrics (floats). Every call in which ``step`` ran publishes a new version of
     the weights together with the optimiser's state, so a learner that is killed goes on from there.
     """

@@ -45,8 +45,9 @@ def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
     workload = _workload(plan)
     actor: Any = workload.actor
     learner: Any = workload.learner
-    learner.setup(LearnerContext(plan, actor.build_module(plan.seed), plan.seed, plan.threads))
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
+    module = actor.build_module(plan.seed)
+    learner.setup(LearnerContext(plan, module, plan.seed, plan.threads, blocks))
     return LearnerRole(learner, model[MODEL], blocks)
 
 

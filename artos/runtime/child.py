@@ -12,13 +12,18 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 
-# One arena that never shrinks, in huge pages where the kernel has them: activations of every minibatch
-# reuse the same memory instead of faulting fresh pages in, which makes a CNN learner a quarter faster.
-_TUNABLES = {"hugetlb": 1, "mmap_threshold": 4 << 30, "trim_threshold": 8 << 30, "top_pad": 64 << 20}
+# One arena that never shrinks, in huge pages where the kernel has them: activations of every
+# minibatch reuse the same memory instead of faulting fresh pages in, which makes a CNN learner a
+# quarter faster.
+_TUNABLES = {
+    "hugetlb": 1,
+    "mmap_threshold": 4 << 30,
+    "trim_threshold": 8 << 30,
+    "top_pad": 64 << 20,
+}
 _LEARNER_ENV = {
     "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _TUNABLES.items())
 }
-
 
 
 class Child:

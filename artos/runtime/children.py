@@ -63,4 +63,3 @@ class Children:
             child.end(deadline.left)
             # Only now: a second Ctrl-C in the wait above must find it here and kill it.
             del self._children[member]
-

@@ -44,6 +44,8 @@ def load_object(source: str, folder: str = "") -> Any:
 
 def _import_module(name: str, folder: str) -> Any:
     try:
+        if name.partition(".")[0] == "triggers":  # ours, whatever the user's folder holds
+            importlib.import_module(name)
         with user_imports(folder):
             return importlib.import_module(name)
     except Exception as error:
@@ -79,6 +81,8 @@ def user_imports(folder: str) -> Iterator[None]:
     Our daemon packages are out of the way where the folder has something of the same name, so a
     ``workers.py`` of the user's is found by the user's own imports.
     """
+    # What users import of ours comes first, or a ``triggers.py`` of theirs would stand in for it.
+    importlib.import_module("triggers")
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)
     names = {name for name in _OURS if folder and _is_users(Path(folder), name)}

@@ -86,12 +86,12 @@ class LearnerRole:
         """Nothing to let go of: what matters is in the model block."""
 
     def run(self, call: Invoke) -> Done:
-        """Run the learner's method on the claimed rows; publish if it stepped.
+        """Run the learner's method on the claimed rows, if any; publish if it stepped.
 
         Raises:
             NotFinite: a metric or a weight is NaN or infinite; nothing was published.
         """
-        batch = Batch(self._blocks, call.claims, self._store)
+        batch = Batch(self._blocks, call.claims, self._store) if call.claims else None
         metrics = getattr(self._learner, call.method)(batch, call) or {}
         self._check(metrics)
         if self._learner.fresh:

@@ -27,7 +27,9 @@ def code_blocks(document: str) -> list[str]:
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
 def test_shown_code_is_the_file(name: str) -> None:
-    assert (EXAMPLES / name).read_text() in code_blocks(SHOWN_IN[name])
+    text = (EXAMPLES / name).read_text()
+    without_docstring = text.split('"""\n\n', 1)[1]
+    assert {text, without_docstring} & set(code_blocks(SHOWN_IN[name]))
 
 
 def test_own_algorithm_takes_fewer_than_60_lines() -> None:
@@ -83,7 +85,8 @@ def test_own_trigger_staggers_the_weights(user: UserFolder) -> None:
 
 @pytest.mark.processes
 def test_the_readmes_example_runs(user: UserFolder) -> None:
-    assert len((EXAMPLES / "table.py").read_text().splitlines()) <= 17
+    (shown,) = code_blocks("README.md")
+    assert len(shown.splitlines()) <= 15
     ended = user.artos("run", "table.py:ppo", "--total-steps", "2048", "--json")
     assert ended.returncode == 0, ended.stderr
     assert user.summary()["algorithm"] == "my-ppo"

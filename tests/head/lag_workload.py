@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from artos.buffer.board import LEARNER
 from artos.buffer.model_block import ObjectSpec
 from artos.clock import ManualClock
@@ -70,8 +72,10 @@ class Loop:
         assert isinstance(message, Invoke)
         self._queue.append((member, message))
 
-    def restart(self, member: int) -> None:
+    def end(self, member: int) -> None:
         raise AssertionError(f"member {member} died")
+
+    start = end
 
     def run(self, coordinator: Coordinator) -> None:
         coordinator.begin()
@@ -129,9 +133,9 @@ class Result:
         self.held = loop.ends[1:]
 
     @property
-    def end_lags(self) -> np.ndarray:  # type: ignore[type-arg]
+    def end_lags(self) -> NDArray[np.int64]:
         """Lag at the end of every round, after update and pull: (rounds, actors)."""
-        return np.array(self.versions)[:, None] - np.array(self.held)
+        return np.array(self.versions, np.int64)[:, None] - np.array(self.held, np.int64)
 
 
 @contextmanager

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from artos.messages import Claim, Invoke
-from head.ledger import Claims, Invocations
 from hypothesis import given
 from hypothesis import strategies as st
+
+from artos.messages import Claim, Invoke
+from head.ledger import Claims, Invocations
 
 
 def call(number: int) -> Invoke:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 import pytest
-from artos.errors import BadMessage
-from artos.messages import (
-    Claim, Done, Failed, FromMember, Invoke, Ready, Stop, ToMember, decode_from_member,
-    decode_to_member, encode,
-)  # fmt: skip
 from hypothesis import given
 from hypothesis import strategies as st
+
+from artos.errors import BadMessage
+from artos.messages import (
+    Claim,
+    Done,
+    Failed,
+    FromMember,
+    Invoke,
+    Ready,
+    Stop,
+    ToMember,
+    decode_from_member,
+    decode_to_member,
+    encode,
+)  # fmt: skip
 
 CALL = Invoke(3, "learner.update", "update", (Claim(1, 0, 8),), stop=8, bind=False, progress=0.25)
 DONE = Done(3, 7, {"loss": 0.5}, {"learn": 1.0}, (21.0,), (20,))
@@ -42,7 +54,5 @@ def test_a_field_of_the_wrong_type_is_named() -> None:
 @given(data=st.binary(max_size=60), cut=st.integers(0, 40))
 def test_garbage_and_truncated_messages_change_nothing(data: bytes, cut: int) -> None:
     for bytes_ in (data, encode(DONE)[:cut]):
-        try:
+        with suppress(BadMessage):
             assert isinstance(decode_from_member(bytes_), Ready | Done | Failed)
-        except BadMessage as error:
-            assert error.why

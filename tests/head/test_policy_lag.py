@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lag_workload import ACTORS, finished
+
 from artos.clock import SystemClock
 from deploy.inline import Inline
 from deploy.node import Node
@@ -16,8 +18,6 @@ from deploy.wiring import connect
 from head.coordinator import Coordinator
 from triggers import ObjectKeyTrigger
 from triggers.journal import Journal, read
-
-from lag_workload import ACTORS, finished
 
 PRINTED = [
     # Output 20.2.1: round, learner's version, versions of the actors, largest lag.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import zmq
+
 from artos.buffer.mailbox import Mailbox
 from artos.buffer.segment import Segment
 from triggers.passers import decode
@@ -42,4 +43,7 @@ def show(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    {"mailbox": from_mailbox, "zmq": from_zmq}[sys.argv[1]](*sys.argv[2:])
+    if sys.argv[1] == "mailbox":
+        from_mailbox(*sys.argv[2:])
+    else:
+        from_zmq(*sys.argv[2:])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from artos.messages import Claim
 from hypothesis import given
 from hypothesis import strategies as st
+from trigger_helpers import KEYS, arrived, committed, feed, fire, joined, rows
+
+from artos.messages import Claim
 from triggers import And, DataKeyTrigger, Firing, ObjectKeyTrigger, Or, TimeTrigger, TransferTrigger
 from triggers.events import Event, Joined, Published, Tick
-
-from trigger_helpers import KEYS, arrived, committed, feed, fire, joined, rows
 
 
 def test_and_fires_once_both_have_fired() -> None:

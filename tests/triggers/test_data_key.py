@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
-from artos.messages import Claim
 from hypothesis import given
 from hypothesis import strategies as st
+from trigger_helpers import KEYS, arrived, feed, fire, joined, rows
+
+from artos.messages import Claim
 from triggers import DataKeyTrigger, Firing
 from triggers.events import Arrived, Event, Joined, Left, Published, Tick
-
-from trigger_helpers import KEYS, arrived, feed, fire, joined, rows
 
 
 def claims(*ranges: tuple[int, int, int]) -> tuple[Claim, ...]:

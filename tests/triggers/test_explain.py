@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from trigger_helpers import KEYS, new_plan
+
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.explain import explain
 from triggers.table import Table
-
-from trigger_helpers import KEYS, new_plan
 
 PPO: Table = {
     "learner.update": DataKeyTrigger(KEYS, n=4, size=16, max_lag=0),

@@ -1,24 +1,25 @@
-"""The three ways a firing travels: direct call, local queue, remote ZeroMQ (A17), between processes."""
+"""The three ways a firing travels: direct call, local queue, remote ZeroMQ (checklist A17)."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 import zmq
+from helpers import python
+from hypothesis import given
+from hypothesis import strategies as st
+
 from artos.buffer.mailbox import Mailbox, mailbox_bytes
 from artos.buffer.segment import Segment, ShmFolder
 from artos.errors import BadMessage, DeadlineExceeded, MailboxFull
 from artos.messages import Claim
-from hypothesis import given
-from hypothesis import strategies as st
 from triggers import Firing
-from triggers.passers import DirectPasser, QueuePasser, ZmqPasser, decode, encode
-
-from helpers import python
+from triggers.passers import DirectPasser, MessagePasser, QueuePasser, ZmqPasser, decode, encode
 
 PEER = Path(__file__).with_name("passer_peer.py")
 FIRINGS = [
@@ -38,6 +39,11 @@ def received(process: subprocess.Popen[str]) -> list[Firing]:
 def wait_until_ready(process: subprocess.Popen[str]) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
+
+
+def pass_many(passer: MessagePasser, firing: Firing, times: int) -> None:
+    for _ in range(times):
+        passer.pass_message(firing)
 
 
 @pytest.fixture
@@ -79,8 +85,7 @@ def test_a_local_queue_nobody_reads_is_an_error(folder: Path) -> None:
     segment = Segment.create(folder / "box", mailbox_bytes(256))
     passer = QueuePasser(Mailbox(segment.memory, 0, 256, "peer", create=True))
     with pytest.raises(MailboxFull, match="peer"):
-        for _ in range(100):
-            passer.pass_message(FIRINGS[0])
+        pass_many(passer, FIRINGS[0], 100)
 
 
 @pytest.mark.processes
@@ -96,10 +101,9 @@ def test_zeromq_to_another_process(push: tuple[zmq.Socket[bytes], str]) -> None:
 
 def test_zeromq_without_a_peer_gives_up(push: tuple[zmq.Socket[bytes], str]) -> None:
     passer = ZmqPasser(push[0], seconds=0.01)
+    # The pipe to a peer that is not there holds some messages before it is full.
     with pytest.raises(DeadlineExceeded, match="room to send firing 3"):
-        # The pipe to a peer that is not there holds some messages before it is full.
-        for _ in range(100_000):
-            passer.pass_message(FIRINGS[2])
+        pass_many(passer, FIRINGS[2], 100_000)
 
 
 COUNTS = st.integers(0, 2**40)
@@ -118,7 +122,5 @@ def test_what_is_encoded_is_decoded(firing: Firing) -> None:
 
 @given(st.binary(max_size=60))
 def test_bytes_that_are_no_firing_are_refused(data: bytes) -> None:
-    try:
+    with suppress(BadMessage):
         assert isinstance(decode(data), Firing)
-    except BadMessage as error:
-        assert error.why

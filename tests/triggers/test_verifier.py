@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from trigger_helpers import KEYS, new_plan
+
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.table import Table
 from triggers.verifier import faults
-
-from trigger_helpers import KEYS, new_plan
 
 
 def table(**changes: object) -> Table:
@@ -56,8 +56,8 @@ FAULTY: list[tuple[str, Table, dict[str, object], str]] = [
      r"steps=16 never fits the capacity of 8 usable rows"),
     ("waits for itself", table(learner__update=rows(size=32)), {},
      r"granted only 16 before the next version.*waits for itself; set size to steps or fewer"),
-    ("versions that never come", table(actors__sample=ObjectKeyTrigger(every=3)), {},
-     r"feeds 1 updates, but sampling waits for every=3 versions: a cycle that waits for itself"),
+    ("versions that never come", table(actors__sample=ObjectKeyTrigger(every=2)), {},
+     r"feeds 1 updates, but sampling waits for every=2 versions: a cycle that waits for itself"),
     ("only by chance", table(actors__sample=ObjectKeyTrigger(probability=0.5)), {},
      r"stops for good once nobody is chosen"),
     ("does not divide", table(learner__update=rows(size=12)), {}, r"size=12 .*steps=16 do not div"),

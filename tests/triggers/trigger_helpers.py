@@ -1,10 +1,11 @@
-"""What the trigger tests share: feeding a trigger as the engine does, and tables with their plans."""
+"""What the trigger tests share: feeding a trigger as the engine does, and plans for tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import msgspec
+
 from artos.buffer.model_block import ObjectSpec
 from artos.messages import Claim
 from artos.plan import Plan, Reference
@@ -59,7 +60,8 @@ def new_plan(table: Table, **changes: object) -> Plan:
         envs=2, steps=16, capacity=0, on_full="wait", total_steps=10_000,
         data_keys=(DataKey("observations", (4,)), DataKey("rewards"), DataKey("dones", (), "bool")),
         objects=(ObjectSpec.sized("model_param", [ArraySpec("params", (10,))], 5),),
-        layout=(), triggers={}, methods={"actors": ("sample",), "learner": ("preprocess", "update")},
+        layout=(), triggers={},
+        methods={"actors": ("sample",), "learner": ("preprocess", "update")},
     )  # fmt: skip
     pace(table)
     return complete(msgspec.structs.replace(plan, **changes), table)
