@@ -1,4 +1,4 @@
-"""Every error ARTOS raises: one class per situation, with fields; the message says what to do next."""
+"""Every error ARTOS raises: one class a situation, with fields; the message says what to do."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class ShmTooSmall(BufferFault):
     def __init__(self, needed: int, available: int, folder: str) -> None:
         self.needed, self.available, self.folder = needed, available, folder
         super().__init__(
-            f"{folder} has {available / 1e6:.1f} MB free, this run needs {needed / 1e6:.1f} MB: use "
-            f"fewer actors, envs or steps, run `artos clean`, or enlarge it "
+            f"{folder} has {available / 1e6:.1f} MB free, this run needs {needed / 1e6:.1f} MB: "
+            f"use fewer actors, envs or steps, run `artos clean`, or enlarge it "
             f"(mount -o remount,size={-(-needed // 2**30) + 1}G {folder})"
         )
 
@@ -66,8 +66,8 @@ class Overwritten(BufferFault):
     def __init__(self, actor: int, start: int, oldest: int) -> None:
         self.actor, self.start, self.oldest = actor, start, oldest
         super().__init__(
-            f"rows from step {start} of actor {actor} are gone (oldest left: {oldest}): sample again, "
-            "or give the block more capacity"
+            f"rows from step {start} of actor {actor} are gone (oldest left: {oldest}): sample "
+            "again, or give the block more capacity"
         )
 
 
@@ -123,7 +123,8 @@ class ActorFailed(ArtosError):
     def __init__(self, actor: int, step: int, trace: str, restarts: int = 0) -> None:
         self.actor, self.step, self.trace, self.restarts = actor, step, trace, restarts
         super().__init__(
-            f"actor {actor} failed at step {step} (restarted {restarts} times); its traceback:\n{trace}"
+            f"actor {actor} failed at step {step} (restarted {restarts} times); "
+            f"its traceback:\n{trace}"
         )
 
 
@@ -144,8 +145,8 @@ class NotFinite(ArtosError):
     def __init__(self, name: str, value: float, version: int) -> None:
         self.name, self.value, self.version = name, value, version
         super().__init__(
-            f"{name} is {value} in the update after version {version}: lower the learning rate, clip "
-            "gradients, or check rewards and observations; the last good weights are kept"
+            f"{name} is {value} in the update after version {version}: lower the learning rate, "
+            "clip gradients, or check rewards and observations; the last good weights are kept"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a workload declares: data keys, object keys, and the workload itself (paper §4.2, Table 3)."""
+"""What a workload declares: data and object keys, and the workload itself (paper §4.2)."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ class Learner(Protocol):
 class Workload:
     """An algorithm as ARTOS runs it: a learner, an actor and a table of triggers (paper Table 3).
 
-    ``triggers`` maps a target, ``"learner.METHOD"`` or ``"actors.METHOD"``, to the trigger that fires
-    it. ``steps`` is the length of one round of sampling in steps of each environment. ``capacity``
-    counts rows kept per actor; 0 means just enough for the triggers. ``data_keys`` left empty means
-    all that the actor can write.
+    ``triggers`` maps a target, ``"learner.METHOD"`` or ``"actors.METHOD"``, to the trigger that
+    fires it. ``steps`` is the length of one round of sampling in steps of each environment.
+    ``capacity`` counts rows kept per actor; 0 means just enough for the triggers. ``data_keys`` left
+    empty means all that the actor can write.
     """
 
     name: str

@@ -26,8 +26,8 @@ def actor_member(actor: int) -> int:
 class Board:
     """Where members tell the node that something changed, and get their invocations.
 
-    A member bumps its own counter and rings; the node compares all counters with what it saw last in
-    one vectorised step, so the cost of an event does not grow with the number of members.
+    A member bumps its own counter and rings; the node compares all counters with what it saw last
+    in one vectorised step, so the cost of an event does not grow with the number of members.
     """
 
     def __init__(self, segment: Segment, members: int, *, create: bool) -> None:

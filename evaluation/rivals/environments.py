@@ -48,7 +48,7 @@ class Environment:
         return "\n".join((f"python {sys.version.split()[0]}", self.torch, *self.pins)) + "\n"
 
 
-class RivalAbsent(ArtosError):  # noqa: N818
+class RivalAbsent(ArtosError):
     """A rival could not be installed, so it cannot be measured here; ``why`` says what failed."""
 
     def __init__(self, name: str, why: str) -> None:

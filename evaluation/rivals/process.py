@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 _GRACE_SECONDS = 30.0
 
 
-class RivalFailed(ArtosError):  # noqa: N818
+class RivalFailed(ArtosError):
     """A rival's process failed. ``what`` names it, ``why`` is the end of what it printed."""
 
     def __init__(self, what: str, status: int, why: str) -> None:
