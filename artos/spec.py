@@ -105,8 +105,8 @@ class Workload:
 
     ``triggers`` maps a target, ``"learner.METHOD"`` or ``"actors.METHOD"``, to the trigger that
     fires it. ``steps`` is the length of one round of sampling in steps of each environment.
-    ``capacity`` counts rows kept per actor; 0 means just enough for the triggers. ``data_keys`` left
-    empty means all that the actor can write.
+    ``capacity`` counts rows kept per actor; 0 means just enough for the triggers. ``data_keys``
+    left empty means all that the actor can write.
     """
 
     name: str
