@@ -210,10 +210,11 @@ class Coordinator:
             self._note(done.firing, member, version=done.version)
 
     def _learned(self, call: Invoke, done: Done) -> None:
-        self._learned_version = done.version
+        # An update that publishes starts from the version before the one it makes.
+        began, self._learned_version = self._learned_version, done.version
         facts: dict[str, Any] = {"version": done.version}
         if call.claims:
-            mean, largest = self.monitor.lag.consume(self._lags(call, done.version))
+            mean, largest = self.monitor.lag.consume(self._lags(call, began))
             facts |= {"lag_mean": round(mean, 4), "lag_max": largest}
         self.monitor.learned(done.metrics, done.times)
         self._acknowledge(call.trigger, call.claims)
@@ -224,8 +225,7 @@ class Coordinator:
             view for c in call.claims
             for view in self.blocks[c.actor].views(VERSION_KEY, c.start, c.stop)
         ]  # fmt: skip
-        # The update that consumed these rows started from the version before the one it made.
-        return np.asarray(version - 1 - np.concatenate(rows), np.int64).clip(min=0)
+        return np.asarray(version - np.concatenate(rows), np.int64).clip(min=0)
 
     def _acknowledge(self, consumer: str, claims: tuple[Claim, ...]) -> None:
         for claim in claims:

@@ -1,0 +1,128 @@
+"""Real `artos` processes for tests: started in a folder of their own, watched, killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from artos.buffer.segment import PREFIX, shm_root
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 100.0
+TINY = ("--set", "envs=1", "--set", "steps=16", "--set", "minibatches=1", "--set", "epochs=1")
+"""Settings that keep PPO's rounds short."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an `artos` process ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+class Artos:
+    """One `artos` process."""
+
+    def __init__(self, folder: Path, arguments: tuple[object, ...], **environment: str) -> None:
+        # Files, not pipes: a child that outlived its parent must not keep a reader waiting.
+        self._out, self._err = folder / "stdout.txt", folder / "stderr.txt"
+        with self._out.open("w") as out, self._err.open("w") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "deploy.cli", *map(str, arguments)],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment},
+                start_new_session=True,
+            )  # fmt: skip
+        self._known: dict[int, psutil.Process] = {}
+
+    def wait(self, seconds: float = PATIENCE) -> Outcome:
+        """Wait until it has ended."""
+        status = self.process.wait(seconds)
+        return Outcome(status, self._out.read_text(), self._err.read_text())
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to it alone."""
+        self.process.send_signal(number)
+
+    def member(self, number: int) -> psutil.Process | None:
+        """The process of a member (0: learner, k: actor k - 1), if it runs."""
+        return next((p for p in self.children() if _member_of(p) == number), None)
+
+    def children(self) -> list[psutil.Process]:
+        """Its descendants that run."""
+        try:
+            found = psutil.Process(self.process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            found = []
+        self._known |= {p.pid: p for p in found}
+        return found
+
+    def survivors(self) -> list[psutil.Process]:
+        """Descendants seen at any time that still run."""
+        return [p for p in self._known.values() if _runs(p)]
+
+    def end(self) -> None:
+        """Kill it and whatever it started."""
+        self.children()
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        for process in self.survivors():
+            process.kill()
+
+    def until(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+        """Wait until something observable holds while the process runs."""
+        end = time.monotonic() + seconds
+        while not condition():
+            self.children()
+            assert self.process.poll() is None, f"ended early: {self.wait()}"
+            assert time.monotonic() < end, f"never came: {condition}"
+            time.sleep(0.005)
+
+
+def _member_of(process: psutil.Process) -> int | None:
+    try:
+        command = process.cmdline()
+    except psutil.Error:
+        return None
+    if "artos.runtime.process" not in command or process.status() == psutil.STATUS_ZOMBIE:
+        return None
+    number: int = json.loads(command[command.index("artos.runtime.process") + 1])["member"]
+    return number
+
+
+def _runs(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def shared_memory() -> list[str]:
+    """Folders of runs in shared memory."""
+    return sorted(path.name for path in shm_root().glob(f"{PREFIX}*"))
+
+
+def journal(run: Path) -> list[dict[str, Any]]:
+    """All lines of a run's journal so far; a last one half written is left out."""
+    path = run / "journal.jsonl"
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def updates(run: Path) -> int:
+    """Updates that the journal says are done."""
+    return sum(line.get("by") == "learner" for line in journal(run))

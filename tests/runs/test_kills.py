@@ -1,0 +1,117 @@
+"""SIGKILL of members and of the supervisor at random moments: exact books, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import safetensors.numpy
+from real_runs import Artos, journal, shared_memory, updates
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+
+Start = Callable[..., Artos]
+KILLS = 20
+LEARNER, ACTORS = 0, (1, 2)
+
+
+def book_of(run: Path) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """What the newest checkpoint says was learned from: rows (actor, step, identity, count)."""
+    manifest = json.loads((run / "checkpoint" / "manifest.json").read_text())
+    arrays = safetensors.numpy.load_file(run / "checkpoint" / manifest["file"])
+    return arrays["learner.book"][: int(arrays["learner.count"][0])]
+
+
+def assert_each_row_once(run: Path, rows: int) -> None:
+    """Every actor's rows from 0 on without gap or repeat, also by what the environments counted."""
+    book = book_of(run)
+    assert len(book) == rows
+    for actor in (0, 1):
+        _, step, identity, count = book[book[:, 0] == actor].T
+        np.testing.assert_array_equal(step, np.arange(rows // 2))
+        same_process = identity[1:] == identity[:-1]
+        np.testing.assert_array_equal(np.diff(count)[same_process], 1)
+
+
+def claimed_and_done(run: Path) -> list[list[int]]:
+    """Claims of learner firings that the journal reports done, in the order they were finished."""
+    lines = journal(run)
+    claims = {line["firing"]: line["claims"] for line in lines if "claims" in line}
+    return [c for line in lines if line.get("by") == "learner" for c in claims[line["done"]]]
+
+
+def kill(artos: Artos, member: int, chance: random.Random) -> bool:
+    """SIGKILL a member at a random moment; False if it was just not there."""
+    time.sleep(chance.uniform(0.0, 1.2))
+    process = artos.member(member)
+    if process is None:
+        return False
+    process.kill()
+    return True
+
+
+def test_members_killed_at_random_moments(start: Start, home: Path) -> None:
+    slow, run, chance = home / "slow", home / "run", random.Random(11)
+    slow.touch()
+    artos = start("run", "counting.py:workload", "--run-dir", run, "--total-steps", 12000, "--json")
+    artos.until(lambda: artos.member(LEARNER))
+    kills = {LEARNER: 0, "actors": 0}
+    while min(kills.values()) < KILLS:
+        assert artos.process.poll() is None, artos.wait()
+        kills[LEARNER] += kill(artos, LEARNER, chance)
+        kills["actors"] += kill(artos, chance.choice(ACTORS), chance)
+    slow.unlink()
+    outcome = artos.wait()
+    assert outcome.status == 0, outcome.err
+    summary = outcome.summary
+    assert summary["steps"] == 12000
+    assert summary["rows_lost"] == 0
+    assert summary["restarts"] == sum(kills.values())
+    assert summary["updates"] == 12000 // 32
+    assert_each_row_once(run, 12000)
+    done = claimed_and_done(run)
+    assert sorted(done) == [[a, s, s + 16] for a in (0, 1) for s in range(0, 6000, 16)]
+    assert not artos.survivors()
+    assert not shared_memory()
+
+
+def new_or_resumed(run: Path) -> tuple[object, ...]:
+    """Arguments that go on with a run where it saved anything, and else start it anew."""
+    if (run / "checkpoint" / "manifest.json").exists():
+        return "--resume", run
+    if run.exists():
+        shutil.rmtree(run)
+    return "counting.py:workload", "--run-dir", run
+
+
+def test_supervisor_killed_at_random_moments(start: Start, home: Path) -> None:
+    slow, run, chance = home / "slow", home / "run", random.Random(12)
+    slow.touch()
+    for number in range(KILLS):
+        before = updates(run)
+        artos = start("run", *new_or_resumed(run), "--total-steps", 32000, "--json")
+        if number % 4 == 3:  # the others hit registration and start-up
+            artos.until(lambda: updates(run) > before)  # noqa: B023
+        time.sleep(chance.uniform(0.0, 2.5))
+        artos.children()
+        artos.signal(signal.SIGKILL)
+        artos.wait()
+        _, alive = psutil.wait_procs(artos.survivors(), timeout=10)
+        assert not alive
+    slow.unlink()
+    outcome = start("run", *new_or_resumed(run), "--total-steps", 16000, "--json").wait()
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["steps"] == 16000
+    assert outcome.summary["updates"] == 16000 // 32
+    assert outcome.summary["not_restored"]
+    assert len(book_of(run)) == 16000
+    assert not shared_memory()

@@ -1,0 +1,139 @@
+"""Bad input: one message with all faults, exit status 2, nothing started and nothing left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from real_runs import ROOT, Outcome, shared_memory
+
+from deploy.cli import main
+
+FAULTY = "faulty_algorithms.py:"
+
+
+@pytest.fixture
+def refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Run a command that must be refused; returns what it said."""
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+    def run(*arguments: str) -> str:
+        files = sorted(home.rglob("*.[!p]*"))
+        status = main(["run", *arguments, "--json"])
+        said = capsys.readouterr()
+        assert status == 2, said.err
+        assert not said.out
+        assert "Traceback" not in said.err or "raised" in said.err
+        assert [f for f in sorted(home.rglob("*.[!p]*")) if f.parent.name != "__pycache__"] == files
+        assert not (home / "runs").exists()
+        assert not shared_memory()
+        return said.err
+
+    return run
+
+
+INLINE = {
+    "unknown algorithm": (["ppoo"], ["unknown workload 'ppoo'", "did you mean ppo?"]),
+    "no workload": ([], ["name a workload"]),
+    "unknown file": (["counting_.py:workload"], ["there is no file", "counting.py"]),
+    "unknown object": (["counting.py:worklaod"], ["no object 'worklaod'", "did you mean workload"]),
+    "no object": (["counting.py"], ["unknown workload"]),
+    "not a workload": ([FAULTY + "number"], ["is a int, not a Workload"]),
+    "builder returns something else": ([FAULTY + "nothing"], ["returned a int, not a Workload"]),
+    "builder raises": ([FAULTY + "raises"], ["ZeroDivisionError: in the builder"]),
+    "does not import": (["broken_module.py:workload"], ["does not import", "ModuleNotFoundError"]),
+    "syntax error": (["half_a_module.py:workload"], ["does not import", "SyntaxError"]),
+    "--set without =": (["ppo", "--set", "lr"], ["--set 'lr': write KEY=VALUE"]),
+    "all settings at once": (
+        ["ppo", "--set", "lrr=1", "--set", "epochs=many", "--set", "steps=0", "--actors", "-3",
+         "--total-steps", "0", "--env", "CartPole-v11", "--deadline", "0"],
+        ["unknown setting 'lrr': did you mean lr", "setting epochs='many': expected `int`",
+         "steps must be at least 1, not 0", "actors must be at least 1, not -3",
+         "total_steps must be at least 1, not 0", "unknown environment 'CartPole-v11'",
+         "CartPole-v1", "--deadline must be positive"],
+    ),
+    "what PPO does not take": (
+        ["ppo", "--set", "minibatches=0", "--set", "lr=-1", "--set", "gamma=2"],
+        ["minibatches must be positive", "lr must be positive", "gamma must be within 0 and 1"],
+    ),
+    "rows do not divide": (["ppo", "--set", "minibatches=7"], ["do not divide into 7 minibatches"]),
+    "environment factory raises": (["ppo", "--env", "toys_to_run:broken"], ["no such level"]),
+    "factory of something else": (
+        ["ppo", "--env", "toys_to_run:no_environment"], ["returned a int"],
+    ),
+    "no such factory": (["ppo", "--env", "toys_to_run:plan"], ["has no plan"]),
+    "no such module": (["ppo", "--env", "toy_to_run:plain"], ["toy_to_run does not import"]),
+    "policy does not fit": ([FAULTY + "wrong_policy"], ["has shape (3, 2); return (3,)"]),
+    "nobody writes a key": ([FAULTY + "unwritten_key"], ["'altitude' is written by nobody"]),
+    "wrong shape": ([FAULTY + "wrong_shape"], ["float32[7]", "writes float32[3]"]),
+    "wrong dtype": ([FAULTY + "wrong_dtype"], ["'complex64' is not a number NumPy can store"]),
+    "size above capacity": ([FAULTY + "too_small"], ["never fit the capacity of 8"]),
+    "not a trigger": ([FAULTY + "not_a_trigger"], ["is a int, not a Trigger"]),
+    "unknown keys and methods": (
+        [FAULTY + "unknown_key"],
+        ["unknown data key 'reward': did you mean rewards", "unknown object key 'model_params'",
+         "no method 'upgrade': did you mean update"],
+    ),
+    "negative in a file": (
+        [FAULTY + "negative"],
+        ["actors must be at least 1, not -2", "steps must be at least 1, not 0",
+         "on_full is 'waits': did you mean wait?"],
+    ),
+    "nothing to resume": (["--resume", "nowhere"], ["no run is there"]),
+    "resume with a workload": (["ppo", "--resume", "nowhere"], ["--resume takes no workload"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", INLINE)
+def test_refused(case: str, refused: Callable[..., str], home: Path) -> None:
+    (home / "broken_module.py").write_text("import nothing_of_that_name\n")
+    (home / "half_a_module.py").write_text("def workload(:\n")
+    arguments, expected = INLINE[case]
+    said = refused(*arguments, *([] if "--resume" in arguments else ["--inline"]))
+    missing = [text for text in expected if text not in said]
+    assert not missing, f"{missing} not in {said}"
+
+
+def test_refused_by_the_registering_process(refused: Callable[..., str]) -> None:
+    """The same through a process of its own, as without --inline."""
+    said = refused("ppo", "--env", "CartPole-v11", "--actors", "0", "--set", "lrr=1")
+    for text in ("CartPole-v1", "actors must be at least 1", "did you mean lr"):
+        assert text in said
+
+
+def test_a_module_that_ends_the_process(refused: Callable[..., str], home: Path) -> None:
+    (home / "quits.py").write_text("import os\nprint('half a word', flush=True)\nos._exit(7)\n")
+    assert "ended with exit status 7" in refused("quits.py:workload")
+
+
+def test_a_module_that_prints(artos: Callable[..., Outcome], home: Path) -> None:
+    text = (home / "counting.py").read_text()
+    (home / "chatty.py").write_text(text + "import os\nprint('hello')\nos.system('echo hello')\n")
+    outcome = artos("explain", "chatty.py:workload", "--json")
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["name"] == "counting"
+
+
+@pytest.fixture
+def small_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A shared-memory filesystem of 256 KiB."""
+    folder = tmp_path_factory.mktemp("shm")
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"needs the right to mount a tmpfs: {mounted.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_shared_memory_too_small(small_memory: Path, artos: Callable[..., Outcome]) -> None:
+    outcome = artos("run", "ppo", "--json", ARTOS_SHM=str(small_memory))
+    assert outcome.status == 2, outcome.err
+    assert "has 0.3 MB free, this run needs" in outcome.err
+    assert not os.listdir(small_memory)  # noqa: PTH208

@@ -1,0 +1,92 @@
+"""Ctrl-C and SIGTERM: once drains and saves, twice stops at once; both leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from real_runs import Artos, Outcome, shared_memory, updates
+
+from head.records.run_folder import RunFolder
+
+pytestmark = pytest.mark.processes
+
+Start = Callable[..., Artos]
+
+
+@pytest.fixture
+def training(start: Start, home: Path) -> Artos:
+    """A run in the folder ``r`` that has made its first updates and will not end by itself."""
+    (home / "slow").touch()
+    artos = start("run", "counting.py:workload", "--run-dir", "r", "--total-steps", 30000)
+    artos.until(lambda: updates(home / "r") > 1)
+    return artos
+
+
+def assert_nothing_left(artos: Artos, run: Path) -> None:
+    psutil.wait_procs(artos.survivors(), timeout=10)
+    assert not artos.survivors()
+    assert not shared_memory()
+    if run.exists():
+        RunFolder.resume(run).close()  # neither locked nor unsaved
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_once(number: signal.Signals, training: Artos, start: Start, home: Path) -> None:
+    training.signal(number)
+    outcome = training.wait()
+    assert outcome.status == 130, outcome.err
+    assert "stopping: what is in flight is finished and saved" in outcome.err
+    summary = json.loads((home / "r" / "summary.json").read_text())
+    assert summary["outcome"] == "interrupted"
+    assert (home / "r" / "curve.png").exists()
+    assert_nothing_left(training, home / "r")
+    (home / "slow").unlink()
+    steps = summary["steps"] + 640
+    resumed = start("run", "--resume", "r", "--total-steps", steps, "--json").wait()
+    assert resumed.status == 0, resumed.err
+    assert resumed.summary["steps"] == steps
+
+
+def test_twice(training: Artos, home: Path) -> None:
+    """The first is not enough: an actor that hangs never finishes what is in flight."""
+    for process in training.children():
+        process.suspend()
+    training.signal(signal.SIGINT)
+    training.until(lambda: "stopping" in (home / "stderr.txt").read_text())
+    training.signal(signal.SIGINT)
+    assert training.wait(20).status == 130
+    assert json.loads((home / "r" / "summary.json").read_text())["outcome"] == "interrupted"
+    assert_nothing_left(training, home / "r")
+
+
+def test_while_registering(start: Start, home: Path) -> None:
+    artos = start("run", "counting.py:workload", "--run-dir", "r")
+    artos.until(artos.children)
+    artos.signal(signal.SIGTERM)
+    assert artos.wait(20).status == 130
+    assert not (home / "r").exists()
+    assert_nothing_left(artos, home / "r")
+
+
+def test_while_members_start(start: Start, home: Path) -> None:
+    artos = start("run", "counting.py:workload", "--run-dir", "r")
+    artos.until(lambda: artos.member(0))
+    artos.signal(signal.SIGINT)
+    assert artos.wait().status == 130
+    assert_nothing_left(artos, home / "r")
+
+
+def test_inline(start: Start, home: Path) -> None:
+    artos = start(
+        "run", "counting.py:workload", "--run-dir", "r", "--inline", "--total-steps", 30000
+    )
+    artos.until(lambda: updates(home / "r") > 1)
+    artos.signal(signal.SIGINT)
+    outcome: Outcome = artos.wait()
+    assert outcome.status == 130, outcome.err
+    assert_nothing_left(artos, home / "r")
