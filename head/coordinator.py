@@ -239,8 +239,8 @@ class Coordinator:
 
     def invoke_learner(self, firing: Firing) -> None:
         """A learner trigger fired: hand over the rows it claimed."""
-        self._claims.claim(firing.trigger, firing.claims + firing.dropped)
         if firing.dropped:
+            self._claims.claim(firing.trigger, firing.dropped)
             self.monitor.rows_lost += sum(c.stop - c.start for c in firing.dropped) * self.plan.envs
             self._acknowledge(firing.trigger, firing.dropped)
             return
@@ -248,6 +248,7 @@ class Coordinator:
         method = method_of(firing.trigger)
         call = Invoke(firing.number, firing.trigger, method, firing.claims, progress=progress)
         self._invoke(LEARNER, call)
+        self._claims.claim(firing.trigger, firing.claims)
 
     def invoke_actors(self, firing: Firing) -> None:
         """An actor trigger fired: grant rounds of sampling, or have weights pulled."""
@@ -280,8 +281,8 @@ class Coordinator:
             self.engine.feed(Arrived(claim.actor, rows, firing.version))
 
     def _invoke(self, member: int, call: Invoke) -> None:
+        self._members.send(member, call)  # first, so that the books cost the member no time
         self._invocations.add(member, call, self._clock.now())
-        self._members.send(member, call)
 
     # -- when things die -----------------------------------------------------------------------
 
@@ -373,6 +374,11 @@ def _by_version(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int,
 
     Two rounds that are noticed at once must not both count as being as old as the first.
     """
+    array = block.arrays[VERSION_KEY]
+    last = int(array[block.index(stop - 1)])
+    if int(array[block.index(start)]) == last:  # versions of an actor never go back
+        yield stop, last
+        return
     versions = np.concatenate(block.views(VERSION_KEY, start, stop))
     ends = np.append(np.flatnonzero(np.diff(versions)) + 1, len(versions))
     for end in ends.tolist():

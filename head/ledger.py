@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from artos.messages import Claim, Invoke
 
 
-@dataclass
+@dataclass(slots=True)
 class Outstanding:
     """One invocation a member has not answered yet, and when it was sent (seconds)."""
 

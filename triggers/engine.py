@@ -37,6 +37,7 @@ class Engine:
         self._numbers = itertools.count(1)
         self._events: deque[Event] = deque()
         self._feeding = False
+        self._now = clock.now()
 
     def feed(self, event: Event) -> int:
         """Check all triggers against one event; returns how many firings that made.
@@ -69,13 +70,14 @@ class Engine:
     def _drain(self) -> int:
         fired = 0
         while self._events:
-            event, now = self._events.popleft(), self._clock.now()
-            fired += sum(self._exhaust(wrapper, event, now) for wrapper in self.wrappers)
+            event, self._now = self._events.popleft(), self._clock.now()
+            for wrapper in self.wrappers:
+                fired += self._exhaust(wrapper, event)
         return fired
 
-    def _exhaust(self, wrapper: TriggerWrapper, event: Event, now: float) -> int:
+    def _exhaust(self, wrapper: TriggerWrapper, event: Event) -> int:
         fired = 0
-        while wrapper.check(event, now, self._stamp) is not None:
+        while wrapper.check(event, self._now, self._stamp) is not None:
             fired += 1
             event = _RECHECK
             if fired >= _MOST_PER_EVENT:
@@ -85,5 +87,5 @@ class Engine:
     def _stamp(self, trigger_id: str, firing: Firing) -> Firing:
         stamped = msgspec.structs.replace(firing, trigger=trigger_id, number=next(self._numbers))
         if self._record is not None:
-            self._record(self._clock.now(), stamped)
+            self._record(self._now, stamped)
         return stamped

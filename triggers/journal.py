@@ -9,6 +9,8 @@ import msgspec
 
 from triggers.base import Firing
 
+_MOST_HELD = 1000
+
 
 class Journal:
     """Appends to ``journal.jsonl``. After a crash at most the last line is cut off."""
@@ -17,6 +19,7 @@ class Journal:
         self._file = path.open("ab")
         self._began = began
         self._encode = msgspec.json.Encoder().encode
+        self._lines: list[dict[str, Any]] = []
 
     def fired(self, now: float, firing: Firing) -> None:
         """Record a firing: time in seconds since the run began, id, trigger, rows, version."""
@@ -39,16 +42,22 @@ class Journal:
         self.write({"t": round(now - self._began, 6), "done": firing, "by": member, **facts})
 
     def write(self, line: dict[str, Any]) -> None:
-        """Append one line."""
-        self._file.write(self._encode(line) + b"\n")
+        """Append one line; it is encoded when flushed, away from the path of a firing."""
+        self._lines.append(line)
+        if len(self._lines) >= _MOST_HELD:
+            self.flush()
 
     def flush(self) -> None:
         """Hand what was written to the kernel."""
+        lines, self._lines = self._lines, []
+        self._file.write(b"".join(self._encode(line) + b"\n" for line in lines))
         self._file.flush()
 
     def close(self) -> None:
         """Flush and close; twice is fine."""
-        self._file.close()
+        if not self._file.closed:
+            self.flush()
+            self._file.close()
 
 
 def read(path: Path) -> list[dict[str, Any]]:

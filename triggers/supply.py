@@ -19,8 +19,11 @@ class Supply:
 
     def add(self, written: Mapping[str, int], version: int) -> None:
         """Note what arrived; keys left out of ``written`` did not change."""
-        self._arrived.update((key, written[key]) for key in self._arrived if key in written)
-        before, self.available = self.available, min(self._arrived.values())
+        arrived = self._arrived
+        for key in arrived:
+            if key in written:
+                arrived[key] = written[key]
+        before, self.available = self.available, min(arrived.values())
         if self.available == before:
             return
         if self._runs and self._runs[-1][1] == version:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.buffer.doorbell import Doorbell, fence
+from artos.buffer.doorbell import Doorbell, fence, ordered
 from artos.buffer.layout import (
     KEY_HEADER_BYTES,
     LAYOUT_VERSION,
@@ -20,13 +20,12 @@ from artos.buffer.layout import (
     BlockSpec,
     Layout,
     description,
+    words_of,
 )
 from artos.buffer.segment import Segment
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, LayoutMismatch, Overwritten, UnknownKey
 from artos.spec import VERSION_KEY, DataKey, poison
-
-Words = NDArray[np.int64]
 
 _MAGIC, _LAYOUT, _TEXT_BYTES, _SIZE, _INCARNATION, _INTENT, _INTENT_STEP, _WAITING = range(8)
 _SPACE_BELL = 256
@@ -44,32 +43,34 @@ class KeyHeader:
     runs the triggers of this block.
     """
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: memoryview) -> None:
         self._words = words
 
     @property
     def written(self) -> int:
         """Rows committed so far."""
-        return int(self._words[_WRITTEN])
+        return self._words[_WRITTEN]
 
     @property
     def reserved(self) -> int:
         """Rows allocated so far: everything below ``reserved - capacity`` may be overwritten."""
-        return int(self._words[_RESERVED])
+        return self._words[_RESERVED]
 
     @property
     def released(self) -> int:
         """Rows that every consumer has acknowledged; the writer may reuse them."""
-        return int(self._words[_RELEASED])
+        return self._words[_RELEASED]
 
     def cursor(self, consumer: int) -> tuple[int, int]:
         """``(claimed, acknowledged)`` of the consumer with this number."""
         at = _CURSORS + 2 * consumer
-        return int(self._words[at]), int(self._words[at + 1])
+        return self._words[at], self._words[at + 1]
 
     def describe(self, key: DataKey, envs: int, capacity: int, array: int) -> None:
         """Write the facts once, at creation."""
-        self._words[:4] = (MAGIC, key.row_bytes(envs), capacity, array)
+        facts = (MAGIC, key.row_bytes(envs), capacity, array)
+        for at, fact in enumerate(facts):
+            self._words[at] = fact
 
     def set_written(self, step: int) -> None:
         """Publish rows up to ``step``."""
@@ -104,10 +105,10 @@ class ActorBlock:
     def __init__(self, segment: Segment, spec: BlockSpec, layout: Layout) -> None:
         self.segment, self.spec = segment, spec
         memory = segment.memory
-        self._preamble = np.ndarray(PREAMBLE_BYTES // WORD, np.int64, memory)
+        self._preamble = words_of(memory, 0, PREAMBLE_BYTES // WORD)
         self._keys = {key.name: key for key in spec.all_keys}
         self.headers = {
-            name: KeyHeader(np.ndarray(KEY_HEADER_BYTES // WORD, np.int64, memory, offset))
+            name: KeyHeader(words_of(memory, offset, KEY_HEADER_BYTES // WORD))
             for name, offset in layout.headers.items()
         }
         self.arrays: dict[str, NDArray[Any]] = {
@@ -140,7 +141,9 @@ class ActorBlock:
             header = block.headers[key.name]
             header.describe(key, spec.envs, spec.capacity, layout.arrays[key.name])
             poison(block.arrays[key.name])
-        block._preamble[:4] = (0, LAYOUT_VERSION, len(layout.text), layout.size)
+        facts = (0, LAYOUT_VERSION, len(layout.text), layout.size)
+        for at, fact in enumerate(facts):
+            block._preamble[at] = fact
         block._space = Doorbell(segment.memory, _SPACE_BELL, create=True)
         fence()
         block._preamble[_MAGIC] = MAGIC
@@ -169,7 +172,7 @@ class ActorBlock:
     @property
     def incarnation(self) -> int:
         """How many processes have written this block before the present one."""
-        return int(self._preamble[_INCARNATION])
+        return self._preamble[_INCARNATION]
 
     def begin_incarnation(self) -> int:
         """Start writing as a new process: finish or forget what the last one left half done."""
@@ -201,7 +204,7 @@ class ActorBlock:
         for header in self.headers.values():
             # Never back: a writer that died may have touched rows further on than this one will.
             header.set_reserved(max(header.reserved, start + rows))
-        fence()
+        ordered()
         return start
 
     def index(self, step: int) -> int:
@@ -211,22 +214,22 @@ class ActorBlock:
     def commit(self, stop: int, keys: Sequence[str] | None = None) -> None:
         """Publish every row below ``stop`` of ``keys`` (default: all keys at once)."""
         names = self._names if keys is None else keys
-        fence()
+        ordered()
         self._preamble[_INTENT_STEP] = stop
         self._preamble[_INTENT] = self._all if keys is None else self._mask(keys)
         self._finish(names, stop)
 
     def recover(self) -> None:
         """Finish a commit whose writer was killed in the middle; otherwise change nothing."""
-        mask, stop = int(self._preamble[_INTENT]), int(self._preamble[_INTENT_STEP])
+        mask, stop = self._preamble[_INTENT], self._preamble[_INTENT_STEP]
         if mask:
             self._finish([n for i, n in enumerate(self._names) if mask >> i & 1], stop)
 
     def _finish(self, names: Sequence[str], stop: int) -> None:
-        fence()
+        ordered()
         for name in names:
             self.headers[name].set_written(stop)
-        fence()
+        ordered()
         self._preamble[_INTENT] = 0
 
     def _mask(self, names: Sequence[str]) -> int:
@@ -299,7 +302,7 @@ class ActorBlock:
 
     def guard(self, start: int, names: Sequence[str]) -> None:
         """Raise ``Overwritten`` if rows from ``start`` may have been overwritten by now."""
-        fence()
+        ordered()
         oldest = max(self.oldest(name) for name in names)
         if start < oldest:
             raise Overwritten(self.spec.actor, start, oldest)

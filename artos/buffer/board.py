@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell, fence
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell, ordered
 from artos.buffer.layout import PAGE, WORD, align
 from artos.buffer.mailbox import Mailbox, mailbox_bytes
 from artos.buffer.segment import Segment
@@ -72,17 +72,16 @@ class Board:
     def notify(self, member: int) -> None:
         """Called by the member: something of mine changed."""
         self._counters[member] += 1
-        fence()
-        self.bell.ring()
+        self.bell.ring()  # also orders the counter before the ring
 
     def changed(self) -> list[int]:
         """Members that notified since the last call."""
         self.bell.drain()
         now = self._counters.copy()
-        fence()
-        different = np.flatnonzero(now != self._seen)
+        ordered()
+        different: list[int] = (now != self._seen).nonzero()[0].tolist()
         self._seen = now
-        return [int(member) for member in different]
+        return different
 
 
 def _mail_size(member: int) -> int:

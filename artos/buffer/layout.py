@@ -105,6 +105,11 @@ def description(path: str, memory: memoryview, magic: int, start: int, kind: typ
         raise LayoutMismatch(path, f"that cannot be read ({error})", LAYOUT_VERSION) from error
 
 
+def words_of(memory: memoryview, offset: int, count: int) -> memoryview:
+    """``count`` signed 64-bit words of the mapping, each read and written in one piece."""
+    return memory[offset : offset + count * WORD].cast("q")
+
+
 def align(offset: int, to: int) -> int:
     """The next multiple of ``to`` at or after ``offset``."""
     return -(-offset // to) * to

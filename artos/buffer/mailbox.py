@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell, fence
-from artos.buffer.layout import LINE, WORD
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell, ordered
+from artos.buffer.layout import LINE, WORD, words_of
 from artos.errors import MailboxFull
 
 _HEAD, _TAIL = 0, LINE // WORD
@@ -24,7 +22,7 @@ class Mailbox:
         self, memory: memoryview, offset: int, size: int, name: str, *, create: bool = False
     ) -> None:
         self.name, self.size = name, size
-        self._words = np.ndarray(_WORDS_BYTES // WORD, np.int64, memory, offset)
+        self._words = words_of(memory, offset, _WORDS_BYTES // WORD)
         self.bell = Doorbell(memory, offset + _WORDS_BYTES, create=create)
         self._data = memoryview(memory)[offset + header_bytes() : offset + header_bytes() + size]
 
@@ -34,26 +32,21 @@ class Mailbox:
         Raises:
             MailboxFull: there is no room; nothing was written.
         """
-        head, record = (
-            int(self._words[_HEAD]),
-            len(message).to_bytes(_LENGTH_BYTES, "little") + message,
-        )
-        if head + len(record) - int(self._words[_TAIL]) > self.size:
+        record = len(message).to_bytes(_LENGTH_BYTES, "little") + message
+        head = self._words[_HEAD]
+        if head + len(record) - self._words[_TAIL] > self.size:
             raise MailboxFull(self.name, self.size)
-        at = head % self.size
-        first = min(len(record), self.size - at)
-        self._data[at : at + first] = record[:first]
-        self._data[: len(record) - first] = record[first:]
-        fence()
+        self._store(head % self.size, record)
+        ordered()
         self._words[_HEAD] = head + len(record)
         self.bell.ring()
 
     def take(self) -> bytes | None:
         """The oldest message, or None if there is none. Does not touch the semaphore."""
-        tail = int(self._words[_TAIL])
-        if int(self._words[_HEAD]) == tail:
+        tail = self._words[_TAIL]
+        if self._words[_HEAD] == tail:
             return None
-        fence()
+        ordered()
         size = int.from_bytes(self._bytes(tail, _LENGTH_BYTES), "little")
         message = self._bytes(tail + _LENGTH_BYTES, size)
         self._words[_TAIL] = tail + _LENGTH_BYTES + size
@@ -71,9 +64,18 @@ class Mailbox:
         self._words[_TAIL] = self._words[_HEAD]
         self.bell.drain()
 
+    def _store(self, at: int, record: bytes) -> None:
+        first = self.size - at
+        if len(record) <= first:
+            self._data[at : at + len(record)] = record
+        else:
+            self._data[at:], self._data[: len(record) - first] = record[:first], record[first:]
+
     def _bytes(self, at: int, count: int) -> bytes:
         at %= self.size
-        first = min(count, self.size - at)
+        first = self.size - at
+        if count <= first:
+            return bytes(self._data[at : at + count])
         return bytes(self._data[at : at + first]) + bytes(self._data[: count - first])
 
 

@@ -46,20 +46,22 @@ def test_mailbox_equals_a_bounded_queue(size, moves):
     assert reader.take() is None
 
 
-def test_a_writer_killed_in_the_middle_leaves_nothing(folder: ShmFolder) -> None:
+@pytest.mark.parametrize(("used", "stores"), [(0, 2), (50, 3)], ids=["in one piece", "wrapped"])
+def test_a_writer_killed_in_the_middle_leaves_nothing(used: int, stores: int) -> None:
     memory = memory_for(64)
     writer = Mailbox(memory, 0, 64, "test", create=True)
-    writer.put(b"before")
-    for stores in range(3):
+    writer.put(b"x" * (used - 4 if used else 0))
+    writer.take()
+    for survived in range(stores):
         doomed = Mailbox(memory, 0, 64, "test")
-        fuse = Fuse(stores)
+        fuse = Fuse(survived)
         doomed._words = Tripwire(doomed._words, fuse)
         doomed._data = Tripwire(doomed._data, fuse)
         with pytest.raises(Killed):
-            doomed.put(b"half")
+            doomed.put(b"half a message")
     heir = Mailbox(memory, 0, 64, "test")
     heir.put(b"after")
-    assert [heir.take(), heir.take(), heir.take()] == [b"before", b"after", None]
+    assert [heir.take(), heir.take()] == [b"after", None]
 
 
 def test_clear_forgets_messages_and_rings() -> None:
