@@ -94,8 +94,13 @@ class Contestants:
     def cartpole_best(self) -> Iterator[Contestant]:
         """Everyone's own best settings on CartPole-v1: many environments, one epoch."""
         wide = ("envs=64", "epochs=1", "minibatches=16", "max_lag=1")
+        short = ("envs=64", "steps=32", "epochs=2", "minibatches=4", "max_lag=1")
         steps = self._scale.wide_steps
         yield self._ours(CARTPOLE_BEST, "2 × 64 envs", "CartPole-v1", steps, *wide)
+        vector = "vector:CartPole-v1"
+        yield self._ours(
+            CARTPOLE_BEST, "2 × 64 envs, two epochs, vectorised", vector, steps, *short
+        )
         yield self._sample_factory(
             CARTPOLE_BEST, "2 × 32 envs, batched", "cartpole-wide", steps // 4
         )
