@@ -1,6 +1,7 @@
 """A rival's process answers, fails or hangs; in every case nothing of it is left behind."""
 
 import sys
+import venv
 from pathlib import Path
 
 import psutil
@@ -67,9 +68,10 @@ def test_a_script_without_an_answer_is_a_failure():
         measure(Path(sys.executable), "buffer_workload", seconds=30)
 
 
-def test_a_rival_sees_the_scripts_and_nothing_else_of_ours():
+def test_a_rival_sees_the_scripts_and_nothing_else_of_ours(tmp_path):
+    venv.create(tmp_path, with_pip=False)
     with pytest.raises(RivalFailed, match="No module named 'artos'"):
-        measure(Path(sys.executable), "process", seconds=30)
+        measure(tmp_path / "bin" / "python", "process", seconds=30)
 
 
 def test_the_working_folder_is_not_on_a_rivals_path(tmp_path, monkeypatch):
