@@ -41,6 +41,7 @@ class Recorder:
         self._coordinator, self._clock = coordinator, clock
         self._before = before
         self._log = ProgressLog(folder, before.steps if before else None)
+        self._created = clock.now()
         self._began: float | None = None
         self._steps_at_begin = coordinator.steps
         self._next_log = clock.now()
@@ -60,6 +61,10 @@ class Recorder:
     @property
     def _running(self) -> float:
         return 0.0 if self._began is None else self._clock.now() - self._began
+
+    @property
+    def _starting(self) -> float:
+        return (self._clock.now() if self._began is None else self._began) - self._created
 
     def update(self, show: Callable[[Status], None], due: bool) -> bool:
         """Write what is due to be written; ``show`` gets a status if the view wants one.
@@ -114,7 +119,7 @@ class Recorder:
             fill=self._fill(),
             waits=coordinator.waits(),
             metrics=monitor.metrics,
-            times=monitor.times,
+            times={"start": self._starting} | monitor.times,
         )
 
     def _fill(self) -> dict[str, float]:

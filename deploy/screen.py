@@ -20,7 +20,7 @@ _MOST_METRICS, _MOST_KEYS = 10, 12
 _GAP = 3
 _FRAME = 16
 """Columns of the panel taken by its border and the labels."""
-_ORDER = ("environment", "inference", "wait", "gather", "learn")
+_ORDER = ("start", "environment", "inference", "gather", "learn", "actors.wait", "learner.wait")
 
 
 def panel(status: Status, width: int, *, ascii_only: bool) -> RenderableType:
@@ -187,7 +187,7 @@ def _summary_table(summary: Summary) -> Table:
     table.add_row("policy lag", Text(f"mean {summary.lag_mean:.2f}, max {summary.lag_max}"))
     table.add_row("restarts", Text(f"{summary.restarts}, rows lost {summary.rows_lost:,}"))
     if summary.times:
-        table.add_row("time", _times(summary.times, WIDTH))
+        table.add_row("time", _times(summary.times, WIDTH - _FRAME))
     if summary.not_restored:
         table.add_row("not resumed", Text("\n".join(summary.not_restored)))
     return table

@@ -70,6 +70,7 @@ class Coordinator:
         self._written = dict.fromkeys(blocks, 0)
         # Running sums of both: asked for with every event, however many actors there are.
         self._granted_rows = self._rows = 0
+        self._most_rounds = 1
         self._failures = Failures(self._limits)
         self._ready: dict[int, float] = {}
         self.bound: dict[int, int] = dict.fromkeys(blocks, -1)
@@ -91,8 +92,9 @@ class Coordinator:
 
     @property
     def consumed(self) -> int:
-        """Environment steps the learner is done with."""
-        return self.base_steps + self._claims.consumed() * self.plan.envs
+        """Environment steps the learner is done with; all there are where it claims none."""
+        rows = self._claims.consumed() if self.plan.consumers else self._rows
+        return self.base_steps + rows * self.plan.envs
 
     @property
     def version(self) -> int:
@@ -244,14 +246,23 @@ class Coordinator:
             self.monitor.rows_lost += sum(c.stop - c.start for c in firing.dropped) * self.plan.envs
             self._acknowledge(firing.trigger, firing.dropped)
             return
+        if not firing.claims and self._busy_with(firing.trigger):
+            return  # a period that passed while the learner was busy is not made up for
         progress = min(1.0, self.consumed / self.plan.total_steps)
         method = method_of(firing.trigger)
         call = Invoke(firing.number, firing.trigger, method, firing.claims, progress=progress)
         self._invoke(LEARNER, call)
         self._claims.claim(firing.trigger, firing.claims)
 
+    def _busy_with(self, trigger: str) -> bool:
+        return any(call.trigger == trigger for call in self._invocations.of(LEARNER))
+
     def invoke_actors(self, firing: Firing) -> None:
-        """An actor trigger fired: grant rounds of sampling, or have weights pulled."""
+        """An actor trigger fired: grant rounds of sampling, or have weights pulled.
+
+        An actor that still has as many rounds to sample as were ever granted at once gets no more.
+        """
+        self._most_rounds = max(self._most_rounds, firing.rounds)
         actors = tuple(self.blocks) if firing.actors is None else firing.actors
         for _ in range(firing.rounds):
             if samples(firing.trigger):
@@ -263,6 +274,9 @@ class Coordinator:
 
     def _sample(self, firing: Firing, actors: tuple[int, ...]) -> None:
         for actor in actors:
+            ahead = self._granted[actor] - self._written[actor]
+            if ahead >= self._most_rounds * self.plan.steps:
+                continue
             self._granted[actor] += self.plan.steps
             self._granted_rows += self.plan.steps
             method, stop = method_of(firing.trigger), self._granted[actor]

@@ -1,0 +1,54 @@
+"""A user's own off-policy algorithm: a clock fires learner and actors, rows come from replay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from artos import RolloutActor, TorchLearner, UniformSampler, Workload
+from artos.errors import NothingToSample
+from triggers import TimeTrigger
+
+
+class ValueLearner(TorchLearner):
+    """Fits the critic to the rewards of rows drawn uniformly from all of the replay buffer."""
+
+    def setup(self, context: Any) -> None:
+        super().setup(context)
+        keys = ("observations", "rewards")
+        self._sampler = (
+            UniformSampler(context.blocks, keys, 64, seed=context.seed) if context.blocks else None
+        )
+
+    def draw(self, batch: Any, call: Any) -> dict[str, float]:
+        """One step on 64 rows; what is drawn from is what all actors wrote."""
+        assert batch is None
+        assert self._sampler is not None
+        try:
+            drawn = self._sampler.sample()
+        except NothingToSample:
+            return {}
+        values = self.module.value({"observations": torch.from_numpy(drawn["observations"])})
+        loss = (values - torch.from_numpy(drawn["rewards"])).square().mean()
+        self.step(loss)
+        actors = len({int(actor) for actor in drawn["index"][:, 0]})
+        return {"loss": float(loss.detach()), "actors_drawn": float(actors)}
+
+
+def workload(total_steps: int = 20_000) -> Workload:
+    """Sampling and learning run by the clock and never wait for one another (paper Table 3)."""
+    return Workload(
+        name="temporal",
+        actor=RolloutActor("CartPole-v1", envs=2),
+        learner=ValueLearner(lr=0.01),
+        triggers={
+            "learner.draw": TimeTrigger(0.002),
+            "actors.sample": TimeTrigger(0.001),
+        },
+        actors=2,
+        steps=50,
+        capacity=2000,
+        on_full="overwrite",
+        total_steps=total_steps,
+    )

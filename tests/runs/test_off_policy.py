@@ -1,0 +1,30 @@
+"""Temporal training and uniform replay (paper Tables 1 and 3), end to end."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from real_runs import ROOT, Outcome
+
+from head.records.progress_log import read_history
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
+def test_clock_fires_actors_and_learner(
+    mode: tuple[str, ...], artos: Callable[..., Outcome], home: Path
+) -> None:
+    shutil.copy(ROOT / "tests" / "runs" / "replaying.py", home)
+    outcome = artos("run", "replaying.py:workload", "--json", "--run-dir", "off", *mode)
+    assert outcome.status == 0, outcome.err
+    summary = outcome.summary
+    assert summary["steps"] == 20_000
+    assert summary["updates"] > 20
+    assert summary["rows_lost"] == summary["restarts"] == 0
+    last = read_history(home / "off" / "progress.csv")[-1]
+    assert float(last["metrics/loss"]) < 0.5
+    assert float(last["metrics/actors_drawn"]) == 2
