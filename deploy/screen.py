@@ -18,6 +18,8 @@ WIDTH = 100
 _BAR, _FILL_BAR = 40, 6
 _MOST_METRICS, _MOST_KEYS = 10, 12
 _GAP = 3
+_NARROW = 64
+"""Columns of the final screen beside the labels: it also goes into logs 80 columns wide."""
 _FRAME = 16
 """Columns of the panel taken by its border and the labels."""
 _ORDER = ("start", "environment", "inference", "gather", "learn", "actors.wait", "learner.wait")
@@ -187,7 +189,7 @@ def _summary_table(summary: Summary) -> Table:
     table.add_row("policy lag", Text(f"mean {summary.lag_mean:.2f}, max {summary.lag_max}"))
     table.add_row("restarts", Text(f"{summary.restarts}, rows lost {summary.rows_lost:,}"))
     if summary.times:
-        table.add_row("time", _times(summary.times, WIDTH - _FRAME))
+        table.add_row("time", _times(summary.times, _NARROW))
     if summary.not_restored:
         table.add_row("not resumed", Text("\n".join(summary.not_restored)))
     return table
