@@ -1,0 +1,27 @@
+"""Benchmark pages: every row and every missed goal is shown."""
+
+from __future__ import annotations
+
+from evaluation.page import section
+from evaluation.report import Ratio, Report, Row
+
+
+def test_rows_ratios_and_what_is_missing() -> None:
+    report = Report(
+        name="buffer", date="2026-01-02T03:04:05+00:00",
+        rows=[
+            Row("write: ours", "GB/s", 12.0, 11.0, 1300.4, 3),
+            Row("write: theirs", "GB/s", None, None, None, 0, "does not install"),
+        ],
+        ratios=[
+            Ratio("write: ours", "write: theirs", 0.5, 0.4, 0.6, 0.9, False),
+            Ratio("write: ours", "write: bare", 1.9, 1.8, 2.0, 2.0, True, "at most"),
+        ],
+        machine={"cpu": "one", "cores": 2}, versions={},
+    )  # fmt: skip
+    page = section(report)
+    assert "2026-01-02 03:04 UTC. cpu one, cores 2." in page
+    assert "| write: ours | 12 | 11 to 1,300 | GB/s | 3 |" in page
+    assert "| write: theirs | absent | does not install |  |  |" in page
+    assert "| write: ours | write: theirs | 0.5 | 0.4 to 0.6 | ≥ 0.9 | **no** |" in page
+    assert "| write: ours | write: bare | 1.9 | 1.8 to 2 | ≤ 2 | yes |" in page
