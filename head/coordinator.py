@@ -6,7 +6,7 @@ same coordinator runs a cluster, one machine and one process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -178,7 +178,7 @@ class Coordinator:
             return
         self._written[actor] = rows
         self._rows += rows - seen
-        for stop, version in _by_version(block, max(seen, block.oldest()), rows):
+        for stop, version in block.version_runs(max(seen, block.oldest()), rows):
             upto = written if stop == rows else dict.fromkeys(written, stop)
             self.engine.feed(Committed(actor, upto, version))
             if not self._transfers:
@@ -381,22 +381,6 @@ class Coordinator:
         if stuck and self.engine.due() is None and now - self._last_event > self._limits.stall:
             waits = "; ".join(f"{who} waits for {what}" for who, what in self.waits().items())
             raise DeadlineExceeded(f"any trigger to fire: {waits}", self._limits.stall)
-
-
-def _by_version(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """New rows cut where their policy version changes: ``(end, version)`` of each part.
-
-    Two rounds that are noticed at once must not both count as being as old as the first.
-    """
-    array = block.arrays[VERSION_KEY]
-    last = int(array[block.index(stop - 1)])
-    if int(array[block.index(start)]) == last:  # versions of an actor never go back
-        yield stop, last
-        return
-    versions = np.concatenate(block.views(VERSION_KEY, start, stop))
-    ends = np.append(np.flatnonzero(np.diff(versions)) + 1, len(versions))
-    for end in ends.tolist():
-        yield start + end, int(versions[end - 1])
 
 
 def _name(member: int) -> str:

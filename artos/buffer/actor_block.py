@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -311,6 +311,18 @@ class ActorBlock:
         """The oldest and newest policy version among the rows ``start`` to ``stop``."""
         views = self.views(VERSION_KEY, start, stop)
         return int(min(v.min() for v in views)), int(max(v.max() for v in views))
+
+    def version_runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Rows ``start`` to ``stop`` cut where the policy version changes: ``(end, version)``."""
+        array = self.arrays[VERSION_KEY]
+        last = int(array[self.index(stop - 1)])
+        if int(array[self.index(start)]) == last:  # versions of an actor never go back
+            yield stop, last
+            return
+        versions = np.concatenate(self.views(VERSION_KEY, start, stop))
+        ends = np.append(np.flatnonzero(np.diff(versions)) + 1, len(versions))
+        for end in ends.tolist():
+            yield start + end, int(versions[end - 1])
 
     # -- consuming (whoever runs the triggers) -------------------------------------------------
 
