@@ -177,7 +177,8 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["open('/home/someone/run')", "cd /root/x", "pip --index-url x", "https://" + "pypi." + "org/simple",
+    ["open('/home/someone/run')", "cd /root/x", "pip --index-url x",
+     "https://" + "pypi." + "org/simple",
      "http://nexus.example/x"],
 )  # fmt: skip
 def test_the_pattern_for_machines_finds_them(line: str) -> None:
