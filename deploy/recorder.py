@@ -43,6 +43,7 @@ class Recorder:
         self._log = ProgressLog(folder, before.steps if before else None)
         self._created = clock.now()
         self._began: float | None = None
+        self._ended: float | None = None
         self._steps_at_begin = coordinator.steps
         self._next_log = clock.now()
         self._next_save = clock.now()  # the first as soon as there are weights to save
@@ -54,17 +55,23 @@ class Recorder:
 
     @property
     def seconds(self) -> float:
-        """Seconds of training: from when all members were ready, start-up apart."""
+        """Seconds of training: from when all members were ready until nothing was left to do."""
         earlier = self._before.seconds if self._before else 0.0
         return earlier + self._running
 
     @property
     def _running(self) -> float:
-        return 0.0 if self._began is None else self._clock.now() - self._began
+        if self._began is None:
+            return 0.0
+        return (self._clock.now() if self._ended is None else self._ended) - self._began
 
     @property
     def _starting(self) -> float:
         return (self._clock.now() if self._began is None else self._began) - self._created
+
+    def trained(self) -> None:
+        """The last invocation was answered: stopping the members is no training any more."""
+        self._ended = self._clock.now()
 
     def update(self, show: Callable[[Status], None], due: bool) -> bool:
         """Write what is due to be written; ``show`` gets a status if the view wants one.
@@ -89,10 +96,7 @@ class Recorder:
         return log_due
 
     def _write(self, status: Status) -> None:
-        episodes = self._coordinator.monitor.drain_episodes()
-        if episodes:
-            returns, lengths = zip(*episodes, strict=True)
-            self._log.episodes(returns, lengths, status.steps)
+        self._log.episodes(self._coordinator.monitor.drain_episodes())
         if self._coordinator.monitor.updates:
             self._log.write(status)
 

@@ -199,6 +199,7 @@ class _Session:
         bell = self._node.board.bell
         with child_deaths(bell.ring), self._requests.draining(self._drain):
             self._members.run(self._coordinator, self._after)
+            self._recorder.trained()
             self._members.stop()
 
     def _finish(self, *, curve: bool = True) -> Summary:

@@ -130,6 +130,7 @@ class Contestants:
 
     def pong_bfloat16(self) -> Iterator[Contestant]:
         """The same with the network in bfloat16 while it learns, where the CPU can."""
+        yield self._pong_ours(PONG_BFLOAT16, "", "bfloat16=true")
         yield self._pong_ours(PONG_BFLOAT16, "overlapped", "max_lag=1", "bfloat16=true")
         yield self._one_file(
             PONG_BFLOAT16, "AtariVectorEnv, 2 threads",
@@ -152,7 +153,7 @@ class Contestants:
     def acting(self) -> Iterator[Contestant]:
         """Acting alone."""
         source = f"{Path(acting.__file__)}:workload"
-        arguments = ("run", source, "--total-steps", str(self._scale.pong_steps * 4))
+        arguments = ("run", source, "--total-steps", str(self._scale.pong_steps * 8))
         call = ours("throughput_ours", *arguments, seconds=_DEADLINE_SECONDS)
         yield _contestant(ACTING, OURS, call)
         bare = ours("rivals.bare_acting", *self._seconds, seconds=_DEADLINE_SECONDS)

@@ -208,7 +208,7 @@ class Coordinator:
             self._learned(call, done)
         else:
             self.bound[member - 1] = done.version
-            self.monitor.sampled(done.returns, done.lengths, done.times)
+            self.monitor.sampled(done.returns, done.lengths, done.times, self.steps)
             self._note(done.firing, member, version=done.version)
 
     def _learned(self, call: Invoke, done: Done) -> None:

@@ -46,7 +46,7 @@ class Monitor:
         self.round_lag = LagMeter()
         self.metrics: dict[str, float] = {}
         self.times: dict[str, float] = {}
-        self.finished_episodes: list[tuple[float, int]] = []
+        self._finished: list[tuple[int, float, int]] = []
 
     @property
     def mean_return(self) -> float | None:
@@ -54,13 +54,17 @@ class Monitor:
         return sum(self.returns) / len(self.returns) if self.returns else None
 
     def sampled(
-        self, returns: Iterable[float], lengths: Iterable[int], times: Mapping[str, float]
+        self,
+        returns: Iterable[float],
+        lengths: Iterable[int],
+        times: Mapping[str, float],
+        steps: int,
     ) -> None:
-        """An actor finished a round."""
+        """An actor finished a round, when the run had made ``steps`` environment steps."""
         for value, length in zip(returns, lengths, strict=True):
             self.returns.append(value)
             self.episodes += 1
-            self.finished_episodes.append((value, length))
+            self._finished.append((steps, value, length))
         self._spend("actors", times)
 
     def learned(self, metrics: Mapping[str, float], times: Mapping[str, float]) -> None:
@@ -74,9 +78,9 @@ class Monitor:
         lags = version - np.fromiter(bound, np.int64)
         return self.round_lag.consume(lags.clip(min=0))
 
-    def drain_episodes(self) -> list[tuple[float, int]]:
-        """``(return, length)`` of the episodes that ended since the last call."""
-        drained, self.finished_episodes = self.finished_episodes, []
+    def drain_episodes(self) -> list[tuple[int, float, int]]:
+        """``(steps, return, length)`` of the episodes that ended since the last call."""
+        drained, self._finished = self._finished, []
         return drained
 
     def _spend(self, who: str, times: Mapping[str, float]) -> None:

@@ -57,10 +57,9 @@ class ProgressLog:
         self._rows_out.flush()
         self._events.scalars(status.steps, scalars(status))
 
-    def episodes(self, returns: Sequence[float], lengths: Sequence[int], steps: int) -> None:
-        """Append episodes that had ended when the run had made ``steps`` environment steps."""
-        pairs = zip(returns, lengths, strict=True)
-        self._episodes_out.write("".join(f"{steps},{value!r},{size}\n" for value, size in pairs))
+    def episodes(self, ended: Sequence[tuple[int, float, int]]) -> None:
+        """Append episodes: environment steps of the run when it ended, its return, its length."""
+        self._episodes_out.write("".join(f"{at},{value!r},{size}\n" for at, value, size in ended))
         self._episodes_out.flush()
 
     def history(self) -> list[Row]:

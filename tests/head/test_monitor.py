@@ -31,21 +31,21 @@ def test_the_end_of_a_round_is_measured_on_what_actors_hold() -> None:
 def test_the_mean_return_is_over_the_last_episodes() -> None:
     monitor = Monitor(window=2)
     assert str(monitor.mean_return) == "None"
-    monitor.sampled([1.0, 5.0], [10, 20], {})
-    monitor.sampled([7.0], [30], {})
+    monitor.sampled([1.0, 5.0], [10, 20], {}, 100)
+    monitor.sampled([7.0], [30], {}, 200)
     assert (monitor.mean_return, monitor.episodes) == (6.0, 3)
-    assert monitor.drain_episodes() == [(1.0, 10), (5.0, 20), (7.0, 30)]
+    assert monitor.drain_episodes() == [(100, 1.0, 10), (100, 5.0, 20), (200, 7.0, 30)]
     assert monitor.drain_episodes() == []
 
 
 def test_returns_and_lengths_must_belong_together() -> None:
     with pytest.raises(ValueError, match="zip"):
-        Monitor().sampled([1.0], [], {})
+        Monitor().sampled([1.0], [], {}, 1)
 
 
 def test_times_add_up_and_waiting_is_told_apart() -> None:
     monitor = Monitor()
-    monitor.sampled([], [], {"environment": 1.0, "wait": 0.5})
+    monitor.sampled([], [], {"environment": 1.0, "wait": 0.5}, 1)
     monitor.learned({"loss": 3.0}, {"learn": 2.0, "wait": 0.25})
     monitor.learned({"loss": 2.0}, {"learn": 2.0})
     assert monitor.times == {

@@ -25,7 +25,7 @@ def fail(line: str) -> None:
 def fill(folder: RunFolder, episodes: int) -> None:
     log = ProgressLog(folder)
     for number in range(episodes):
-        log.episodes([float(number % 50)], [number % 50], 10 * number)
+        log.episodes([(10 * number, float(number % 50), number % 50)])
     log.close()
 
 
@@ -54,8 +54,8 @@ def test_the_running_mean_is_what_the_window_saw(returns: list[float]) -> None:
 def test_episodes_come_back_as_they_were_logged(folder: RunFolder) -> None:
     assert len(Episodes.read(folder.episodes)) == 0
     log = ProgressLog(folder)
-    log.episodes([1.25, float("inf")], [3, 4], 10)
-    log.episodes([], [], 20)
+    log.episodes([(10, 1.25, 3), (10, float("inf"), 4)])
+    log.episodes([])
     log.close()
     episodes = Episodes.read(folder.episodes)
     assert episodes.steps.tolist() == [10, 10]

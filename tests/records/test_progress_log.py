@@ -104,7 +104,7 @@ def test_a_resumed_run_appends_under_the_same_header(folder: RunFolder, status: 
     for steps in (1, 2):
         log = ProgressLog(folder)
         log.write(status(steps=steps, metrics={"loss": float(steps)}))
-        log.episodes([float(steps)], [steps], steps)
+        log.episodes([(steps, float(steps), steps)])
         log.close()
     assert [row["metrics/loss"] for row in read_history(folder.progress)] == ["1", "2"]
     assert folder.episodes.read_text() == "step,return,length\n1,1.0,1\n2,2.0,2\n"
@@ -116,11 +116,11 @@ def test_what_was_logged_after_the_checkpoint_is_dropped_on_resume(
     log = ProgressLog(folder)
     for steps in (100, 200, 300):
         log.write(status(steps=steps))
-        log.episodes([1.0], [9], steps)
+        log.episodes([(steps, 1.0, 9)])
     log.close()
     log = ProgressLog(folder, resumed_at=200)
     log.write(status(steps=250))
-    log.episodes([2.0], [9], 250)
+    log.episodes([(250, 2.0, 9)])
     assert [row["steps"] for row in log.history()] == ["100", "200", "250"]
     assert log.past_episodes().steps.tolist() == [100, 200, 250]
     log.close()
@@ -133,14 +133,14 @@ def test_a_row_cut_short_by_a_kill_is_left_out_and_not_continued(
     log = ProgressLog(folder)
     log.write(status(steps=1))
     log.write(status(steps=2))
-    log.episodes([1.5, 2.5], [10, 20], 7)
+    log.episodes([(7, 1.5, 10), (7, 2.5, 20)])
     log.close()
     for path in (folder.progress, folder.episodes):
         path.write_bytes(path.read_bytes()[:-cut])
     assert [row["steps"] for row in read_history(folder.progress)] == ["1"]
     log = ProgressLog(folder)
     log.write(status(steps=3))
-    log.episodes([3.5], [30], 8)
+    log.episodes([(8, 3.5, 30)])
     assert [row["steps"] for row in log.history()] == ["1", "3"]
     kept = 1 if cut < len("7,2.5,20\n") + 1 else 0
     np.testing.assert_array_equal(log.past_episodes().returns, [1.5, 3.5][1 - kept :])
