@@ -1,11 +1,15 @@
 # make run | test | lint | bench; each sets up .venv/ first. ARGS goes to the command, as in
 #   make run ARGS="--seed 2"      make test ARGS="-k buffer"
-.PHONY: setup run test lint bench clean
+.PHONY: setup criu run test lint bench clean
 .DEFAULT_GOAL := run
 BIN := .venv/bin
 
 setup:
 	@deploy/setup.sh
+
+# Try again what `make setup` gave up on: CRIU, its Python binding, numactl.
+criu: setup
+	@deploy/criu.sh --again
 
 run: setup
 	$(BIN)/artos run ppo --env CartPole-v1 --actors 2 --total-steps 500000 $(ARGS)

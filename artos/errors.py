@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class ArtosError(Exception):
@@ -167,3 +167,115 @@ class RunExists(ArtosError):
         super().__init__(
             f"{path} {what}: choose another --run-dir or continue it with --resume {path}"
         )
+
+
+class ForbiddenMove(ArtosError):
+    """An actor was asked for a step of its life that its state does not allow."""
+
+    def __init__(self, state: str, move: str, allowed: Sequence[str]) -> None:
+        self.state, self.move, self.allowed = state, move, tuple(allowed)
+        super().__init__(
+            f"an actor that is {state} cannot {move}: from there it can only "
+            f"{' or '.join(self.allowed)}"
+        )
+
+
+class TemplateFailed(ArtosError):
+    """The process that actors are cloned or forked from failed. ``why`` is what it said."""
+
+    def __init__(self, kind: str, why: str) -> None:
+        self.kind, self.why = kind, why
+        super().__init__(f"no actors by {kind}: {why}")
+
+
+class CriuUnavailable(ArtosError):
+    """Processes cannot be checkpointed on this machine. ``fix`` is the command that changes it."""
+
+    def __init__(self, reason: str, fix: str) -> None:
+        self.reason, self.fix = reason, fix
+        super().__init__(f"actors cannot be checkpointed here: {reason}; to change that: {fix}")
+
+
+class NoIdentity(ArtosError):
+    """A prepared process was woken without being told who it is. ``text`` is what it read."""
+
+    def __init__(self, text: str, why: str) -> None:
+        self.text, self.why = text, why
+        super().__init__(
+            f"a prepared actor was woken without an identity ({why}; it read {text[:200]!r}): "
+            "write the identity before sending the signal"
+        )
+
+
+class CheckpointRefused(ArtosError):
+    """A process could not be dumped; it runs on. ``culprit`` says what holds it back, in words."""
+
+    def __init__(self, pid: int, culprit: str, log: str = "") -> None:
+        self.pid, self.culprit, self.log = pid, culprit, log
+        quoted = f"; CRIU's log:\n{log}" if log else ""
+        super().__init__(
+            f"process {pid} cannot be checkpointed: {culprit}; it goes on running, close that "
+            f'before the actor is parked or use park="memory"{quoted}'
+        )
+
+
+class RestoreFailed(ArtosError):
+    """No process came of an image. ``why`` in words, ``log`` the lines of CRIU's log about it."""
+
+    def __init__(self, image: str, why: str, log: str = "") -> None:
+        self.image, self.why, self.log = image, why, log
+        quoted = f"; CRIU's log:\n{log}" if log else ""
+        super().__init__(
+            f"image {image} could not be restored: {why}; start the actor anew{quoted}"
+        )
+
+
+class ImageUnusable(ArtosError):
+    """An image that must not be restored here. ``faults`` lists every reason at once."""
+
+    def __init__(self, image: str, faults: Sequence[str]) -> None:
+        self.image, self.faults = image, tuple(faults)
+        super().__init__(
+            f"image {image} is of no use here: {'; '.join(faults)}: the actor must start anew"
+        )
+
+
+class ImageBudget(ArtosError):
+    """One more image would take more room than there is (all in bytes). Nothing was dumped."""
+
+    def __init__(self, image: str, needed: int, room: int, budget: int) -> None:
+        self.image, self.needed, self.room, self.budget = image, needed, room, budget
+        super().__init__(
+            f"image {image} needs about {needed / 1e6:.1f} MB and {max(0, room) / 1e6:.1f} MB of "
+            f'{budget / 1e6:.1f} MB are left: park fewer actors as images, use park="memory", or '
+            "give images more room"
+        )
+
+
+class NotRunning(ArtosError):
+    """Somebody wanted to change a run that is not there or over. ``run`` is its folder."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        super().__init__(f"no run is going on in {run}: give the folder of a live run")
+
+
+class NotPinned(ArtosError):
+    """A process is not on its slot's CPU. ``found`` has for each thread the CPUs it may run on."""
+
+    def __init__(self, pid: int, wanted: int, found: Mapping[int, str]) -> None:
+        self.pid, self.wanted, self.found = pid, wanted, dict(found)
+        elsewhere = {thread: cpus for thread, cpus in self.found.items() if cpus != str(wanted)}
+        what = "; ".join(f"thread {thread} may run on {cpus}" for thread, cpus in elsewhere.items())
+        super().__init__(
+            f"process {pid} is not pinned to CPU {wanted}: {what or 'it is gone'}: `artos doctor` "
+            "shows which CPUs may be used here and what pinning needs"
+        )
+
+
+class CannotScale(ArtosError):
+    """Somebody asked for a number of actors that a run cannot have; it goes on as it was."""
+
+    def __init__(self, actors: int, least: int, most: int, why: str) -> None:
+        self.actors, self.least, self.most = actors, least, most
+        super().__init__(f"cannot go on with {actors} actors: {why}; ask for {least} to {most}")

@@ -69,6 +69,20 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     fatal: bool = False
 
 
+class Scale(msgspec.Struct, frozen=True, tag=True):
+    """Control → node: from the next version on let ``actors`` actors take part."""
+
+    actors: int
+
+
+class Scaled(msgspec.Struct, frozen=True, tag=True):
+    """Node → control: done, or why not. ``actors`` take part now, ``most`` are registered."""
+
+    actors: int
+    most: int
+    fault: str = ""
+
+
 T = TypeVar("T")
 
 ToMember = Invoke | Stop
@@ -77,6 +91,8 @@ FromMember = Ready | Done | Failed
 encode = msgspec.msgpack.Encoder().encode
 _to_member: Callable[[bytes], ToMember] = msgspec.msgpack.Decoder(ToMember).decode
 _from_member: Callable[[bytes], FromMember] = msgspec.msgpack.Decoder(FromMember).decode
+_scale: Callable[[bytes], Scale] = msgspec.msgpack.Decoder(Scale).decode
+_scaled: Callable[[bytes], Scaled] = msgspec.msgpack.Decoder(Scaled).decode
 
 
 def decode_to_member(data: bytes) -> ToMember:
@@ -95,6 +111,24 @@ def decode_from_member(data: bytes) -> FromMember:
         BadMessage: the bytes are no valid message; says which field is wrong.
     """
     return _decode(_from_member, data)
+
+
+def decode_scale(data: bytes) -> Scale:
+    """Decode what a control asks for.
+
+    Raises:
+        BadMessage: the bytes are no valid message; says which field is wrong.
+    """
+    return _decode(_scale, data)
+
+
+def decode_scaled(data: bytes) -> Scaled:
+    """Decode what the node answered to a control.
+
+    Raises:
+        BadMessage: the bytes are no valid message; says which field is wrong.
+    """
+    return _decode(_scaled, data)
 
 
 def _decode(decode: Callable[[bytes], T], data: bytes) -> T:

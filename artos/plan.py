@@ -9,6 +9,8 @@ import msgspec
 
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
+from artos.elastic import Elastic
+from artos.scaling import Actors, ByHand
 from artos.spec import DataKey, OnFull
 
 
@@ -26,6 +28,8 @@ class Reference(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """The registered workload. ``layout`` names the parameters inside the flat vector ``params``.
 
+    ``actors`` counts those registered, for whom there are blocks; ``scaling`` says how many of them
+    are at work, and when (None: all, always).
     ``triggers`` maps targets to encoded triggers; ``methods`` lists what each role can be asked to
     do; ``threads`` is the number of compute threads of the learner; ``env_spec`` are the
     environment's facts as plain data, so that only actors need to build one; ``resumes`` counts how
@@ -53,6 +57,13 @@ class Plan(msgspec.Struct, frozen=True):
     env_spec: Any = None
     resumes: int = 0
     deadline: float = 300.0
+    scaling: Actors | None = None
+    elastic: Elastic = Elastic()
+
+    @property
+    def at_work(self) -> Actors:
+        """How many actors take part, and when."""
+        return self.scaling or ByHand(self.actors, self.actors)
 
     def block(self, actor: int) -> BlockSpec:
         """The layout of one actor's data block."""

@@ -11,6 +11,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.elastic import Elastic
+from artos.scaling import Actors, ActorsSetting, actors_of
+
 OnFull = Literal["wait", "overwrite"]
 
 VERSION_KEY = "policy_version"
@@ -107,6 +110,10 @@ class Workload:
     fires it. ``steps`` is the length of one round of sampling in steps of each environment.
     ``capacity`` counts rows kept per actor; 0 means just enough for the triggers. ``data_keys``
     left empty means all that the actor can write.
+
+    ``actors`` is a number, a schedule by update (``{0: 4, 5: 8}``), a policy of
+    ``artos.scaling``, or any of these as text (``"noise_scale:2..16"``). Where the number changes,
+    a ``DataKeyTrigger`` that is to wait for all actors leaves out ``n``.
     """
 
     name: str
@@ -115,12 +122,22 @@ class Workload:
     triggers: Mapping[str, Any]
     data_keys: Sequence[DataKey] = ()
     object_keys: Sequence[ObjectKey] = (ObjectKey("model_param"),)
-    actors: int = 2
+    actors: ActorsSetting = 2
     steps: int = 128
     capacity: int = 0
     on_full: OnFull = "wait"
     total_steps: int = 500_000
     settings: Mapping[str, Any] = field(default_factory=dict)
+    elastic: Elastic = field(default_factory=Elastic)
+
+    @property
+    def scaling(self) -> Actors:
+        """What ``actors`` means.
+
+        Raises:
+            Refused: it means nothing; all faults, in words.
+        """
+        return actors_of(self.actors)
 
 
 def closest(name: str, known: Sequence[str]) -> str:

@@ -54,9 +54,18 @@ def _parser() -> argparse.ArgumentParser:
     clean = commands.add_parser("clean", help="remove what killed runs left in shared memory")
     clean.add_argument("--json", action="store_true", help="print the result as JSON")
     clean.set_defaults(command=_clean)
+    doctor = commands.add_parser("doctor", help="what this machine can do for elastic actors")
+    doctor.add_argument("--json", action="store_true", help="print the result as JSON")
+    doctor.set_defaults(command=_doctor)
+    scale = commands.add_parser("scale", help="change how many actors a live run has")
+    scale.add_argument("run", type=Path, metavar="RUN", help="the folder of a live run")
+    scale.add_argument("actors", type=int, metavar="N", help="actors from the next version on")
+    scale.add_argument("--json", action="store_true", help="print the result as JSON")
+    scale.set_defaults(command=_scale)
     bench = commands.add_parser("bench", help="measure ours against rivals in the same run")
     bench.add_argument("name", help="buffer, triggers, throughput or all")
     bench.add_argument("--json", type=Path, metavar="FILE", help="write rows and ratios to FILE")
+    bench.add_argument("--repeats", type=int, metavar="N", help="repetitions of each case")
     bench.add_argument("--quick", action="store_true", help="a smoke test, no figures to quote")
     bench.set_defaults(command=_bench)
     return parser
@@ -65,7 +74,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_workload(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("workload", nargs="?", help="an algorithm (ppo) or FILE.py:OBJECT")
     parser.add_argument("--env", help="a Gymnasium id or module:factory")
-    parser.add_argument("--actors", type=int, metavar="N", help="actor processes")
+    parser.add_argument(
+        "--actors", metavar="N",
+        help="actor processes; also by update (0:4,5:8), by hand (4..16, see scale) or by a policy "
+        "(noise_scale:2..16, plateau:2..16)",
+    )  # fmt: skip
     parser.add_argument("--total-steps", type=int, metavar="N", help="environment steps in all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -169,10 +182,33 @@ def _clean(options: argparse.Namespace) -> int:
     return DONE
 
 
+def _doctor(options: argparse.Namespace) -> int:
+    from deploy import doctor  # noqa: PLC0415
+
+    report = doctor.examine()
+    if options.json:
+        _print_json(report)
+    else:
+        print(doctor.text(report))
+    return DONE
+
+
+def _scale(options: argparse.Namespace) -> int:
+    from deploy import control  # noqa: PLC0415
+
+    answer = control.scale(options.run, options.actors)
+    if options.json:
+        _print_json({"actors": answer.actors, "most": answer.most})
+    else:
+        print(f"{answer.actors} of {answer.most} registered actors from the next version on")
+    return DONE
+
+
 def _bench(options: argparse.Namespace) -> int:
     # By name: the benchmarks stand on the floor above and are only there where installed.
     registry = importlib.import_module("evaluation.registry")
-    return int(registry.run(options.name, options.json, options.quick))
+    repeats = {} if options.repeats is None else {"repeats": options.repeats}
+    return int(registry.run(options.name, options.json, options.quick, **repeats))
 
 
 def _print_json(value: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from artos.buffer.board import LEARNER
+from artos.buffer.board import LEARNER, actor_member
 from artos.messages import Done, Invoke, Ready, ToMember
 from artos.runtime.build_role import actor_role, learner_role
 from artos.runtime.member import Role, guarded
@@ -15,6 +15,7 @@ from artos.runtime.reference import user_imports
 from artos.runtime.serving import failed_to_start
 from deploy.node import Node
 from head.coordinator import Coordinator
+from head.status import Bill
 
 _IDLE_SECONDS = 0.05
 
@@ -29,7 +30,7 @@ class Inline:
         self._node = node
         self._roles: dict[int, Role] = {}
         self._queue: deque[tuple[int, Invoke]] = deque()
-        self._reborn: deque[int] = deque()
+        self._unborn: deque[int] = deque()
 
     def send(self, member: int, message: ToMember) -> None:
         """Queue an invocation."""
@@ -43,16 +44,23 @@ class Inline:
 
     def start(self, member: int) -> None:
         """Have the member set up anew before anything else runs."""
-        self._reborn.append(member)
+        self._unborn.append(member)
+
+    def prepare(self, member: int) -> None:
+        """Have the actor set up, unless it is."""
+        if member not in self._roles and member not in self._unborn:
+            self._unborn.append(member)
+
+    def retire(self, member: int) -> None:
+        """It holds nothing that others wait for, and keeps its episode for when it comes back."""
 
     def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
         """Set everything up and run invocation after invocation until the run is finished."""
         coordinator.begin()
-        for member in range(self._node.site.members):
-            self._set_up(coordinator, member)
+        self._unborn.extend([LEARNER, *map(actor_member, coordinator.actors)])
         while not coordinator.finished:
-            while self._reborn:
-                self._set_up(coordinator, self._reborn.popleft())
+            while self._unborn:
+                self._set_up(coordinator, self._unborn.popleft())
             if self._queue:
                 self._run_one(coordinator, *self._queue.popleft())
             elif not coordinator.finished:
@@ -83,6 +91,13 @@ class Inline:
         if isinstance(answer, Done):
             coordinator.look(member)
         coordinator.receive(member, answer)
+
+    def child_ended(self) -> None:
+        """A child of this process ended: none of ours."""
+
+    def bill(self) -> Bill:
+        """Nothing is started, and nothing gives its CPU back."""
+        return Bill()
 
     def stop(self) -> None:
         """Close every member."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from numpy.typing import NDArray
 
 from artos.clock import Clock
@@ -16,7 +17,7 @@ from head.records.checkpoint import Manifest
 from head.records.curve import draw
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
-from head.status import Status, Summary
+from head.status import Bill, Status, Summary
 
 _LOG_SECONDS = 0.5
 _CHECKPOINT_SECONDS = 2.0
@@ -172,7 +173,9 @@ class Recorder:
             not_restored=NOT_RESTORED,
         )
 
-    def finish(self, outcome: str, warn: Callable[[str], None], *, curve: bool = True) -> Summary:
+    def finish(
+        self, outcome: str, bill: Bill, warn: Callable[[str], None], *, curve: bool = True
+    ) -> Summary:
         """Save, write the last rows, the curve (unless in a hurry) and the summary."""
         status = self.status()
         self._write(status)
@@ -197,6 +200,8 @@ class Recorder:
             outcome=outcome,
             times=status.times,
             not_restored=NOT_RESTORED if self._before else (),
+            actors_by_update=tuple(self._coordinator.monitor.actors_by_update),
+            **msgspec.structs.asdict(bill),
         )
         self._folder.write_summary(summary)
         return summary

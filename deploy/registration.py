@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from artos.elastic import NAMES
 from artos.errors import Refused
 from artos.plan import Plan, Reference
 from artos.runtime.child import command, environment
@@ -16,6 +17,7 @@ from artos.runtime.death import SLOW, START_SECONDS
 from artos.runtime.reference import load_object, user_imports
 from artos.runtime.register import Registered, register
 from artos.spec import closest
+from deploy import muster
 from triggers import verifier
 from triggers.algorithms import BUILT_IN
 from triggers.table import Table, decode_table
@@ -85,6 +87,13 @@ def _decoded(answer: subprocess.CompletedProcess[bytes], reference: Reference) -
         raise Refused([why]) from None
 
 
+def _split(reference: Reference) -> tuple[Reference, dict[str, Any]]:
+    """Settings of the workload, apart from those of how its actors live, which all have."""
+    elastic = {name: value for name, value in reference.settings.items() if name in NAMES}
+    own = {name: value for name, value in reference.settings.items() if name not in NAMES}
+    return msgspec.structs.replace(reference, settings=own), elastic
+
+
 def prepare(
     reference: Reference, seed: int, *, apart: bool = True, deadline: float = 300.0
 ) -> Registration:
@@ -94,14 +103,21 @@ def prepare(
         Refused: all faults at once, each saying what to change.
     """
     early = [] if deadline > 0 else [f"--deadline must be positive, not {deadline:g}"]
+    reference, elastic = _split(reference)
     made = register_apart(reference, seed, deadline) if apart else _register_here(reference, seed)
     if made.plan is None:
         raise Refused([*early, *made.faults])
+    faults: list[str] = []
     plan = msgspec.structs.replace(made.plan, deadline=deadline)
+    try:
+        plan = msgspec.structs.replace(plan, elastic=plan.elastic.changed(elastic))
+    except Refused as refused:
+        faults += refused.faults
     table = decode_table(plan.triggers, lambda source: load_object(source, reference.folder))
     pace(table)
     plan = complete(plan, table)
-    faults = [*early, *made.faults, *verifier.faults(plan, table)]
+    faults += muster.faults(plan)
+    faults = [*early, *faults, *made.faults, *verifier.faults(plan, table)]
     if faults:
         raise Refused(faults)
     return Registration(plan, table)

@@ -14,6 +14,7 @@ import numpy as np
 
 from artos.clock import SystemClock
 from artos.spec import ArraySpec
+from deploy.control import announced
 from deploy.inline import Inline
 from deploy.node import Node, check_space
 from deploy.one_machine import OneMachine
@@ -168,7 +169,12 @@ class _Session:
     ) -> None:  # fmt: skip
         self._folder, self._node, self._requests, self._before = folder, node, requests, before
         clock = SystemClock()
-        self._members = Inline(node) if request.inline else OneMachine(node, clock)
+        self._view = LiveView(sys.stderr, quiet=request.quiet)
+        self._members = (
+            Inline(node)
+            if request.inline
+            else OneMachine(node, folder.path / "images", clock, self._view.note)
+        )
         self._journal = Journal(folder.journal, clock.now())
         self._coordinator = Coordinator(
             registration.plan, node.blocks, node.weights, self._members, clock, self._journal,
@@ -177,7 +183,6 @@ class _Session:
         connect(registration.table, self._coordinator, clock, self._journal)
         plan, coordinator = registration.plan, self._coordinator
         self._recorder = Recorder(plan, folder, node, coordinator, clock, before=before)
-        self._view = LiveView(sys.stderr, quiet=request.quiet)
         self._coordinator.on_restart = self._view.note
         self._outcome, self._told = "done", False
 
@@ -196,15 +201,20 @@ class _Session:
             return self._finish()
 
     def _serve(self) -> None:
-        bell = self._node.board.bell
-        with child_deaths(bell.ring), self._requests.draining(self._drain):
+        with (
+            child_deaths(self._members.child_ended),
+            announced(self._folder.path, self._node.site),
+            self._requests.draining(self._drain),
+        ):
             self._members.run(self._coordinator, self._after)
             self._recorder.trained()
             self._members.stop()
 
     def _finish(self, *, curve: bool = True) -> Summary:
         self._journal.close()
-        summary = self._recorder.finish(self._outcome, self._view.note, curve=curve)
+        summary = self._recorder.finish(
+            self._outcome, self._members.bill(), self._view.note, curve=curve
+        )
         self._view.finish(summary, self._folder)
         return summary
 

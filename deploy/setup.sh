@@ -43,22 +43,30 @@ install() {
     say "installing PyTorch (the largest part; some minutes)"
     "${pip[@]}" torch==2.13.0 || return
     say "installing ARTOS and its tools"
-    "${pip[@]}" -e '.[atari,dev]'
+    "${pip[@]}" -e '.[atari,dev,elastic]'
 }
 
-is_done && exit 0
-mkdir -p .venv
-exec 9>.venv/.lock
-flock 9 # two `make` at once: the second finds it done
-is_done && exit 0
-
-if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
+make_venv() {
+    local python
     python=$(usable_python) || { install_venv; python=$(usable_python); } ||
         die "there is still no Python 3.11 to 3.13 with venv; install one and run this again"
     say "making .venv with $("$python" --version) ($python)"
     find .venv -mindepth 1 -maxdepth 1 ! -name .lock -exec rm -rf {} +
     "$python" -m venv .venv
+}
+
+make_environment() {
+    .venv/bin/python -c 'import pip' 2>/dev/null || make_venv
+    install || die "installing failed: see the lines above (no network?), then run \`make setup\` again"
+    fingerprint >.venv/.stamp
+    say "done: .venv/bin/artos --help"
+}
+
+if ! is_done; then
+    mkdir -p .venv
+    exec 9>.venv/.lock
+    flock 9 # two `make` at once: the second finds it done
+    is_done || make_environment
+    exec 9>&-
 fi
-install || die "installing failed: see the lines above (no network?), then run \`make setup\` again"
-fingerprint >.venv/.stamp
-say "done: .venv/bin/artos --help"
+deploy/criu.sh || true # it says what is missing; everything else works without

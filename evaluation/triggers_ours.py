@@ -89,6 +89,14 @@ class Mailboxes:
         """Nobody is restarted here."""
         raise AssertionError(f"member {member} cannot be started")
 
+    def prepare(self, member: int) -> None:
+        """The number of actors stays."""
+        raise AssertionError(f"actor member {member} cannot be prepared")
+
+    def retire(self, member: int) -> None:
+        """The number of actors stays."""
+        raise AssertionError(f"actor member {member} cannot be retired")
+
 
 @contextmanager
 def coordinating(node: Node, folder: Path) -> Iterator[Coordinator]:

@@ -6,8 +6,8 @@ same coordinator runs a cluster, one machine and one process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,36 +15,30 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import LEARNER, actor_member
 from artos.buffer.model_block import ObjectRegion
 from artos.clock import Clock
-from artos.errors import DeadlineExceeded
-from artos.messages import Claim, Done, Failed, FromMember, Invoke, Ready, ToMember
+from artos.errors import CannotScale, DeadlineExceeded
+from artos.messages import Claim, Done, Failed, FromMember, Invoke, Ready
 from artos.plan import Plan
-from artos.runtime.death import SLOW, Death
+from artos.runtime.death import Death
 from artos.spec import VERSION_KEY
-from head.failures import Failures, Limits
-from head.ledger import Claims, Invocations
+from head.crew import Crew
+from head.failures import Limits
+from head.ledger import Claims, Invocations, Rounds
+from head.members import Members
 from head.monitor import Monitor
+from head.recovery import Recovery, name_of
 from triggers.base import Firing
 from triggers.engine import Engine
-from triggers.events import Arrived, Committed, Joined, Published
+from triggers.events import Arrived, Committed, Joined, Left, Published
 from triggers.journal import Journal
-from triggers.wiring import method_of, samples
-
-
-class Members(Protocol):
-    """The processes (or inline parts) of a workload, as the coordinator sees them."""
-
-    def send(self, member: int, message: ToMember) -> None:
-        """Put a message into the member's mailbox."""
-
-    def end(self, member: int) -> None:
-        """Kill what is left of the member, so that nobody writes its memory any more."""
-
-    def start(self, member: int) -> None:
-        """Empty the member's mailbox and start it anew."""
+from triggers.wiring import fewest, method_of, samples
 
 
 class Coordinator:
-    """Books, budget and recovery of one workload (paper §4.1, checklist A19)."""
+    """Books and budget of one workload, and how many actors it has (paper §4.1, checklist A19).
+
+    ``on_restart`` is told in a line when a member is started anew. ``held_back`` says of a member
+    whether its invocations wait for something that is not its own doing, e.g. for a free slot.
+    """
 
     engine: Engine
 
@@ -66,14 +60,16 @@ class Coordinator:
         self._members, self._clock, self._journal = members, clock, journal
         self._limits = limits or Limits.within(plan.deadline)
         self._invocations, self._claims = Invocations(), Claims()
-        self._granted = dict.fromkeys(blocks, 0)
-        self._written = dict.fromkeys(blocks, 0)
-        # Running sums of both: asked for with every event, however many actors there are.
-        self._granted_rows = self._rows = 0
-        self._most_rounds = 1
-        self._failures = Failures(self._limits)
-        self._ready: dict[int, float] = {}
+        self._rounds = Rounds(blocks, plan.steps)
+        self._first_version = max(0, model.version)
+        self._crew = Crew(plan, members, clock, self._first_version)
+        self._recovery = Recovery(
+            plan, blocks, members, self._crew, self._invocations, self._limits, clock, journal,
+            say=lambda text: self.on_restart(text),  # noqa: PLW0108  # they are set later
+            held_back=lambda member: self.held_back(member),  # noqa: PLW0108
+        )  # fmt: skip
         self.bound: dict[int, int] = dict.fromkeys(blocks, -1)
+        self._newcomers: set[int] = set()
         self._version = -1
         # Without an actors.sync of their own, actors take the newest weights at rollout start.
         self._binds = "actors.sync" not in plan.triggers
@@ -82,18 +78,19 @@ class Coordinator:
         self._last_event = clock.now()
         self._learned_version = -1
         self.on_restart: Callable[[str], None] = lambda text: None
+        self.held_back: Callable[[int], bool] = lambda member: False
 
     # -- state ---------------------------------------------------------------------------------
 
     @property
     def steps(self) -> int:
         """Environment steps committed, with those of earlier parts of a resumed run."""
-        return self.base_steps + self._rows * self.plan.envs
+        return self.base_steps + self._rounds.written * self.plan.envs
 
     @property
     def consumed(self) -> int:
         """Environment steps the learner is done with; all there are where it claims none."""
-        rows = self._claims.consumed() if self.plan.consumers else self._rows
+        rows = self._claims.consumed() if self.plan.consumers else self._rounds.written
         return self.base_steps + rows * self.plan.envs
 
     @property
@@ -109,7 +106,7 @@ class Coordinator:
     @property
     def budget_spent(self) -> bool:
         """Whether all steps of the budget are granted."""
-        granted = self._granted_rows * self.plan.envs
+        granted = self._rounds.granted * self.plan.envs
         return self.base_steps + granted >= self.plan.total_steps
 
     @property
@@ -120,8 +117,13 @@ class Coordinator:
 
     @property
     def all_ready(self) -> bool:
-        """Whether the learner and every actor have reported that they are set up."""
-        return len(self._ready) == len(self.blocks) + 1
+        """Whether the learner and all actors that take part have reported that they are set up."""
+        return self._crew.all_ready
+
+    @property
+    def actors(self) -> range:
+        """The actors that take part now."""
+        return self._crew.actors
 
     def drain(self) -> None:
         """Grant no more sampling; what is in flight is finished."""
@@ -129,13 +131,11 @@ class Coordinator:
 
     def waits(self) -> dict[str, str]:
         """Who waits for what, in words."""
-        found = {"learner": self._wait_of(LEARNER)}
-        for actor in self.blocks:
-            found[f"actor {actor}"] = self._wait_of(actor_member(actor))
-        return found
+        members = (LEARNER, *map(actor_member, self.actors))
+        return {name_of(member): self._wait_of(member) for member in members}
 
     def _wait_of(self, member: int) -> str:
-        if member not in self._ready:
+        if not self._crew.is_ready(member):
             return "starting"
         calls = self._invocations.of(member)
         if calls:
@@ -146,12 +146,11 @@ class Coordinator:
 
     def begin(self) -> None:
         """Announce the actors to the triggers; waiting for the first version begins."""
-        now = self._clock.now()
         # A resumed run announces the version it continues from, not all that led to it.
         self._version = max(-1, self.model.version - 1)
-        for actor in self.blocks:
+        for actor in self.actors:
             self.engine.feed(Joined(actor))
-        self._started = dict.fromkeys([LEARNER, *map(actor_member, self.blocks)], now)
+        self._crew.begin()
 
     def look(self, member: int) -> None:
         """Something of this member changed: see what it committed or published."""
@@ -164,20 +163,26 @@ class Coordinator:
     def _published(self) -> None:
         queued = len(self._invocations.of(LEARNER))
         while self._version < self.model.version:
-            if self._version >= 0 and min(self.bound.values()) >= 0:
-                self.monitor.round_ended(self._version, self.bound.values())
+            if self._version >= self._first_version:
+                self._end_round()
             self._version += 1
             queued = max(0, queued - 1)
+            self._rescale()
             self.engine.feed(Published(self.model.spec.name, self._version, queued))
+
+    def _end_round(self) -> None:
+        held = [self.bound[actor] for actor in self.actors]
+        self.monitor.actors_by_update.append(len(held))
+        if min(held) >= 0:
+            self.monitor.round_ended(self._version, held)
 
     def _committed(self, actor: int) -> None:
         block = self.blocks[actor]
         written = {name: header.written for name, header in block.headers.items()}
-        rows, seen = min(written.values()), self._written[actor]
+        rows = min(written.values())
+        seen = self._rounds.wrote(actor, rows)
         if rows == seen:
             return
-        self._written[actor] = rows
-        self._rows += rows - seen
         for stop, version in block.version_runs(max(seen, block.oldest()), rows):
             upto = written if stop == rows else dict.fromkeys(written, stop)
             self.engine.feed(Committed(actor, upto, version))
@@ -188,7 +193,7 @@ class Coordinator:
         """A member reported."""
         match message:
             case Ready():
-                self._ready[member] = self._clock.now()
+                self._crew.ready(member)
                 self._invocations.restamp(member, self._clock.now())
                 if member == LEARNER:
                     self._learned_version = max(self._learned_version, self._version)
@@ -202,7 +207,7 @@ class Coordinator:
         call = self._invocations.answer(member, done.firing)
         if call is None:
             return
-        self._failures.answered(member)
+        self._recovery.answered(member)
         self._invocations.touch(member, self._clock.now())
         if member == LEARNER:
             self._learned(call, done)
@@ -235,7 +240,37 @@ class Coordinator:
             self.blocks[claim.actor].acknowledge(consumer, claimed, acknowledged)
 
     def _note(self, firing: int, member: int, **facts: Any) -> None:
-        self._journal.done(self._clock.now(), firing, _name(member), **facts)
+        self._journal.done(self._clock.now(), firing, name_of(member), **facts)
+
+    # -- how many actors -----------------------------------------------------------------------
+
+    def scale(self, actors: int) -> None:
+        """Go on with so many actors from the next version on, new ones as soon as they are ready.
+
+        Raises:
+            CannotScale: more than are registered, or too few for a trigger.
+        """
+        table = {wrapper.trigger_id: wrapper.trigger for wrapper in self.engine.wrappers}
+        least, most = fewest(table), self.plan.actors
+        if actors > most:
+            raise CannotScale(actors, least, most, f"{most} are registered")
+        if actors < least:
+            raise CannotScale(actors, least, most, f"its triggers wait for {least} at least")
+        self._crew.scale(actors)
+
+    def _rescale(self) -> None:
+        """Before a version is announced: who joins samples under it, who leaves does not."""
+        monitor = self.monitor
+        joined, left = self._crew.turn(self._version, monitor.metrics, monitor.mean_return)
+        for actor in left:
+            self.engine.feed(Left(actor, self._rounds.granted_to(actor)))
+        for actor in joined:
+            self.bound[actor] = -1
+            self._newcomers.add(actor)
+            # Actor 0 always takes part: its rounds are those that the new ones fall in with.
+            self.engine.feed(Joined(actor, 0, self._rounds.granted_to(0)))
+        if joined or left:
+            self._journal.write({"actors": self._crew.count, "version": self._version})
 
     # -- destinations of firings ---------------------------------------------------------------
 
@@ -262,8 +297,9 @@ class Coordinator:
 
         An actor that still has as many rounds to sample as were ever granted at once gets no more.
         """
-        self._most_rounds = max(self._most_rounds, firing.rounds)
-        actors = tuple(self.blocks) if firing.actors is None else firing.actors
+        self._rounds.at_once(firing.rounds)
+        here = self.actors
+        actors = here if firing.actors is None else [a for a in firing.actors if a in here]
         for _ in range(firing.rounds):
             if samples(firing.trigger):
                 if self._draining or self.budget_spent:
@@ -272,18 +308,16 @@ class Coordinator:
             else:
                 self._sync(firing, actors)
 
-    def _sample(self, firing: Firing, actors: tuple[int, ...]) -> None:
+    def _sample(self, firing: Firing, actors: Iterable[int]) -> None:
+        number, target, method = firing.number, firing.trigger, method_of(firing.trigger)
         for actor in actors:
-            ahead = self._granted[actor] - self._written[actor]
-            if ahead >= self._most_rounds * self.plan.steps:
-                continue
-            self._granted[actor] += self.plan.steps
-            self._granted_rows += self.plan.steps
-            method, stop = method_of(firing.trigger), self._granted[actor]
-            call = Invoke(firing.number, firing.trigger, method, stop=stop, bind=self._binds)
-            self._invoke(actor_member(actor), call)
+            if (stop := self._rounds.grant(actor)) is not None:
+                # Who was away has missed what others pulled meanwhile.
+                bind = self._binds or actor in self._newcomers
+                self._newcomers.discard(actor)
+                self._invoke(actor_member(actor), Invoke(number, target, method, (), stop, bind))
 
-    def _sync(self, firing: Firing, actors: tuple[int, ...]) -> None:
+    def _sync(self, firing: Firing, actors: Iterable[int]) -> None:
         call = Invoke(firing.number, firing.trigger, method_of(firing.trigger), bind=True)
         for actor in actors:
             self._invoke(actor_member(actor), call)
@@ -307,31 +341,15 @@ class Coordinator:
             ActorFailed, LearnerFailed: it failed too often in a row.
         """
         self._members.end(member)
-        self._note_death(member, death)
-        self.monitor.restarts += 1
-        self._ready.pop(member, None)
+        self._recovery.note(member, death, self._version)
         if member != LEARNER:
             self.blocks[member - 1].recover()
             self.model.unpin(member - 1)
         self.look(member)
         self._forget_finished(member)
-        self._members.start(member)
-        now = self._clock.now()
-        self._started[member] = now
-        self._invocations.restamp(member, now)
-        for call in self._invocations.of(member):
-            self._members.send(member, call)
-
-    def _note_death(self, member: int, death: Death) -> None:
-        step = self._progress(member) if death.step is None else death.step
-        name = _name(member)
-        self._journal.write({"died": name, "step": step, "why": death.why[-2000:]})
-        count = self._failures.count(member, death, step)
-        last = death.why.strip().splitlines()[-1]
-        self.on_restart(f"{name} is restarted ({count} in a row): {last}")
-
-    def _progress(self, member: int) -> int:
-        return self._version if member == LEARNER else self.blocks[member - 1].written
+        if self._recovery.needed(member):
+            self.monitor.restarts += 1
+            self._recovery.restart(member)
 
     def _forget_finished(self, member: int) -> None:
         # What a member finished just before it died counts as done, so no row is used twice.
@@ -355,33 +373,13 @@ class Coordinator:
         Raises:
             DeadlineExceeded: nothing runs and nothing will; says who waits for what.
         """
-        now = self._clock.now()
         self.engine.tick()
-        for member, began in tuple(self._started.items()):
-            if member not in self._ready and now - began > self._limits.start:
-                self.died(member, Death(f"not ready within {self._limits.start:g} s: {SLOW}"))
-        for member, call in tuple(self._invocations.overdue(now, self._limits.answer)):
-            if self._waits_for_room(member, call):
-                self._invocations.restamp(member, now)
-            elif member in self._ready:
-                what = f"{call.trigger} (firing {call.firing})"
-                why = f"no answer to {what} within {self._limits.answer:g} s: {SLOW}"
-                self.died(member, Death(why))
-        self._check_stall(now)
-
-    def _waits_for_room(self, member: int, call: Invoke) -> bool:
-        # That is the learner's doing: it holds rows that this round would overwrite.
-        if member == LEARNER or self.plan.on_full != "wait":
-            return False
-        block = self.blocks[member - 1]
-        return block.free() < call.stop - block.written
+        for member, death in self._recovery.late():
+            self.died(member, death)
+        self._check_stall(self._clock.now())
 
     def _check_stall(self, now: float) -> None:
         stuck = not len(self._invocations) and not self.finished and self.all_ready
         if stuck and self.engine.due() is None and now - self._last_event > self._limits.stall:
             waits = "; ".join(f"{who} waits for {what}" for who, what in self.waits().items())
             raise DeadlineExceeded(f"any trigger to fire: {waits}", self._limits.stall)
-
-
-def _name(member: int) -> str:
-    return "learner" if member == LEARNER else f"actor {member - 1}"

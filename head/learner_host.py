@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from artos.buffer.board import LEARNER
 from artos.plan import Plan, Site
-from artos.runtime.children import Children
+from artos.runtime.child import Child, start
 from artos.runtime.death import Death
 
 
@@ -14,24 +16,38 @@ class LearnerHost:
     """Starts the learner, notices at once when it dies, starts it again when asked."""
 
     def __init__(self, plan: Plan, site: Site, plan_file: Path) -> None:
-        self._children = Children(site, plan_file, "learner", plan.threads, learner=True)
+        self._threads, self._plan_file = plan.threads, plan_file
+        self._site = msgspec.structs.replace(site, member=LEARNER)
+        self._child: Child | None = None
 
     def start(self) -> None:
-        """Start the learner."""
-        self._children.start(LEARNER)
+        """Start the learner; its log is appended to across restarts."""
+        arguments = [msgspec.json.encode(self._site).decode(), str(self._plan_file)]
+        log = Path(self._site.logs) / "learner.log"
+        self._child = start("artos.runtime.process", arguments, log, self._threads, learner=True)
 
     def end(self) -> None:
         """Kill what is left of the learner; a new one goes on from the model block."""
-        self._children.end(LEARNER)
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
 
     def reap(self) -> list[tuple[int, Death]]:
         """The learner if it died since the last look, and of what."""
-        return self._children.reap()
+        child = self._child
+        status = None if child is None else child.died()
+        if child is None or status is None:
+            return []
+        self._child = None
+        return [(LEARNER, Death.of_process(child.pid, status, child.log_tail()))]
 
     def pids(self) -> dict[int, int]:
         """Process id by member number."""
-        return self._children.pids()
+        return {} if self._child is None else {LEARNER: self._child.pid}
 
     def stop(self, seconds: float) -> None:
         """Let it end by itself for ``seconds``, then kill it."""
-        self._children.stop(seconds)
+        if self._child is not None:
+            self._child.end(seconds)
+            # Only now: a second Ctrl-C in the wait above must find it here and kill it.
+            self._child = None

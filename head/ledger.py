@@ -1,4 +1,4 @@
-"""Books of what was handed out: invocations not yet answered, rows claimed and not acknowledged."""
+"""Books of what was handed out: invocations not answered, rounds granted, rows claimed."""
 
 from __future__ import annotations
 
@@ -60,6 +60,46 @@ class Invocations:
         queue = self._queues.get(member)
         if queue:
             queue[0].sent = max(queue[0].sent, now)
+
+
+class Rounds:
+    """Rows that actors were told to sample, in rounds of ``steps``, and that they wrote.
+
+    ``granted`` and ``written`` are sums over all actors, kept as such because they are asked for
+    with every event, however many actors there are.
+    """
+
+    def __init__(self, actors: Iterable[int], steps: int) -> None:
+        self._steps = steps
+        self._granted = dict.fromkeys(actors, 0)
+        self._written = dict.fromkeys(self._granted, 0)
+        self._most = 1
+        self.granted = self.written = 0
+
+    def grant(self, actor: int) -> int | None:
+        """One more round: the row up to which the actor is to sample.
+
+        None if it still has as many rounds to sample as were ever granted at once.
+        """
+        if self._granted[actor] - self._written[actor] >= self._most * self._steps:
+            return None
+        self._granted[actor] += self._steps
+        self.granted += self._steps
+        return self._granted[actor]
+
+    def at_once(self, rounds: int) -> None:
+        """So many rounds are granted at once."""
+        self._most = max(self._most, rounds)
+
+    def granted_to(self, actor: int) -> int:
+        """The row up to which an actor is to sample."""
+        return self._granted[actor]
+
+    def wrote(self, actor: int, rows: int) -> int:
+        """An actor has written ``rows`` rows by now; returns how many that were before."""
+        before, self._written[actor] = self._written[actor], rows
+        self.written += rows - before
+        return before
 
 
 @dataclass

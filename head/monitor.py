@@ -34,6 +34,7 @@ class Monitor:
 
     Policy lag is measured at both honest points (checklist C4): ``lag`` of rows at consumption,
     ``round_lag`` of the actors' weights at the end of a round, after the update and the pull.
+    ``actors_by_update`` says for each version made how many actors took part until then.
     """
 
     def __init__(self, window: int = 100) -> None:
@@ -44,6 +45,7 @@ class Monitor:
         self.rows_lost = 0
         self.lag = LagMeter()
         self.round_lag = LagMeter()
+        self.actors_by_update: list[int] = []
         self.metrics: dict[str, float] = {}
         self.times: dict[str, float] = {}
         self._finished: list[tuple[int, float, int]] = []

@@ -28,6 +28,19 @@ class Status(msgspec.Struct, frozen=True):
     times: dict[str, float] = {}
 
 
+class Bill(msgspec.Struct, frozen=True):
+    """What a run's actors cost. Seconds of CPU slots held and of CPU used, MB·s kept while parked.
+
+    ``starts`` tells by kind (cold fork clone restore thaw) how many there were (``count``)
+    and how long they took (``median_s``, ``p95_s``).
+    """
+
+    starts: dict[str, dict[str, float]] = {}
+    held_cpu_seconds: float = 0.0
+    used_cpu_seconds: float = 0.0
+    parked_mb_seconds: float = 0.0
+
+
 class Summary(msgspec.Struct, frozen=True):
     """``summary.json``: the outcome of a run. Fields are only ever added."""
 
@@ -46,3 +59,8 @@ class Summary(msgspec.Struct, frozen=True):
     outcome: str = "done"
     times: dict[str, float] = {}
     not_restored: tuple[str, ...] = ()
+    starts: dict[str, dict[str, float]] = {}
+    held_cpu_seconds: float = 0.0
+    used_cpu_seconds: float = 0.0
+    parked_mb_seconds: float = 0.0
+    actors_by_update: tuple[int, ...] = ()

@@ -44,8 +44,15 @@ def _capacity(plan: Plan) -> Iterator[str]:
 
 
 def _actors(plan: Plan, part: DataKeyTrigger | TransferTrigger) -> Iterator[str]:
-    if isinstance(part, DataKeyTrigger) and part.n is not None and part.n > plan.actors:
-        yield (f"waits for n={part.n} actors, but there are {plan.actors}: raise actors or lower n")
+    if not isinstance(part, DataKeyTrigger) or part.n is None:
+        return
+    if part.n > plan.actors:
+        yield f"waits for n={part.n} actors, but there are {plan.actors}: raise actors or lower n"
+    elif part.n > (least := plan.at_work.least):
+        yield (
+            f"waits for n={part.n} actors, but at times there are only {least}: leave out n to "
+            "wait for all there are, or lower it"
+        )
 
 
 def _size(plan: Plan, size: int, granted: int | None) -> Iterator[str]:
@@ -74,7 +81,8 @@ def _versions(
     if granted is None or not isinstance(part, DataKeyTrigger):
         return
     every = min(p.every for p in sampling_parts(table) if isinstance(p, ObjectKeyTrigger))
-    batches = (granted // part.size) * plan.actors // (plan.actors if part.n is None else part.n)
+    actors = plan.at_work.least
+    batches = (granted // part.size) * actors // (actors if part.n is None else part.n)
     if every > batches:
         yield (
             f"one round feeds {batches} updates, but sampling waits for every={every} versions: a "

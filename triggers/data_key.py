@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -18,7 +18,10 @@ class DataKeyTrigger(Trigger):
 
     Claims exactly those rows: each row is handed over once, actors in the order in which they
     became ready. ``n=None`` means all actors there are (a full batch), ``n=1`` is FIFO per actor.
-    The rows of an actor that left wait until it joins again.
+
+    While actors join and leave, full batches are made of rounds as they were granted: one that was
+    under way neither waits for an actor that came later nor goes without one that leaves, so no
+    update is held up and all rows are used. A number ``n`` takes the rows of who left as well.
 
     With ``max_lag`` rows whose policy version will be more than that many versions behind when they
     are consumed are never handed over, assuming that each invocation mints at most one version.
@@ -38,6 +41,9 @@ class DataKeyTrigger(Trigger):
     _ready: OrderedDict[int, None] = field(
         init=False, repr=False, compare=False, default_factory=OrderedDict
     )
+    _changes: dict[int, deque[Joined | Left]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
     _version: int = field(init=False, repr=False, compare=False, default=0)
     _ahead: int = field(init=False, repr=False, compare=False, default=0)
 
@@ -52,12 +58,9 @@ class DataKeyTrigger(Trigger):
                 self._mark(event.actor)
             case Published(key=self.object_key):
                 self._version, self._ahead = event.version, event.ahead
-            case Joined():
-                self._members.add(event.actor)
-                self._mark(event.actor)
-            case Left():
-                self._members.discard(event.actor)
-                self._ready.pop(event.actor, None)
+            case Joined() | Left():
+                self._changes.setdefault(event.actor, deque()).append(event)
+                self._settle()
         needed = len(self._members) if self.n is None else self.n
         if needed == 0 or len(self._ready) < needed:
             return None
@@ -76,10 +79,38 @@ class DataKeyTrigger(Trigger):
         if actor in self._members and self._supply(actor).left >= self.size:
             self._ready.setdefault(actor)
 
+    # -- who is to be waited for ---------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Between two batches: actors join and leave whose turn it is by now, each in order."""
+        for actor, changes in tuple(self._changes.items()):
+            while changes and self._is_time(changes[0]):
+                self._apply(changes.popleft())
+            if not changes:
+                del self._changes[actor]
+
+    def _is_time(self, change: Joined | Left) -> bool:
+        if isinstance(change, Left):
+            return self._supply(change.actor).taken + self.size > change.rows
+        alone = self.n is not None or change.peer not in self._members
+        return alone or self._supply(change.peer).taken >= change.rows
+
+    def _apply(self, change: Joined | Left) -> None:
+        if isinstance(change, Joined):
+            self._members.add(change.actor)
+            self._mark(change.actor)
+        elif self.n is None:
+            self._members.discard(change.actor)
+            self._ready.pop(change.actor, None)
+
+    # -- firing --------------------------------------------------------------------------------
+
     def _fire(self, chosen: tuple[int, ...]) -> Firing:
         stale = [actor for actor in chosen if self._is_stale(actor)]
         # In actor order, so that the same rows make the same batch whoever was ready first.
         claims = tuple(self._claim(actor) for actor in sorted(stale or chosen))
+        if self._changes:
+            self._settle()
         if stale:
             return Firing(dropped=claims, keys=self.keys, version=self._version)
         self._ahead += 1

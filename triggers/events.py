@@ -44,15 +44,22 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class Joined(msgspec.Struct, frozen=True):
-    """An actor became part of the workload."""
+    """An actor became part of the workload.
+
+    Its first round is sampled together with the one of actor ``peer`` that begins at row ``rows``.
+    The rounds that were granted before it came are complete without it.
+    """
 
     actor: int
+    peer: int = -1
+    rows: int = 0
 
 
 class Left(msgspec.Struct, frozen=True):
-    """An actor is no longer part of the workload."""
+    """An actor is told to sample no more; once it has written ``rows`` rows it is gone."""
 
     actor: int
+    rows: int = 0
 
 
 class Tick(msgspec.Struct, frozen=True):

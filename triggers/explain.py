@@ -23,16 +23,28 @@ def explain(plan: Plan, table: Table) -> str:
 
 
 def _facts(plan: Plan) -> str:
-    rows = plan.actors * plan.envs * plan.steps
+    each = plan.envs * plan.steps
     size = sum(key.row_bytes(plan.envs) for key in plan.data_keys) * plan.capacity / 1e6
     model = plan.objects[0]
     return (
-        f"{plan.name}: {plan.actors} actors x {plan.envs} environments of {plan.env}\n"
-        f"sampling: rounds of {plan.steps} steps ({rows} over all actors and environments), "
-        f"{plan.total_steps} steps in all\n"
+        f"{plan.name}: {_span(plan)} actors x {plan.envs} environments of {plan.env}\n"
+        f"{_scaling(plan)}"
+        f"sampling: rounds of {plan.steps} steps ({_span(plan, each)} over all actors and "
+        f"environments), {plan.total_steps} steps in all\n"
         f"buffer: {plan.capacity} rows and {size:.2f} MB per actor, when full: {plan.on_full}\n"
         f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB"
     )
+
+
+def _span(plan: Plan, each: int = 1) -> str:
+    """From the smallest to the largest number of actors, ``each`` times as much."""
+    least, most = plan.at_work.least, plan.at_work.most
+    return f"{least * each}" if least == most else f"{least * each} to {most * each}"
+
+
+def _scaling(plan: Plan) -> str:
+    words = plan.at_work.words()
+    return f"scaling: {words}\n" if words else ""
 
 
 def _triggers(table: Table) -> str:
@@ -121,7 +133,7 @@ def _row(row: Sequence[str], widths: Sequence[int], used: int) -> str:
 
 def _drawing(plan: Plan, table: Table) -> str:
     """Who fires whom: down from the actors to the model block, and from there up again."""
-    stations = [(f"{plan.actors} actors", ["commit rows"])]
+    stations = [(f"{_span(plan)} actors", ["commit rows"])]
     if "transfer" in table:
         stations.append(("cache buffer", _edges(table, "transfer")))
     stations.append(("replay buffer", _edges(table, "learner")))

@@ -32,6 +32,11 @@ def data_triggers(table: Table) -> dict[str, list[DataKeyTrigger]]:
     return found
 
 
+def fewest(table: Table) -> int:
+    """The smallest number of actors with which every trigger can still be satisfied."""
+    return max((p.n or 1 for ps in data_triggers(table).values() for p in ps), default=1)
+
+
 def consumers(table: Table) -> tuple[Consumer, ...]:
     """One named cursor per target that claims rows."""
     return tuple(

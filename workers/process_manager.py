@@ -1,43 +1,284 @@
-"""The process manager of a node: the life of its actor processes (checklist A20)."""
+"""The process manager of a node: the life of its actor processes (paper §3.3, §4.3; A20, A23-A25).
+
+An actor runs only while it holds a slot. What it is asked to do waits here until it has one; when
+it has answered the slot goes back and the actor is parked: asleep, frozen, or as an image.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
 
 from artos.buffer.board import actor_member
-from artos.plan import Plan, Site
-from artos.runtime.children import Children
+from artos.clock import Clock, Deadline
+from artos.errors import NotPinned
+from artos.messages import Done, FromMember, Invoke, Ready, ToMember
 from artos.runtime.death import Death
+from workers import pinning
+from workers.accounts import Accounts
+from workers.lifecycle import Move, State
+from workers.nursery import Nursery, Place
+from workers.parking_lot import ParkingLot
+from workers.resident import Resident
+from workers.slots import Slot, SlotTable
+
+WORKLOAD = "workload"
+"""The one workload of a run in the books of slots; a node that serves several names each."""
 
 
 class ProcessManager:
-    """Starts a workload's actors, notices at once when one dies, starts it again when asked."""
+    """Starts a workload's actors, gives them slots in turn, parks them, notices their deaths.
 
-    def __init__(self, plan: Plan, site: Site, plan_file: Path) -> None:
-        self._plan = plan
-        self._children = Children(site, plan_file, "actor", threads=1, learner=False)
+    ``deliver`` puts a message into a member's mailbox. Nothing here waits, except ``stop`` and
+    ``end``: what is being made, restored or checkpointed is looked at by ``step``, which must be
+    called whenever a child of this process ended.
+    """
 
-    def start_all(self) -> None:
-        """Start every actor of the workload."""
-        for actor in range(self._plan.actors):
-            self.start(actor_member(actor))
+    def __init__(
+        self,
+        place: Place,
+        actors: int,
+        deliver: Callable[[int, ToMember], None],
+        nursery: Nursery,
+        slots: Sequence[Slot],
+        table: SlotTable[int],
+        lot: ParkingLot,
+        accounts: Accounts,
+        clock: Clock,
+        *,
+        pin: bool = True,
+        warn: Callable[[str], None] = print,
+    ) -> None:
+        self._place, self._deliver = place, deliver
+        self._nursery, self._cpus, self._slots, self._lot = nursery, slots, table, lot
+        self.accounts, self._clock, self._pin, self._warn = accounts, clock, pin, warn
+        self._residents = {m: Resident(m) for m in map(actor_member, range(actors))}
+        self._under_way: set[int] = set()
+
+    # -- what the coordinator asks for ---------------------------------------------------------
 
     def start(self, member: int) -> None:
-        """Start one actor."""
-        self._children.start(member)
+        """Have a process of it made; it reports ``Ready`` when it is set up."""
+        resident = self._residents[member]
+        resident.retired = False
+        resident.move(Move.START)
+        resident.begun = self._clock.now()
+        self._nursery.request(member, self._nominal(resident))
+        self.step()
+
+    def send(self, member: int, call: Invoke) -> None:
+        """Have an invocation carried out as soon as the actor holds a slot."""
+        resident = self._residents[member]
+        resident.waiting.append(call)
+        if not resident.queued:
+            resident.queued = True
+            self._slots.request(WORKLOAD, member)
+        self._grant()
+        self._serve(resident)
+
+    def prepare(self, member: int) -> None:
+        """The actor takes part soon: have it alive by then."""
+        resident = self._residents[member]
+        resident.retired = False
+        if resident.state is State.COLD:
+            self.start(member)
+        elif resident.state is State.CHECKPOINTED:
+            self._restore(resident, self._nominal(resident))
+
+    def retire(self, member: int) -> None:
+        """The actor takes no part any more: once it is done it waits without using anything."""
+        resident = self._residents[member]
+        resident.retired = True
+        if resident.state is State.PARKED and not resident.busy:
+            self._park(resident)
 
     def end(self, member: int) -> None:
-        """Kill what is left of an actor."""
-        self._children.end(member)
+        """Kill what is left of an actor, and forget what it was asked to do."""
+        resident = self._residents[member]
+        self._nursery.withdraw(member)
+        self._lot.release(resident)
+        if resident.child is not None:
+            self.accounts.unwatch(resident.actor)
+            resident.child.kill()
+        self._leave_slot(resident)
+        self._under_way.discard(member)
+        resident.forget()
+        self._grant()
+
+    # -- what happens --------------------------------------------------------------------------
+
+    def heard(self, member: int, message: FromMember) -> None:
+        """An actor reported to the coordinator."""
+        resident = self._residents[member]
+        if isinstance(message, Ready) and resident.state is State.STARTING:
+            resident.move(Move.STARTED)
+            resident.fresh = True
+            self.accounts.started(resident.kind, self._clock.now() - resident.begun)
+            self._settle(resident)
+        elif isinstance(message, Done) and resident.unanswered:
+            resident.unanswered -= 1
+            if not resident.unanswered:
+                self._answered(resident)
+
+    def template_said(self, message: FromMember) -> None:
+        """The template reported."""
+        self._nursery.heard(message)
+        self.step()
+
+    def step(self) -> None:
+        """See what became of everything that was begun. Never waits."""
+        for birth in self._nursery.poll():
+            resident = self._residents[birth.member]
+            resident.child, resident.kind = birth.child, birth.kind
+            self.accounts.watch(resident.actor, birth.child.pid)
+        for member in tuple(self._under_way):
+            resident = self._residents[member]
+            if self._lot.look_at(resident, self._place.log_of(member)):
+                self._under_way.discard(member)
+                self._settle(resident)
 
     def reap(self) -> list[tuple[int, Death]]:
         """Actors that died since the last look, by member number, and of what."""
-        return self._children.reap()
+        dead = []
+        for resident in self._residents.values():
+            child = resident.child
+            # A checkpoint ends its process on purpose.
+            if child is None or resident.state is State.DUMPING:
+                continue
+            if child.has_ended():
+                self.accounts.unwatch(resident.actor)
+                resident.move(Move.DIE)
+                resident.child = None
+                death = Death.of_process(child.pid, child.died() or 0, child.log_tail())
+                dead.append((resident.member, death))
+        return dead
+
+    def tick(self) -> None:
+        """Keep the books of those that wait. Called a few times a second."""
+        for resident in self._residents.values():
+            self._lot.book(resident)
 
     def pids(self) -> dict[int, int]:
         """Process id by member number."""
-        return self._children.pids()
+        residents = self._residents.values()
+        return {r.member: r.child.pid for r in residents if r.child is not None}
+
+    def held_back(self, member: int) -> bool:
+        """Whether what an actor was asked to do waits for a slot or for its process."""
+        resident = self._residents.get(member)
+        return resident is not None and bool(resident.waiting) and not resident.unanswered
+
+    def held_seconds(self) -> float:
+        """Slot-seconds held so far."""
+        return self._slots.held_seconds(WORKLOAD)
+
+    def states(self) -> Mapping[int, State]:
+        """State by member number."""
+        return {member: resident.state for member, resident in self._residents.items()}
 
     def stop(self, seconds: float) -> None:
-        """Let actors end by themselves for ``seconds``, then kill them."""
-        self._children.stop(seconds)
+        """Let actors end by themselves for ``seconds``, then kill them; nothing is left."""
+        deadline = Deadline(seconds)
+        self._nursery.close()
+        for resident in self._residents.values():
+            self._lot.release(resident)
+            if resident.child is not None:
+                self.accounts.unwatch(resident.actor)
+                resident.child.end(deadline.left)
+                # Only now: a second Ctrl-C in the wait above must find it here and kill it.
+                resident.child = None
+        self._lot.close()
+
+    # -- slots ---------------------------------------------------------------------------------
+
+    def _nominal(self, resident: Resident) -> Slot:
+        """The slot on whose CPU it is made: spread evenly, before it holds one."""
+        return self._cpus[resident.actor % len(self._cpus)]
+
+    def _grant(self) -> None:
+        for member, _ in self._slots.granted():
+            self._serve(self._residents[member])
+
+    def _serve(self, resident: Resident) -> None:
+        """Bring an actor that has something to do one step nearer to doing it."""
+        slot = self._slots.of(resident.member)
+        if slot is None or not resident.waiting:
+            return
+        match resident.state:
+            case State.FROZEN:
+                self._lot.thaw(resident)
+                self._run(resident, slot)
+            case State.CHECKPOINTED:
+                self._restore(resident, slot)
+            case State.PARKED | State.RUNNING:
+                self._run(resident, slot)
+            case State.COLD:
+                self.start(resident.member)
+            case _:
+                pass  # it is served again when that is over
+
+    def _restore(self, resident: Resident, slot: Slot) -> None:
+        self._lot.restore(resident, slot, self._place.log_of(resident.member))
+        self._under_way.add(resident.member)
+
+    def _settle(self, resident: Resident) -> None:
+        """What was begun with it is over: it goes on, or rests."""
+        resident.idle_since = self._clock.now()
+        if resident.state is State.COLD and (resident.waiting or not resident.retired):
+            self.start(resident.member)  # its image was lost
+        elif resident.waiting:
+            self._serve(resident)
+        elif resident.state is State.PARKED and (resident.retired or not resident.fresh):
+            self._park(resident)
+
+    def _run(self, resident: Resident, slot: Slot) -> None:
+        if resident.state is State.PARKED:
+            resident.move(Move.RUN)
+            resident.fresh = False
+            self._lot.leave(resident)
+        self._put_on(resident, slot)
+        # While others wait for a slot each gets one invocation at a time.
+        crowded = bool(self._slots.waiting(WORKLOAD))
+        while resident.waiting and not (crowded and resident.unanswered):
+            call = resident.waiting.popleft()
+            if resident.stale:
+                call, resident.stale = msgspec.structs.replace(call, bind=True), False
+            resident.unanswered += 1
+            self._deliver(resident.member, call)
+
+    def _put_on(self, resident: Resident, slot: Slot) -> None:
+        if not self._pin or resident.pinned == slot or resident.child is None:
+            return
+        try:
+            pinning.pin(resident.child.pid, slot)
+        except NotPinned as error:
+            if resident.child.died() is None:
+                self._warn(str(error))
+        resident.pinned = slot
+
+    def _answered(self, resident: Resident) -> None:
+        crowded = bool(self._slots.waiting(WORKLOAD))
+        if resident.waiting and not crowded:
+            self._serve(resident)
+            return
+        resident.move(Move.PARK)
+        resident.idle_since = self._clock.now()
+        if resident.waiting or resident.retired or self._lot.gives_slots_back:
+            self._leave_slot(resident)
+        if resident.waiting:
+            resident.queued = True
+            self._slots.request(WORKLOAD, resident.member)
+        else:
+            self._park(resident)
+        self._grant()
+
+    def _leave_slot(self, resident: Resident) -> None:
+        if resident.queued:
+            resident.queued = False
+            self._slots.withdraw(resident.member)
+            self._slots.release(resident.member)
+
+    def _park(self, resident: Resident) -> None:
+        if self._lot.park(resident):
+            self._under_way.add(resident.member)

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
-from artos.envs.make import describe, is_atari, make_vector
+from artos.envs.ahead import make_ahead
+from artos.envs.make import AnyVectorEnv, describe, is_atari, make_vector
 from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Stepper
+from artos.plan import Plan
 from artos.policies.build import Policy, build_policy, check_policy
 from artos.spec import VERSION_KEY, DataKey
 
@@ -45,6 +47,8 @@ class RolloutActor:
         self.clip_rewards, self.terminal_lives = clip_rewards, terminal_lives
         self.policy = policy if policy is not None else Policy()
         self._spec: EnvSpec | None = None
+        self._module: Any = None
+        self._vector: AnyVectorEnv | None = None
 
     # -- registration --------------------------------------------------------------------------
 
@@ -73,21 +77,48 @@ class RolloutActor:
 
     # -- running -------------------------------------------------------------------------------
 
+    def prepare(self, plan: Plan, *, environments: bool = True) -> None:
+        """Do ahead what is the same for every actor: imports, the network, the environments.
+
+        Environments that take their seed when they are made are left to ``setup``. Without
+        ``environments`` one is made and closed again, which leaves its imports.
+        """
+        import artos.policies.fast  # noqa: F401, PLC0415
+
+        self._module = self.build_module(plan.seed)
+        if environments:
+            self._vector = make_ahead(self.env, self.envs)
+        else:
+            describe(self.env)
+
     def setup(self, context: ActorContext) -> None:
-        """Build the environments and the policy; the first observation is ready afterwards."""
+        """Become the actor of ``context``: its random streams, its block, its first observation.
+
+        What ``prepare`` has not made is made here.
+        """
         from artos.policies.fast import make_actor  # noqa: PLC0415
 
         self._block: ActorBlock = context.block
         self._version = -1
-        self._policy = make_actor(self.build_module(context.plan.seed), self.spec, context.seed)
+        self._policy = make_actor(self._take_module(context), self.spec, context.seed)
         clip = is_atari(self.env) if self.clip_rewards is None else self.clip_rewards
-        vector = make_vector(self.env, self.envs, context.seed)
         self._stepper = Stepper(
-            vector, self.env, clip_rewards=clip, terminal_lives=self.terminal_lives
+            self._take_vector(context),
+            self.env,
+            clip_rewards=clip,
+            terminal_lives=self.terminal_lives,
         )
         self._stepper.actor = context.actor
         self._observations = self._stepper.reset(context.seed)
         self._wire(context.block)
+
+    def _take_module(self, context: ActorContext) -> Any:
+        module, self._module = self._module, None
+        return self.build_module(context.plan.seed) if module is None else module
+
+    def _take_vector(self, context: ActorContext) -> AnyVectorEnv:
+        vector, self._vector = self._vector, None
+        return make_vector(self.env, self.envs, context.seed) if vector is None else vector
 
     def _wire(self, block: ActorBlock) -> None:
         arrays = block.arrays

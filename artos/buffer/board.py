@@ -18,23 +18,37 @@ _LEARNER_MAIL = 256 << 10
 _ACTOR_MAIL = 32 << 10
 
 
+_GUESTS = 2
+
+
 def actor_member(actor: int) -> int:
     """Member number of an actor."""
     return actor + 1
+
+
+def template_member(members: int) -> int:
+    """Member number of the template that actors are cloned from, beside ``members`` members."""
+    return members
+
+
+def control_member(members: int) -> int:
+    """Member number of whoever changes a run from outside (``artos scale``)."""
+    return members + 1
 
 
 class Board:
     """Where members tell the node that something changed, and get their invocations.
 
     A member bumps its own counter and rings; the node compares all counters with what it saw last
-    in one vectorised step, so the cost of an event does not grow with the number of members.
+    in one vectorised step, so the cost of an event does not grow with the number of members. Beside
+    the learner and the actors there is room for two guests: the template and the control.
     """
 
     def __init__(self, segment: Segment, members: int, *, create: bool) -> None:
-        self.members = members
+        self.members = members + _GUESTS
         self.bell = Doorbell(segment.memory, 0, create=create)
-        self._counters = np.ndarray(members, np.int64, segment.memory, SEMAPHORE_BYTES)
-        self._seen: NDArray[np.int64] = np.zeros(members, np.int64)
+        self._counters = np.ndarray(self.members, np.int64, segment.memory, SEMAPHORE_BYTES)
+        self._seen: NDArray[np.int64] = np.zeros(self.members, np.int64)
         self._segment, self._create = segment, create
 
     @classmethod
@@ -45,7 +59,7 @@ class Board:
             ShmTooSmall: there is not enough shared memory.
         """
         board = cls(Segment.create(path, board_bytes(members)), members, create=True)
-        for member in range(members):
+        for member in range(board.members):
             board.down(member)
             board.up(member)
         board._create = False
@@ -99,5 +113,6 @@ def _mail_start(members: int) -> int:
 
 
 def board_bytes(members: int) -> int:
-    """Bytes of the board's file."""
-    return align(_mail_start(members) + _mail_offset(members), PAGE)
+    """Bytes of the file of a board with so many members, guests not counted."""
+    everyone = members + _GUESTS
+    return align(_mail_start(everyone) + _mail_offset(everyone), PAGE)

@@ -9,8 +9,10 @@ import mmap
 import os
 import secrets
 import shutil
+import signal
 import time
 import weakref
+from contextlib import suppress
 from pathlib import Path
 
 from artos.buffer.layout import LAYOUT_VERSION
@@ -124,13 +126,38 @@ class ShmFolder:
 
 
 def reap_orphans() -> list[Path]:
-    """Remove the folders whose owner is dead; those of live runs are never touched."""
+    """Remove the folders whose owner is dead; those of live runs are never touched.
+
+    Processes that still use such a folder are killed: members end with their owner by themselves,
+    but one that was just being restored from an image then may have outlived it.
+    """
     reaped = []
     for path in shm_root().glob(f"{PREFIX}*"):
         if path.is_dir() and path.stat().st_uid == os.getuid() and _is_orphan(path):
+            for pid in _users_of(path):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             shutil.rmtree(path, ignore_errors=True)
             reaped.append(path)
     return reaped
+
+
+def _users_of(folder: Path) -> list[int]:
+    """Processes of this user that map or hold open a file in ``folder``."""
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+    return [pid for pid in pids if pid != os.getpid() and _uses(Path(f"/proc/{pid}"), f"{folder}/")]
+
+
+def _uses(process: Path, prefix: str) -> bool:
+    try:
+        if process.stat().st_uid != os.getuid():
+            return False
+        opened = (str(entry.readlink()) for entry in (process / "fd").iterdir())
+        return prefix in (process / "maps").read_text() or any(
+            name.startswith(prefix) for name in opened
+        )
+    except OSError:
+        return False  # it just ended, or is not ours to look into
 
 
 def _is_orphan(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,9 +18,11 @@ class FlatAdam:
     """Moves a module's parameters and gradients into flat vectors and steps them with fused Adam.
 
     ``live()`` are NumPy views of everything that must survive the process: weights and moments.
+    ``observe``, if set, is shown every gradient before it is clipped; the next one overwrites it.
     """
 
     def __init__(self, module: nn.Module, lr: float, eps: float = 1e-5) -> None:
+        self.observe: Callable[[Tensor], None] | None = None
         parameters = list(module.parameters())
         tensors = [p.detach() for p in parameters] + [b for _, b in _float_buffers(module)]
         self.values = torch.cat([t.reshape(-1).float() for t in tensors])
@@ -60,6 +63,8 @@ class FlatAdam:
         assert gradient is not None
         gradient.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
+        if self.observe is not None:
+            self.observe(gradient)
         if max_grad_norm is not None:
             norm = torch.linalg.vector_norm(gradient)
             gradient.mul_((max_grad_norm / (norm + 1e-6)).clamp(max=1.0))

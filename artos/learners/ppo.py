@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from artos.buffer.batch import Batch
+from artos.learners.noise import GradientNoise
 from artos.learners.torch_learner import LearnerContext, TorchLearner
 from artos.losses.gae import advantages
 from artos.losses.ppo import ppo_loss
 from artos.messages import Invoke
 from artos.plan import Plan
+from artos.scaling import NoiseScale
 
 
 class PPO(TorchLearner):
@@ -23,6 +25,8 @@ class PPO(TorchLearner):
 
     ``anneal`` lowers the learning rate linearly to 0 over the run. ``bfloat16`` runs the network in
     bfloat16 autocast (weights and losses stay float32). ``target_kl`` ends an update early.
+    Where the gradient noise scale decides how many actors there are, it is the metric
+    ``noise_scale`` (rows).
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class PPO(TorchLearner):
         keys = [k for k in context.plan.data_keys if k.name.partition(".")[0] == "observations"]
         self._parts = [k.name for k in keys]
         self._large = {k.name for k in keys if len(k.shape) > 1}
+        self._noise = GradientNoise() if _measures_noise(context.plan) else None
 
     def faults(self, plan: Plan) -> list[str]:
         """Settings out of range, or minibatches that do not divide the batch."""
@@ -68,13 +73,20 @@ class PPO(TorchLearner):
         found += [
             f"{n} must be within 0 and 1, not {v}" for n, v in shares.items() if not 0 <= v <= 1
         ]
-        rows = plan.actors * plan.envs * plan.steps
-        if self.minibatches > 0 and rows > 0 and rows % self.minibatches:
-            found.append(
-                f"{plan.actors} actors x {plan.envs} envs x {plan.steps} steps = {rows} rows do "
-                f"not divide into {self.minibatches} minibatches: change minibatches, steps or envs"
-            )
-        return found
+        if _measures_noise(plan) and self.minibatches == 1:
+            found.append("the gradient noise scale is measured between minibatches: have 2 or more")
+        return found + self._indivisible(plan)
+
+    def _indivisible(self, plan: Plan) -> list[str]:
+        each = plan.envs * plan.steps
+        if self.minibatches < 1 or each < 1:
+            return []
+        actors = [n for n in plan.at_work.numbers() if n * each % self.minibatches]
+        return [
+            f"{n} actors x {plan.envs} envs x {plan.steps} steps = {n * each} rows do not divide "
+            f"into {self.minibatches} minibatches: change minibatches, steps or envs"
+            for n in actors[:1]
+        ]
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
         """One PPO update on a full batch: ``epochs`` passes over shuffled minibatches."""
@@ -85,7 +97,8 @@ class PPO(TorchLearner):
         gathered = time.perf_counter()
         order = np.random.default_rng((self.context.seed, call.firing))
         metrics: dict[str, Tensor] = {}
-        for _ in range(self.epochs):
+        for epoch in range(self.epochs):
+            self.adam.observe = self._noise.add if self._noise and epoch == 0 else None
             for index in batch.minibatches(self.minibatches, order):
                 metrics = self._minibatch(batch, data, index)
             if self.target_kl is not None and float(metrics["approx_kl"]) > self.target_kl:
@@ -93,6 +106,8 @@ class PPO(TorchLearner):
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
         result = {name: float(value) for name, value in metrics.items()}
         result["lr"] = self.adam.optimizer.param_groups[0]["lr"]
+        if self._noise is not None:
+            result["noise_scale"] = self._noise.estimate(len(batch))
         return result | _explained_variance(data)
 
     def seconds(self) -> Mapping[str, float]:
@@ -149,6 +164,10 @@ class PPO(TorchLearner):
 
     def _normalized(self, values: Tensor) -> Tensor:
         return (values - values.mean()) / (values.std() + 1e-8) if self.normalize else values
+
+
+def _measures_noise(plan: Plan) -> bool:
+    return isinstance(plan.scaling, NoiseScale)
 
 
 def _explained_variance(data: Mapping[str, Tensor]) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import sys
 from typing import Any
 
 import numpy as np
@@ -23,14 +25,39 @@ def seed_of(seed: int, *path: int) -> int:
 
 
 def actor_role(plan: Plan, site: Site, model: ModelBlock) -> tuple[ActorRole, int]:
-    """Set up this process (or inline part) as an actor; returns the role and its incarnation."""
+    """Set up an actor as one part of a process; returns the role and its incarnation."""
+    context = actor_context(plan, site)
+    return ActorRole(_workload(plan).actor, context, model[MODEL]), context.incarnation
+
+
+def actor_context(plan: Plan, site: Site) -> ActorContext:
+    """Take over the block of the actor that ``site`` names, as its next incarnation."""
     number = site.member - 1
     block = ActorBlock.attach(site.block_path(number))
     incarnation = block.begin_incarnation()
-    actor: Any = _workload(plan).actor
     seed = seed_of(plan.seed, number, incarnation, plan.resumes)
-    context = ActorContext(plan, number, incarnation, block, seed)
-    return ActorRole(actor, context, model[MODEL]), incarnation
+    return ActorContext(plan, number, incarnation, block, seed)
+
+
+def prepared_actor(plan: Plan, *, environments: bool = True) -> Any:
+    """Do all of an actor's set-up that needs no identity, so that clones can share it.
+
+    An actor may have ``prepare(plan, environments=…)``, called once before ``setup``: imports, the
+    network and, if asked for, environments that are made the same for every actor. Without
+    environments the process is going to be forked: no threads, nothing open may remain.
+    """
+    actor: Any = _workload(plan).actor
+    if hasattr(actor, "prepare"):
+        actor.prepare(plan, environments=environments)
+    return actor
+
+
+def own_streams(seed: int) -> None:
+    """Seed the global generators: clones have them in common, and user code may draw from them."""
+    random.seed(seed)
+    np.random.seed(seed)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
 
 
 def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:

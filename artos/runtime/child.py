@@ -7,10 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 _PR_SET_PDEATHSIG = 1
+_LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 # One arena that never shrinks, in huge pages where the kernel has them: activations of every
 # minibatch reuse the same memory instead of faulting fresh pages in, which makes a CNN learner a
@@ -27,32 +30,67 @@ _LEARNER_ENV = {
 
 
 class Child:
-    """A process of ours with its log file; knows when it died and of what."""
+    """A process of ours with its log file; knows when it died and of what.
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
-        self._process, self.log = process, log
+    ``made`` is the process as it was started here, or the id of a child that came to be otherwise:
+    restored from an image, or forked by a server and then adopted.
+    """
 
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
+    def __init__(self, made: subprocess.Popen[bytes] | int, log: Path) -> None:
+        self._popen = None if isinstance(made, int) else made
+        self.pid = made if isinstance(made, int) else made.pid
+        self.log = log
+        self._status: int | None = None
+
+    def has_ended(self) -> bool:
+        """Whether it is gone; unlike ``died`` leaves it to be reaped: its times can be read."""
+        if self._status is not None:
+            return True
+        try:
+            return os.waitid(os.P_PID, self.pid, _LOOK) is not None
+        except ChildProcessError:
+            return True
 
     def died(self) -> int | None:
         """Its exit status if it is gone (negative: killed by that signal), else None. Reaps it."""
-        return self._process.poll()
+        if self._popen is not None:
+            return self._popen.poll()
+        if self._status is None:
+            self._status = self._reaped(os.WNOHANG)
+        return self._status
+
+    def _reaped(self, options: int) -> int | None:
+        try:
+            pid, status = os.waitpid(self.pid, options)
+        except ChildProcessError:
+            return -signal.SIGKILL  # somebody else took its status: it is gone, that much is sure
+        return os.waitstatus_to_exitcode(status) if pid else None
 
     def end(self, seconds: float) -> None:
         """Give it ``seconds`` to end by itself, then kill it; it is reaped in any case."""
+        if self.died() is not None:
+            return
         try:
-            self._process.wait(max(0.0, seconds))
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self._wait(seconds)
+        except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
+            self.kill()
+
+    def _wait(self, seconds: float) -> None:
+        if self._popen is not None:
+            self._popen.wait(max(0.0, seconds))
+        else:
+            code = psutil.Process(self.pid).wait(max(0.0, seconds))
+            self._status = -signal.SIGKILL if code is None else int(code)
 
     def kill(self) -> None:
         """SIGKILL, and reap."""
-        self._process.kill()
-        self._process.wait()
+        if self.died() is not None:
+            return
+        os.kill(self.pid, signal.SIGKILL)
+        if self._popen is not None:
+            self._popen.wait()
+        else:
+            self._status = self._reaped(0)
 
     def log_tail(self, lines: int = 12) -> str:
         """The last lines it wrote."""
@@ -61,13 +99,27 @@ class Child:
         except FileNotFoundError:
             return ""
 
+    def __repr__(self) -> str:
+        return f"<Child {self.pid} {self.log.name}>"
 
-def start(module: str, arguments: list[str], log: Path, threads: int, learner: bool) -> Child:
-    """Start ``python -m module arguments`` with its output in ``log`` (appended)."""
+
+def start(
+    module: str,
+    arguments: Sequence[str],
+    log: Path,
+    threads: int,
+    *,
+    learner: bool = False,
+    prefix: Sequence[str] = (),
+) -> Child:
+    """Start ``python -m module arguments`` with its output in ``log`` (appended).
+
+    ``prefix`` is a command that runs it, such as ``numactl --physcpubind=1``.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(
-            command(module, *arguments),
+            [*prefix, *command(module, *arguments)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -94,8 +146,11 @@ def environment(threads: int, *, learner: bool = False) -> Mapping[str, str]:
 
 
 def end_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent dies; called first thing in a member."""
+    """Ask the kernel to kill this process when its parent dies; called first thing in a member.
+
+    In a PID namespace of its own the parent has no number: then only the kernel can tell.
+    """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     expected = os.environ.get("ARTOS_PARENT")
-    if expected and os.getppid() != int(expected):
+    if expected and os.getppid() not in (0, int(expected)):
         os._exit(1)  # the parent died before the request took effect

@@ -17,6 +17,7 @@ import msgspec
 
 from artos.errors import Refused
 from artos.plan import Reference
+from artos.scaling import ActorsSetting, actors_of
 from artos.spec import Workload, closest
 
 _OURS = ("head", "workers", "deploy", "evaluation")
@@ -173,6 +174,9 @@ def _fit(fitted: dict[str, Any], name: str, value: Any, kind: Any, faults: list[
     except msgspec.ValidationError as error:
         faults.append(f"setting {name}={value!r}: {str(error).lower()}")
         return
+    except Refused as refused:
+        faults += refused.faults
+        return
     if name in _COUNTS and isinstance(converted, int) and converted < 1:
         faults.append(f"{name} must be at least 1, not {converted}")
         return
@@ -185,6 +189,8 @@ def _convert(value: Any, kind: Any) -> Any:
             value = msgspec.json.decode(value)
         except msgspec.DecodeError:
             value = {"True": True, "False": False, "None": None}.get(value, value)
+    if kind == ActorsSetting:
+        return value if type(value) is int else actors_of(value)
     return msgspec.convert(value, kind, strict=False)
 
 

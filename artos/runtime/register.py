@@ -66,12 +66,13 @@ def _attempt(faults: list[str], what: str, build: Callable[[], T]) -> T | None:
 
 def _declaration_faults(workload: Workload) -> list[str]:
     counts = {
-        "actors": workload.actors,
         "envs": workload.actor.envs,
         "steps": workload.steps,
         "total_steps": workload.total_steps,
     }
-    faults = [
+    faults: list[str] = []
+    _attempt(faults, "the number of actors", lambda: workload.scaling)
+    faults += [
         f"{name} must be at least 1, not {value}" for name, value in counts.items() if value < 1
     ]
     if workload.capacity < 0:
@@ -121,7 +122,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         name=workload.name,
         env=str(getattr(actor, "env", "")),
         seed=seed,
-        actors=workload.actors,
+        actors=workload.scaling.most,
         envs=actor.envs,
         steps=workload.steps,
         capacity=workload.capacity,
@@ -133,6 +134,8 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         triggers={target: trigger.encode() for target, trigger in workload.triggers.items()},
         methods={"actors": _methods(actor), "learner": _methods(workload.learner)},
         env_spec=msgspec.to_builtins(spec) if spec is not None else None,
+        elastic=workload.elastic,
+        scaling=workload.scaling,
     )
 
 

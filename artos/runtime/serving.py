@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import time
 import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,18 +18,68 @@ from artos.buffer.model_block import ModelBlock
 from artos.errors import BadRow
 from artos.messages import Failed, Ready
 from artos.plan import Plan, Site
-from artos.runtime.build_role import actor_role, learner_role
+from artos.runtime.build_role import (
+    MODEL,
+    actor_context,
+    learner_role,
+    own_streams,
+    prepared_actor,
+)
 from artos.runtime.member import TRACE_BYTES, Line, Role, serve
+from artos.runtime.roles import ActorRole
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A workload's actor with all done that is the same for every actor."""
+
+    plan: Plan
+    actor: Any
 
 
 def serve_site(site_text: str, plan_file: str) -> int:
     """Set up the member that ``site_text`` (JSON) names, report, serve; returns the exit status."""
-    began = time.perf_counter()
     site = msgspec.json.decode(site_text, type=Site)
-    line = Line(Board.attach(site.board_path, site.members), site.member)
+    return _serve(site, lambda: _role(plan_in(plan_file), site))
+
+
+def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> Prepared | None:
+    """Prepare an actor of nobody's and report it as ``site_text`` says; None if that failed.
+
+    Afterwards the process holds nothing of the run's shared memory.
+    """
+    began = time.perf_counter()
+    line = _line(msgspec.json.decode(site_text, type=Site))
     try:
-        plan = msgspec.json.decode(Path(plan_file).read_bytes(), type=Plan)
-        role, incarnation = _role(plan, site, ModelBlock.attach(site.model_path))
+        plan = plan_in(plan_file)
+        prepared = Prepared(plan, prepared_actor(plan, environments=environments))
+    except (Exception, SystemExit) as error:
+        line.send(failed_to_start(error))
+        return None
+    _settle()
+    line.send(Ready(time.perf_counter() - began))
+    return prepared
+
+
+def _settle() -> None:
+    # What is here now stays: the collector need not touch, and so copy, its pages in every clone.
+    gc.collect()
+    gc.freeze()
+    # What was printed so far would else be printed by every clone again.
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def serve_prepared(prepared: Prepared, site: Site) -> int:
+    """Go on as the actor that ``site`` names, report, serve; returns the exit status."""
+    return _serve(site, lambda: _actor(prepared, site))
+
+
+def _serve(site: Site, build: Callable[[], tuple[Role, int]]) -> int:
+    began = time.perf_counter()
+    line = _line(site)
+    try:
+        role, incarnation = build()
     except (Exception, SystemExit) as error:
         line.send(failed_to_start(error))
         return 3
@@ -40,7 +95,24 @@ def failed_to_start(error: BaseException) -> Failed:
     return Failed(0, step, "".join(traceback.format_exception(error))[-TRACE_BYTES:])
 
 
-def _role(plan: Plan, site: Site, model: ModelBlock) -> tuple[Role, int]:
+def plan_in(plan_file: str) -> Plan:
+    """The plan that a file holds as JSON."""
+    return msgspec.json.decode(Path(plan_file).read_bytes(), type=Plan)
+
+
+def _line(site: Site) -> Line:
+    return Line(Board.attach(site.board_path, site.members), site.member)
+
+
+def _role(plan: Plan, site: Site) -> tuple[Role, int]:
     if site.member == LEARNER:
-        return learner_role(plan, site, model), 0
-    return actor_role(plan, site, model)
+        return learner_role(plan, site, ModelBlock.attach(site.model_path)), 0
+    return _actor(Prepared(plan, prepared_actor(plan)), site)
+
+
+def _actor(prepared: Prepared, site: Site) -> tuple[Role, int]:
+    """The same steps in the same order, prepared long ago or just now: so are the rows."""
+    context = actor_context(prepared.plan, site)
+    own_streams(context.seed)
+    model = ModelBlock.attach(site.model_path)
+    return ActorRole(prepared.actor, context, model[MODEL]), context.incarnation

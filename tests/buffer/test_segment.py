@@ -176,6 +176,44 @@ def test_the_folder_of_a_killed_run_is_reaped_that_of_a_live_one_never(
     assert list(tmp_path.iterdir()) == [], "starting another run reaps, and removing leaves nothing"
 
 
+USER = """
+import sys
+from pathlib import Path
+from artos.buffer.segment import Segment
+folder = Path(sys.argv[2])
+held = (folder / "block").open() if sys.argv[1] == "open" else Segment.attach(folder / "block")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["open", "map"])
+def test_who_still_uses_the_folder_of_a_dead_run_is_killed(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARTOS_SHM", str(tmp_path))
+    owner, path = start_owner()
+    user = subprocess.Popen(
+        [sys.executable, "-c", USER, how, str(path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    try:
+        assert user.stdout is not None
+        assert user.stdout.readline() == "ready\n"
+        make_old(path)
+        reap_orphans()
+        assert user.poll() is None
+        owner.kill()
+        owner.wait()
+        assert reap_orphans() == [path]
+        assert user.wait(10) == -signal.SIGKILL
+    finally:
+        for process in (owner, user):
+            process.kill()
+            process.communicate()
+
+
 def test_a_folder_that_is_just_being_made_is_not_reaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,7 @@ class Loop:
     def end(self, member: int) -> None:
         raise AssertionError(f"member {member} died")
 
-    start = end
+    start = prepare = retire = end
 
     def run(self, coordinator: Coordinator) -> None:
         coordinator.begin()

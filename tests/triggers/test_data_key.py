@@ -60,10 +60,69 @@ def test_without_actors_nothing_fires() -> None:
 
 
 def test_an_actor_that_comes_back_goes_on_where_it_left() -> None:
-    trigger = DataKeyTrigger(KEYS, n=1, size=2)
+    trigger = DataKeyTrigger(KEYS, size=2)
     assert len(feed(trigger, [Joined(0), arrived(0, 2)])) == 1
-    assert feed(trigger, [Left(0), arrived(0, 5), arrived(0, 6)]) == []
+    assert feed(trigger, [Left(0, 2), arrived(0, 5), arrived(0, 6)]) == []
     assert [f.claims for f in fire(trigger, Joined(0))] == [claims((0, 2, 4)), claims((0, 4, 6))]
+
+
+def test_first_come_first_served_takes_the_rows_of_who_left() -> None:
+    trigger = DataKeyTrigger(KEYS, n=1, size=2)
+    feed(trigger, [*joined(2), Left(1)])
+    assert [f.claims for f in fire(trigger, arrived(1, 4))] == [
+        claims((1, 0, 2)),
+        claims((1, 2, 4)),
+    ]
+
+
+def test_a_full_batch_under_way_waits_for_who_leaves() -> None:
+    """Actor 1 still has the round up to row 4 to sample; later ones go without it."""
+    trigger = DataKeyTrigger(KEYS, size=2)
+    assert feed(trigger, [*joined(2), Left(1, rows=4), arrived(0, 2), arrived(0, 4)]) == []
+    assert [f.claims for f in fire(trigger, arrived(1, 2))] == [claims((0, 0, 2), (1, 0, 2))]
+    assert [f.claims for f in fire(trigger, arrived(1, 4))] == [claims((0, 2, 4), (1, 2, 4))]
+    assert [f.claims for f in fire(trigger, arrived(0, 6))] == [claims((0, 4, 6))]
+
+
+def test_a_full_batch_under_way_does_not_wait_for_who_comes() -> None:
+    """Actor 1 falls in with the round of actor 0 that begins at row 4."""
+    trigger = DataKeyTrigger(KEYS, size=2)
+    feed(trigger, [Joined(0), Joined(1, peer=0, rows=4)])
+    assert [f.claims for f in fire(trigger, arrived(0, 2))] == [claims((0, 0, 2))]
+    assert fire(trigger, arrived(1, 2)) == []
+    assert [f.claims for f in fire(trigger, arrived(0, 6))] == [
+        claims((0, 2, 4)), claims((0, 4, 6), (1, 0, 2))
+    ]  # fmt: skip
+
+
+def test_who_leaves_and_comes_back_before_its_last_round_is_used_sits_one_out() -> None:
+    trigger = DataKeyTrigger(KEYS, size=2)
+    feed(trigger, [*joined(2), Left(1, rows=2), Joined(1, peer=0, rows=4)])
+    feed(trigger, [arrived(1, 4)])
+    fired = [feed(trigger, [arrived(0, rows)]) for rows in (2, 4, 6)]
+    assert [[f.claims for f in firings] for firings in fired] == [
+        [claims((0, 0, 2), (1, 0, 2))], [claims((0, 2, 4))], [claims((0, 4, 6), (1, 2, 4))]
+    ]  # fmt: skip
+
+
+def test_rows_too_few_for_a_batch_hold_nobody_up() -> None:
+    trigger = DataKeyTrigger(KEYS, size=4)
+    feed(trigger, [*joined(2), Left(1, rows=6), arrived(1, 6)])
+    assert [f.claims for f in fire(trigger, arrived(0, 8))] == [
+        claims((0, 0, 4), (1, 0, 4)), claims((0, 4, 8))
+    ]  # fmt: skip
+
+
+def test_rows_given_up_count_as_handed_over_for_who_comes_and_goes() -> None:
+    trigger = DataKeyTrigger(KEYS, size=2, max_lag=0)
+    feed(trigger, [*joined(2), Published("model_param", 1)])
+    feed(trigger, [Left(1, rows=2), Joined(2, peer=0, rows=2)])
+    stale = feed(trigger, [arrived(0, 2, version=0), arrived(1, 2, version=0)])
+    assert [f.dropped for f in stale] == [claims((0, 0, 2), (1, 0, 2))]
+    assert feed(trigger, [arrived(0, 4, version=1)]) == []
+    assert [f.claims for f in fire(trigger, arrived(2, 2, version=1))] == [
+        claims((0, 2, 4), (2, 0, 2))
+    ]
 
 
 def test_fifo_serves_actors_in_the_order_in_which_they_became_ready() -> None:
@@ -222,4 +281,6 @@ def test_what_a_trigger_remembers_does_not_grow_with_the_rows(max_lag: int | Non
     feed(trigger, [Joined(0)])
     for step in range(1, 500):
         feed(trigger, [Published("model_param", step), arrived(0, step, version=step)])
+        feed(trigger, [Joined(1, peer=0, rows=step), Left(1)])
     assert len(trigger._supplies[0]._runs) <= 1
+    assert not trigger._changes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trigger_helpers import KEYS, new_plan
 
+from artos.scaling import Schedule
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.explain import explain
 from triggers.table import Table
@@ -65,6 +66,20 @@ def test_the_facts_and_keys_are_there() -> None:
     assert [line.split() for line in text.splitlines() if line.startswith("observations ")] == [
         ["observations", "2x4", "float32", "32"]
     ]
+
+
+def test_a_number_of_actors_that_changes_is_told() -> None:
+    table: Table = {**PPO, "learner.update": DataKeyTrigger(KEYS, size=16)}
+    text = explain(new_plan(table, scaling=Schedule({0: 2, 5: 4})), table)
+    for words in (
+        "2 to 4 actors x 2 environments",
+        "scaling: 2 actors, 4 from update 5 on",
+        "64 to 128 over all",
+        "[2 to 4 actors]",
+        "from all actors",
+    ):
+        assert words in text
+    assert "scaling" not in explain(new_plan(PPO), PPO)
 
 
 def test_what_nothing_fires_is_said() -> None:

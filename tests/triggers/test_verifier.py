@@ -7,6 +7,7 @@ import re
 import pytest
 from trigger_helpers import KEYS, new_plan
 
+from artos.scaling import ByHand, Schedule
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.table import Table
 from triggers.verifier import faults
@@ -50,6 +51,8 @@ FAULTY: list[tuple[str, Table, dict[str, object], str]] = [
      {}, r"unknown object key 'x'"),
     ("no keys", table(learner__update=DataKeyTrigger((), n=4, size=16)), {}, r"names no data key"),
     ("n too large", table(learner__update=rows(n=5)), {}, r"n=5 actors, but there are 4: raise"),
+    ("n too large at times", table(), {"scaling": Schedule({0: 4, 3: 2})},
+     r"n=4 actors, but at times there are only 2: leave out n"),
     ("size over capacity", table(), {"capacity": 8, "steps": 8},
      r"size=16 rows never fit the capacity of 8 usable rows: raise capacity or lower size"),
     ("round over capacity", table(learner__update=rows(size=8)), {"capacity": 8},
@@ -147,3 +150,12 @@ def test_faults_of_amounts_come_together_too() -> None:
 )
 def test_a_sound_table_has_no_faults(sound: Table) -> None:
     assert faults(new_plan(sound), sound) == []
+
+
+@pytest.mark.parametrize("n", [None, 1, 2])
+def test_a_number_of_actors_that_changes_has_no_fault_where_no_trigger_waits_for_more(
+    n: int | None,
+) -> None:
+    sound = table(learner__update=rows(n=n))
+    for scaling in (Schedule({0: 2, 5: 4}), ByHand(2, 4)):
+        assert faults(new_plan(sound, scaling=scaling), sound) == []

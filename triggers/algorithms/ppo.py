@@ -5,13 +5,14 @@ from __future__ import annotations
 from artos.actors import RolloutActor
 from artos.learners import PPO
 from artos.policies.build import Policy
+from artos.scaling import ActorsSetting
 from artos.spec import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 
 def workload(
     env: str = "CartPole-v1",
-    actors: int = 2,
+    actors: ActorsSetting = 2,
     total_steps: int = 500_000,
     *,
     envs: int = 4,
@@ -40,6 +41,7 @@ def workload(
 
     ``max_lag=0`` alternates sampling and learning, exactly on-policy; ``max_lag=1`` samples the
     next round while the learner works on the last: rows are at most one version old when consumed.
+    An update learns from a round of all actors, however many ``actors`` says there are by then.
     ``lr`` and ``clip`` default to 2.5e-4 and 0.1 on images, 1e-3 and 0.2 elsewhere.
     """
     actor = RolloutActor(
@@ -60,7 +62,7 @@ def workload(
         actor=actor,
         learner=learner,
         triggers={
-            "learner.update": DataKeyTrigger(keys, n=actors, size=steps, max_lag=max_lag),
+            "learner.update": DataKeyTrigger(keys, size=steps, max_lag=max_lag),
             "actors.sample": ObjectKeyTrigger("model_param"),
         },
         actors=actors,

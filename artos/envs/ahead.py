@@ -1,0 +1,16 @@
+"""Environments made before it is known which actor will step them."""
+
+from __future__ import annotations
+
+from artos.envs.make import _FACTORY, AnyVectorEnv, _accepted, _import, make_vector
+
+
+def make_ahead(env: str, envs: int) -> AnyVectorEnv | None:
+    """``make_vector`` without a seed; None where the factory takes one, so must wait for it.
+
+    Raises:
+        Refused: as ``make_vector``.
+    """
+    if _FACTORY.match(env) and _accepted(_import(env), {"seed": 0}):
+        return None
+    return make_vector(env, envs)

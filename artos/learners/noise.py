@@ -1,0 +1,51 @@
+"""The gradient noise scale (McCandlish et al. 2018): how many rows a batch can usefully hold."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+_MOST = 1e9
+
+
+class GradientNoise:
+    """Estimates tr(Σ) / |G|² from gradients of minibatches and that of all of them together.
+
+    Appendix A.1 of the paper: the squared norm of a gradient of B rows is |G|² + tr(Σ) / B on
+    average, so two sizes of B tell both apart. Either is averaged over updates before they are
+    divided, with weight ``decay`` on the past. It costs nothing but the sum of gradients, since
+    they are those the learner steps with; that weights move a little from minibatch to minibatch
+    is neglected, so use only those of the first pass over the rows.
+    """
+
+    def __init__(self, decay: float = 0.9) -> None:
+        self._decay = decay
+        self._signal = self._noise = 0.0
+        self._sum: Tensor | None = None
+        self._squares, self._count = 0.0, 0
+
+    def add(self, gradient: Tensor) -> None:
+        """Note the gradient of one minibatch; they are of equal size. The tensor may be reused."""
+        self._sum = gradient.clone() if self._sum is None else self._sum.add_(gradient)
+        self._squares += float(gradient.square().sum())
+        self._count += 1
+
+    def estimate(self, rows: int) -> float:
+        """End an update whose minibatches held ``rows`` rows together; the noise scale in rows.
+
+        Raises:
+            ValueError: fewer than two minibatches were noted, which tells nothing.
+        """
+        if self._sum is None or self._count < 2:
+            raise ValueError("the gradient noise scale needs at least 2 minibatches")
+        small, large = self._squares / self._count, float(self._sum.square().sum()) / self._count**2
+        few = rows / self._count
+        self._sum, self._squares, self._count = None, 0.0, 0
+        keep = self._decay
+        self._signal = keep * self._signal + (1 - keep) * (rows * large - few * small) / (
+            rows - few
+        )
+        self._noise = keep * self._noise + (1 - keep) * (small - large) / (1 / few - 1 / rows)
+        if self._noise <= 0:
+            return 0.0
+        # Where noise hides the gradient altogether, its estimate may come out negative.
+        return min(_MOST, self._noise / self._signal) if self._signal > 0 else _MOST

@@ -1,0 +1,42 @@
+"""A workload's template: a process with everything prepared except which actor it is.
+
+::
+
+    python -P -m artos.runtime.template image SITE PLAN_FILE IDENTITY_FILE
+    python -P -m artos.runtime.template fork SITE PLAN_FILE
+
+``image`` also builds the environments, then sleeps, ready to be checkpointed: each clone of the
+image (or, without images, the template itself) becomes an actor when it is told its identity.
+``fork`` leaves the environments out, since a fork loses their threads, and forks on request. SITE
+names the template's own member number, under which it reports ``Ready`` or ``Failed``.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from artos.runtime.child import end_with_parent
+from artos.runtime.fork_server import ForkServer
+from artos.runtime.identity import Sleeper, take_log
+
+
+def main() -> int:
+    """Prepare, report, wait to be told who to be, serve as that; returns the exit status."""
+    end_with_parent()
+    kind, site, plan_file, *identity_file = sys.argv[1:]
+    source = ForkServer() if kind == "fork" else Sleeper(*identity_file)
+    # Only now what takes long to import: a parent that dies meanwhile takes this process along.
+    from artos.runtime.serving import prepare_site, serve_prepared  # noqa: PLC0415
+
+    prepared = prepare_site(site, plan_file, environments=kind != "fork")
+    if prepared is None:
+        return 3
+    identity = source.next()
+    if identity is None:
+        return 0
+    take_log(identity.log)
+    return serve_prepared(prepared, identity.site)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,249 @@
+"""How many actors take part in a run, and when that changes: plain data that travels in a plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from artos.errors import Refused
+
+
+class ByHand(msgspec.Struct, frozen=True, tag="by_hand"):
+    """``first`` actors until somebody says otherwise (``artos scale``), of ``most`` registered."""
+
+    first: int
+    most: int
+
+    @property
+    def least(self) -> int:
+        """The smallest number that is meant to be at work."""
+        return self.first
+
+    def numbers(self) -> tuple[int, ...]:
+        """Every number of actors there may be."""
+        return tuple(range(self.first, self.most + 1))
+
+    def words(self) -> str:
+        """What changes the number, in words; nothing where it stays."""
+        return f"{self.first} actors, others by hand" if self.most > self.first else ""
+
+    def faults(self) -> list[str]:
+        """Everything wrong with it."""
+        if self.first == self.most < 1:
+            return [f"actors must be at least 1, not {self.first}"]
+        return _range_faults("actors", self.first, self.most)
+
+
+class Schedule(msgspec.Struct, frozen=True, tag="schedule"):
+    """So many actors from the round of an update on: ``Schedule({0: 4, 5: 8, 10: 12})``.
+
+    Update 0 is the first; it learns from what is sampled under version 0.
+    """
+
+    changes: dict[int, int]
+
+    @property
+    def first(self) -> int:
+        """The number at the start."""
+        return self.at(0)
+
+    @property
+    def least(self) -> int:
+        """The smallest number."""
+        return min(self.changes.values())
+
+    @property
+    def most(self) -> int:
+        """The largest number: so many are registered."""
+        return max(self.changes.values())
+
+    def numbers(self) -> tuple[int, ...]:
+        """Every number of actors there will be."""
+        return tuple(sorted(set(self.changes.values())))
+
+    def at(self, update: int) -> int:
+        """The number in the round of an update (counted from 0)."""
+        return self.changes[max(start for start in self.changes if start <= update)]
+
+    def words(self) -> str:
+        """What changes the number, in words."""
+        later = [f"{n} from update {u} on" for u, n in sorted(self.changes.items()) if u]
+        return ", ".join([f"{self.first} actors", *later])
+
+    def faults(self) -> list[str]:
+        """Everything wrong with it."""
+        found = [
+            f"actors must be at least 1, not {number} from update {update} on"
+            for update, number in self.changes.items()
+            if number < 1
+        ]
+        if min(self.changes, default=-1) != 0:
+            found.append("a schedule of actors begins with update 0, as in 0:4,5:8,10:12")
+        return found
+
+
+class NoiseScale(msgspec.Struct, frozen=True, tag="noise_scale"):
+    """As many actors as give batches of the gradient noise scale (McCandlish et al. 2018).
+
+    Below that many rows a larger batch saves as many updates as it costs rows; above it, rows are
+    wasted. The learner reports the scale as the metric ``noise_scale`` (rows), as ``PPO`` does
+    where this is what decides. A batch is to hold ``share`` times as many rows; the number is
+    looked at every ``every`` updates, and changed if it is off by more than ``band`` of itself.
+    """
+
+    least: int
+    most: int
+    share: float = 1.0
+    every: int = 5
+    band: float = 0.2
+
+    @property
+    def first(self) -> int:
+        """The number at the start."""
+        return self.least
+
+    def numbers(self) -> tuple[int, ...]:
+        """Every number of actors there may be."""
+        return tuple(range(self.least, self.most + 1))
+
+    def words(self) -> str:
+        """What changes the number, in words."""
+        return f"batches of {self.share:g} x the gradient noise scale, every {self.every} updates"
+
+    def faults(self) -> list[str]:
+        """Everything wrong with it."""
+        positive = {"share": self.share, "every": self.every}
+        found = _range_faults("noise_scale", self.least, self.most)
+        found += [
+            f"noise_scale: {n} must be positive, not {v}" for n, v in positive.items() if v <= 0
+        ]
+        if self.band < 0:
+            found.append(f"noise_scale: band must not be negative, but is {self.band}")
+        return found
+
+
+class ReturnPlateau(msgspec.Struct, frozen=True, tag="plateau"):
+    """``step`` more actors whenever the mean return has stopped rising.
+
+    That is so if for ``window`` updates it was never better than the best before by ``gain`` of
+    that best.
+    """
+
+    least: int
+    most: int
+    step: int = 2
+    window: int = 20
+    gain: float = 0.05
+
+    @property
+    def first(self) -> int:
+        """The number at the start."""
+        return self.least
+
+    def numbers(self) -> tuple[int, ...]:
+        """Every number of actors there may be."""
+        return (*range(self.least, self.most, max(1, self.step)), self.most)
+
+    def words(self) -> str:
+        """What changes the number, in words."""
+        return (
+            f"{self.first} actors, {self.step} more when the mean return has not risen by "
+            f"{self.gain:.0%} in {self.window} updates"
+        )
+
+    def faults(self) -> list[str]:
+        """Everything wrong with it."""
+        positive = {"step": self.step, "window": self.window}
+        found = _range_faults("plateau", self.least, self.most)
+        found += [f"plateau: {n} must be at least 1, not {v}" for n, v in positive.items() if v < 1]
+        if self.gain < 0:
+            found.append(f"plateau: gain must not be negative, but is {self.gain}")
+        return found
+
+
+Actors = ByHand | Schedule | NoiseScale | ReturnPlateau
+"""How many actors: ``first`` at the start, never more than the ``most`` that are registered."""
+
+ActorsSetting = int | str | Mapping[int, int] | Actors
+"""What ``actors=`` may be: a number, a schedule by update, a policy, or any of these as text."""
+
+_POLICIES: dict[str, Callable[[int, int], Actors]] = {
+    "noise_scale": NoiseScale,
+    "plateau": ReturnPlateau,
+}
+_NUMBER = re.compile(r"-?\d+")
+_RANGE = re.compile(r"(?:(\w+):)?(-?\d+)\.\.(-?\d+)")
+_FORMS = (
+    "write a number (4), a schedule by update (0:4,5:8,10:12), a policy with its bounds "
+    f"({', '.join(f'{name}:2..16' for name in _POLICIES)}), or bounds to scale by hand (4..16)"
+)
+
+
+def parse_actors(text: str) -> Actors:
+    """What ``--actors TEXT`` means: ``4``, ``0:4,5:8``, ``noise_scale:2..16``, ``4..16``.
+
+    Raises:
+        Refused: it is none of these, or its numbers make no sense; all faults, in words.
+    """
+    text = text.strip()
+    if _NUMBER.fullmatch(text):
+        return _sound(ByHand(int(text), int(text)))
+    if bounds := _RANGE.fullmatch(text):
+        name, least, most = bounds.groups()
+        return _sound(_policy(text, name)(int(least), int(most)))
+    return _sound(_schedule(text))
+
+
+def actors_of(setting: Any) -> Actors:
+    """The same for every form that ``actors=`` may have.
+
+    Raises:
+        Refused: it is no such form, or its numbers make no sense; all faults, in words.
+    """
+    match setting:
+        case ByHand() | Schedule() | NoiseScale() | ReturnPlateau():
+            return _sound(setting)
+        case str():
+            return parse_actors(setting)
+        case int() if not isinstance(setting, bool):
+            return _sound(ByHand(setting, setting))
+        case Mapping():
+            return _sound(_schedule(",".join(f"{u}:{n}" for u, n in setting.items())))
+    raise Refused([f"actors={setting!r}: {_FORMS}"])
+
+
+def _policy(text: str, name: str | None) -> Callable[[int, int], Actors]:
+    if name is None:
+        return ByHand
+    if name not in _POLICIES:
+        raise Refused([f"actors={text!r}: no policy {name!r} (have {', '.join(_POLICIES)})"])
+    return _POLICIES[name]
+
+
+def _schedule(text: str) -> Schedule:
+    pairs = [part.split(":") for part in text.split(",")]
+    try:
+        changes = {int(update): int(number) for update, number in pairs}
+    except ValueError:
+        raise Refused([f"actors={text!r}: {_FORMS}"]) from None
+    if len(changes) < len(pairs):
+        raise Refused([f"actors={text!r}: names an update twice"])
+    return Schedule(changes)
+
+
+def _sound(actors: Actors) -> Actors:
+    if found := actors.faults():
+        raise Refused(found)
+    return actors
+
+
+def _range_faults(name: str, least: int, most: int) -> list[str]:
+    found = []
+    if least < 1:
+        found.append(f"{name}: there must be at least 1 actor, not {least}")
+    if most < least:
+        found.append(f"{name}: {least}..{most} holds no number; write the smaller one first")
+    return found

@@ -1,0 +1,91 @@
+"""Changing a run while it goes on: ``artos scale RUN N``, through the board of its node."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from artos.buffer.board import Board, control_member
+from artos.errors import BadMessage, DeadlineExceeded, NotRunning, Refused
+from artos.messages import Scale, Scaled, decode_scale, decode_scaled, encode
+from artos.plan import Site
+
+_ANSWER_SECONDS = 10.0
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a live run can be reached, in its folder for as long as it lives: ``live.json``."""
+
+    board: str
+    members: int
+
+
+def address_file(run: Path) -> Path:
+    """The file that holds a live run's address."""
+    return run / "live.json"
+
+
+@contextmanager
+def announced(run: Path, site: Site) -> Iterator[None]:
+    """Let controls find the run while it goes on."""
+    file = address_file(run)
+    file.write_bytes(msgspec.json.encode(Address(str(site.board_path), site.members)))
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+class ControlDesk:
+    """The node's end: answers what controls ask for."""
+
+    def __init__(self, board: Board, members: int) -> None:
+        self.member = control_member(members)
+        self._asked, self._answers = board.up(self.member), board.down(self.member)
+
+    def serve(self, scale: Callable[[int], Scaled]) -> int:
+        """Answer every request there is; returns how many were malformed and dropped."""
+        malformed = 0
+        while (data := self._asked.take()) is not None:
+            try:
+                self._answers.put(encode(scale(decode_scale(data).actors)))
+            except BadMessage:
+                malformed += 1
+        return malformed
+
+
+def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> Scaled:
+    """Ask a live run to go on with ``actors`` actors.
+
+    Raises:
+        NotRunning: there is no live run in that folder.
+        Refused: the run says why not.
+        DeadlineExceeded: it did not answer within ``seconds``.
+    """
+    try:
+        with address_file(run).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # one control at a time
+            address = msgspec.json.decode(file.read(), type=Address)
+            answer = _asked(address, actors, seconds)
+    except (FileNotFoundError, msgspec.DecodeError):
+        raise NotRunning(str(run)) from None
+    if answer.fault:
+        raise Refused([answer.fault])
+    return answer
+
+
+def _asked(address: Address, actors: int, seconds: float) -> Scaled:
+    board = Board.attach(Path(address.board), address.members)
+    member = control_member(address.members)
+    answers = board.down(member)
+    answers.clear()  # of a control that gave up
+    board.up(member).put(encode(Scale(actors)))
+    board.notify(member)
+    data = answers.get(seconds)
+    if data is None:
+        raise DeadlineExceeded("the run's answer to scaling", seconds)
+    return decode_scaled(data)

@@ -1,0 +1,135 @@
+"""Wires the process manager of one run's actors from what this host can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from artos.buffer.board import template_member
+from artos.buffer.segment import free_bytes
+from artos.clock import Clock
+from artos.elastic import Elastic
+from artos.errors import Refused
+from artos.messages import ToMember
+from artos.plan import Plan
+from deploy.node import Node
+from workers import pinning
+from workers.accounts import Accounts
+from workers.checkpointer import Checkpointer, Progress
+from workers.clones import Clones
+from workers.cpus import numa_nodes, usable_cpus
+from workers.criu.driver import Criu, NoCriu, criu_here
+from workers.forks import Forks
+from workers.images import ImageStore
+from workers.nursery import ColdStart, Nursery, Place, Way
+from workers.parking import Tier
+from workers.parking_lot import ParkingLot
+from workers.process_manager import ProcessManager
+from workers.slots import Slot, SlotTable
+from workers.tiers import probe
+
+Warn = Callable[[str], None]
+_ORDER = ("clone", "fork", "cold")
+
+
+def muster(
+    node: Node,
+    images: Path,
+    deliver: Callable[[int, ToMember], None],
+    progress: Callable[[int], Progress],
+    clock: Clock,
+    warn: Warn,
+) -> ProcessManager:
+    """The process manager of the actors of ``node``; images are kept in ``images`` by default."""
+    elastic, place = node.plan.elastic, Place(node.site, node.plan_file)
+    slots = slots_here(elastic)
+    pin = elastic.pin and probe()["pin"].available
+    prefix = partial(_prefix, pin=pin)
+    criu, accounts = criu_here(clock), Accounts(clock)
+    checkpointer = _checkpointer(node, images, elastic, criu, prefix, progress)
+    lot = ParkingLot(
+        elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock, warn
+    )
+    ways = _ways(place, elastic, criu, checkpointer, prefix, len(slots))
+    return ProcessManager(
+        place, node.plan.actors, deliver, Nursery(ways, warn), slots, SlotTable(slots, clock), lot,
+        accounts, clock, pin=pin, warn=warn,
+    )  # fmt: skip
+
+
+def faults(plan: Plan) -> list[str]:
+    """Everything about how the plan's actors are to live that this host cannot do, in words."""
+    try:
+        slots = len(slots_here(plan.elastic))
+    except Refused as refused:
+        return list(refused.faults)
+    if plan.elastic.park == "never" and plan.actors > slots:
+        return [
+            f"park=never keeps a slot for each of {plan.actors} actors, and there are {slots}: "
+            "take fewer actors or another park"
+        ]
+    return []
+
+
+def slots_here(elastic: Elastic) -> list[Slot]:
+    """A slot for each CPU that actors may use, or the first few of them.
+
+    Raises:
+        Refused: more are asked for than there are.
+    """
+    cpus, nodes = usable_cpus(), numa_nodes()
+    if elastic.slots > len(cpus):
+        raise Refused([f"slots={elastic.slots}, but only {len(cpus)} CPUs may be used here"])
+    several = len(set(nodes.values())) > 1
+    chosen = cpus[: elastic.slots or len(cpus)]
+    return [Slot(cpu, nodes.get(cpu) if several else None) for cpu in chosen]
+
+
+def _prefix(slot: Slot | None, *, pin: bool) -> Sequence[str]:
+    return pinning.numactl_prefix(slot) if pin and slot is not None else ()
+
+
+def _tiers() -> frozenset[Tier]:
+    names: tuple[Tier, ...] = ("memory", "freeze", "checkpoint")
+    here = probe()
+    return frozenset(name for name in names if here[name].available)
+
+
+def _checkpointer(
+    node: Node,
+    images: Path,
+    elastic: Elastic,
+    criu: Criu | NoCriu,
+    prefix: Callable[[Slot | None], Sequence[str]],
+    progress: Callable[[int], Progress],
+) -> Checkpointer:
+    own = {"disk": images, "tmpfs": Path(node.site.folder) / "images"}
+    folder = own.get(elastic.images) or Path(elastic.images)
+    store = ImageStore(folder, _budget(elastic, folder))
+    gives_back = elastic.images != "tmpfs"
+    return Checkpointer(node.site, criu, store, prefix, progress, gives_back=gives_back)
+
+
+def _budget(elastic: Elastic, folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    return elastic.image_mb * 1_000_000 or free_bytes(folder) // 2
+
+
+def _ways(
+    place: Place,
+    elastic: Elastic,
+    criu: Criu | NoCriu,
+    template: Checkpointer,
+    prefix: Callable[[Slot | None], Sequence[str]],
+    at_once: int,
+) -> list[Callable[[], Way]]:
+    """Ways to start actors, best first; the one asked for, and those below it."""
+    member = template_member(place.site.members)
+    ways: dict[str, Callable[[], Way]] = {}
+    if isinstance(criu, Criu) and probe()["clone"].available:
+        ways["clone"] = lambda: Clones(place, member, criu, template, prefix, at_once)
+    ways["fork"] = lambda: Forks(place, member, pinning.pin)
+    ways["cold"] = lambda: ColdStart(place, prefix)
+    first = elastic.start if elastic.start in ways else next(iter(ways))
+    return [way for name, way in ways.items() if _ORDER.index(name) >= _ORDER.index(first)]

@@ -1,0 +1,63 @@
+"""Ray on this machine, for scripts that use its core: started, waited for, always shut down."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+
+
+@contextmanager
+def cluster(cpus: int, store_bytes: int = 1 << 30) -> Iterator[None]:
+    """A Ray of our own with so many logical CPUs; its files lie in the temporary folder."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(
+        num_cpus=cpus, object_store_memory=store_bytes, include_dashboard=False,
+        log_to_driver=False, _temp_dir=str(Path(tempfile.gettempdir(), "ray")),
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def results(calls: Sequence[Any], what: str, seconds: float) -> list[Any]:
+    """What the calls return, in their order.
+
+    Raises:
+        SystemExit: some had not ended after ``seconds``; names what was waited for.
+        ray.exceptions.RayError: one failed, or its actor died.
+    """
+    try:
+        found: list[Any] = ray.get(list(calls), timeout=seconds)
+    except ray.exceptions.GetTimeoutError:
+        raise SystemExit(f"Ray: {what}: not done within {seconds:g} s") from None
+    return found
+
+
+def wait_for(calls: Sequence[Any], what: str, seconds: float) -> None:
+    """Wait until all calls ended, well or not, without fetching what they return.
+
+    Raises:
+        SystemExit: some had not ended after ``seconds``.
+    """
+    _, late = ray.wait(list(calls), num_returns=len(calls), timeout=seconds, fetch_local=False)
+    if late:
+        raise SystemExit(f"Ray: {what}: {len(late)} of {len(calls)} not done within {seconds:g} s")
+
+
+def process(pid: int) -> Any:
+    """The process as psutil sees it; psutil is Ray's own copy, found once Ray is imported."""
+    import psutil  # noqa: PLC0415
+
+    return psutil.Process(pid)
+
+
+def descendants() -> set[int]:
+    """Every process that this one started, Ray's workers among them."""
+    return {child.pid for child in process(os.getpid()).children(recursive=True)}

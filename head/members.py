@@ -1,0 +1,33 @@
+"""What the head asks of the processes of a workload, wherever they run."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from artos.messages import ToMember
+
+
+class Members(Protocol):
+    """The processes (or inline parts) of a workload, as the coordinator sees them."""
+
+    def send(self, member: int, message: ToMember) -> None:
+        """Put a message into the member's mailbox."""
+
+    def end(self, member: int) -> None:
+        """Kill what is left of the member, so that nobody writes its memory any more."""
+
+    def start(self, member: int) -> None:
+        """Empty the member's mailbox and start it anew."""
+
+    def prepare(self, member: int) -> None:
+        """Have an actor that takes no part yet, or not any more, ready for its next invocation.
+
+        One that runs for the first time reports ``Ready`` like any other. It is sent nothing before
+        this was called. Must not block.
+        """
+
+    def retire(self, member: int) -> None:
+        """An actor that was prepared gets no more invocations than it has: give back what it holds.
+
+        It may be prepared again. Must not block.
+        """

@@ -1,0 +1,103 @@
+"""What is done when members die or do not answer: noted, started anew, given their work again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.board import LEARNER
+from artos.clock import Clock
+from artos.messages import Invoke
+from artos.plan import Plan
+from artos.runtime.death import SLOW, Death
+from head.crew import Crew
+from head.failures import Failures, Limits
+from head.ledger import Invocations
+from head.members import Members
+from triggers.journal import Journal
+
+
+class Recovery:
+    """Deaths and deadlines of a workload's members (checklist A19).
+
+    ``say`` is told in a line when a member is started anew; ``held_back`` knows whose invocations
+    wait for something that is not its doing, e.g. a free slot.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        blocks: Mapping[int, ActorBlock],
+        members: Members,
+        crew: Crew,
+        invocations: Invocations,
+        limits: Limits,
+        clock: Clock,
+        journal: Journal,
+        *,
+        say: Callable[[str], None],
+        held_back: Callable[[int], bool],
+    ) -> None:
+        self._plan, self._blocks = plan, blocks
+        self._members, self._crew, self._invocations = members, crew, invocations
+        self._limits, self._clock, self._journal = limits, clock, journal
+        self._say, self._held_back = say, held_back
+        self._failures = Failures(limits)
+
+    def answered(self, member: int) -> None:
+        """The member carried out an invocation."""
+        self._failures.answered(member)
+
+    def note(self, member: int, death: Death, version: int) -> None:
+        """A member died while ``version`` was the newest.
+
+        Raises:
+            ActorFailed, LearnerFailed: it failed too often in a row.
+        """
+        name = name_of(member)
+        step = death.step
+        if step is None:
+            step = version if member == LEARNER else self._blocks[member - 1].written
+        self._journal.write({"died": name, "step": step, "why": death.why[-2000:]})
+        self._crew.lost(member)
+        if not self.needed(member):
+            return  # it was put away; another process takes its place when there is work
+        count = self._failures.count(member, death, step)
+        last = death.why.strip().splitlines()[-1]
+        self._say(f"{name} is restarted ({count} in a row): {last}")
+
+    def needed(self, member: int) -> bool:
+        """Whether a member that died must be started anew."""
+        return self._crew.needs(member) or bool(self._invocations.of(member))
+
+    def restart(self, member: int) -> None:
+        """Start a member anew and send it what it has not answered."""
+        self._members.start(member)
+        self._crew.started(member)
+        self._invocations.restamp(member, self._clock.now())
+        for call in self._invocations.of(member):
+            self._members.send(member, call)
+
+    def late(self) -> Iterator[tuple[int, Death]]:
+        """Members that take too long to start or to answer, and what is to be said of them."""
+        start, answer, now = self._limits.start, self._limits.answer, self._clock.now()
+        for member in tuple(self._crew.late(start)):
+            yield member, Death(f"not ready within {start:g} s: {SLOW}")
+        for member, call in tuple(self._invocations.overdue(now, answer)):
+            if self._held_back(member) or self._waits_for_room(member, call):
+                self._invocations.restamp(member, now)
+            elif self._crew.is_ready(member):
+                what = f"{call.trigger} (firing {call.firing})"
+                yield member, Death(f"no answer to {what} within {answer:g} s: {SLOW}")
+
+    def _waits_for_room(self, member: int, call: Invoke) -> bool:
+        # That is the learner's doing: it holds rows that this round would overwrite.
+        if member == LEARNER or self._plan.on_full != "wait":
+            return False
+        block = self._blocks[member - 1]
+        return block.free() < call.stop - block.written
+
+
+def name_of(member: int) -> str:
+    """A member as people are told of it."""
+    return "learner" if member == LEARNER else f"actor {member - 1}"

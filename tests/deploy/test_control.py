@@ -1,0 +1,83 @@
+"""Changing a live run from outside: found by its folder, answered, refused, and gone when it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from artos.buffer.board import Board, control_member
+from artos.buffer.segment import ShmFolder
+from artos.errors import DeadlineExceeded, NotRunning, Refused
+from artos.messages import Scaled
+from artos.plan import Site
+from deploy.control import ControlDesk, address_file, announced, scale
+
+MEMBERS = 3
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    folder = ShmFolder.create("control")
+    try:
+        yield Site(str(folder.path), 0, MEMBERS)
+    finally:
+        folder.remove()
+
+
+def served(board: Board, desk: ControlDesk, answer: Scaled, asked: Future[Scaled]) -> list[int]:
+    """Serve the desk as a node does until the control has its answer; what was asked for."""
+    wanted: list[int] = []
+
+    def decide(actors: int) -> Scaled:
+        wanted.append(actors)
+        return answer
+
+    while not asked.done():
+        if board.bell.wait(0.5) and desk.member in board.changed():
+            desk.serve(decide)
+    return wanted
+
+
+@pytest.mark.parametrize("fault", ["", "cannot go on with 12 actors: 8 are registered"])
+def test_a_control_is_answered(fault: str, site: Site, tmp_path: Path) -> None:
+    board = Board.create(site.board_path, MEMBERS)
+    desk = ControlDesk(board, MEMBERS)
+    with announced(tmp_path, site), ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(scale, tmp_path, 12, 20.0)
+        assert served(board, desk, Scaled(12, 16, fault), asked) == [12]
+    if fault:
+        with pytest.raises(Refused, match="8 are registered"):
+            asked.result()
+    else:
+        assert asked.result() == Scaled(12, 16)
+
+
+def test_nothing_is_found_where_nothing_runs(site: Site, tmp_path: Path) -> None:
+    with pytest.raises(NotRunning, match=str(tmp_path)):
+        scale(tmp_path, 3)
+    Board.create(site.board_path, MEMBERS)
+    with announced(tmp_path, site):
+        assert address_file(tmp_path).exists()
+    with pytest.raises(NotRunning):
+        scale(tmp_path, 3)
+
+
+def test_a_run_that_was_killed_is_not_running(site: Site, tmp_path: Path) -> None:
+    with announced(tmp_path, site), pytest.raises(NotRunning):
+        scale(tmp_path, 3)  # its address is still there, its memory is not
+
+
+def test_a_run_that_does_not_answer_is_given_up(site: Site, tmp_path: Path) -> None:
+    Board.create(site.board_path, MEMBERS)
+    with announced(tmp_path, site), pytest.raises(DeadlineExceeded, match="answer to scaling"):
+        scale(tmp_path, 3, seconds=0.05)
+
+
+def test_what_is_malformed_is_dropped_and_counted(site: Site) -> None:
+    board = Board.create(site.board_path, MEMBERS)
+    desk = ControlDesk(board, MEMBERS)
+    board.up(control_member(MEMBERS)).put(b"\xc1 nonsense")
+    assert desk.serve(lambda actors: pytest.fail(f"asked for {actors}")) == 1

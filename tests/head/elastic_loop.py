@@ -1,0 +1,218 @@
+"""A workload whose number of actors changes: members that do as told, in any order."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from artos.buffer.board import LEARNER, actor_member
+from artos.buffer.model_block import ObjectSpec
+from artos.clock import ManualClock
+from artos.messages import Claim, Done, Invoke, Ready, ToMember
+from artos.plan import Plan, Reference
+from artos.runtime.death import Death
+from artos.scaling import Actors
+from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from deploy.node import Node
+from deploy.wiring import connect
+from head.coordinator import Coordinator
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers.journal import Journal
+from triggers.table import Table
+from triggers.verifier import faults
+from triggers.wiring import complete, pace
+
+STEPS = 4
+
+
+def plan_of(scaling: Actors, table: Table, rounds: int) -> Plan:
+    """Rounds of four steps; stops once ``rounds`` rounds (summed over the actors) are sampled."""
+    most = scaling.most
+    draft = Plan(
+        reference=Reference("tests:elastic"), name="elastic", env="", seed=0, actors=most, envs=1,
+        steps=STEPS, capacity=0, on_full="wait", total_steps=rounds * STEPS,
+        data_keys=(DataKey("rewards"),),
+        objects=(ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], most + 1),),
+        layout=(), triggers={target: trigger.encode() for target, trigger in table.items()},
+        methods={"actors": ("sample",), "learner": ("update",)}, scaling=scaling,
+    )  # fmt: skip
+    pace(table)
+    plan = complete(draft, table)
+    assert faults(plan, table) == []
+    return plan
+
+
+class Troupe:
+    """``head.coordinator.Members`` on real blocks: acts out what is asked, in an order by ``seed``.
+
+    ``used`` has the claims of every update, ``lags`` those of the rows used, ``held`` the version
+    that each round was sampled with. Whoever is in ``sleepers`` does not become ready.
+    """
+
+    def __init__(self, node: Node, seed: int) -> None:
+        self._node, self._random = node, random.Random(seed)
+        self._queues: dict[int, deque[Invoke]] = {}
+        self._starting: list[int] = []
+        self._up = {LEARNER, *map(actor_member, range(node.plan.at_work.first))}
+        self._version_of: dict[int, int] = {}
+        self.sleepers: set[int] = set()
+        self.used: list[tuple[Claim, ...]] = []
+        self.lags: list[int] = []
+        self.said: list[tuple[str, int]] = []
+        self.coordinator: Coordinator
+
+    # -- Members -------------------------------------------------------------------------------
+
+    def send(self, member: int, message: ToMember) -> None:
+        assert isinstance(message, Invoke)
+        assert member in self._up, f"member {member} was sent work and never prepared"
+        self._queues.setdefault(member, deque()).append(message)
+
+    def prepare(self, member: int) -> None:
+        assert member not in self._up
+        self._up.add(member)
+        self.said.append(("prepare", member - 1))
+        self._starting.append(member)
+
+    def retire(self, member: int) -> None:
+        self._up.remove(member)
+        self.said.append(("retire", member - 1))
+
+    def end(self, member: int) -> None:
+        self.said.append(("end", member - 1))
+        self._queues.pop(member, None)
+        self._starting = [other for other in self._starting if other != member]
+
+    def start(self, member: int) -> None:
+        self.said.append(("start", member - 1))
+        self._starting.append(member)
+
+    # -- acting it out -------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Everybody who takes part is ready, and the first version is there."""
+        self.coordinator.begin()
+        for member in sorted(self._up):
+            self.coordinator.receive(member, Ready(0.0))
+        self._publish(0, 0)
+        self.coordinator.look(LEARNER)
+
+    def run(self, updates: int | None = None) -> None:
+        """One thing after the other, until the run is finished or so many updates were made."""
+        while not self.coordinator.finished:
+            if updates is not None and len(self.used) >= updates:
+                return
+            self.step()
+
+    def step(self) -> None:
+        """Somebody who can does the next thing."""
+        awake = [member for member in self._starting if member not in self.sleepers]
+        busy = [member for member, queue in self._queues.items() if queue and self._can(member)]
+        assert awake or busy, f"nobody can do anything: {self.coordinator.waits()}"
+        member = self._random.choice(awake + busy)
+        if member in awake:
+            self._starting.remove(member)
+            self.coordinator.receive(member, Ready(0.0))
+            return
+        call = self._queues[member].popleft()
+        done = self._learn(call) if member == LEARNER else self._act(member - 1, call)
+        self.coordinator.receive(member, done)
+
+    def _can(self, member: int) -> bool:
+        if member == LEARNER or member in self._starting:
+            return member == LEARNER
+        block = self._node.blocks[member - 1]
+        return block.free() >= self._queues[member][0].stop - block.written
+
+    def wake(self, actor: int) -> None:
+        """This actor becomes ready now."""
+        self._starting.remove(actor_member(actor))
+        self.coordinator.receive(actor_member(actor), Ready(0.0))
+
+    def kill(self, actor: int) -> None:
+        """This actor dies now."""
+        self.coordinator.died(actor_member(actor), Death("killed", own=False))
+
+    def _act(self, actor: int, call: Invoke) -> Done:
+        if call.bind or actor not in self._version_of:
+            self._version_of[actor] = self._node.weights.bind(actor).version
+        version, block = self._version_of[actor], self._node.blocks[actor]
+        for _ in range(call.stop - block.written):
+            row = block.index(block.allocate(1, seconds=0.0))
+            block.arrays["rewards"][row] = 1.0
+            block.arrays[VERSION_KEY][row] = version
+            block.commit(block.written + 1)
+        return Done(call.firing, version)
+
+    def _learn(self, call: Invoke) -> Done:
+        self.used.append(call.claims)
+        version = self._node.weights.version
+        for claim in call.claims:
+            for view in self._node.blocks[claim.actor].views(VERSION_KEY, claim.start, claim.stop):
+                self.lags += [version - int(row) for row in view.ravel()]
+        self._publish(version + 1, call.firing)
+        return Done(call.firing, version + 1, self.metrics(len(self.used)))
+
+    def metrics(self, update: int) -> dict[str, float]:
+        """What the learner reports of an update; tests replace it."""
+        return {}
+
+    def _publish(self, version: int, firing: int) -> None:
+        slot = self._node.weights.allocate()
+        slot.arrays["params"][:] = version
+        self._node.weights.commit(slot, version, firing)
+
+    # -- what came of it -----------------------------------------------------------------------
+
+    @property
+    def crews(self) -> list[list[int]]:
+        """Whose rows each update used."""
+        return [[claim.actor for claim in claims] for claims in self.used]
+
+    def unused(self) -> dict[int, int]:
+        """Rows of each actor that no update used; fails if one was used twice or skipped."""
+        ends = dict.fromkeys(self._node.blocks, 0)
+        for claim in (claim for claims in self.used for claim in claims):
+            assert claim.start == ends[claim.actor], "rows go in order, each once"
+            ends[claim.actor] = claim.stop
+        return {actor: block.written - ends[actor] for actor, block in self._node.blocks.items()}
+
+
+def full_batch(max_lag: int = 0) -> Table:
+    """Every update takes a round of all actors there are."""
+    return {
+        "learner.update": DataKeyTrigger(("rewards",), size=STEPS, max_lag=max_lag),
+        "actors.sample": ObjectKeyTrigger("model_param"),
+    }
+
+
+def fifo() -> Table:
+    """Every update takes a round of one actor, whoever comes first."""
+    return {
+        "learner.update": DataKeyTrigger(("rewards",), n=1, size=STEPS),
+        "actors.sample": ObjectKeyTrigger("model_param"),
+    }
+
+
+@contextmanager
+def troupe(
+    scaling: Actors, table: Table, rounds: int, folder: Path, seed: int = 0
+) -> Iterator[Troupe]:
+    """A workload ready to begin, wired as a run is."""
+    clock, journal = ManualClock(), Journal(folder / "journal.jsonl")
+    plan = msgspec.json.decode(msgspec.json.encode(plan_of(scaling, table, rounds)), type=Plan)
+    try:
+        with Node(plan, "elastic", folder) as node:
+            members = Troupe(node, seed)
+            members.coordinator = Coordinator(
+                plan, node.blocks, node.weights, members, clock, journal
+            )
+            connect(table, members.coordinator, clock, journal)
+            yield members
+    finally:
+        journal.close()

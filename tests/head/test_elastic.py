@@ -1,0 +1,259 @@
+"""The number of actors changes in a run: no row is lost, no update waits for who is to come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from elastic_loop import STEPS, fifo, full_batch, troupe
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from artos.clock import ManualClock
+from artos.errors import CannotScale
+from artos.messages import Invoke
+from artos.scaling import ByHand, NoiseScale, ReturnPlateau, Schedule
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers.journal import read
+from triggers.table import Table
+
+STAIRS = Schedule({0: 2, 3: 4, 6: 3, 9: 1, 11: 4})
+
+
+def rounds_of(schedule: Schedule, updates: int, lead: int = 0) -> list[int]:
+    """How many actors take part in the round that each update learns from."""
+    return [schedule.at(max(0, update - lead)) for update in range(updates)]
+
+
+def test_a_schedule_holds_from_its_update_on(tmp_path: Path) -> None:
+    expected = rounds_of(STAIRS, 14)
+    with troupe(STAIRS, full_batch(), sum(expected), tmp_path) as run:
+        run.begin()
+        run.run()
+        assert run.crews == [list(range(count)) for count in expected]
+        assert run.coordinator.monitor.actors_by_update == expected
+        assert set(run.unused().values()) == {0}
+    changes = [
+        (x["version"], x["actors"]) for x in read(tmp_path / "journal.jsonl") if "actors" in x
+    ]
+    assert changes == [(3, 4), (6, 3), (9, 1), (11, 4)]
+
+
+def test_who_is_known_to_come_is_prepared_an_update_before(tmp_path: Path) -> None:
+    schedule = Schedule({0: 1, 3: 3, 5: 1})
+    with troupe(schedule, full_batch(), 99, tmp_path) as run:
+        run.begin()
+        run.run(updates=1)
+        assert run.said == []
+        run.run(updates=2)
+        assert run.said == [("prepare", 1), ("prepare", 2)]
+        run.run(updates=4)
+        assert run.said[2:] == []
+        run.run(updates=5)
+        assert run.said[2:] == [("retire", 1), ("retire", 2)]
+
+
+SCHEDULES = st.dictionaries(st.integers(1, 12), st.integers(1, 4), max_size=5).flatmap(
+    lambda later: st.integers(1, 4).map(lambda first: Schedule({0: first} | later))
+)
+
+
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(schedule=SCHEDULES, lead=st.integers(0, 3), seed=st.integers(0, 2**32))
+def test_rounds_under_way_are_finished_by_those_who_began_them(
+    schedule: Schedule, lead: int, seed: int, tmp_path: Path
+) -> None:
+    """However far actors are ahead and whoever is slow: nothing is lost, nothing is too old."""
+    expected = rounds_of(schedule, 15, lead)
+    with troupe(schedule, full_batch(lead), sum(expected), tmp_path, seed) as run:
+        run.begin()
+        run.run()
+        assert [len(crew) for crew in run.crews] == expected
+        assert set(run.unused().values()) == {0}
+        assert run.coordinator.monitor.rows_lost == 0
+        assert max(run.lags) <= lead
+
+
+@settings(
+    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(schedule=SCHEDULES, seed=st.integers(0, 2**32))
+def test_first_come_first_served_uses_the_rows_of_who_left(
+    schedule: Schedule, seed: int, tmp_path: Path
+) -> None:
+    with troupe(schedule, fifo(), 40, tmp_path, seed) as run:
+        run.begin()
+        run.run()
+        assert sum(len(claims) for claims in run.used) * STEPS >= 40 * STEPS
+        assert set(run.unused().values()) == {0}
+
+
+# -- by policy and by hand ---------------------------------------------------------------------
+
+
+def test_no_update_waits_for_an_actor_that_is_still_starting(tmp_path: Path) -> None:
+    """By a policy or by hand it is as soon as possible: with those who are ready."""
+    with troupe(ByHand(2, 4), full_batch(), 60, tmp_path) as run:
+        run.begin()
+        run.run(updates=1)
+        run.sleepers |= {3, 4}
+        run.coordinator.scale(4)
+        assert run.said == [("prepare", 2), ("prepare", 3)]
+        run.run(updates=4)
+        assert run.crews[1:] == [[0, 1]] * 3
+        run.wake(2)
+        run.run(updates=6)
+        assert run.crews[-1] == [0, 1, 2]
+        run.wake(3)
+        run.run()
+        assert run.crews[-1] == [0, 1, 2, 3]
+        assert set(run.unused().values()) == {0}
+
+
+def test_by_hand_takes_effect_with_the_next_version(tmp_path: Path) -> None:
+    with troupe(ByHand(3, 3), full_batch(), 30, tmp_path) as run:
+        run.begin()
+        run.coordinator.scale(1)
+        run.run()
+        assert run.crews[0] == [0, 1, 2]
+        assert run.crews[1:] == [[0]] * 27
+        assert run.said == [("retire", 1), ("retire", 2)]
+
+
+def test_by_hand_overrules_the_plan(tmp_path: Path) -> None:
+    with troupe(Schedule({0: 1, 2: 4}), full_batch(), 12, tmp_path) as run:
+        run.begin()
+        run.coordinator.scale(2)
+        run.run()
+        assert {len(crew) for crew in run.crews} == {1, 2}
+
+
+def test_more_than_registered_and_fewer_than_triggers_wait_for_are_refused(tmp_path: Path) -> None:
+    table = full_batch() | {"learner.update": DataKeyTrigger(("rewards",), n=2, size=STEPS)}
+    with troupe(ByHand(2, 4), table, 30, tmp_path) as run:
+        run.begin()
+        for actors, words in (
+            (5, "4 are registered"),
+            (1, "its triggers wait for 2"),
+            (0, "2 to 4"),
+        ):
+            with pytest.raises(CannotScale, match=words):
+                run.coordinator.scale(actors)
+        run.run()
+        assert run.said == []
+
+
+def test_the_noise_scale_of_the_learner_sets_the_number(tmp_path: Path) -> None:
+    policy = NoiseScale(1, 4, every=3)
+    with troupe(policy, full_batch(), 60, tmp_path) as run:
+        # Three times the rows of an actor's round, later more than all actors could sample.
+        run.metrics = lambda update: {"noise_scale": (3.0 if update < 9 else 90.0) * STEPS}  # type: ignore[method-assign]
+        run.begin()
+        run.run()
+        counts = run.coordinator.monitor.actors_by_update
+        assert counts == sorted(counts)
+        assert (counts[:3], counts[9], counts[-1]) == ([1, 1, 1], 3, 4)
+        assert set(run.unused().values()) == {0}
+
+
+def test_a_plateau_of_the_return_adds_actors_up_to_the_most(tmp_path: Path) -> None:
+    policy = ReturnPlateau(1, 4, step=2, window=3)
+    with troupe(policy, full_batch(), 60, tmp_path) as run:
+        run.begin()
+        run.coordinator.monitor.returns.append(10.0)  # and never any better
+        run.run()
+        counts = run.coordinator.monitor.actors_by_update
+        assert counts == sorted(counts)
+        assert (counts[:3], counts[-1]) == ([1, 1, 1], 4)
+
+
+# -- who comes, goes and dies ------------------------------------------------------------------
+
+
+def test_who_comes_back_pulls_the_newest_weights_first(tmp_path: Path) -> None:
+    table: Table = {
+        "learner.update": DataKeyTrigger(("rewards",), size=STEPS),
+        "actors.sample": ObjectKeyTrigger("model_param"),
+        "actors.sync": ObjectKeyTrigger("model_param", every=50),
+    }
+    with troupe(Schedule({0: 2, 2: 1, 6: 2}), table, 20, tmp_path) as run:
+        run.begin()
+        run.run(updates=7)
+        block = run.coordinator.blocks[1]
+        newest = block.arrays["policy_version"][block.index(block.written - 1)]
+        assert int(newest.ravel()[0]) == 6
+
+
+def leaver(tmp_path: Path):  # type: ignore[no-untyped-def]
+    return troupe(Schedule({0: 2, 2: 1, 6: 2}), full_batch(), 30, tmp_path)
+
+
+def test_an_actor_that_dies_while_it_is_put_away_is_left_alone_until_it_is_wanted(
+    tmp_path: Path,
+) -> None:
+    with leaver(tmp_path) as run:
+        run.begin()
+        run.run(updates=3)
+        for _ in range(40):
+            run.kill(1)
+        assert set(run.said[1:]) == {("end", 1)}, "nor is it given up on"
+        assert run.coordinator.monitor.restarts == 0
+        run.run()
+        assert run.crews[-1] == [0, 1]
+        assert set(run.unused().values()) == {0}
+
+
+def test_an_actor_that_dies_while_it_is_prepared_is_started_again(tmp_path: Path) -> None:
+    with leaver(tmp_path) as run:
+        run.begin()
+        run.run(updates=5)
+        assert run.said[-1] == ("prepare", 1)
+        run.kill(1)
+        assert run.said[-2:] == [("end", 1), ("start", 1)]
+        run.run()
+        assert run.crews[6] == [0, 1]
+
+
+def test_an_actor_that_leaves_and_dies_finishes_its_round(tmp_path: Path) -> None:
+    """It was told to leave while it still had a round to sample."""
+    schedule = Schedule({0: 2, 1: 1})
+    with troupe(schedule, full_batch(1), 20, tmp_path) as run:
+        run.begin()
+        while ("retire", 1) not in run.said:
+            run.step()
+        before = run.coordinator.blocks[1].written
+        run.kill(1)
+        if before < 2 * STEPS:
+            assert run.said[-1] == ("start", 1)
+        run.run()
+        assert [len(crew) for crew in run.crews[:3]] == [2, 2, 1]
+        assert set(run.unused().values()) == {0}
+
+
+def test_only_those_who_take_part_are_waited_for(tmp_path: Path) -> None:
+    with troupe(ByHand(2, 4), full_batch(), 20, tmp_path) as run:
+        assert not run.coordinator.all_ready
+        run.begin()
+        assert run.coordinator.all_ready
+        assert list(run.coordinator.waits()) == ["learner", "actor 0", "actor 1"]
+        assert run.coordinator.actors == range(2)
+
+
+def test_who_is_held_back_is_not_taken_for_hung(tmp_path: Path) -> None:
+    with troupe(ByHand(2, 2), full_batch(), 20, tmp_path) as run:
+        run.begin()
+        clock = run.coordinator._clock
+        assert isinstance(clock, ManualClock)
+        run.coordinator.held_back = lambda member: member == 2
+        clock.advance(run.coordinator.plan.deadline + 1)
+        run.coordinator.tick()
+        assert run.said == [("end", 0), ("start", 0)], "the other one hangs"
+
+
+def test_the_troupe_finds_work_for_the_unprepared(tmp_path: Path) -> None:
+    """The guard of these tests works."""
+    call = Invoke(1, "actors.sample", "sample", stop=STEPS)
+    with troupe(ByHand(1, 2), full_batch(), 4, tmp_path) as run, pytest.raises(AssertionError):
+        run.send(2, call)

@@ -1,0 +1,193 @@
+"""A process manager with everything around it made up: clock, children, images, mailboxes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from artos.clock import ManualClock
+from artos.elastic import Park
+from artos.errors import TemplateFailed
+from artos.messages import Done, FromMember, Invoke, Ready, ToMember
+from artos.plan import Site
+from workers.accounts import Accounts
+from workers.lifecycle import State
+from workers.nursery import Birth, Kind, Nursery, Place
+from workers.parking import Tier
+from workers.parking_lot import ParkingLot
+from workers.process_manager import ProcessManager
+from workers.slots import Slot, SlotTable
+
+
+class FakeChild:
+    """A child whose death is a variable."""
+
+    def __init__(self, log: Path) -> None:
+        self.pid, self.log = os.getpid(), log
+        self.status: int | None = None
+        self.killed = False
+
+    def died(self) -> int | None:
+        return self.status
+
+    def has_ended(self) -> bool:
+        return self.status is not None
+
+    def kill(self) -> None:
+        self.killed = True
+        self.status = -9 if self.status is None else self.status
+
+    def end(self, seconds: float) -> None:
+        del seconds
+        self.kill()
+
+    def log_tail(self) -> str:
+        return "its last words"
+
+
+class FakeWay:
+    """Makes processes when told to."""
+
+    kind: Kind = "clone"
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.asked: list[int] = []
+        self.children: dict[int, FakeChild] = {}
+        self.barred = False
+        self.closed = False
+
+    def request(self, member: int, slot: Slot | None) -> None:
+        del slot
+        self.asked.append(member)
+
+    def heard(self, message: FromMember) -> None:
+        del message
+
+    def poll(self) -> list[Birth]:
+        if self.barred:
+            raise TemplateFailed(self.kind, "user code raised")
+        born = [Birth(member, self._child(member), self.kind) for member in self.asked]
+        self.asked.clear()
+        return born
+
+    def _child(self, member: int) -> Any:
+        self.children[member] = FakeChild(self.log)
+        return self.children[member]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeOperation:
+    """Done when told to be."""
+
+    def __init__(self) -> None:
+        self.result: Any = None
+        self.cancelled = False
+
+    def poll(self) -> Any:
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class FakeCheckpointer:
+    """Images in name only."""
+
+    gives_back = True
+
+    def __init__(self) -> None:
+        self.dumps: list[FakeOperation] = []
+        self.restores: list[FakeOperation] = []
+        self.dropped: list[object] = []
+        self.closed = False
+
+    def take(self, pid: int, name: str, actor: int = -1) -> Any:
+        del pid, actor
+        self.dumps.append(FakeOperation())
+
+        class Shot:
+            image = name
+            operation = self.dumps[-1]
+
+        return Shot()
+
+    def is_done(self, shot: Any) -> bool:
+        return shot.operation.poll() is not None
+
+    def revive(self, image: Any, log: Path, slot: Slot | None) -> FakeOperation:
+        del image, log, slot
+        self.restores.append(FakeOperation())
+        return self.restores[-1]
+
+    def drop(self, image: Any) -> None:
+        self.dropped.append(image)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Restored:
+    pid = os.getpid()
+
+
+class House:
+    """A manager with everything around it."""
+
+    def __init__(self, folder: Path, actors: int, slots: int, park: Park) -> None:
+        self.clock = ManualClock()
+        self.delivered: list[tuple[int, Invoke]] = []
+        self.way, self.spare = FakeWay(folder / "log"), FakeWay(folder / "log")
+        self.checkpointer = FakeCheckpointer()
+        self.warnings: list[str] = []
+        self.unpinned: list[int] = []
+        cpus = [Slot(cpu) for cpu in range(slots)]
+        accounts = Accounts(self.clock)
+        tiers: frozenset[Tier] = frozenset({"memory", "checkpoint"})
+        lot = ParkingLot(
+            park, tiers, self.checkpointer, accounts, self.unpinned.append, self.clock,  # type: ignore[arg-type]
+            self.warnings.append,
+        )  # fmt: skip
+        self.manager = ProcessManager(
+            Place(Site(str(folder), 0, actors + 1, str(folder / "logs")), folder / "plan"), actors,
+            self._deliver, Nursery([lambda: self.way, lambda: self.spare], self.warnings.append),
+            cpus, SlotTable(cpus, self.clock), lot, accounts, self.clock, pin=False,
+            warn=self.warnings.append,
+        )  # fmt: skip
+        self._number = 0
+
+    def _deliver(self, member: int, message: ToMember) -> None:
+        assert isinstance(message, Invoke)
+        self.delivered.append((member, message))
+
+    def up(self, *members: int) -> None:
+        """Start actors and have them report."""
+        for member in members:
+            self.manager.start(member)
+            self.manager.heard(member, Ready(0.0))
+
+    def ask(self, *members: int) -> None:
+        """Send one invocation to each."""
+        for member in members:
+            self._number += 1
+            self.manager.send(member, Invoke(self._number, "t", "sample", stop=9, bind=False))
+
+    def answer(self, *members: int) -> None:
+        """Each answers its oldest invocation."""
+        for member in members:
+            self.clock.advance(1.0)
+            self.manager.heard(member, Done(0, 0))
+
+    @property
+    def served(self) -> Sequence[int]:
+        """Members in the order in which they were given something to do."""
+        return [member for member, _ in self.delivered]
+
+    def state(self, member: int) -> State:
+        return self.manager.states()[member]

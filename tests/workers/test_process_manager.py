@@ -1,0 +1,224 @@
+"""The process manager's decisions: slots in turn, parking, coming back, dying; no real process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from house import House, Restored
+
+from artos.elastic import Park
+from artos.errors import CheckpointRefused, RestoreFailed
+from artos.messages import Ready
+from workers.lifecycle import State
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Any:
+    houses = []
+
+    def build(actors: int = 2, slots: int = 2, park: Park = "auto") -> House:
+        houses.append(House(tmp_path, actors, slots, park))
+        return houses[-1]
+
+    yield build
+    for each in houses:
+        each.manager.stop(0.0)
+        assert each.manager.pids() == {}
+        assert each.checkpointer.closed
+
+
+def test_with_room_for_all_invocations_go_straight_through(house: Any) -> None:
+    there = house()
+    there.up(1, 2)
+    there.ask(1, 2, 1, 1)
+    assert there.served == [1, 2, 1, 1]
+    assert there.state(1) is State.RUNNING
+    there.answer(2)
+    assert (there.state(1), there.state(2)) == (State.RUNNING, State.PARKED)
+    there.answer(1, 1)
+    assert there.state(1) is State.RUNNING
+    there.answer(1)
+    assert there.state(1) is State.PARKED
+
+
+def test_what_is_asked_before_it_is_up_waits(house: Any) -> None:
+    there = house(1, 1)
+    there.manager.start(1)
+    there.ask(1)
+    assert (there.served, there.state(1)) == ([], State.STARTING)
+    there.manager.heard(1, Ready(0.0))
+    assert (there.served, there.state(1)) == ([1], State.RUNNING)
+
+
+def test_more_actors_than_slots_take_turns_first_come_first_served(house: Any) -> None:
+    there = house(3, 1)
+    there.up(1, 2, 3)
+    there.ask(2, 1, 3, 2)
+    assert there.served == [2]
+    assert [there.state(m) for m in (1, 2, 3)] == [State.PARKED, State.RUNNING, State.PARKED]
+    there.answer(2)
+    assert there.served == [2, 1]
+    there.answer(1)
+    there.answer(3)
+    assert there.served == [2, 1, 3, 2]
+
+
+def test_nobody_runs_without_a_slot(house: Any) -> None:
+    there = house(4, 2)
+    there.up(1, 2, 3, 4)
+    for _ in range(3):
+        there.ask(1, 2, 3, 4)
+    for _ in range(12):
+        running = [m for m in (1, 2, 3, 4) if there.state(m) is State.RUNNING]
+        assert len(running) <= 2
+        there.answer(running[0])
+    assert sorted(there.served) == sorted([1, 2, 3, 4] * 3)
+    assert there.manager.held_seconds() == pytest.approx(12 * 1.0, abs=12.0)
+
+
+def test_whoever_is_never_parked_keeps_its_slot(house: Any) -> None:
+    there = house(1, 1, "never")
+    there.up(1)
+    there.ask(1)
+    there.answer(1)
+    before = there.manager.held_seconds()
+    there.clock.advance(5.0)
+    assert there.manager.held_seconds() == before + 5.0
+    there.ask(1)
+    assert there.served == [1, 1]
+
+
+def test_parked_actors_hold_no_slot(house: Any) -> None:
+    there = house(1, 1)
+    there.up(1)
+    there.ask(1)
+    there.answer(1)
+    before = there.manager.held_seconds()
+    there.clock.advance(5.0)
+    assert there.manager.held_seconds() == before
+
+
+def test_a_checkpointed_actor_comes_back_and_binds_first(house: Any) -> None:
+    there = house(1, 1, "checkpoint")
+    there.up(1)
+    child = there.way.children[1]
+    there.ask(1)
+    there.answer(1)
+    assert there.state(1) is State.DUMPING
+    child.status = -9  # CRIU ends it
+    assert there.manager.reap() == []
+    there.checkpointer.dumps[0].result = object()
+    there.manager.step()
+    assert there.state(1) is State.CHECKPOINTED
+    assert there.unpinned == [0]
+    assert there.manager.pids() == {}
+    there.ask(1)
+    assert there.state(1) is State.RESTORING
+    assert there.served == [1]
+    there.checkpointer.restores[0].result = Restored()
+    there.manager.step()
+    assert there.state(1) is State.RUNNING
+    assert [call.bind for _, call in there.delivered] == [False, True]
+    assert there.manager.accounts.starts()["restore"].count == 1
+    there.ask(1)
+    assert there.delivered[-1][1].bind is False
+
+
+def test_asked_while_its_image_is_taken_it_comes_back_at_once(house: Any) -> None:
+    there = house(1, 1, "checkpoint")
+    there.up(1)
+    there.ask(1)
+    there.answer(1)
+    there.ask(1)
+    assert there.state(1) is State.DUMPING
+    there.checkpointer.dumps[0].result = object()
+    there.manager.step()
+    assert there.state(1) is State.RESTORING
+
+
+def test_whoever_cannot_be_checkpointed_stays_in_memory(house: Any) -> None:
+    there = house(1, 1, "checkpoint")
+    there.up(1)
+    there.ask(1)
+    there.answer(1)
+    there.checkpointer.dumps[0].result = CheckpointRefused(7, "an open TCP connection", "log")
+    there.manager.step()
+    assert there.state(1) is State.PARKED
+    assert "TCP" in there.warnings[0]
+    there.ask(1)
+    there.answer(1)
+    assert there.state(1) is State.PARKED
+    assert len(there.checkpointer.dumps) == 1
+
+
+def test_whose_image_is_lost_begins_anew_and_does_its_work(house: Any) -> None:
+    there = house(1, 1, "checkpoint")
+    there.up(1)
+    there.ask(1)
+    there.answer(1)
+    there.checkpointer.dumps[0].result = object()
+    there.manager.step()
+    there.ask(1)
+    there.checkpointer.restores[0].result = RestoreFailed("actor-0", "truncated", "log")
+    there.manager.step()
+    assert there.state(1) is State.STARTING
+    assert there.checkpointer.dropped == ["actor-0"]
+    there.manager.step()
+    there.manager.heard(1, Ready(0.0))
+    assert there.state(1) is State.RUNNING
+    assert there.served == [1, 1]
+
+
+def test_a_retired_actor_becomes_an_image_and_one_that_is_prepared_comes_back(house: Any) -> None:
+    there = house(2, 1)
+    there.up(1, 2)
+    there.ask(2)
+    there.manager.retire(2)
+    assert there.state(2) is State.RUNNING
+    there.answer(2)
+    assert there.state(2) is State.DUMPING
+    there.checkpointer.dumps[0].result = object()
+    there.manager.step()
+    there.manager.prepare(2)
+    assert there.state(2) is State.RESTORING
+    there.checkpointer.restores[0].result = Restored()
+    there.manager.step()
+    assert there.state(2) is State.PARKED
+
+
+def test_a_death_is_told_once_and_its_slot_is_free(house: Any) -> None:
+    there = house(2, 1)
+    there.up(1, 2)
+    there.ask(1, 2)
+    there.way.children[1].status = 3
+    (member, death), *more = there.manager.reap()
+    assert (member, more) == (1, [])
+    assert "exit status 3" in death.why
+    assert "its last words" in death.why
+    assert there.manager.reap() == []
+    there.manager.end(1)
+    assert there.served == [1, 2]
+    there.manager.start(1)
+    there.manager.heard(1, Ready(0.0))
+    assert there.state(1) is State.PARKED
+
+
+def test_a_way_that_is_barred_is_followed_by_the_next(house: Any) -> None:
+    there = house(2, 1)
+    there.way.barred = True
+    there.manager.start(1)
+    there.manager.start(2)
+    there.manager.step()
+    assert there.way.closed
+    assert sorted(there.spare.children) == [1, 2]
+    assert "user code raised" in there.warnings[0]
+
+
+def test_a_process_nobody_wants_any_more_is_killed(house: Any) -> None:
+    there = house(1, 1)
+    there.manager._nursery.request(1)  # as if it were slow to come
+    there.manager._nursery.withdraw(1)
+    there.manager.step()
+    assert there.way.children[1].killed

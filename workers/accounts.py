@@ -1,0 +1,162 @@
+"""What a workload's actors cost: how they were started, CPU used, memory kept while parked."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Literal
+
+import psutil
+
+from artos.clock import Clock
+
+Start = Literal["cold", "fork", "clone", "restore", "thaw", "unpark"]
+"""How an actor came to run."""
+
+_KEPT = 4096  # starts of a kind whose durations are remembered
+_WINDOW = 5  # parked intervals looked at to see whether an actor burns CPU
+_BURNING = 0.1  # of one CPU
+_NOTICED = 0.05  # CPU seconds: the kernel counts in steps of 0.01
+
+
+@dataclass(frozen=True)
+class StartStats:
+    """Starts of one kind: how many, and median and 95th percentile of the latest (seconds)."""
+
+    count: int
+    median_s: float
+    p95_s: float
+
+
+@dataclass
+class _Starts:
+    count: int = 0
+    latest: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
+
+    def stats(self) -> StartStats:
+        ordered = sorted(self.latest)
+        ninety_fifth = ordered[math.ceil(0.95 * len(ordered)) - 1]
+        return StartStats(self.count, statistics.median(ordered), ninety_fifth)
+
+
+@dataclass(frozen=True)
+class _Parked:
+    since: float
+    mb: float
+    cpu: float | None  # used until then, of an actor whose process may run on
+
+
+class Accounts:
+    """Books of one workload. Seconds are the clock's, CPU seconds the kernel's, MB are 10^6 bytes.
+
+    CPU seconds are those of an actor's processes one after the other, and of children these have
+    waited for. Each is read from the kernel while it is there: call ``unwatch`` before a process is
+    reaped, or what it used since it was last read is lost.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._starts: dict[Start, _Starts] = {}
+        self._past: dict[int, float] = {}
+        self._live: dict[int, _Reading] = {}
+        self._parked: dict[int, _Parked] = {}
+        self._mb_seconds = 0.0
+        self._idle: dict[int, deque[tuple[float, float]]] = {}
+
+    # -- starts --------------------------------------------------------------------------------
+
+    def started(self, kind: Start, seconds: float) -> None:
+        """An actor runs, ``seconds`` after that was asked for."""
+        starts = self._starts.setdefault(kind, _Starts())
+        starts.count += 1
+        starts.latest.append(seconds)
+
+    def starts(self) -> dict[Start, StartStats]:
+        """Statistics of the kinds of start that happened."""
+        return {kind: starts.stats() for kind, starts in self._starts.items()}
+
+    # -- CPU -----------------------------------------------------------------------------------
+
+    def watch(self, actor: int, pid: int) -> None:
+        """The actor is this process from now on. All that it has used already counts too."""
+        self.unwatch(actor)
+        self._live[actor] = _Reading(pid)
+
+    def unwatch(self, actor: int) -> None:
+        """The actor's process ends; fine if it has none."""
+        if reading := self._live.pop(actor, None):
+            self._past[actor] = self._past.get(actor, 0.0) + reading.seconds()
+
+    def used_seconds(self, actor: int) -> float:
+        """CPU seconds an actor has used so far."""
+        reading = self._live.get(actor)
+        return self._past.get(actor, 0.0) + (reading.seconds() if reading else 0.0)
+
+    def all_used_seconds(self) -> float:
+        """CPU seconds all actors have used so far."""
+        return sum(self.used_seconds(actor) for actor in self._past.keys() | self._live.keys())
+
+    # -- parking -------------------------------------------------------------------------------
+
+    def parked(self, actor: int, mb: float, *, runs: bool = False) -> None:
+        """The actor waits from now on and keeps ``mb`` MB, of memory or of an image.
+
+        ``runs`` is whether its process may use CPU meanwhile: neither frozen nor gone.
+        """
+        self.unparked(actor)
+        cpu = self.used_seconds(actor) if runs else None
+        self._parked[actor] = _Parked(self._clock.now(), mb, cpu)
+
+    def unparked(self, actor: int) -> None:
+        """The actor waits no longer; fine if it did not."""
+        if parked := self._parked.pop(actor, None):
+            seconds = self._clock.now() - parked.since
+            self._mb_seconds += parked.mb * seconds
+            if parked.cpu is not None:
+                intervals = self._idle.setdefault(actor, deque(maxlen=_WINDOW))
+                intervals.append((self.used_seconds(actor) - parked.cpu, seconds))
+
+    def parked_mb_seconds(self) -> float:
+        """MB·s kept by parked actors so far."""
+        now = self._clock.now()
+        open_ones = sum(each.mb * (now - each.since) for each in self._parked.values())
+        return self._mb_seconds + open_ones
+
+    def burns(self, actor: int) -> bool:
+        """Whether the actor used CPU while it was parked and had nothing to do, lately."""
+        intervals = self._idle.get(actor, ())
+        cpu = sum(used for used, _ in intervals)
+        return cpu >= max(_NOTICED, _BURNING * sum(seconds for _, seconds in intervals))
+
+
+class _Reading:
+    """CPU seconds of a process, the last value read if it is gone."""
+
+    def __init__(self, pid: int) -> None:
+        self._last = 0.0
+        try:
+            self._process: psutil.Process | None = psutil.Process(pid)
+        except psutil.NoSuchProcess:
+            self._process = None
+
+    def seconds(self) -> float:
+        if self._process:
+            try:
+                self._last = sum(self._process.cpu_times()[:4])  # with those of its children
+            except psutil.NoSuchProcess:
+                self._process = None
+        return self._last
+
+
+def private_mb(pid: int) -> float:
+    """Memory (MB) that nobody shares with a process: about what parking it elsewhere gives back.
+
+    0 if the process is gone.
+    """
+    try:
+        memory = psutil.Process(pid).memory_info()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(memory.rss - memory.shared) / 1e6

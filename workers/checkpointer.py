@@ -1,0 +1,106 @@
+"""Images of actors: taken, kept and brought back to life (paper §3.3; checklist A23, A25)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from artos.plan import Site
+from workers.criu.driver import Criu, Operation
+from workers.criu.facts import Facts
+from workers.criu.unavailable import NoCriu
+from workers.images import Image, ImageStore, estimate
+from workers.slots import Slot
+
+
+class Progress(NamedTuple):
+    """How far an actor is: rows it committed, and the policy version it sampled with."""
+
+    step: int
+    version: int
+
+
+@dataclass
+class Shot:
+    """A dump that goes on, and what it is of."""
+
+    image: Image
+    operation: Operation
+    facts: Facts
+
+
+class Checkpointer:
+    """Takes images into a store and restores them, whatever of both goes on by itself.
+
+    ``gives_back`` says whether an image frees the memory of its process: one on a tmpfs does not.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        criu: Criu | NoCriu,
+        store: ImageStore,
+        prefix: Callable[[Slot | None], Sequence[str]],
+        progress: Callable[[int], Progress],
+        *,
+        gives_back: bool,
+    ) -> None:
+        self._site, self._criu, self._store = site, criu, store
+        self._prefix, self._progress = prefix, progress
+        self.gives_back = gives_back
+
+    def take(self, pid: int, name: str, actor: int = -1) -> Shot:
+        """Begin to checkpoint a process that is asleep; it ends with the dump.
+
+        Raises:
+            CriuUnavailable: this host cannot.
+            ImageBudget: there is no room for the image.
+            OSError: the process is gone.
+        """
+        image = self._store.begin(name, estimate(pid))
+        try:
+            facts = self._facts(pid, actor)
+            return Shot(image, self._criu.dump(pid, image), facts)
+        except BaseException:
+            image.abandon()
+            raise
+
+    def _facts(self, pid: int, actor: int) -> Facts:
+        if actor < 0:
+            return Facts.of(pid, self._criu.version)
+        step, version = self._progress(actor)
+        block = str(self._site.block_path(actor))
+        return Facts.of(
+            pid, self._criu.version, block=block, actor=actor, step=step, policy_version=version
+        )
+
+    def is_done(self, shot: Shot) -> bool:
+        """Whether a dump is over; then its image is sealed.
+
+        Raises:
+            CheckpointRefused: it failed; the process runs on, nothing is left of the image.
+        """
+        if shot.operation.poll() is None:
+            return False
+        shot.image.seal(shot.facts)
+        return True
+
+    def revive(self, image: Image, log: Path, slot: Slot | None) -> Operation:
+        """Begin to restore an image on a slot's CPU, its output going to ``log``.
+
+        Raises:
+            ImageUnusable: it is damaged or does not fit this host.
+        """
+        self._store.check(image, self._criu.version)
+        with log.open("ab") as output:
+            return self._criu.restore(image, {str(log): output.fileno()}, self._prefix(slot))
+
+    def drop(self, image: Image) -> None:
+        """Nobody needs the image any more."""
+        self._store.drop(image.name)
+
+    def close(self) -> None:
+        """Remove every image."""
+        self._store.close()

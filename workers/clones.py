@@ -1,0 +1,150 @@
+"""Actors restored from the image of a warm template (design §7, checklist A20, A25; leap 1)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from artos.errors import ArtosError, TemplateFailed
+from artos.messages import Failed, FromMember
+from artos.runtime.child import Child, start
+from artos.runtime.identity import WAKE, Identity, tell
+from workers.checkpointer import Checkpointer, Shot
+from workers.criu.driver import Criu, Operation
+from workers.images import Image
+from workers.nursery import Birth, Kind, Place
+from workers.slots import Slot
+
+_MODULE = "artos.runtime.template"
+# First process of a PID namespace and of a session, so that its image can be restored many times;
+# setpriv has the kernel end it with us.
+_APART = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL",
+          "setsid")  # fmt: skip
+TEMPLATE = "template"
+
+
+class Clones:
+    """One template is started, checkpointed and gone; every actor is a restored copy of it.
+
+    Restores run side by side, ``at_once`` at a time. A clone is told who it is through the file it
+    inherits in the place of the template's identity file; then a signal wakes it.
+    """
+
+    kind: Kind = "clone"
+
+    def __init__(
+        self,
+        place: Place,
+        member: int,
+        criu: Criu,
+        checkpointer: Checkpointer,
+        prefix: Callable[[Slot | None], Sequence[str]],
+        at_once: int,
+    ) -> None:
+        self._place, self._criu, self._checkpointer = place, criu, checkpointer
+        self._prefix = prefix
+        self._at_once = at_once
+        self._asked: list[tuple[int, Slot | None]] = []
+        self._restores: dict[int, Operation] = {}
+        self._image: Image | None = None
+        self._shot: Shot | None = None
+        self._failed = ""
+        self._identity = Path(place.site.folder) / "identity"
+        self._identity.touch(mode=0o600)
+        self._log = place.log(TEMPLATE)
+        arguments = ["image", place.text_for(member), str(place.plan_file), str(self._identity)]
+        self._template: Child | None = start(_MODULE, arguments, self._log, 1, prefix=_APART)
+
+    def request(self, member: int, slot: Slot | None) -> None:
+        """See ``Way.request``."""
+        self._asked.append((member, slot))
+
+    def heard(self, message: FromMember) -> None:
+        """See ``Way.heard``: a template that is ready is checkpointed."""
+        if isinstance(message, Failed):
+            self._failed = message.trace
+            return
+        assert self._template is not None
+        try:
+            self._shot = self._checkpointer.take(_only_child(self._template.pid), TEMPLATE)
+        except (ArtosError, OSError) as error:
+            self._failed = str(error)
+
+    def poll(self) -> list[Birth]:
+        """See ``Way.poll``."""
+        if self._failed:
+            raise TemplateFailed(self.kind, self._failed)
+        self._watch_template()
+        try:
+            self._finish_dump()
+            born = self._finish_restores()
+            self._begin_restores()
+        except ArtosError as error:
+            raise TemplateFailed(self.kind, str(error)) from error
+        return born
+
+    def _watch_template(self) -> None:
+        gone = self._template is not None and self._template.died() is not None
+        if gone and self._shot is None:
+            assert self._template is not None
+            raise TemplateFailed(self.kind, self._template.log_tail() or "the template ended")
+
+    def _finish_dump(self) -> None:
+        if self._shot is not None and self._checkpointer.is_done(self._shot):
+            self._image, self._shot = self._shot.image, None
+            self._end_template()
+
+    def _end_template(self) -> None:
+        if self._template is not None:
+            self._template.kill()
+            self._template = None
+
+    def _begin_restores(self) -> None:
+        if self._image is None:
+            return
+        while self._asked and len(self._restores) < self._at_once:
+            member, slot = self._asked.pop(0)
+            self._restores[member] = self._restore(member, slot)
+
+    def _restore(self, member: int, slot: Slot | None) -> Operation:
+        assert self._image is not None
+        identity = Path(f"{self._identity}-{member}")
+        tell(identity, Identity(self._place.site_for(member)))
+        with ExitStack() as stack:
+            log = stack.enter_context(self._place.log_of(member).open("ab"))
+            who = stack.enter_context(identity.open("rb"))
+            inherit = {str(self._identity): who.fileno(), str(self._log): log.fileno()}
+            return self._criu.restore(self._image, inherit, self._prefix(slot))
+
+    def _finish_restores(self) -> list[Birth]:
+        born = []
+        for member, operation in list(self._restores.items()):
+            outcome = operation.poll()
+            if outcome is not None:
+                del self._restores[member]
+                os.kill(outcome.pid, WAKE)
+                log = self._place.log_of(member)
+                born.append(Birth(member, Child(outcome.pid, log), self.kind))
+        return born
+
+    def close(self) -> None:
+        """See ``Way.close``."""
+        for operation in self._restores.values():
+            operation.cancel()
+        if self._shot is not None:
+            self._shot.operation.cancel()
+        self._end_template()
+
+
+def _only_child(pid: int) -> int:
+    """The process that ``unshare`` forked, by its number here.
+
+    Raises:
+        OSError: it has none any more.
+    """
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    if not children:
+        raise OSError(f"the template's process {pid} has no child any more")
+    return int(children[0])

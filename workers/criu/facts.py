@@ -1,0 +1,86 @@
+"""What an image was taken of and where: kept beside it, compared before it is restored."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from artos.buffer.layout import LAYOUT_VERSION
+from workers.criu.build_id import build_id, mapped_files
+
+
+class Host(msgspec.Struct, frozen=True):
+    """What a machine offers an image: versions, and the build id of each library by its path."""
+
+    criu: str
+    kernel: str
+    machine: str
+    layout: int
+    libraries: Mapping[str, str]
+
+    @classmethod
+    def here(cls, criu: str, libraries: Iterable[str]) -> Host:
+        """This machine, with those of the libraries that it has."""
+        ids = {path: found for path in libraries if (found := build_id(path)) is not None}
+        return cls(criu, os.uname().release, platform.machine(), LAYOUT_VERSION, ids)
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """All that has to be known of an image: where it fits, whose it is, how large its files are.
+
+    ``step`` and ``policy_version`` are the actor's at the dump, ``block`` the path of its block,
+    ``files`` bytes by name (filled in when the image is sealed), ``created`` seconds since 1970.
+    """
+
+    host: Host
+    block: str = ""
+    actor: int = -1
+    step: int = 0
+    policy_version: int = 0
+    files: Mapping[str, int] = {}
+    created: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        pid: int,
+        criu: str,
+        *,
+        block: str = "",
+        actor: int = -1,
+        step: int = 0,
+        policy_version: int = 0,
+    ) -> Facts:
+        """The facts of a live process that is about to be dumped by that version of CRIU.
+
+        Raises:
+            OSError: the process is gone, or is not ours to look into.
+        """
+        host = Host.here(criu, mapped_files(pid))
+        return cls(host, block, actor, step, policy_version, created=time.time())
+
+
+def faults(facts: Facts, here: Host) -> list[str]:
+    """Every reason why an image with these facts must not be restored on that host, in words."""
+    was = facts.host
+    pairs = (
+        ("CRIU", was.criu, here.criu),
+        ("the kernel", was.kernel, here.kernel),
+        ("the processor", was.machine, here.machine),
+        ("the layout of blocks", was.layout, here.layout),
+    )
+    found = [
+        f"{what} is {now}, the image was taken with {then}"
+        for what, then, now in pairs
+        if then != now
+    ]
+    for path, build in sorted(was.libraries.items()):
+        if path not in here.libraries:
+            found.append(f"the library {path} is gone")
+        elif here.libraries[path] != build:
+            found.append(f"the library {path} is another build than in the image")
+    return found

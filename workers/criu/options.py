@@ -1,0 +1,105 @@
+"""What CRIU is asked for: requests as plain values that encode themselves for its RPC.
+
+The numbers and names are those of CRIU's ``rpc.proto``; pycriu carries the message classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from artos.errors import CriuUnavailable
+
+_LOG_LEVEL = 2  # errors and warnings
+_FREEZE_SECONDS = 10
+_GHOST_BYTES = 64 << 20
+"""How large a deleted file that is still mapped or open may be to travel in the image."""
+_CGROUPS_ARE_OURS = "IGNORE"
+_NO_NETWORK_LOCK = "SKIP"
+"""An actor has no connections, so nothing is locked: saves calls of iptables."""
+
+
+class Dump(msgspec.Struct, frozen=True):
+    """Write the process ``pid`` to the open ``folder``; it ends unless it is to be left running."""
+
+    pid: int
+    folder: int
+    log: str
+    leave_running: bool = False
+
+    def encode(self) -> bytes:
+        """The request as CRIU reads it."""
+        request = _request("DUMP", self.folder, self.log)
+        request.opts.pid = self.pid
+        request.opts.leave_running = self.leave_running
+        request.opts.ghost_limit = _GHOST_BYTES
+        request.opts.timeout = _FREEZE_SECONDS
+        request.opts.network_lock = rpc().criu_network_lock_method.Value(_NO_NETWORK_LOCK)
+        return bytes(request.SerializeToString())
+
+
+class Restore(msgspec.Struct, frozen=True):
+    """Make a process of the image in the open ``folder``, as a child of whoever asks.
+
+    ``inherit`` maps the path of a file as it was at the dump to the descriptor that takes its
+    place. ``work`` is an open folder where a lazy restore meets its page daemon; negative: all
+    pages are read at once.
+    """
+
+    folder: int
+    log: str
+    inherit: Mapping[str, int] = {}
+    work: int = -1
+
+    def encode(self) -> bytes:
+        """The request as CRIU reads it."""
+        request = _request("RESTORE", self.folder, self.log)
+        request.opts.rst_sibling = True
+        for path, descriptor in self.inherit.items():
+            # CRIU keeps paths relative to the root.
+            request.opts.inherit_fd.add(key=path.removeprefix("/"), fd=descriptor)
+        if self.work >= 0:
+            request.opts.lazy_pages = True
+            request.opts.work_dir_fd = self.work
+        return bytes(request.SerializeToString())
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What CRIU answered: whether it worked, and the number of the process (restores)."""
+
+    success: bool
+    pid: int = -1
+
+    @classmethod
+    def decode(cls, data: bytes) -> Answer:
+        """Read CRIU's response."""
+        response = rpc().criu_resp.FromString(data)
+        pid = response.restore.pid if response.HasField("restore") else -1
+        return cls(response.success, pid)
+
+
+def rpc() -> Any:
+    """The classes of CRIU's messages.
+
+    Raises:
+        CriuUnavailable: pycriu is not installed here.
+    """
+    try:
+        from pycriu import rpc_pb2  # noqa: PLC0415 (hosts without CRIU have no pycriu)
+    except ImportError as error:
+        raise CriuUnavailable(f"pycriu cannot be imported ({error})", "make criu") from error
+    return rpc_pb2
+
+
+def _request(kind: str, folder: int, log: str) -> Any:
+    messages = rpc()
+    request = messages.criu_req(type=messages.criu_req_type.Value(kind))
+    # CRIU opens it by our /proc, so it must stay open here. A path will not do: CRIU 4.1 wants that
+    # to be a symbolic link.
+    request.opts.images_dir_fd = folder
+    request.opts.log_level = _LOG_LEVEL
+    request.opts.log_file = log
+    request.opts.manage_cgroups_mode = messages.criu_cg_mode.Value(_CGROUPS_ARE_OURS)
+    return request

@@ -1,0 +1,100 @@
+"""The life of an actor as a table: which move leads from which state to which (design §7)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from artos.errors import ForbiddenMove
+
+
+class State(StrEnum):
+    """Where an actor is in its life. Only ``RUNNING`` holds a CPU slot by right."""
+
+    COLD = "cold"
+    """No process and no image."""
+    STARTING = "starting"
+    """A process of it is being made: from scratch, by fork, or as a clone."""
+    RUNNING = "running"
+    """Holds a slot and carries out invocations."""
+    PARKED = "parked"
+    """Alive and asleep, its slot given back."""
+    FROZEN = "frozen"
+    """Alive and stopped: it gets no CPU whatever it would do."""
+    DUMPING = "dumping"
+    """Its image is being taken."""
+    CHECKPOINTED = "checkpointed"
+    """An image and no process: its memory is given back."""
+    RESTORING = "restoring"
+    """A process is being made from its image."""
+    DEAD = "dead"
+    """Its process ended by itself or was killed; not yet buried."""
+
+
+class Move(StrEnum):
+    """What can happen to an actor."""
+
+    START = "start"
+    STARTED = "started"
+    RUN = "run"
+    PARK = "park"
+    FREEZE = "freeze"
+    THAW = "thaw"
+    DUMP = "dump"
+    DUMPED = "dumped"
+    REFUSE = "refuse"
+    RESTORE = "restore"
+    RESTORED = "restored"
+    LOSE = "lose"
+    DIE = "die"
+    BURY = "bury"
+
+
+_TABLE: dict[tuple[State, Move], State] = {
+    (State.COLD, Move.START): State.STARTING,
+    (State.STARTING, Move.STARTED): State.PARKED,
+    (State.STARTING, Move.LOSE): State.COLD,
+    (State.PARKED, Move.RUN): State.RUNNING,
+    (State.RUNNING, Move.PARK): State.PARKED,
+    (State.PARKED, Move.FREEZE): State.FROZEN,
+    (State.FROZEN, Move.THAW): State.PARKED,
+    (State.PARKED, Move.DUMP): State.DUMPING,
+    (State.DUMPING, Move.DUMPED): State.CHECKPOINTED,
+    (State.DUMPING, Move.REFUSE): State.PARKED,
+    (State.CHECKPOINTED, Move.RESTORE): State.RESTORING,
+    (State.CHECKPOINTED, Move.LOSE): State.COLD,
+    (State.RESTORING, Move.RESTORED): State.PARKED,
+    (State.RESTORING, Move.LOSE): State.COLD,
+    **{
+        (state, Move.DIE): State.DEAD
+        for state in (
+            State.STARTING, State.RUNNING, State.PARKED, State.FROZEN, State.DUMPING,
+            State.RESTORING,
+        )
+    },
+    (State.DEAD, Move.BURY): State.COLD,
+}  # fmt: skip
+
+ALIVE = frozenset({State.STARTING, State.RUNNING, State.PARKED, State.FROZEN, State.DUMPING})
+"""States in which an actor may have a process."""
+
+
+def after(state: State, move: Move) -> State:
+    """The state that ``move`` leads to.
+
+    Raises:
+        ForbiddenMove: there is no such move from ``state``; names those there are.
+    """
+    found = _TABLE.get((state, move))
+    if found is None:
+        raise ForbiddenMove(state, move, moves(state))
+    return found
+
+
+def moves(state: State) -> tuple[str, ...]:
+    """The moves there are from a state."""
+    return tuple(str(move) for at, move in _TABLE if at is state)
+
+
+def drawing() -> str:
+    """The table as lines ``state --move--> state``, for the documentation."""
+    return "\n".join(f"{at} --{move}--> {to}" for (at, move), to in _TABLE.items())

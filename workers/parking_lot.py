@@ -1,0 +1,230 @@
+"""Where actors wait that have nothing to do, and how they get in and out (paper §3.3; leap 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from artos.clock import Clock
+from artos.errors import ArtosError
+from artos.runtime.child import Child
+from workers import freezer
+from workers.accounts import Accounts, Start, private_mb
+from workers.checkpointer import Checkpointer
+from workers.lifecycle import Move, State
+from workers.parking import Costs, Park, Situation, Tier, choose, under_pressure
+from workers.resident import Resident
+from workers.slots import Slot
+
+_LOOK_SECONDS = 1.0
+_MEMORY: frozenset[Tier] = frozenset({"memory"})
+_WAITING = (State.PARKED, State.FROZEN, State.CHECKPOINTED)
+
+
+class ParkingLot:
+    """Puts actors into the tier that fits and brings them back; books what both took.
+
+    Dumps and restores go on by themselves: ``look_at`` finishes them. An actor that cannot be
+    checkpointed stays in memory from then on; one whose image is lost begins anew.
+    """
+
+    def __init__(
+        self,
+        park: Park,
+        tiers: frozenset[Tier],
+        checkpointer: Checkpointer,
+        accounts: Accounts,
+        unpin: Callable[[int], None],
+        clock: Clock,
+        warn: Callable[[str], None] = print,
+    ) -> None:
+        self._park, self._tiers, self._checkpointer = park, tiers, checkpointer
+        self._accounts, self._clock = accounts, clock
+        self._unpin, self._warn = unpin, warn
+        self._costs = Costs()
+        self._refused: set[int] = set()
+        self._pressure, self._looked = False, -_LOOK_SECONDS
+        self.chosen: dict[Tier, int] = {}
+
+    @property
+    def gives_slots_back(self) -> bool:
+        """Whether actors give their slot back between rounds."""
+        return self._park != "never"
+
+    # -- in ------------------------------------------------------------------------------------
+
+    def park(self, resident: Resident) -> bool:
+        """Bring a parked actor into its tier; whether that goes on by itself now."""
+        tier = choose(self._park, self._situation(resident), self._costs)
+        self.chosen[tier] = self.chosen.get(tier, 0) + 1
+        if tier == "freeze":
+            self._freeze(resident)
+        resident.begun = self._clock.now()
+        return tier == "checkpoint" and self._checkpoint(resident)
+
+    def _situation(self, resident: Resident) -> Situation:
+        now = self._clock.now()
+        if now - self._looked >= _LOOK_SECONDS:  # reading it takes longer than a decision may
+            self._pressure, self._looked = under_pressure(), now
+        return Situation(
+            available=_MEMORY if resident.actor in self._refused else self._tiers,
+            idle=resident.forecast.seconds,
+            for_good=resident.retired,
+            pressure=self._pressure,
+            gives_back=self._checkpointer.gives_back,
+            burns_cpu=self._accounts.burns(resident.actor),
+        )
+
+    def _freeze(self, resident: Resident) -> None:
+        assert resident.child is not None
+        began = self._clock.now()
+        freezer.freeze(resident.child.pid)
+        resident.move(Move.FREEZE)
+        self._costs.into("freeze", self._clock.now() - began)
+
+    def _checkpoint(self, resident: Resident) -> bool:
+        assert resident.child is not None
+        try:
+            name = f"actor-{resident.actor}"
+            resident.shot = self._checkpointer.take(resident.child.pid, name, resident.actor)
+        except (ArtosError, OSError) as error:
+            self._refuse(resident, error)
+            return False
+        resident.move(Move.DUMP)
+        return True
+
+    def _refuse(self, resident: Resident, error: Exception) -> None:
+        self._refused.add(resident.actor)
+        self._warn(f"actor {resident.actor} waits in memory from now on: {error}")
+
+    # -- out -----------------------------------------------------------------------------------
+
+    def book(self, resident: Resident) -> None:
+        """Note what an actor that waits keeps; short pauses between two calls go unnoted."""
+        if resident.booked is resident.state or resident.state not in _WAITING:
+            return
+        resident.booked = resident.state
+        if resident.image is not None:
+            mb = sum(resident.image.files().values()) / 1e6
+        else:
+            mb = private_mb(resident.child.pid) if resident.child is not None else 0.0
+        self._accounts.parked(resident.actor, mb, runs=resident.state is State.PARKED)
+
+    def leave(self, resident: Resident) -> None:
+        """A parked actor runs again."""
+        resident.forecast.noted(self._clock.now() - resident.idle_since)
+        self._accounts.unparked(resident.actor)
+        resident.booked = None
+
+    def thaw(self, resident: Resident) -> None:
+        """Let a frozen actor go on."""
+        assert resident.child is not None
+        began = self._clock.now()
+        freezer.thaw(resident.child.pid)
+        resident.move(Move.THAW)
+        self._came_out("freeze", "thaw", self._clock.now() - began)
+
+    def restore(self, resident: Resident, slot: Slot, log: Path) -> None:
+        """Begin to make a process of a checkpointed actor's image; see ``look_at``."""
+        assert resident.image is not None
+        resident.move(Move.RESTORE)
+        resident.begun = self._clock.now()
+        try:
+            resident.revival = self._checkpointer.revive(resident.image, log, slot)
+        except (ArtosError, OSError) as error:
+            resident.lost = str(error)
+
+    # -- what goes on by itself ----------------------------------------------------------------
+
+    def look_at(self, resident: Resident, log: Path) -> bool:
+        """Finish a dump or a restore that is over; whether it was. Never waits.
+
+        Afterwards the actor is checkpointed, or parked, or cold if its image was of no use.
+        """
+        if resident.state is State.DUMPING:
+            return self._look_at_dump(resident)
+        if resident.state is State.RESTORING:
+            return self._look_at_restore(resident, log)
+        return True
+
+    def _look_at_dump(self, resident: Resident) -> bool:
+        assert resident.shot is not None
+        try:
+            if not self._checkpointer.is_done(resident.shot):
+                return False
+        except (ArtosError, OSError) as error:
+            resident.shot = None
+            resident.move(Move.REFUSE)
+            self._refuse(resident, error)
+            return True
+        self._costs.into("checkpoint", self._clock.now() - resident.begun)
+        self._take_off(resident)
+        resident.image, resident.shot = resident.shot.image, None
+        resident.move(Move.DUMPED)
+        return True
+
+    def _take_off(self, resident: Resident) -> None:
+        """Its process ended with the dump: reap it, and let the weights it held go."""
+        assert resident.child is not None
+        self._accounts.unwatch(resident.actor)
+        resident.child.kill()
+        self._unpin(resident.actor)
+        resident.child = resident.pinned = None
+        resident.stale = True
+
+    def _look_at_restore(self, resident: Resident, log: Path) -> bool:
+        if resident.revival is None:
+            self._lose(resident)
+            return True
+        try:
+            outcome = resident.revival.poll()
+        except (ArtosError, OSError) as error:
+            resident.lost = str(error)
+            self._lose(resident)
+            return True
+        if outcome is None:
+            return False
+        resident.revival = None
+        resident.child = Child(outcome.pid, log)
+        self._accounts.watch(resident.actor, outcome.pid)
+        resident.move(Move.RESTORED)
+        resident.fresh = True
+        self._came_out("checkpoint", "restore", self._clock.now() - resident.begun)
+        self._forget_image(resident)
+        return True
+
+    def _lose(self, resident: Resident) -> None:
+        """Its image is of no use: it begins a new life, its episode is lost."""
+        self._warn(f"actor {resident.actor} is started anew: {resident.lost}")
+        resident.revival = None
+        resident.lost = ""
+        resident.move(Move.LOSE)
+        self._forget_image(resident)
+
+    def _came_out(self, tier: Tier, kind: Start, seconds: float) -> None:
+        self._costs.out_of(tier, seconds)
+        self._accounts.started(kind, seconds)
+
+    def _forget_image(self, resident: Resident) -> None:
+        if resident.image is not None:
+            self._checkpointer.drop(resident.image)
+            resident.image = None
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def release(self, resident: Resident) -> None:
+        """Stop whatever goes on with an actor, and let it go on by itself if it was frozen."""
+        if resident.shot is not None:
+            resident.shot.operation.cancel()
+            resident.shot = None
+        if resident.revival is not None:
+            resident.revival.cancel()
+            resident.revival = None
+        if resident.state is State.FROZEN and resident.child is not None:
+            freezer.thaw(resident.child.pid)
+        self._accounts.unparked(resident.actor)
+        self._forget_image(resident)
+
+    def close(self) -> None:
+        """Remove every image."""
+        self._checkpointer.close()

@@ -1,0 +1,74 @@
+"""One registered actor as its process manager sees it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from artos.messages import Invoke
+from artos.runtime.child import Child
+from workers.checkpointer import Shot
+from workers.criu.driver import Operation
+from workers.images import Image
+from workers.lifecycle import Move, State, after
+from workers.nursery import Kind
+from workers.parking import IdleForecast
+from workers.slots import Slot
+
+
+@dataclass
+class Resident:
+    """State, process, and what the actor has still to do.
+
+    ``waiting`` are invocations kept back until it holds a slot; ``unanswered`` counts those in its
+    mailbox. ``queued`` is whether it waits for a slot or holds one. ``retired`` actors are beyond
+    the number that takes part; ``fresh`` ones have not run since they came up. ``stale`` ones must
+    bind the newest weights before anything else: they were away while those changed. ``booked`` is
+    the state of waiting that is in the accounts. Times are seconds of the clock.
+    """
+
+    member: int
+    state: State = State.COLD
+    child: Child | None = None
+    kind: Kind = "cold"
+    waiting: deque[Invoke] = field(default_factory=deque)
+    unanswered: int = 0
+    queued: bool = False
+    retired: bool = False
+    fresh: bool = False
+    stale: bool = False
+    pinned: Slot | None = None
+    image: Image | None = None
+    shot: Shot | None = None
+    revival: Operation | None = None
+    lost: str = ""
+    booked: State | None = None
+    begun: float = 0.0
+    idle_since: float = 0.0
+    forecast: IdleForecast = field(default_factory=IdleForecast)
+
+    @property
+    def actor(self) -> int:
+        """The actor's number."""
+        return self.member - 1
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has something to do."""
+        return bool(self.waiting or self.unanswered)
+
+    def move(self, move: Move) -> None:
+        """Go on to the state that ``move`` leads to.
+
+        Raises:
+            ForbiddenMove: there is no such move from here.
+        """
+        self.state = after(self.state, move)
+
+    def forget(self) -> None:
+        """It has no process any more, and what was asked of that one is void."""
+        self.waiting.clear()
+        self.unanswered = 0
+        self.child = self.pinned = None
+        self.stale = False
+        self.state = State.COLD
