@@ -329,7 +329,8 @@ class Coordinator:
             self.engine.feed(Arrived(claim.actor, rows, firing.version))
 
     def _invoke(self, member: int, call: Invoke) -> None:
-        self._members.send(member, call)  # first, so that the books cost the member no time
+        if not self._recovery.waits(member):
+            self._members.send(member, call)  # first, so that the books cost the member no time
         self._invocations.add(member, call, self._clock.now())
 
     # -- when things die -----------------------------------------------------------------------
@@ -349,7 +350,7 @@ class Coordinator:
         self._forget_finished(member)
         if self._recovery.needed(member):
             self.monitor.restarts += 1
-            self._recovery.restart(member)
+        self._recovery.restart_due()
 
     def _forget_finished(self, member: int) -> None:
         # What a member finished just before it died counts as done, so no row is used twice.
@@ -376,6 +377,7 @@ class Coordinator:
         self.engine.tick()
         for member, death in self._recovery.late():
             self.died(member, death)
+        self._recovery.restart_due()
         self._check_stall(self._clock.now())
 
     def _check_stall(self, now: float) -> None:

@@ -17,7 +17,8 @@ class Limits:
     trigger to fire. ``failures`` counts what was the member's own doing (it raised, hung or
     crashed), ``kills`` what was done to it from outside. Failures count as in a row until a member
     has carried out ``calm`` invocations, or an environment that fails every hundred steps would be
-    restarted for ever.
+    restarted for ever. From the second restart in a row on there is a pause before it, ``backoff``
+    seconds, doubled each time up to ``most_backoff``.
     """
 
     answer: float = 300.0
@@ -26,6 +27,12 @@ class Limits:
     failures: int = 3
     kills: int = 25
     calm: int = 50
+    backoff: float = 0.1
+    most_backoff: float = 5.0
+
+    def delay(self, count: int) -> float:
+        """Seconds before a restart that is the ``count``-th in a row: none before the first."""
+        return 0.0 if count < 2 else min(self.most_backoff, self.backoff * 2.0 ** (count - 2))
 
     @classmethod
     def within(cls, seconds: float) -> Limits:

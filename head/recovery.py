@@ -43,6 +43,7 @@ class Recovery:
         self._limits, self._clock, self._journal = limits, clock, journal
         self._say, self._held_back = say, held_back
         self._failures = Failures(limits)
+        self._due: dict[int, float] = {}
 
     def answered(self, member: int) -> None:
         """The member carried out an invocation."""
@@ -63,6 +64,7 @@ class Recovery:
         if not self.needed(member):
             return  # it was put away; another process takes its place when there is work
         count = self._failures.count(member, death, step)
+        self._due[member] = self._clock.now() + self._limits.delay(count)
         last = death.why.strip().splitlines()[-1]
         self._say(f"{name} is restarted ({count} in a row): {last}")
 
@@ -70,8 +72,18 @@ class Recovery:
         """Whether a member that died must be started anew."""
         return self._crew.needs(member) or bool(self._invocations.of(member))
 
-    def restart(self, member: int) -> None:
-        """Start a member anew and send it what it has not answered."""
+    def waits(self, member: int) -> bool:
+        """Whether the member is down until its restart is due; it gets what it is sent then."""
+        return member in self._due
+
+    def restart_due(self) -> None:
+        """Start those anew whose time has come, and send them what they have not answered."""
+        now = self._clock.now()
+        for member in [member for member, due in self._due.items() if due <= now]:
+            del self._due[member]
+            self._restart(member)
+
+    def _restart(self, member: int) -> None:
         self._members.start(member)
         self._crew.started(member)
         self._invocations.restamp(member, self._clock.now())

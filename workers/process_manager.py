@@ -90,6 +90,8 @@ class ProcessManager:
         """The actor takes no part any more: once it is done it waits without using anything."""
         resident = self._residents[member]
         resident.retired = True
+        if resident.state is State.FROZEN and not resident.busy:
+            self._lot.thaw(resident)  # it may become an image now
         if resident.state is State.PARKED and not resident.busy:
             self._park(resident)
 

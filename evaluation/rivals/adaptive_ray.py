@@ -45,8 +45,8 @@ class Crew:
     def grow(self, number: int) -> None:
         """Create what is missing to ``number``, all at once, and wait until they are ready."""
         new = range(len(self._actors), number)
+        self._since += [time.perf_counter()] * len(new)
         made = [self._kind.remote(self._settings, self._seed + actor) for actor in new]
-        self._since += [time.perf_counter()] * len(made)
         pids = results([a.pid.remote() for a in made], f"{len(made)} new actors", self._deadline)
         self._actors += made
         self._processes += [process(pid) for pid in pids]
@@ -141,6 +141,9 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         options.schedule = parse(options.schedule)
     except ValueError as error:
         parser.error(str(error))
+    numbers = [number for _, number in sorted(options.schedule.changes.items())]
+    if numbers != sorted(numbers):
+        parser.error("--schedule must not fall: these actors are held to the end")
     for name in ("count", "envs", "steps", "epochs", "minibatches", "threads"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} must be at least 1")

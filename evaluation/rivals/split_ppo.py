@@ -63,7 +63,7 @@ class Learner(Loop):
         # The environment of its own only tells the shapes.
         super().__init__(replace(settings, envs=1), seed, threads)
         if self._pictures:
-            # Measured: twice as fast a step on one thread, 1.2 times on two.
+            # Faster on a CPU than the usual layout; our own network is kept like this, too.
             self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     @property

@@ -65,6 +65,7 @@ class Troupe:
         self.lags: list[int] = []
         self.said: list[tuple[str, int]] = []
         self.coordinator: Coordinator
+        self.clock: ManualClock
 
     # -- Members -------------------------------------------------------------------------------
 
@@ -209,6 +210,7 @@ def troupe(
     try:
         with Node(plan, "elastic", folder) as node:
             members = Troupe(node, seed)
+            members.clock = clock
             members.coordinator = Coordinator(
                 plan, node.blocks, node.weights, members, clock, journal
             )

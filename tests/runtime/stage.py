@@ -27,7 +27,7 @@ from deploy.registration import prepare, reference_of
 
 HERE = Path(__file__).parent
 PATIENCE = 60.0
-ROUND = 64
+ROUND, ROUNDS = 64, 2
 
 Rows = dict[str, bytes]
 
@@ -166,7 +166,7 @@ class Stage:
 
     # -- rows ----------------------------------------------------------------------------------
 
-    def rows(self, actor: int, rounds: int = 4) -> Rows:
+    def rows(self, actor: int, rounds: int = ROUNDS) -> Rows:
         """Sample ``rounds`` rounds one by one; every byte that is then in the block, by key."""
         for stop in range(ROUND, (rounds + 1) * ROUND, ROUND):
             self.sample(actor, stop)
@@ -180,14 +180,14 @@ class Stage:
 
 
 @cache
-def rows_here(env: str, actor: int, rounds: int = 4) -> Rows:
+def rows_here(env: str, actor: int, rounds: int = ROUNDS) -> Rows:
     """The same rows by the role alone, set up unprepared in this process."""
     with TemporaryDirectory() as logs, Stage(env, Path(logs)) as stage:
         role, _ = actor_role(stage.plan, stage.site(actor), stage.node.model)
         return rows_of(stage, role, actor, rounds)
 
 
-def rows_of(stage: Stage, role: ActorRole, actor: int, rounds: int = 4) -> Rows:
+def rows_of(stage: Stage, role: ActorRole, actor: int, rounds: int = ROUNDS) -> Rows:
     """What a role writes that is called in this process; it is closed afterwards."""
     try:
         for stop in range(ROUND, (rounds + 1) * ROUND, ROUND):

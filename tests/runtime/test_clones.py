@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from elastic import needs_criu
-from stage import PATIENCE, ROUND, Stage, rows_here
+from stage import PATIENCE, ROUND, ROUNDS, Stage, rows_here
 
 from artos.buffer.board import actor_member
 from artos.runtime.child import Child
@@ -70,7 +70,7 @@ def test_clones_live_side_by_side_and_write_what_unprepared_actors_write(
             os.kill(child.pid, WAKE)
         for actor in (0, 1):
             assert stage.ready(actor_member(actor)).incarnation == 1
-        for stop in range(ROUND, 5 * ROUND, ROUND):
+        for stop in range(ROUND, (ROUNDS + 1) * ROUND, ROUND):
             for actor in (0, 1):
                 stage.sample(actor, stop)
             for actor in (1, 0):

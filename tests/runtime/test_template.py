@@ -12,7 +12,7 @@ import msgspec
 import psutil
 import pytest
 from helpers import python
-from stage import HERE, PATIENCE, ROUND, Rows, Stage, mapped, open_files, rows_here
+from stage import HERE, PATIENCE, ROUND, ROUNDS, Rows, Stage, mapped, open_files, rows_here
 
 from artos.buffer.board import actor_member
 from artos.clock import Deadline
@@ -68,7 +68,7 @@ def test_forked_actors_serve_side_by_side(env: str, tmp_path: Path) -> None:
         for actor in (0, 1):
             stage.fork(server, actor)
             assert stage.ready(actor_member(actor)).incarnation == 1
-        for stop in range(ROUND, 5 * ROUND, ROUND):
+        for stop in range(ROUND, (ROUNDS + 1) * ROUND, ROUND):
             for actor in (1, 0):
                 stage.sample(actor, stop)
             for actor in (0, 1):
@@ -149,12 +149,15 @@ def test_what_user_code_prints_and_reads_stays_out_of_the_way(tmp_path: Path) ->
     with Stage("toys_to_prepare:talking", tmp_path) as stage:
         server = stage.start_template("fork")
         stage.ready(stage.template)
+        before = stage.said()["template.log"]
         for actor in (0, 1):
             stage.fork(server, actor)
             stage.ready(actor_member(actor))
             stage.stop(actor)
             stage._children[-1].end(PATIENCE)
         said = stage.said()
+    assert "the track is open" in before
+    assert said["template.log"] == before
     for actor in (0, 1):  # its own environments', and nothing that the template had printed
         assert said[f"actor-{actor}.log"].splitlines() == 2 * ["the track is open", "heard b''"]
 

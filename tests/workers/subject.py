@@ -26,8 +26,8 @@ ASK, ANSWER, WORDS = 0, 64, 128
 COUNT, PID, SUM = range(3)
 """Words in the segment: rings answered, the process's own number, what ``SUM`` found in memory."""
 
-# A semaphore outlives its waiter: one restored from an older image may not be counted as waiting any
-# more, and a ring would not wake it. So look again now and then.
+# A semaphore outlives its waiter: one restored from an older image may not be counted as waiting
+# any more, and a ring would not wake it. So look again now and then.
 _SLICE = 0.5
 _keep: list[object] = []
 

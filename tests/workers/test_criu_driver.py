@@ -13,6 +13,7 @@ from artos.clock import ManualClock
 from artos.errors import DeadlineExceeded, ImageUnusable, RestoreFailed
 from workers.criu.driver import Criu, NoCriu, criu_here
 from workers.criu.find import find_criu
+from workers.criu.lazy import LazyPages
 
 pytestmark = [needs_criu, pytest.mark.processes]
 
@@ -179,6 +180,27 @@ def test_without_its_page_daemon_a_process_is_ended_not_fed_zeros(stage: Stage) 
     assert outcome.pages is not None
     outcome.pages.close()
     until("its end", lambda: not one.is_alive())
+
+
+def test_pages_are_done_with_when_their_process_dies_first(stage: Stage) -> None:
+    one = stage.subject().serve("ballast")
+    image = stage.dump(one)
+    outcome = stage.restore(image, one, lazy=True)
+    assert outcome.pages is not None
+    one.end()
+    until("the end of the daemon", lambda: ended(outcome.pages))
+    outcome.pages.close()
+    assert children() == set()
+    assert not [path for path in image.folder.iterdir() if path.is_dir()]
+
+
+def ended(pages: LazyPages | None) -> bool:
+    """Whether the daemon has nothing more to do, one way or the other."""
+    assert pages is not None
+    try:
+        return pages.poll()
+    except RestoreFailed:
+        return True
 
 
 # -- asynchronous ------------------------------------------------------------------------------

@@ -26,7 +26,8 @@ class LazyPages:
     """
 
     def __init__(self, criu: Path, image: Image) -> None:
-        self._image, self._pid = image.name, 0
+        self._image = image.name
+        self._served = -1  # pidfd: its number may be somebody else's once it has ended
         self.work = image.folder / image.next_name("lazy")
         self.work.mkdir(mode=0o700)
         self.folder = os.open(self.work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -53,7 +54,8 @@ class LazyPages:
 
     def serve(self, pid: int) -> None:
         """The process that it serves was restored."""
-        self._pid = pid
+        with suppress(ProcessLookupError):
+            self._served = os.pidfd_open(pid)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -73,9 +75,10 @@ class LazyPages:
         if status is None:
             return False
         log = read_log(self.work / _LOG)
-        self._clean()
         if status != 0:
             self._kill_served()
+        self._clean()
+        if status != 0:
             raise RestoreFailed(
                 self._image, f"its page daemon ended: {culprit(log)}", error_lines(log)
             )
@@ -95,10 +98,13 @@ class LazyPages:
         return log
 
     def _kill_served(self) -> None:
-        if self._pid > 0:
+        if self._served >= 0:
             with suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
+                signal.pidfd_send_signal(self._served, signal.SIGKILL)
 
     def _clean(self) -> None:
         self._let_go()
+        if self._served >= 0:
+            os.close(self._served)
+            self._served = -1
         shutil.rmtree(self.work, ignore_errors=True)
