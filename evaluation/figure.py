@@ -1,4 +1,7 @@
-"""A report as a picture: a panel a group of cases, a bar a contestant, whiskers from min to max."""
+"""A report as pictures: a panel a group of cases, a bar a contestant, whiskers from min to max.
+
+Series have a panel a name and a line a contestant.
+"""
 
 from __future__ import annotations
 
@@ -55,3 +58,35 @@ def _label(axes: Axes, place: int, row: Row) -> None:
         number(row.median), (row.max, place), xytext=(5, 0), textcoords="offset points",
         va="center", fontsize=8, color=_INK,
     )  # fmt: skip
+
+
+# -- series ------------------------------------------------------------------------------------
+
+_LINE_INCHES = 1.6
+
+
+def draw_series(report: Report, path: Path) -> None:
+    """Write the picture of a report's series as PNG, making its folder."""
+    names = list(dict.fromkeys(name for lines in report.series.values() for name in lines))
+    figure = Figure(figsize=(_WIDTH_INCHES, _LINE_INCHES * len(names) + 0.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(len(names), 1, squeeze=False, sharex=True)[:, 0]
+    for panel, name in zip(axes, names, strict=True):
+        _lines(panel, name, report)
+    axes[0].legend(fontsize=8, frameon=False)
+    axes[-1].set_xlabel("update", fontsize=8, color=_INK)
+    what = f"{report.name} – {report.machine['cpu']}, {report.machine['cores']} cores"
+    figure.suptitle(what, fontsize=11, color=_INK)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+def _lines(axes: Axes, name: str, report: Report) -> None:
+    for who, series in report.series.items():
+        if name in series:
+            colour = _OURS if who.startswith(OURS) else _THEIRS
+            axes.plot(series[name], drawstyle="steps-mid", color=colour, linewidth=1.4, label=who)
+    axes.set_ylim(bottom=0)
+    axes.set_title(name, fontsize=9, loc="left", color=_INK)
+    axes.tick_params(labelsize=7, colors=_INK)
+    axes.spines[["top", "right"]].set_visible(False)

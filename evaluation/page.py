@@ -21,23 +21,32 @@ def section(report: Report) -> str:
 
 
 def _rows(rows: Iterable[Row]) -> Iterator[tuple[str, ...]]:
-    yield "case", "median", "smallest to largest", "unit", "n"
+    rows = list(rows)
+    goals = any(row.goal is not None for row in rows)
+    yield "case", "median", "smallest to largest", "unit", "n", *(("goal", "holds") * goals)
     for row in rows:
+        verdict = (_goal(row), _HOLDS[row.holds]) * goals
         if row.median is None:
-            yield row.case, "absent", row.note, "", ""
+            yield row.case, "absent", row.note, "", "", *verdict
         else:
             spread = f"{_number(row.min)} to {_number(row.max)}"
-            yield row.case, _number(row.median), spread, row.unit, str(row.n)
+            yield row.case, _number(row.median), spread, row.unit, str(row.n), *verdict
 
 
 def _ratios(ratios: Iterable[Ratio]) -> Iterator[tuple[str, ...]]:
     yield "ratio of", "over", "median", "smallest to largest", "goal", "holds"
     for ratio in ratios:
-        sign = "≥" if ratio.bound == "at least" else "≤"
-        goal = "" if ratio.goal is None else f"{sign} {ratio.goal:g}"
-        holds = {True: "yes", False: "**no**", None: ""}[ratio.holds]
         spread = f"{_number(ratio.min)} to {_number(ratio.max)}"
-        yield ratio.case, ratio.against, _number(ratio.median), spread, goal, holds
+        verdict = (_goal(ratio), _HOLDS[ratio.holds])
+        yield ratio.case, ratio.against, _number(ratio.median), spread, *verdict
+
+
+_HOLDS = {True: "yes", False: "**no**", None: ""}
+
+
+def _goal(judged: Row | Ratio) -> str:
+    sign = "≥" if judged.bound == "at least" else "≤"
+    return "" if judged.goal is None else f"{sign} {judged.goal:g}"
 
 
 def _table(lines: Iterable[tuple[str, ...]]) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from artos.errors import Refused
 from artos.spec import closest
-from evaluation import buffer, throughput, triggers
+from evaluation import buffer, elasticity, throughput, triggers
 from evaluation.contest import Say
-from evaluation.figure import draw
+from evaluation.figure import draw, draw_series
 from evaluation.report import Report, Results, print_table, write_json
 
 FOLDER = Path("bench-results")
@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
     "buffer": buffer.measure,
     "triggers": triggers.measure,
     "throughput": throughput.measure,
+    "elasticity": elasticity.measure,
 }
 
 
@@ -30,7 +31,7 @@ def run(
 ) -> int:
     """Run a benchmark: print its table, write its JSON and its figure; 0 when every goal holds.
 
-    The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figure beside it as
+    The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figures beside it as
     PNG. ``all`` runs every benchmark and adds its name to the name of the file. A goal missed gives
     1, except in a ``quick`` run, whose figures mean nothing.
 
@@ -46,10 +47,19 @@ def run(
     report = BENCHMARKS[name](1 if quick else repeats, quick, _say).report()
     path = json_path or FOLDER / f"{name}.json"
     write_json(report, path)
-    draw(report, path.with_suffix(".png"))
+    figures = _figures(report, path)
     print_table(report)
-    print(f"{path}\n{path.with_suffix('.png')}")
+    print(*(path, *figures), sep="\n")
     return 0 if quick or not missed(report) else 1
+
+
+def _figures(report: Report, path: Path) -> list[Path]:
+    figures = [path.with_suffix(".png")]
+    draw(report, figures[0])
+    if report.series:
+        figures.append(path.with_name(f"{path.stem}-series.png"))
+        draw_series(report, figures[1])
+    return figures
 
 
 def _beside(path: Path | None, name: str) -> Path | None:
@@ -58,7 +68,7 @@ def _beside(path: Path | None, name: str) -> Path | None:
 
 def missed(report: Report) -> int:
     """How many goals do not hold."""
-    return sum(ratio.holds is False for ratio in report.ratios)
+    return sum(judged.holds is False for judged in (*report.rows, *report.ratios))
 
 
 def _say(text: str) -> None:

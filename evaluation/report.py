@@ -23,7 +23,7 @@ OURS = "ARTOS"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One case, ``group: contestant``, over ``n`` repetitions.
+    """One case, ``group: contestant``, over ``n`` repetitions; ``holds``: the median meets the goal.
 
     A case that could not be measured has ``n`` 0 and no figures; its ``note`` says why.
     """
@@ -35,6 +35,9 @@ class Row(msgspec.Struct, frozen=True):
     max: float | None
     n: int
     note: str = ""
+    goal: float | None = None
+    holds: bool | None = None
+    bound: Bound = "at least"
 
     @property
     def group(self) -> str:
@@ -63,7 +66,8 @@ class Ratio(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """Everything one run of one benchmark found; this is the JSON file.
 
-    ``times`` says, by case, how many seconds its last repetition spent on what.
+    ``times`` says, by case, how many seconds its last repetition spent on what. ``series`` has, by
+    contestant and name, values of its last repetition in their order.
     """
 
     name: str
@@ -73,6 +77,7 @@ class Report(msgspec.Struct, frozen=True):
     machine: dict[str, str | int | float]
     versions: dict[str, dict[str, str]]
     times: dict[str, dict[str, float]] = {}
+    series: dict[str, dict[str, list[float]]] = {}
 
 
 @dataclass
@@ -88,6 +93,8 @@ class Results:
     _ratios: list[Ratio] = field(default_factory=list)
     _versions: dict[str, dict[str, str]] = field(default_factory=dict)
     _times: dict[str, dict[str, float]] = field(default_factory=dict)
+    _goals: dict[str, tuple[float, Bound]] = field(default_factory=dict)
+    _series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def add(self, case: str, unit: str, value: float) -> None:
         """Append the value of one repetition."""
@@ -108,6 +115,14 @@ class Results:
         """Note where the time of a case's repetition went."""
         self._times[case] = dict(seconds)
 
+    def followed(self, who: str, series: Mapping[str, Sequence[float]]) -> None:
+        """Note how values went within a contestant's repetition."""
+        self._series[who] = {name: list(values) for name, values in series.items()}
+
+    def require(self, case: str, goal: float, bound: Bound = "at most") -> None:
+        """Give a case a goal of its own, in its unit."""
+        self._goals[case] = (goal, bound)
+
     def median(self, case: str) -> float | None:
         """The median so far; ``None`` without values."""
         values = self._values.get(case)
@@ -117,6 +132,11 @@ class Results:
         """The case with the highest median, of those that have one."""
         found = {case: value for case in cases if (value := self.median(case)) is not None}
         return max(found, key=found.__getitem__) if found else None
+
+    def lowest(self, cases: Iterable[str]) -> str | None:
+        """The case with the lowest median, of those that have one."""
+        found = {case: value for case in cases if (value := self.median(case)) is not None}
+        return min(found, key=found.__getitem__) if found else None
 
     def compare(
         self, case: str, against: str | None, goal: float | None = None, bound: Bound = "at least"
@@ -128,28 +148,32 @@ class Results:
 
     def report(self) -> Report:
         """All rows and ratios so far."""
-        rows = [
-            _row(case, self._units[case], values, self._notes.get(case, ""))
-            for case, values in self._values.items()
-        ]
+        rows = [self._row(case, self._units[case], each) for case, each in self._values.items()]
         date = datetime.now(UTC).isoformat(timespec="seconds")
         used = {OURS: versions(), **self._versions}
-        return Report(self.name, date, rows, list(self._ratios), self.machine, used, self._times)
+        return Report(
+            self.name, date, rows, list(self._ratios), self.machine, used, self._times, self._series
+        )
 
-
-def _row(case: str, unit: str, values: Sequence[float], note: str) -> Row:
-    median, low, high = _spread(values)
-    return Row(case, unit, median, low, high, len(values), note)
+    def _row(self, case: str, unit: str, values: Sequence[float]) -> Row:
+        median, low, high = _spread(values)
+        goal, bound = self._goals.get(case, (None, "at least"))
+        note, holds = self._notes.get(case, ""), _holds(median, goal, bound)
+        return Row(case, unit, median, low, high, len(values), note, goal, holds, bound)
 
 
 def _ratio(
     case: str, against: str, quotients: Sequence[float], goal: float | None, bound: Bound
 ) -> Ratio:
     median, low, high = _spread(quotients)
-    holds = None
-    if median is not None and goal is not None:
-        holds = median >= goal if bound == "at least" else median <= goal
+    holds = _holds(median, goal, bound)
     return Ratio(case, against, median, low, high, goal, holds, bound)
+
+
+def _holds(median: float | None, goal: float | None, bound: Bound) -> bool | None:
+    if median is None or goal is None:
+        return None
+    return median >= goal if bound == "at least" else median <= goal
 
 
 def _spread(values: Sequence[float]) -> tuple[float, float, float] | tuple[None, None, None]:
@@ -190,12 +214,15 @@ def print_table(report: Report, console: Console | None = None) -> None:
 
 
 def _rows_table(report: Report) -> Table:
-    table = _table(f"{report.name} (median, spread)", "who", "median", "min – max", "unit", "n")
+    goals = ("goal", "holds") if any(row.goal is not None for row in report.rows) else ()
+    title = f"{report.name} (median, spread)"
+    table = _table(title, "who", "median", "min – max", "unit", "n", *goals)
     for group, rows in grouped(report.rows):
         table.add_section()
         table.add_row(group, style="bold")
         for row in rows:
-            table.add_row(*_cells(row), style=_style(row))
+            verdict = (_goal(row), _VERDICTS[row.holds]) if goals else ()
+            table.add_row(*_cells(row), *verdict, style=_style(row))
     return table
 
 
@@ -223,13 +250,16 @@ def _ratios_table(ratios: Sequence[Ratio]) -> Table:
 
 
 def _ratio_cells(ratio: Ratio) -> tuple[str, ...]:
-    goal = "–" if ratio.goal is None else f"{_SIGNS[ratio.bound]} {ratio.goal:g}"
-    holds = {True: "[green]yes", False: "[red]no", None: "–"}[ratio.holds]
     spread = f"{number(ratio.min)} – {number(ratio.max)}"
     against = split(ratio.against)
     other = "" if against[0] in {"", split(ratio.case)[0]} else f"{against[0]}: "
     who = f"  {split(ratio.case)[1]}"
-    return who, number(ratio.median), spread, goal, holds, other + against[1]
+    verdict = (_goal(ratio), _VERDICTS[ratio.holds])
+    return who, number(ratio.median), spread, *verdict, other + against[1]
+
+
+def _goal(judged: Row | Ratio) -> str:
+    return "–" if judged.goal is None else f"{_SIGNS[judged.bound]} {judged.goal:g}"
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -254,6 +284,7 @@ def split(case: str) -> tuple[str, str]:
 
 
 _SIGNS: Mapping[Bound, str] = {"at least": "≥", "at most": "≤"}
+_VERDICTS: Mapping[bool | None, str] = {True: "[green]yes", False: "[red]no", None: "–"}
 
 
 def number(value: float | None) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from artos.errors import ArtosError, TemplateFailed
+from artos.errors import ArtosError, RestoreFailed, TemplateFailed
 from artos.messages import Failed, FromMember
-from artos.runtime.child import Child, start
+from artos.runtime.child import Child, command, start
 from artos.runtime.identity import WAKE, Identity, tell
 from workers.checkpointer import Checkpointer, Shot
+from workers.criu import common_memory
 from workers.criu.driver import Criu, Operation
 from workers.images import Image
 from workers.nursery import Birth, Kind, Place
@@ -23,13 +25,16 @@ _MODULE = "artos.runtime.template"
 _APART = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL",
           "setsid")  # fmt: skip
 TEMPLATE = "template"
+_FAILURES = 3
 
 
 class Clones:
     """One template is started, checkpointed and gone; every actor is a restored copy of it.
 
+    First its memory goes to a file that all clones share, where the machine allows that.
     Restores run side by side, ``at_once`` at a time. A clone is told who it is through the file it
-    inherits in the place of the template's identity file; then a signal wakes it.
+    inherits in the place of the template's identity file; then a signal wakes it. A restore that
+    fails is tried again; three failures in a row bar this way.
     """
 
     kind: Kind = "clone"
@@ -47,9 +52,13 @@ class Clones:
         self._prefix = prefix
         self._at_once = at_once
         self._asked: list[tuple[int, Slot | None]] = []
-        self._restores: dict[int, Operation] = {}
+        self._restores: dict[int, tuple[Operation, Slot | None]] = {}
+        self._born: list[Birth] = []
+        self._failures = 0
         self._image: Image | None = None
         self._shot: Shot | None = None
+        self._sharing: subprocess.Popen[bytes] | None = None
+        self._pid = 0
         self._failed = ""
         self._identity = Path(place.site.folder) / "identity"
         self._identity.touch(mode=0o600)
@@ -68,7 +77,26 @@ class Clones:
             return
         assert self._template is not None
         try:
-            self._shot = self._checkpointer.take(_only_child(self._template.pid), TEMPLATE)
+            self._pid = _only_child(self._template.pid)
+        except OSError as error:
+            self._failed = str(error)
+            return
+        self._sharing = self._share() if common_memory.SUPPORTED else None
+        if self._sharing is None:
+            self._take()
+
+    def _share(self) -> subprocess.Popen[bytes]:
+        file = Path(self._place.site.folder) / "template.memory"
+        # In a process of its own: the supervisor has no time for it.
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                command(common_memory.__name__, str(self._pid), str(file)),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def _take(self) -> None:
+        try:
+            self._shot = self._checkpointer.take(self._pid, TEMPLATE)
         except (ArtosError, OSError) as error:
             self._failed = str(error)
 
@@ -77,12 +105,18 @@ class Clones:
         if self._failed:
             raise TemplateFailed(self.kind, self._failed)
         self._watch_template()
+        if self._sharing is not None and self._sharing.poll() is not None:
+            self._sharing = None  # and if it failed, each clone has all of its memory for itself
+            self._take()
         try:
             self._finish_dump()
-            born = self._finish_restores()
+            self._finish_restores()
             self._begin_restores()
         except ArtosError as error:
-            raise TemplateFailed(self.kind, str(error)) from error
+            self._failed = str(error)
+        born, self._born = self._born, []
+        if self._failed and not born:  # else it is told the next time: nobody is lost
+            raise TemplateFailed(self.kind, self._failed)
         return born
 
     def _watch_template(self) -> None:
@@ -106,7 +140,7 @@ class Clones:
             return
         while self._asked and len(self._restores) < self._at_once:
             member, slot = self._asked.pop(0)
-            self._restores[member] = self._restore(member, slot)
+            self._restores[member] = self._restore(member, slot), slot
 
     def _restore(self, member: int, slot: Slot | None) -> Operation:
         assert self._image is not None
@@ -118,21 +152,33 @@ class Clones:
             inherit = {str(self._identity): who.fileno(), str(self._log): log.fileno()}
             return self._criu.restore(self._image, inherit, self._prefix(slot))
 
-    def _finish_restores(self) -> list[Birth]:
-        born = []
-        for member, operation in list(self._restores.items()):
-            outcome = operation.poll()
+    def _finish_restores(self) -> None:
+        for member, (operation, slot) in list(self._restores.items()):
+            try:
+                outcome = operation.poll()
+            except RestoreFailed:
+                del self._restores[member]
+                self._failures += 1
+                if self._failures >= _FAILURES:
+                    raise
+                self._asked.append((member, slot))
+                continue
             if outcome is not None:
                 del self._restores[member]
-                os.kill(outcome.pid, WAKE)
-                log = self._place.log_of(member)
-                born.append(Birth(member, Child(outcome.pid, log), self.kind))
-        return born
+                self._failures = 0
+                self._born.append(self._woken(member, outcome.pid))
+
+    def _woken(self, member: int, pid: int) -> Birth:
+        os.kill(pid, WAKE)
+        return Birth(member, Child(pid, self._place.log_of(member)), self.kind)
 
     def close(self) -> None:
         """See ``Way.close``."""
-        for operation in self._restores.values():
+        for operation, _ in self._restores.values():
             operation.cancel()
+        if self._sharing is not None:
+            self._sharing.kill()
+            self._sharing.wait()
         if self._shot is not None:
             self._shot.operation.cancel()
         self._end_template()

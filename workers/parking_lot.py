@@ -17,6 +17,7 @@ from workers.resident import Resident
 from workers.slots import Slot
 
 _LOOK_SECONDS = 1.0
+_REFUSALS = 3
 _MEMORY: frozenset[Tier] = frozenset({"memory"})
 _WAITING = (State.PARKED, State.FROZEN, State.CHECKPOINTED)
 
@@ -24,8 +25,9 @@ _WAITING = (State.PARKED, State.FROZEN, State.CHECKPOINTED)
 class ParkingLot:
     """Puts actors into the tier that fits and brings them back; books what both took.
 
-    Dumps and restores go on by themselves: ``look_at`` finishes them. An actor that cannot be
-    checkpointed stays in memory from then on; one whose image is lost begins anew.
+    Dumps and restores go on by themselves: ``look_at`` finishes them. An actor whose checkpoint
+    fails waits in memory, from the third failure in a row on for good (a CRIU that was killed or a
+    full disk may be mended, an open socket stays); one whose image is lost begins anew.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class ParkingLot:
         self._accounts, self._clock = accounts, clock
         self._unpin, self._warn = unpin, warn
         self._costs = Costs()
-        self._refused: set[int] = set()
+        self._refusals: dict[int, int] = {}
         self._pressure, self._looked = False, -_LOOK_SECONDS
         self.chosen: dict[Tier, int] = {}
 
@@ -67,7 +69,7 @@ class ParkingLot:
         if now - self._looked >= _LOOK_SECONDS:  # reading it takes longer than a decision may
             self._pressure, self._looked = under_pressure(), now
         return Situation(
-            available=_MEMORY if resident.actor in self._refused else self._tiers,
+            available=_MEMORY if self._is_barred(resident) else self._tiers,
             idle=resident.forecast.seconds,
             for_good=resident.retired,
             pressure=self._pressure,
@@ -94,8 +96,13 @@ class ParkingLot:
         return True
 
     def _refuse(self, resident: Resident, error: Exception) -> None:
-        self._refused.add(resident.actor)
-        self._warn(f"actor {resident.actor} waits in memory from now on: {error}")
+        actor = resident.actor
+        self._refusals[actor] = self._refusals.get(actor, 0) + 1
+        how_long = "from now on" if self._is_barred(resident) else "for now"
+        self._warn(f"actor {actor} waits in memory {how_long}: {error}")
+
+    def _is_barred(self, resident: Resident) -> bool:
+        return self._refusals.get(resident.actor, 0) >= _REFUSALS
 
     # -- out -----------------------------------------------------------------------------------
 
@@ -155,9 +162,11 @@ class ParkingLot:
         except (ArtosError, OSError) as error:
             resident.shot = None
             resident.move(Move.REFUSE)
+            resident.fresh = True  # it is tried again when it has run, not at once
             self._refuse(resident, error)
             return True
         self._costs.into("checkpoint", self._clock.now() - resident.begun)
+        self._refusals.pop(resident.actor, None)
         self._take_off(resident)
         resident.image, resident.shot = resident.shot.image, None
         resident.move(Move.DUMPED)

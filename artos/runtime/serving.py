@@ -49,8 +49,7 @@ def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> Prepa
     Afterwards the process holds nothing of the run's shared memory.
     """
     began = time.perf_counter()
-    global KEPT
-    KEPT = line = _line(msgspec.json.decode(site_text, type=Site))
+    line = _line(msgspec.json.decode(site_text, type=Site))
     try:
         plan = plan_in(plan_file)
         prepared = Prepared(plan, prepared_actor(plan, environments=environments))

@@ -108,8 +108,8 @@ class Stage:
         with (self.logs / "template.log").open("ab") as log:
             process = subprocess.Popen(
                 [*prefix, *command("artos.runtime.template", kind, *self.arguments(site), *more)],
-                stdin=streams[0], stdout=streams[1] or log, stderr=log, env=environment(1),
-                start_new_session=True,
+                stdin=streams[0], stdout=streams[1] or log, stderr=log, start_new_session=True,
+                env={**environment(1), "PYTHONUNBUFFERED": ""},  # as users have it
             )  # fmt: skip
         self._popen.append(process)
         return process

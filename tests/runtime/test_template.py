@@ -210,7 +210,7 @@ def test_woken_without_an_identity(cartpole: Stage) -> None:
 @pytest.mark.parametrize("kind", ["fork", "image"])
 def test_user_code_that_raises_is_reported(kind: str, tmp_path: Path) -> None:
     with Stage("toys_to_prepare:raising_in_templates", tmp_path) as stage:
-        template = stage.start_template(kind, *["identity"] * (kind == "image"))
+        template = stage.start_template(kind, *[str(tmp_path / "identity")] * (kind == "image"))
         report = stage.hear(stage.template)
         assert isinstance(report, Failed)
         assert "no template today" in report.trace

@@ -1,0 +1,195 @@
+"""PPO on Pong by the ``artos`` command, with more actors at set updates: what every update costs.
+
+``python -m evaluation.adaptive_ours --schedule 2:0,4:5,6:10 --count 15`` answers with the measures
+of ``evaluation.rivals.adaptive``, taken from the journal and the summary of the run, and with
+
+``first_update_s``: the part of ``run_s`` that is the first update, start-up included;
+``rounds``, ``thaws``, ``restores``: how often an actor sampled, was thawed and restored;
+``parked_mb_s``: MB·s kept by actors that waited.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from artos.elastic import Elastic
+from deploy.cli import main as artos
+from deploy.muster import slots_here
+from evaluation.rivals.adaptive import Schedule, Update, line, parse, summary, write
+from evaluation.rivals.timing import answer
+from triggers.journal import read
+
+_SAMPLE, _LEARN = "actors.sample", "learner.update"
+_ACTING, _HANDING_OVER = ("environment", "inference"), ("gather",)
+
+
+@dataclass(frozen=True)
+class Round:
+    """When a round of sampling was asked for, when it was learned from, when it was over."""
+
+    asked: float
+    sampled: float
+    over: float
+
+    @property
+    def span(self) -> float:
+        """Seconds from asking until all rows were there."""
+        return self.sampled - self.asked
+
+
+def rounds_of(journal: Sequence[Mapping[str, Any]]) -> list[Round]:
+    """The rounds of a run that alternates sampling and learning, in seconds since it began.
+
+    Raises:
+        ValueError: the journal is not that of such a run.
+    """
+    asked = [entry["t"] for entry in journal if entry.get("trigger") == _SAMPLE]
+    sampled = [entry["t"] for entry in journal if entry.get("trigger") == _LEARN]
+    learned = [entry["t"] for entry in journal if entry.get("by") == "learner"]
+    # The newest version may have been announced to actors that no budget was left for.
+    over = [*asked[1 : len(sampled)], *learned[-1:]]
+    rounds = [Round(*times) for times in zip(asked, sampled, over, strict=False)]
+    if not len(rounds) == len(sampled) == len(learned):
+        raise ValueError(f"{len(sampled)} updates began and {len(learned)} ended")
+    return rounds
+
+
+def updates_of(
+    journal: Sequence[Mapping[str, Any]], found: Mapping[str, Any], slots: int
+) -> list[Update]:
+    """What every update cost, from the journal and the summary of a run with so many slots.
+
+    ``total`` is measured: from asking for a round until asking for the next (the first one from
+    the run's beginning on, so it has all the starting that actors and learner waited for in
+    ``start``; later actors are made while others work). ``sample`` is an even share of the seconds
+    that actors spent acting, side by side on the slots; ``wait`` the rest of the time until the
+    last row was there. ``transfer`` is an even share, by rounds, of what the learner spent on
+    gathering rows, ``learn`` the rest of its update. ``held`` and ``used`` are the run's, shared
+    out by slot-seconds and by rounds; after the last update they are what the run was billed.
+    """
+    rounds, actors = rounds_of(journal), list(found["actors_by_update"])
+    acting, handing_over = (_share(found, names, actors) for names in (_ACTING, _HANDING_OVER))
+    at_once = [min(number, slots) for number in actors]
+    held = _spread(
+        found["held_cpu_seconds"], [a * b.span for a, b in zip(at_once, rounds, strict=True)]
+    )
+    used = _spread(found["used_cpu_seconds"], actors)
+    return [
+        _update(
+            number, actors[number], each, rounds[0].asked if number == 0 else 0.0,
+            acting * actors[number] / at_once[number], handing_over * actors[number],
+            held[number], used[number],
+        )
+        for number, each in enumerate(rounds)
+    ]  # fmt: skip
+
+
+def _update(
+    number: int, actors: int, seen: Round, start: float, acting: float, transfer: float,
+    held: float, used: float,
+) -> Update:  # fmt: skip
+    sample = min(acting, seen.span)
+    learning = seen.over - seen.sampled
+    transfer = min(transfer, learning)
+    return Update(
+        number, actors, start, sample, transfer, seen.span - sample, learning - transfer,
+        start + seen.over - seen.asked, held, used,
+    )  # fmt: skip
+
+
+def _share(found: Mapping[str, Any], names: Sequence[str], actors: Sequence[int]) -> float:
+    """Seconds of these activities for one actor's round."""
+    return float(sum(found["times"].get(name, 0.0) for name in names) / sum(actors))
+
+
+def _spread(total: float, weights: Sequence[float]) -> list[float]:
+    """What of ``total`` had come together after each part, by weight."""
+    return [total * part / sum(weights) for part in accumulate(weights)]
+
+
+def more_measures(updates: Sequence[Update], found: Mapping[str, Any]) -> dict[str, float]:
+    """What only our runs tell."""
+    starts = found["starts"]
+    return {
+        "first_update_s": updates[0].total,
+        "rounds": float(sum(update.actors for update in updates)),
+        "thaws": float(starts.get("thaw", {}).get("count", 0)),
+        "restores": float(starts.get("restore", {}).get("count", 0)),
+        "parked_mb_s": found["parked_mb_seconds"],
+    }
+
+
+# -- the run -----------------------------------------------------------------------------------
+
+
+def command(options: argparse.Namespace, folder: Path) -> list[str]:
+    """The arguments of ``artos`` for a run with these options."""
+    schedule: Schedule = options.schedule
+    rounds = sum(schedule.at(update) for update in range(options.count))
+    settings = {name: getattr(options, name) for name in ("envs", "steps", "epochs", "minibatches")}
+    pairs = [f"{name}={value}" for name, value in settings.items()] + options.set
+    # A schedule that never changes is a number, else the run would be told that it might.
+    changes = ",".join(f"{update}:{number}" for update, number in schedule.changes.items())
+    actors = changes if len(schedule.changes) > 1 else str(schedule.most)
+    return [
+        "run", "ppo", "--env", "PongNoFrameskip-v4", "--actors", actors, "--json",
+        "--total-steps", str(rounds * options.envs * options.steps), "--seed", str(options.seed),
+        "--run-dir", str(folder), *(word for pair in pairs for word in ("--set", pair)),
+    ]  # fmt: skip
+
+
+def train(options: argparse.Namespace) -> tuple[list[Update], dict[str, Any]]:
+    """Make the run; its updates and its summary.
+
+    Raises:
+        SystemExit: it failed, or did not make as many updates as it was to.
+    """
+    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
+        folder = Path(name, "run")
+        if status := artos(command(options, folder)):
+            raise SystemExit(status)
+        found = json.loads((folder / "summary.json").read_text())
+        journal = read(folder / "journal.jsonl")
+    updates = updates_of(journal, found, len(slots_here(Elastic())))
+    if len(updates) != options.count:
+        raise SystemExit(f"{len(updates)} updates instead of {options.count}")
+    return updates, found
+
+
+def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line, the same as that of ``evaluation.rivals.adaptive_ray``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--schedule", type=parse, default="2:0,4:5", help="actors:update,...")
+    parser.add_argument("--count", type=int, default=10, help="how many updates")
+    parser.add_argument("--updates", type=Path, help="file for what every update cost, as JSON")
+    parser.add_argument("--envs", type=int, default=4, help="environments an actor")
+    parser.add_argument("--steps", type=int, default=128, help="steps a round")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--minibatches", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Run once."""
+    options = options_of()
+    updates, found = train(options)
+    for update in updates:
+        print(line(update))
+    if options.updates:
+        write(updates, options.updates)
+    answer(summary(updates) | more_measures(updates, found), ("torch", "numpy", "gymnasium"))
+
+
+if __name__ == "__main__":
+    main()

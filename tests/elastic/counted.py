@@ -1,0 +1,121 @@
+"""A user's algorithm without PyTorch: small processes, and a book of every row learned from.
+
+Each row says who sampled it (a seed, so one life of one actor), its number in that life, the next
+draw of that life's random stream, when it was sampled and on which CPUs the process might run. A
+stream that goes on bit for bit is one that equals ``numpy.random.default_rng(seed)`` to the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from artos import DataKey, Workload
+from artos.scaling import ActorsSetting
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+
+ROUND, MOST = 16, 8_000
+LIFE, COUNT, DRAW, WHEN, CPUS = range(5)
+SLOW, LEARNER_SLOW = Path("slow"), Path("learner_slow")
+"""While these files are there a step takes milliseconds, an update tenths of a second."""
+
+
+class Counting:
+    """Counts, draws, and looks at the clock."""
+
+    envs = 1
+
+    def data_keys(self) -> Sequence[DataKey]:
+        return (DataKey("observations", (5,), "int64"),)
+
+    def build_module(self, seed: int) -> None:
+        del seed
+
+    def setup(self, context: Any) -> None:
+        self.block, self.life, self.count = context.block, context.seed, 0
+        self.rng = np.random.default_rng(context.seed)
+        self.version = -1
+        print(f"life {self.life} of actor {context.actor}", flush=True)
+
+    def bind(self, params: Any, version: int) -> None:
+        del params
+        self.version = version
+
+    def sample(self, start: int, rows: int) -> dict[str, float]:
+        arrays, capacity, cpus = self.block.arrays, self.block.spec.capacity, allowed()
+        for step in range(start, start + rows):
+            if SLOW.exists():
+                time.sleep(0.002)
+            row = (self.life, self.count, self.rng.integers(1 << 60), time.monotonic_ns(), cpus)
+            arrays["observations"][step % capacity] = row
+            arrays["policy_version"][step % capacity] = self.version
+            self.count += 1
+        return {}
+
+    def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        return (), ()
+
+
+def allowed() -> int:
+    """The CPUs this process may run on, as bits, as the kernel says."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return next(int(x.split()[1], 16) for x in status if x.startswith("Cpus_allowed:"))
+
+
+class Bookkeeper:
+    """Learns nothing; the book is published with the weights, so it survives whatever they do."""
+
+    fresh = False
+
+    def setup(self, context: Any) -> None:
+        del context
+        self.params = np.zeros(2, np.float32)
+        self.book = np.full((MOST, 7), -1, np.int64)
+        self.count = np.zeros(1, np.int64)
+
+    def update(self, batch: Any, call: Any) -> dict[str, float]:
+        del call
+        if LEARNER_SLOW.exists():
+            time.sleep(0.3)
+        for claim, rows in zip(batch.claims, batch.gather("observations"), strict=True):
+            for step, row in zip(range(claim.start, claim.stop), rows, strict=True):
+                self.book[self.count[0]] = (claim.actor, step, *row[0])
+                self.count += 1
+        self.fresh = True
+        return {"rows": float(self.count[0])}
+
+    def live(self) -> dict[str, Any]:
+        return {"params": self.params, "learner.book": self.book, "learner.count": self.count}
+
+    def layout(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        return (("nothing", (2,)),)
+
+    def threads(self, module: Any, cores: int) -> int:
+        del module, cores
+        return 1
+
+    def seconds(self) -> dict[str, float]:
+        return {}
+
+
+def assemble(actor: Any, actors: Any, total_steps: int, max_lag: int) -> Workload:
+    return Workload(
+        name="counted",
+        actor=actor,
+        learner=Bookkeeper(),
+        triggers={
+            "learner.update": DataKeyTrigger(("observations",), size=ROUND, max_lag=max_lag),
+            "actors.sample": ObjectKeyTrigger("model_param"),
+        },
+        actors=actors,
+        steps=ROUND,
+        total_steps=total_steps,
+    )
+
+
+def workload(actors: ActorsSetting = 2, total_steps: int = 320, max_lag: int = 0) -> Workload:
+    return assemble(Counting(), actors, total_steps, max_lag)

@@ -1,0 +1,58 @@
+"""CRIU killed in the middle of what it does for a run: the run goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from elastic import needs_criu
+from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
+
+pytestmark = [pytest.mark.processes, needs_criu]
+
+KILLS = 6
+
+
+class Killer:
+    """SIGKILLs some CRIU processes, each at a random moment of its work."""
+
+    def __init__(self, run: ElasticRun, chance: random.Random) -> None:
+        self._run, self._chance = run, chance
+        self._met: set[int] = set()
+        self.kills: Counter[str] = Counter()
+
+    def look(self) -> bool:
+        """Kill one, perhaps; whether there were enough."""
+        for kind, process in self._run.requests():
+            if process.pid not in self._met and self.kills[kind] < KILLS:
+                self._met.add(process.pid)
+                if self._chance.random() < 0.5:
+                    self._kill(kind, process)
+        return min(self.kills["dump"], self.kills["restore"]) >= KILLS
+
+    def _kill(self, kind: str, process: psutil.Process) -> None:
+        time.sleep(self._chance.uniform(0.0, 0.06))
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE:
+                process.kill()
+                self.kills[kind] += 1
+        except psutil.NoSuchProcess:
+            pass
+
+
+def test_in_mid_dump_and_mid_restore(start: Callable[..., ElasticRun], home: Path) -> None:
+    run = start("counted.py:workload", "--total-steps", 1280, park="checkpoint")
+    run.until(lambda: run.updates)
+    killer = Killer(run, random.Random(5))
+    run.each_moment(killer.look)
+    found = run.done()
+    assert min(killer.kills["dump"], killer.kills["restore"]) >= KILLS
+    assert_nothing_left(home)
+    lives = assert_exact(home / "run", 1280)
+    assert set(lives) == {0, 1}
+    print(killer.kills, found["starts"], [len(x) for x in lives.values()], run.said)
