@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     scale.add_argument("--json", action="store_true", help="print the result as JSON")
     scale.set_defaults(command=_scale)
     bench = commands.add_parser("bench", help="measure ours against rivals in the same run")
-    bench.add_argument("name", help="buffer, triggers, throughput or all")
+    bench.add_argument("name", help="buffer, triggers, throughput, elasticity or all")
     bench.add_argument("--json", type=Path, metavar="FILE", help="write rows and ratios to FILE")
     bench.add_argument("--repeats", type=int, metavar="N", help="repetitions of each case")
     bench.add_argument("--quick", action="store_true", help="a smoke test, no figures to quote")

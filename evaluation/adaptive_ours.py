@@ -4,7 +4,8 @@
 of ``evaluation.rivals.adaptive``, taken from the journal and the summary of the run, and with
 
 ``first_update_s``: the part of ``run_s`` that is the first update, start-up included;
-``rounds``, ``thaws``, ``restores``: how often an actor sampled, was thawed and restored;
+``thaws``, ``restores``, ``in_memory``: before how many rounds an actor was thawed, was restored,
+or had waited in memory (or not at all, before its first);
 ``parked_mb_s``: MB·s kept by actors that waited.
 """
 
@@ -29,6 +30,7 @@ from evaluation.rivals.timing import answer
 from triggers.journal import read
 
 _SAMPLE, _LEARN = "actors.sample", "learner.update"
+_OUT = ("thaw", "restore")
 _ACTING, _HANDING_OVER = ("environment", "inference"), ("gather",)
 
 
@@ -118,12 +120,13 @@ def _spread(total: float, weights: Sequence[float]) -> list[float]:
 
 def more_measures(updates: Sequence[Update], found: Mapping[str, Any]) -> dict[str, float]:
     """What only our runs tell."""
-    starts = found["starts"]
+    thaws, restores = (found["starts"].get(kind, {}).get("count", 0) for kind in _OUT)
+    rounds = sum(update.actors for update in updates)
     return {
         "first_update_s": updates[0].total,
-        "rounds": float(sum(update.actors for update in updates)),
-        "thaws": float(starts.get("thaw", {}).get("count", 0)),
-        "restores": float(starts.get("restore", {}).get("count", 0)),
+        "thaws": thaws,
+        "restores": restores,
+        "in_memory": rounds - thaws - restores,
         "parked_mb_s": found["parked_mb_seconds"],
     }
 

@@ -68,7 +68,8 @@ def _beside(path: Path | None, name: str) -> Path | None:
 
 def missed(report: Report) -> int:
     """How many goals do not hold."""
-    return sum(judged.holds is False for judged in (*report.rows, *report.ratios))
+    verdicts = [*(row.holds for row in report.rows), *(ratio.holds for ratio in report.ratios)]
+    return verdicts.count(False)
 
 
 def _say(text: str) -> None:

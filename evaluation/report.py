@@ -23,9 +23,10 @@ OURS = "ARTOS"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One case, ``group: contestant``, over ``n`` repetitions; ``holds``: the median meets the goal.
+    """One case, ``group: contestant``, over ``n`` repetitions.
 
-    A case that could not be measured has ``n`` 0 and no figures; its ``note`` says why.
+    A case that could not be measured has ``n`` 0 and no figures; its ``note`` says why. ``holds``
+    is whether the median meets the goal, where the case has one of its own.
     """
 
     case: str
@@ -157,9 +158,12 @@ class Results:
 
     def _row(self, case: str, unit: str, values: Sequence[float]) -> Row:
         median, low, high = _spread(values)
-        goal, bound = self._goals.get(case, (None, "at least"))
-        note, holds = self._notes.get(case, ""), _holds(median, goal, bound)
-        return Row(case, unit, median, low, high, len(values), note, goal, holds, bound)
+        row = Row(case, unit, median, low, high, len(values), self._notes.get(case, ""))
+        if case not in self._goals:
+            return row
+        goal, bound = self._goals[case]
+        holds = _holds(median, goal, bound)
+        return msgspec.structs.replace(row, goal=goal, holds=holds, bound=bound)
 
 
 def _ratio(

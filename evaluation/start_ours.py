@@ -99,7 +99,6 @@ def parked(plan: Plan, folder: Path, options: argparse.Namespace) -> dict[str, f
     state, into, out = _RESTS[options.park], [], []
     with Workplace(plan, folder, park=options.park, images=options.images) as place:
         place.start(0)
-        megabytes = private_mb(place.pid(0))
         place.invoke(0, rows=plan.steps)
         for _ in range(options.repeats):
             into.append(place.rests(0, state))
@@ -107,19 +106,23 @@ def parked(plan: Plan, folder: Path, options: argparse.Namespace) -> dict[str, f
                 forget_cached(folder / "images")
             out.append(place.invoke(0))
         place.rests(0, state)
-        freed = _freed(place, megabytes, options)
-    return {
-        "into_s": statistics.median(into), "out_s": statistics.median(out), "freed_mb": freed
-    }  # fmt: skip
+        freed = _freed(place, options, state)
+    middle = statistics.median
+    return {"into_s": middle(into), "out_s": middle(out), "freed_mb": freed}
 
 
-def _freed(place: Workplace, megabytes: float, options: argparse.Namespace) -> float:
+def _freed(place: Workplace, options: argparse.Namespace, state: State) -> float:
+    """Private memory of an actor that came back, less what it takes once it is parked again."""
+    sizes: list[float] = []
+    place.on_answer = lambda: sizes.append(private_mb(place.pid(0)))
+    place.invoke(0)
+    place.rests(0, state)
     if options.park != "checkpoint":
-        return 0.0
+        return sizes[0] - private_mb(place.pid(0))
     if options.images != "tmpfs":
-        return megabytes
+        return sizes[0]
     files = Path(place.node.site.folder, "images", "actor-0").iterdir()
-    return megabytes - sum(path.stat().st_size for path in files) / 1e6
+    return sizes[0] - sum(path.stat().st_size for path in files) / 1e6
 
 
 def forget_cached(folder: Path) -> None:

@@ -61,7 +61,8 @@ def pong(actors: int, envs: int, steps: int) -> Plan:
 class Workplace:
     """A node of that plan with weights published, and its process manager; a context.
 
-    ``elastic`` are settings of how actors live. Actors are named by their numbers.
+    ``elastic`` are settings of how actors live. Actors are named by their numbers. ``on_answer`` is
+    called when an actor has answered, before it is parked.
     """
 
     def __init__(self, plan: Plan, folder: Path, **elastic: Any) -> None:
@@ -70,6 +71,7 @@ class Workplace:
         self._firing, self._ended = 0, False
         self._ready: dict[int, float] = {}
         self._done: dict[int, float] = {}
+        self.on_answer: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Workplace:
         with ExitStack() as stack:
@@ -207,5 +209,5 @@ class Workplace:
             self._ready[member] = time.perf_counter()
         elif isinstance(message, Done):
             self._done[message.firing] = time.perf_counter()
+            self.on_answer()
         self.manager.heard(member, message)
-

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from artos.errors import CheckpointRefused
 from artos.plan import Site
 from workers.criu.driver import Criu, Operation
 from workers.criu.facts import Facts
 from workers.criu.unavailable import NoCriu
 from workers.images import Image, ImageStore, estimate
+from workers.proc_folder import remove_left
 from workers.slots import Slot
 
 
@@ -50,6 +53,7 @@ class Checkpointer:
         self._site, self._criu, self._store = site, criu, store
         self._prefix, self._progress = prefix, progress
         self.gives_back = gives_back
+        remove_left(Path.cwd())
 
     def take(self, pid: int, name: str, actor: int = -1) -> Shot:
         """Begin to checkpoint a process that is asleep; it ends with the dump.
@@ -82,8 +86,12 @@ class Checkpointer:
         Raises:
             CheckpointRefused: it failed; the process runs on, nothing is left of the image.
         """
-        if shot.operation.poll() is None:
-            return False
+        try:
+            if shot.operation.poll() is None:
+                return False
+        except CheckpointRefused:
+            remove_left(Path.cwd())  # members work where we do
+            raise
         shot.image.seal(shot.facts)
         return True
 
@@ -95,7 +103,9 @@ class Checkpointer:
         """
         self._store.check(image, self._criu.version)
         with log.open("ab") as output:
-            return self._criu.restore(image, {str(log): output.fileno()}, self._prefix(slot))
+            # By the path that CRIU saw: absolute and without links.
+            inherit = {os.path.realpath(log): output.fileno()}
+            return self._criu.restore(image, inherit, self._prefix(slot))
 
     def drop(self, image: Image) -> None:
         """Nobody needs the image any more."""
@@ -104,3 +114,4 @@ class Checkpointer:
     def close(self) -> None:
         """Remove every image."""
         self._store.close()
+        remove_left(Path.cwd(), moment=0.0)

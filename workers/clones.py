@@ -67,8 +67,9 @@ class Clones:
         self._template: Child | None = start(_MODULE, arguments, self._log, 1, prefix=_APART)
 
     def request(self, member: int, slot: Slot | None) -> None:
-        """See ``Way.request``."""
-        self._asked.append((member, slot))
+        """See ``Way.request``. Who is on the way already is not made twice."""
+        if member not in self._restores and all(member != asked for asked, _ in self._asked):
+            self._asked.append((member, slot))
 
     def heard(self, message: FromMember) -> None:
         """See ``Way.heard``: a template that is ready is checkpointed."""
@@ -149,7 +150,9 @@ class Clones:
         with ExitStack() as stack:
             log = stack.enter_context(self._place.log_of(member).open("ab"))
             who = stack.enter_context(identity.open("rb"))
-            inherit = {str(self._identity): who.fileno(), str(self._log): log.fileno()}
+            # By the paths that CRIU saw: absolute and without links.
+            held = {self._identity: who.fileno(), self._log: log.fileno()}
+            inherit = {os.path.realpath(path): descriptor for path, descriptor in held.items()}
             return self._criu.restore(self._image, inherit, self._prefix(slot))
 
     def _finish_restores(self) -> None:

@@ -6,6 +6,7 @@ import ctypes
 import select
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -25,7 +26,9 @@ _END_SECONDS = 2.0
 class Forks:
     """One process that has imported everything and forks on request.
 
-    What it forks is adopted by this process, which thereby hears of its death at once.
+    What it forks is adopted by this process, which thereby hears of its death at once. A fork has
+    none of the threads there were, and what waits for one of them waits for ever: with threads
+    this way is barred.
     """
 
     kind: Kind = "fork"
@@ -51,6 +54,8 @@ class Forks:
         """See ``Way.heard``."""
         if isinstance(message, Failed):
             self._failed = message.trace
+        elif (others := _threads(self._server.pid) - 1) > 0:
+            self._failed = f"user code started {others} threads ahead, which a fork would not have"
         else:
             self._ready = True
 
@@ -97,3 +102,10 @@ class Forks:
         except subprocess.TimeoutExpired:
             self._server.kill()
             self._server.wait()
+
+
+def _threads(pid: int) -> int:
+    try:
+        return len([*Path(f"/proc/{pid}/task").iterdir()])
+    except OSError:
+        return 0  # it is gone, as will be seen

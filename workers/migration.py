@@ -1,35 +1,36 @@
-"""An actor moves house: its image and its block travel as one file to another worker (A25).
+"""An actor moves house: its image and what it needs travel as one file to another worker (A25).
 
-What a process sleeps on travels with it: a semaphore's memory counts who sleeps there, so on a
-fresh one a sleeper that moved in would never be woken. The weights do not travel: a moved actor
-binds those of the worker it came to before anything else.
+With the image go the actor's block and, if it is a clone, the memory it shares with its template.
+What a process sleeps on goes too: a semaphore's memory counts who sleeps there, so on a fresh one a
+sleeper that moved in would never be woken. The weights do not: the actor binds those of the worker
+it came to. Paths may differ there; what the image names is opened where it then lies.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import shutil
-import tarfile
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
 from artos.buffer.board import Board
-from artos.buffer.segment import Segment, free_bytes
+from artos.buffer.segment import Segment
 from artos.errors import ImageUnusable
 from artos.plan import Site
 from workers.criu.facts import Facts, Host, faults
+from workers.criu.opened import opened_in
 from workers.images import Image, ImageStore
+from workers.parcel import Unpacker, packing, unpacking
 
 _FORMAT = 1
-_MANIFEST, _BLOCK, _IMAGE, _SUMS = "parcel.json", "block", "image/", "sums.json"
-_PARTIAL = ".partial"
+_MANIFEST, _IMAGE = "parcel.json", "image/"
+_BLOCK, _MEMORY, _LOG = "block", "memory", "log"
 _MOVED = "moved.json"
-"""Lies in an image that came from elsewhere: the home its process still has in mind."""
+"""Lies in an image that came from elsewhere: where the files are that it names."""
+_PARTIAL = ".partial"
 
 
 class Home(msgspec.Struct, frozen=True):
@@ -39,23 +40,33 @@ class Home(msgspec.Struct, frozen=True):
     log: str
 
     @property
+    def folder(self) -> Path:
+        """The run's shared memory."""
+        return Path(os.path.realpath(self.site.folder))
+
+    @property
     def shared(self) -> dict[str, Path]:
-        """The files that its memory is mapped from, by what they are."""
+        """The files that an actor there shares with others, by what they are."""
         site = self.site
-        block = site.block_path(site.member - 1)
-        return {_BLOCK: block, "model": site.model_path, "board": site.board_path}
+        paths = {
+            _BLOCK: site.block_path(site.member - 1),
+            "model": site.model_path,
+            "board": site.board_path,
+        }
+        return {what: Path(os.path.realpath(path)) for what, path in paths.items()}
 
 
 class Manifest(msgspec.Struct, frozen=True):
     """What a parcel begins with: all that has to be known to refuse it before the bulk arrives.
 
-    ``home`` is the one that the image names, ``sizes`` are bytes of the shared files there,
+    ``names`` are the paths in the image by what they are, ``sizes`` bytes of the shared files,
     ``bell`` is the semaphore of the actor's mailbox.
     """
 
     image: str
-    home: Home
+    site: Site
     facts: Facts
+    names: Mapping[str, str]
     sizes: Mapping[str, int]
     bell: bytes
     format: int = _FORMAT
@@ -65,48 +76,45 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def pack(image: Image, home: Home, target: Path) -> None:
-    """Write one file with the image of the actor that lived in ``home``, and with its block.
+    """Write one file with the image of the actor that lived in ``home``, and what it needs.
 
     The image stays; drop it once the parcel arrived, for there must not be two of one actor.
 
     Raises:
-        ImageUnusable: the image is damaged.
+        ImageUnusable: the image is damaged, or names files that would stay behind.
         OSError: the parcel cannot be written; nothing is left of it.
     """
     image.check()
-    facts = image.facts
-    sizes = {what: path.stat().st_size for what, path in home.shared.items()}
-    bell = bytes(_bell(home))
-    manifest = Manifest(image.name, _known_home(image) or home, facts, sizes, bell)
-    files = {_BLOCK: home.shared[_BLOCK]}
-    files |= {f"{_IMAGE}{name}": image.folder / name for name in _travelling(facts)}
-    partial = target.with_name(f"{target.name}{_PARTIAL}")
-    try:
-        with tarfile.open(partial, "w") as tar:
-            _write(tar, manifest, files)
-        partial.replace(target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    facts, names, shared = image.facts, _names(image, home), home.shared
+    sizes = {what: path.stat().st_size for what, path in shared.items()}
+    manifest = Manifest(image.name, home.site, facts, names, sizes, bytes(_bell(home)))
+    with packing(target) as parcel:
+        parcel.note(_MANIFEST, manifest)
+        parcel.file(_BLOCK, shared[_BLOCK])
+        if _MEMORY in names:
+            parcel.file(_MEMORY, Path(_moved(image).get(names[_MEMORY], names[_MEMORY])))
+        for name in _travelling(facts):
+            parcel.file(f"{_IMAGE}{name}", image.folder / name)
 
 
-def _write(tar: tarfile.TarFile, manifest: Manifest, files: Mapping[str, Path]) -> None:
-    _add(tar, _MANIFEST, manifest)
-    sums = {}
-    for name, path in files.items():
-        with path.open("rb") as file:
-            # Summed as it is written: the cursors in a block may move meanwhile.
-            summing = _Summing(file)
-            tar.addfile(tar.gettarinfo(arcname=name, fileobj=file), summing)
-        sums[name] = summing.sum
-    _add(tar, _SUMS, sums)
-
-
-def _add(tar: tarfile.TarFile, name: str, content: Any) -> None:
-    data = msgspec.json.encode(content)
-    entry = tarfile.TarInfo(name)
-    entry.size = len(data)
-    tar.addfile(entry, io.BytesIO(data))
+def _names(image: Image, home: Home) -> dict[str, str]:
+    """What the image calls the files that its actor has open or mapped in its home."""
+    known = {str(path): what for what, path in home.shared.items()}
+    known[os.path.realpath(home.log)] = _LOG
+    found, stay = {}, []
+    moved = _moved(image)
+    for name in opened_in(image.folder):
+        now = moved.get(name, name)
+        if now in known:
+            found[known[now]] = name
+        elif Path(now).parent == home.folder and now.endswith(f".{_MEMORY}"):
+            found[_MEMORY] = name
+        elif Path(now).is_relative_to(home.folder):
+            stay.append(f"its actor uses {now}, which would stay behind")
+    stay += [f"its actor does not use {path}" for path, what in known.items() if what not in found]
+    if stay:
+        raise ImageUnusable(image.name, stay)
+    return found
 
 
 # -- in --------------------------------------------------------------------------------------------
@@ -115,30 +123,31 @@ def _add(tar: tarfile.TarFile, name: str, content: Any) -> None:
 def unpack(parcel: Path, store: ImageStore, home: Home, criu: str) -> Image:
     """Move the actor in a parcel into ``home`` on this worker; its image is then ready to restore.
 
-    Its block takes the place of what lies there; model block and board are there already. All or
-    nothing: a parcel that is refused changes nothing. ``criu`` is the version that will restore it.
-    Until this returns nobody may put a message into the actor's mailbox, and the first one after it
-    must have the actor bind weights.
+    Its block takes the place of what lies there; model block and board are there already. A parcel
+    that is refused changes nothing. ``criu`` is the version that will restore it. Until this
+    returns nobody may put a message into the actor's mailbox, and the first one afterwards must
+    have it bind weights.
 
     Raises:
         ImageUnusable: the parcel is damaged, or does not fit this host or home; says why.
-        ImageBudget: there is no room for the image.
+        ImageBudget, ShmTooSmall: there is no room for the image, or for the block.
     """
-    with _opened(parcel) as tar:
-        manifest = _read(tar, _MANIFEST, Manifest)
+    with unpacking(parcel) as opened:
+        manifest = opened.note(_MANIFEST, Manifest)
         if wrong := misfits(manifest, home, criu):
             raise ImageUnusable(manifest.image, wrong)
         image = store.begin(manifest.image, sum(manifest.facts.files.values()))
-        block = home.shared[_BLOCK]
-        arrived = block.with_name(f"{block.name}{_PARTIAL}")
+        arriving = {what: _arriving(home, what) for what in (_BLOCK, _MEMORY)}
         try:
-            _receive(tar, manifest, image, arrived)
-            (image.folder / _MOVED).write_bytes(msgspec.json.encode(manifest.home))
-            _furnish(home, arrived, manifest.bell)
+            _receive(opened, manifest, image, arriving)
+            memory = home.folder / f"{opened.sums.get(_MEMORY, '')[:16]}.{_MEMORY}"
+            _note_moves(image, manifest.names, home, memory)
+            _furnish(home, arriving, memory, manifest.bell)
             image.seal(manifest.facts)
         finally:
             image.abandon()  # unless it was sealed
-            arrived.unlink(missing_ok=True)
+            for path in arriving.values():
+                path.unlink(missing_ok=True)
     return image
 
 
@@ -146,52 +155,58 @@ def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
     """Every reason why the actor cannot live in that home on this host, in words."""
     if manifest.format != _FORMAT:
         return [f"its parcel has format {manifest.format}, {_FORMAT} is known here"]
-    facts, was = manifest.facts, manifest.home.site
+    facts, was, site = manifest.facts, manifest.site, home.site
     found = faults(facts, Host.here(criu, facts.host.libraries))
-    if (was.member, was.members) != (home.site.member, home.site.members):
+    if any("/" in name for name in (manifest.image, *facts.files)):
+        found.append("it has files outside of its image")
+    if (was.member, was.members) != (site.member, site.members):
         found.append(
-            f"it is member {was.member} of {was.members}, "
-            f"not {home.site.member} of {home.site.members}"
+            f"it is member {was.member} of {was.members}, not {site.member} of {site.members}"
         )
     for what, path in home.shared.items():
-        found += _misfits_of(what, path, manifest.sizes.get(what, 0))
+        size = manifest.sizes.get(what, 0)
+        here = path.stat().st_size if path.exists() else None
+        if here is None and what != _BLOCK:
+            found.append(f"there is no {what} {path}")
+        if here not in (None, size):
+            found.append(f"the {what} {path} has {here} bytes, where it comes from {size}")
     return found
 
 
-def _misfits_of(what: str, path: Path, size: int) -> list[str]:
-    if path.exists():
-        here = path.stat().st_size
-        wrong = f"the {what} {path} has {here} bytes, where it comes from {size}"
-        return [wrong] if here != size else []
-    if what != _BLOCK:
-        return [f"there is no {what} {path}"]
-    room = free_bytes(path.parent)
-    return [f"its block has {size} bytes, {path.parent} has room for {room}"] if size > room else []
-
-
-def _receive(tar: tarfile.TarFile, manifest: Manifest, image: Image, block: Path) -> None:
-    """Copy what comes, in the order it was packed; only then compare the sums."""
-    targets = {_BLOCK: block}
-    targets |= {f"{_IMAGE}{name}": image.folder / name for name in _travelling(manifest.facts)}
-    found = {}
-    for name, target in targets.items():
-        with _next(tar, name) as source, target.open("wb") as copy:
-            summing = _Summing(source)
-            shutil.copyfileobj(summing, copy, 1 << 20)
-        found[name] = summing.sum
-    sums = _read(tar, _SUMS, dict[str, str])
-    wrong = [f"{name} is not what was packed" for name in found if sums.get(name) != found[name]]
-    if wrong:
-        raise ImageUnusable(manifest.image, wrong)
-
-
-def _furnish(home: Home, arrived: Path, bell: bytes) -> None:
-    """Block and mailbox become those that the sleeping process left."""
+def _arriving(home: Home, what: str) -> Path:
     block = home.shared[_BLOCK]
-    if block.exists():  # in place: others may have it mapped
-        Segment.attach(block).memory[:] = Segment.attach(arrived).memory
-    else:
-        arrived.rename(block)
+    return block.with_name(f"{block.name}.{what}{_PARTIAL}")
+
+
+def _receive(
+    parcel: Unpacker, manifest: Manifest, image: Image, arriving: Mapping[str, Path]
+) -> None:
+    """Take everything out, in the order it was packed; only then see whether it is the same."""
+    for what, path in arriving.items():
+        if what in manifest.names:
+            parcel.file(what, path)
+    for name in _travelling(manifest.facts):
+        parcel.file(f"{_IMAGE}{name}", image.folder / name)
+    if changed := parcel.changed():
+        raise ImageUnusable(image.name, [f"{name} is not what was packed" for name in changed])
+
+
+def _note_moves(image: Image, names: Mapping[str, str], home: Home, memory: Path) -> None:
+    """Remember in the image where the files are now that it names."""
+    places = {**home.shared, _LOG: Path(os.path.realpath(home.log)), _MEMORY: memory}
+    moves = {name: str(places[what]) for what, name in names.items()}
+    (image.folder / _MOVED).write_bytes(msgspec.json.encode(moves))
+
+
+def _furnish(home: Home, arriving: Mapping[str, Path], memory: Path, bell: bytes) -> None:
+    """Memory, block and mailbox become those that the sleeping process left."""
+    # Clones of one template share it here too: the name is that of the content.
+    if arriving[_MEMORY].exists() and not memory.exists():
+        arriving[_MEMORY].rename(memory)
+    came, block = Segment.attach(arriving[_BLOCK]), home.shared[_BLOCK]
+    # In place if it is there: others may have it mapped.
+    lies = Segment.attach(block) if block.exists() else Segment.create(block, len(came))
+    lies.memory[:] = came.memory
     _bell(home)[:] = bell
 
 
@@ -202,44 +217,25 @@ def _furnish(home: Home, arrived: Path, bell: bytes) -> None:
 def belongings(image: Image, home: Home) -> Iterator[dict[str, int]]:
     """What to restore the image with (``inherit``) in that home, whether it came there or not.
 
-    Open descriptors by the paths that the image names; CRIU maps and opens those instead.
+    Open descriptors by the paths that the image names; CRIU opens and maps those instead.
     """
-    was = _known_home(image) or home
+    log = os.path.realpath(home.log)
     with ExitStack() as stack:
-        log = stack.enter_context(Path(home.log).open("ab"))
-        opened = {was.log: log.fileno()}
-        if was != home:
-            for what, path in home.shared.items():
-                file = stack.enter_context(path.open("r+b"))
-                opened[str(was.shared[what])] = file.fileno()
-        yield opened
+        yield {
+            name: stack.enter_context(Path(now).open("ab" if now == log else "r+b")).fileno()
+            for name, now in (_moved(image) or {log: log}).items()
+        }
 
 
-def _known_home(image: Image) -> Home | None:
-    """The home that the process in an image has in mind, if it is not where it was taken."""
+def _moved(image: Image) -> dict[str, str]:
+    """Where the files are that the image names, if they are not where it names them."""
     try:
-        return msgspec.json.decode((image.folder / _MOVED).read_bytes(), type=Home)
+        return msgspec.json.decode((image.folder / _MOVED).read_bytes(), type=dict[str, str])
     except FileNotFoundError:
-        return None
+        return {}
 
 
 # -- pieces ----------------------------------------------------------------------------------------
-
-
-class _Summing:
-    """A file being read, and the checksum of what was."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._sum = file, hashlib.sha256()
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        self._sum.update(data)
-        return data
-
-    @property
-    def sum(self) -> str:
-        return self._sum.hexdigest()
 
 
 def _travelling(facts: Facts) -> list[str]:
@@ -250,26 +246,3 @@ def _bell(home: Home) -> Any:
     """The memory of the semaphore that the actor sleeps on for messages."""
     site = home.site
     return Board.attach(site.board_path, site.members).down(site.member).bell._view
-
-
-@contextmanager
-def _opened(parcel: Path) -> Iterator[tarfile.TarFile]:
-    try:
-        with tarfile.open(parcel, "r:") as tar:
-            yield tar
-    except (tarfile.TarError, msgspec.DecodeError) as error:
-        raise ImageUnusable(parcel.name, [f"the parcel is damaged ({error})"]) from error
-
-
-def _next(tar: tarfile.TarFile, name: str) -> IO[bytes]:
-    entry = tar.next()
-    file = tar.extractfile(entry) if entry is not None and entry.name == name else None
-    if file is None:
-        found = "nothing" if entry is None else entry.name
-        raise tarfile.TarError(f"{found} in the place of {name}")
-    return file
-
-
-def _read(tar: tarfile.TarFile, name: str, kind: type[Any]) -> Any:
-    with _next(tar, name) as file:
-        return msgspec.json.decode(file.read(), type=kind)

@@ -11,6 +11,7 @@ from artos.runtime.child import Child
 from workers import freezer
 from workers.accounts import Accounts, Start, private_mb
 from workers.checkpointer import Checkpointer
+from workers.images import Image
 from workers.lifecycle import Move, State
 from workers.parking import Costs, Park, Situation, Tier, choose, under_pressure
 from workers.resident import Resident
@@ -97,9 +98,10 @@ class ParkingLot:
 
     def _refuse(self, resident: Resident, error: Exception) -> None:
         actor = resident.actor
-        self._refusals[actor] = self._refusals.get(actor, 0) + 1
-        how_long = "from now on" if self._is_barred(resident) else "for now"
-        self._warn(f"actor {actor} waits in memory {how_long}: {error}")
+        count = self._refusals[actor] = self._refusals.get(actor, 0) + 1
+        if count in (1, _REFUSALS):
+            how_long = "for now" if count == 1 else "from now on"
+            self._warn(f"actor {actor} waits in memory {how_long}: {error}")
 
     def _is_barred(self, resident: Resident) -> bool:
         return self._refusals.get(resident.actor, 0) >= _REFUSALS
@@ -112,7 +114,7 @@ class ParkingLot:
             return
         resident.booked = resident.state
         if resident.image is not None:
-            mb = sum(resident.image.files().values()) / 1e6
+            mb = _size_mb(resident.image)
         else:
             mb = private_mb(resident.child.pid) if resident.child is not None else 0.0
         self._accounts.parked(resident.actor, mb, runs=resident.state is State.PARKED)
@@ -237,3 +239,10 @@ class ParkingLot:
     def close(self) -> None:
         """Remove every image."""
         self._checkpointer.close()
+
+
+def _size_mb(image: Image) -> float:
+    try:
+        return sum(image.files().values()) / 1e6
+    except OSError:
+        return 0.0  # somebody removed it, as will be seen when it is restored

@@ -18,6 +18,7 @@ from artos.runtime.death import Death
 from workers import pinning
 from workers.accounts import Accounts
 from workers.lifecycle import Move, State
+from workers.logs import rotate
 from workers.nursery import Nursery, Place
 from workers.parking_lot import ParkingLot
 from workers.resident import Resident
@@ -160,6 +161,8 @@ class ProcessManager:
         """Keep the books of those that wait. Called a few times a second."""
         for resident in self._residents.values():
             self._lot.book(resident)
+            if resident.child is not None:
+                rotate(resident.child.log)
 
     def pids(self) -> dict[int, int]:
         """Process id by member number."""

@@ -19,6 +19,8 @@ from artos.buffer.layout import LAYOUT_VERSION
 from artos.errors import LayoutMismatch, ShmTooSmall
 
 PREFIX = "artos."
+_MEMBER = b"artos.runtime."
+"""Part of the command line of every process that a run starts for user code."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -128,7 +130,7 @@ class ShmFolder:
 def reap_orphans() -> list[Path]:
     """Remove the folders whose owner is dead; those of live runs are never touched.
 
-    Processes that still use such a folder are killed: members end with their owner by themselves,
+    Members that still use such a folder are killed: they end with their owner by themselves,
     but one that was just being restored from an image then may have outlived it.
     """
     reaped = []
@@ -143,7 +145,7 @@ def reap_orphans() -> list[Path]:
 
 
 def _users_of(folder: Path) -> list[int]:
-    """Processes of this user that map or hold open a file in ``folder``."""
+    """Members that map or hold open a file in ``folder``; a reader of the user's is none."""
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
     return [pid for pid in pids if pid != os.getpid() and _uses(Path(f"/proc/{pid}"), f"{folder}/")]
 
@@ -151,6 +153,8 @@ def _users_of(folder: Path) -> list[int]:
 def _uses(process: Path, prefix: str) -> bool:
     try:
         if process.stat().st_uid != os.getuid():
+            return False
+        if _MEMBER not in (process / "cmdline").read_bytes():
             return False
         opened = (str(entry.readlink()) for entry in (process / "fd").iterdir())
         return prefix in (process / "maps").read_text() or any(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 
 _PR_SET_PDEATHSIG = 1
+_NOISE = "Extension modules:"  # a line of the fault handler's, long and of no use
 _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 # One arena that never shrinks, in huge pages where the kernel has them: activations of every
@@ -92,12 +94,13 @@ class Child:
         else:
             self._status = self._reaped(0)
 
-    def log_tail(self, lines: int = 12) -> str:
+    def log_tail(self, lines: int = 40) -> str:
         """The last lines it wrote."""
         try:
-            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+            written = self.log.read_text(errors="replace").splitlines()
         except FileNotFoundError:
             return ""
+        return "\n".join([line for line in written[-lines:] if not line.startswith(_NOISE)])
 
     def __repr__(self) -> str:
         return f"<Child {self.pid} {self.log.name}>"
@@ -145,8 +148,18 @@ def environment(threads: int, *, learner: bool = False) -> Mapping[str, str]:
     return {**os.environ, **fixed, **parent, **(_LEARNER_ENV if learner else {})}
 
 
+def begin_member() -> None:
+    """Called first thing in a member: end with the parent, tell the log where a crash was.
+
+    The latter also because the first process of a PID namespace, which clones are, dies of another
+    signal than it was sent.
+    """
+    end_with_parent()
+    faulthandler.enable()
+
+
 def end_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent dies; called first thing in a member.
+    """Ask the kernel to kill this process when its parent dies.
 
     In a PID namespace of its own the parent has no number: then only the kernel can tell.
     """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from artos.runtime.child import end_with_parent
+from artos.runtime.child import begin_member
 
 
 def main() -> int:
     """Set up, report ``Ready``, serve until told to stop."""
-    end_with_parent()
+    begin_member()
     # Only now what takes long to import: a parent that dies meanwhile takes this process along.
     from artos.runtime.serving import serve_site  # noqa: PLC0415
 

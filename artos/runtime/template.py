@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import sys
 
-from artos.runtime.child import end_with_parent
+from artos.runtime.child import begin_member
 from artos.runtime.fork_server import ForkServer
 from artos.runtime.identity import Sleeper, take_log
 
 
 def main() -> int:
     """Prepare, report, wait to be told who to be, serve as that; returns the exit status."""
-    end_with_parent()
+    begin_member()
     kind, site, plan_file, *identity_file = sys.argv[1:]
     source = ForkServer() if kind == "fork" else Sleeper(*identity_file)
     # Only now what takes long to import: a parent that dies meanwhile takes this process along.

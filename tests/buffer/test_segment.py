@@ -187,14 +187,15 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.parametrize("who", ["artos.runtime.template", "a notebook of the user's"])
 @pytest.mark.parametrize("how", ["open", "map"])
-def test_who_still_uses_the_folder_of_a_dead_run_is_killed(
-    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_members_that_still_use_the_folder_of_a_dead_run_are_killed(
+    how: str, who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARTOS_SHM", str(tmp_path))
     owner, path = start_owner()
     user = subprocess.Popen(
-        [sys.executable, "-c", USER, how, str(path)],
+        [sys.executable, "-c", USER, how, str(path), who],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
@@ -207,7 +208,10 @@ def test_who_still_uses_the_folder_of_a_dead_run_is_killed(
         owner.kill()
         owner.wait()
         assert reap_orphans() == [path]
-        assert user.wait(10) == -signal.SIGKILL
+        if who.startswith("artos"):
+            assert user.wait(10) == -signal.SIGKILL
+        else:
+            assert user.poll() is None
     finally:
         for process in (owner, user):
             process.kill()

@@ -20,8 +20,9 @@ from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 ROUND, MOST = 16, 8_000
 LIFE, COUNT, DRAW, WHEN, CPUS = range(5)
-SLOW, LEARNER_SLOW = Path("slow"), Path("learner_slow")
-"""While these files are there a step takes milliseconds, an update tenths of a second."""
+SLOW, HELD, HOLDING = Path("slow"), Path("held"), Path("holding")
+"""While ``slow`` is there a step takes milliseconds; while ``held`` is there no update ends, which
+``holding`` shows."""
 
 
 class Counting:
@@ -50,7 +51,8 @@ class Counting:
         for step in range(start, start + rows):
             if SLOW.exists():
                 time.sleep(0.002)
-            row = (self.life, self.count, self.rng.integers(1 << 60), time.monotonic_ns(), cpus)
+            # Not the monotonic clock: CRIU lets that go on from where the image was taken.
+            row = (self.life, self.count, self.rng.integers(1 << 60), time.time_ns(), cpus)
             arrays["observations"][step % capacity] = row
             arrays["policy_version"][step % capacity] = self.version
             self.count += 1
@@ -79,8 +81,10 @@ class Bookkeeper:
 
     def update(self, batch: Any, call: Any) -> dict[str, float]:
         del call
-        if LEARNER_SLOW.exists():
-            time.sleep(0.3)
+        while HELD.exists():
+            HOLDING.touch()
+            time.sleep(0.005)
+        HOLDING.unlink(missing_ok=True)
         for claim, rows in zip(batch.claims, batch.gather("observations"), strict=True):
             for step, row in zip(range(claim.start, claim.stop), rows, strict=True):
                 self.book[self.count[0]] = (claim.actor, step, *row[0])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -73,6 +73,15 @@ class ElasticRun(Artos):
             except (psutil.Error, OSError):
                 continue
 
+    def half_restored(self, image: str) -> Iterator[psutil.Process]:
+        """What CRIU is just making an actor of, seen by the image it holds open."""
+        for process in self._below():
+            with suppress(psutil.Error, OSError):
+                if process.name() == "criu" and not _is_among_us(process.pid):
+                    folders = {fd.readlink() for fd in _descriptors(process.pid)}
+                    if self.folder / "images" / image in folders:
+                        yield process
+
     def actors(self) -> dict[int, list[psutil.Process]]:
         """Processes of actors by the number in the name of the log they write to."""
         found: dict[int, list[psutil.Process]] = {}
@@ -100,6 +109,10 @@ class ElasticRun(Artos):
 def _is_among_us(pid: int) -> bool:
     status = Path(f"/proc/{pid}/status").read_text().splitlines()
     return any(line.startswith("NSpid:") and len(line.split()) == 2 for line in status)
+
+
+def _descriptors(pid: int) -> Iterator[Path]:
+    return Path(f"/proc/{pid}/fd").iterdir()
 
 
 def _actor_of(pid: int) -> int | None:
@@ -189,5 +202,3 @@ def assert_exact(run: Path, rows: int) -> dict[int, list[Array]]:
 def numbers_of_actors(run: Path) -> list[int]:
     """How many there were whenever that changed, as the journal says."""
     return [line["actors"] for line in journal(run) if "actors" in line and "version" in line]
-
-

@@ -25,3 +25,15 @@ def test_rows_ratios_and_what_is_missing() -> None:
     assert "| write: theirs | absent | does not install |  |  |" in page
     assert "| write: ours | write: theirs | 0.5 | 0.4 to 0.6 | ≥ 0.9 | **no** |" in page
     assert "| write: ours | write: bare | 1.9 | 1.8 to 2 | ≤ 2 | yes |" in page
+
+
+def test_goals_of_cases_have_columns_where_there_are_any() -> None:
+    rows = [
+        Row("unpark: ours", "ms", 0.5, 0.4, 0.6, 3, "", 1.0, True, "at most"),
+        Row("unpark: theirs", "ms", None, None, None, 0, "does not install"),
+    ]
+    report = Report("elasticity", "2026-01-02T03:04:05+00:00", rows, [], {}, {})
+    page = section(report)
+    assert "| case | median | smallest to largest | unit | n | goal | holds |" in page
+    assert "| unpark: ours | 0.5 | 0.4 to 0.6 | ms | 3 | ≤ 1 | yes |" in page
+    assert "| unpark: theirs | absent | does not install |  |  |  |  |" in page

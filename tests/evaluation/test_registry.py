@@ -39,6 +39,24 @@ def test_a_missed_goal_is_an_error_unless_the_run_was_quick(tmp_path, monkeypatc
     assert registry.run("toy", tmp_path / "b.json", quick=True) == 0
 
 
+def test_a_case_that_misses_its_own_goal_is_an_error_and_series_have_a_figure(
+    tmp_path, monkeypatch, capsys
+):
+    def measure(repeats, quick, say):
+        results = Results("toy", repeats)
+        results.add("unpark: ARTOS", "ms", 2.0)
+        results.require("unpark: ARTOS", 1.0)
+        results.followed("ARTOS", {"actors": [2, 4]})
+        return results
+
+    monkeypatch.setitem(registry.BENCHMARKS, "toy", measure)
+    assert registry.run("toy", tmp_path / "a.json") == 1
+    figures = sorted(path.name for path in tmp_path.glob("*.png"))
+    assert figures == ["a-series.png", "a.png"]
+    said = capsys.readouterr().out
+    assert all(name in said for name in figures)
+
+
 def test_every_goal_of_the_buffer_is_about_a_case_that_is_measured():
     cases = {case for case, _ in buffer.OUR_CASES.values()}
     for name in buffer.RIVALS:

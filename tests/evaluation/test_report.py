@@ -44,6 +44,35 @@ def test_a_ratio_without_a_goal_neither_holds_nor_fails(results):
     assert results.report().ratios[0].holds is None
 
 
+@pytest.mark.parametrize(("goal", "holds"), [(30.0, True), (29.9, False)])
+def test_a_case_can_have_a_goal_of_its_own(results, goal, holds):
+    results.require("speed: ARTOS", goal)
+    ours, theirs = results.report().rows
+    assert (ours.goal, ours.bound, ours.holds) == (goal, "at most", holds)
+    assert (theirs.goal, theirs.holds) == (None, None)
+
+
+def test_an_absent_case_neither_meets_nor_misses_its_goal(results):
+    results.absent("speed: gone", "steps/s", "why")
+    results.require("speed: gone", 1.0)
+    assert results.report().rows[-1].holds is None
+
+
+def test_the_table_shows_the_goal_of_a_case(results):
+    results.require("speed: ARTOS", 7.0)
+    console = Console(width=120, file=io.StringIO())
+    print_table(results.report(), console)
+    [line] = [line for line in console.file.getvalue().splitlines() if "ARTOS" in line]
+    assert "≤ 7" in line
+    assert "no" in line
+
+
+def test_series_are_in_the_file(results, tmp_path):
+    results.followed("ARTOS", {"actors": (2, 4)})
+    write_json(results.report(), tmp_path / "toy.json")
+    assert read_json(tmp_path / "toy.json").series == {"ARTOS": {"actors": [2, 4]}}
+
+
 def test_an_absent_rival_is_a_row_that_says_why(results):
     results.absent("speed: gone", "steps/s", "no wheel for this Python")
     results.compare("speed: ARTOS", "speed: gone", 2.0)
@@ -60,7 +89,9 @@ def test_a_goal_without_any_rival_is_still_listed(results):
 
 def test_the_best_has_the_highest_median_of_those_measured(results):
     results.absent("speed: gone", "steps/s", "why")
-    assert results.best(["speed: rival", "speed: ARTOS", "speed: gone"]) == "speed: ARTOS"
+    cases = ["speed: rival", "speed: ARTOS", "speed: gone"]
+    assert (results.best(cases), results.lowest(cases)) == ("speed: ARTOS", "speed: rival")
+    assert (results.best([]), results.lowest(cases[2:])) == (None, None)
 
 
 def test_the_file_reads_back_as_it_was_written(results, tmp_path):

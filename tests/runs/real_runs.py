@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -97,14 +98,17 @@ class Artos:
 
 
 def _member_of(process: psutil.Process) -> int | None:
+    """By its log: clones and forks have the command line of their template."""
     try:
-        command = process.cmdline()
-    except psutil.Error:
+        if process.status() == psutil.STATUS_ZOMBIE or "-P" not in process.cmdline():
+            return None
+        log = Path(f"/proc/{process.pid}/fd/1").readlink().name
+    except (psutil.Error, OSError):
         return None
-    if "artos.runtime.process" not in command or process.status() == psutil.STATUS_ZOMBIE:
-        return None
-    number: int = json.loads(command[command.index("artos.runtime.process") + 1])["member"]
-    return number
+    if log == "learner.log":
+        return 0
+    found = re.fullmatch(r"actor-(\d+)\.log", log)
+    return int(found[1]) + 1 if found else None
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -1,0 +1,116 @@
+"""Images that are damaged, gone, or find no room: nobody waits for ever, no row is lost."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from elastic import needs_criu
+from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
+
+pytestmark = [pytest.mark.processes, needs_criu]
+
+Start = Callable[..., ElasticRun]
+
+
+def truncate(image: Path) -> str:
+    pages = max(image.glob("pages-*.img"), key=lambda file: file.stat().st_size)
+    with pages.open("r+b") as file:
+        file.truncate(4096)
+    return "has 4096 bytes instead of"
+
+
+def lose_a_file(image: Path) -> str:
+    file = next(image.glob("core-*.img"))
+    file.unlink()
+    return f"{file.name} is missing"
+
+
+def remove(image: Path) -> str:
+    shutil.rmtree(image)
+    return "its facts cannot be read"
+
+
+def test_images_that_came_to_harm(start: Start, home: Path) -> None:
+    harms, steps = (truncate, lose_a_file, remove), 4 * 16 * 6
+    run = start("counted.py:workload", "--actors", 4, "--total-steps", steps, park="checkpoint")
+    run.until(lambda: run.updates)
+    images = hold_with_images(run, 4)
+    words = [harm(image) for harm, image in zip(harms, images, strict=False)]
+    (home / "held").unlink()
+    found = run.done()
+    for actor, why in enumerate(words):
+        (line,) = [x for x in run.said.splitlines() if f"actor {actor} is started anew" in x]
+        assert why in line
+    lives = assert_exact(run.folder, steps)
+    assert [len(lives[actor]) for actor in range(4)] == [2, 2, 2, 1]
+    assert found["starts"]["clone"]["count"] == 7
+    assert_nothing_left(home)
+
+
+def hold_with_images(run: ElasticRun, actors: int) -> list[Path]:
+    """Keep the learner from going on; then every actor is an image after a while."""
+    (run.home / "held").touch()
+    run.until((run.home / "holding").exists)
+    images = [run.folder / "images" / f"actor-{actor}" for actor in range(actors)]
+    run.until(lambda: all(image.is_dir() for image in images))
+    return images
+
+
+def test_a_budget_that_is_too_small(start: Start, home: Path) -> None:
+    """Not even the template finds room."""
+    run = start("counted.py:workload", "--total-steps", 256, park="checkpoint", image_mb=2)
+    found = run.done()
+    assert "actors are started by fork instead" in run.said
+    for actor in (0, 1):
+        assert f"actor {actor} waits in memory from now on" in run.said
+    assert "2.0 MB of 2.0 MB are left" in run.said
+    assert found["starts"].keys() == {"fork"}
+    assert [len(lives) for lives in assert_exact(run.folder, 256).values()] == [1, 1]
+    assert_nothing_left(home)
+
+
+@pytest.fixture
+def small(home: Path) -> Iterator[Path]:
+    """A filesystem of 64 MB."""
+    folder = home / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("no filesystem can be mounted here")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_filesystem_that_gets_full_in_mid_dump(start: Start, home: Path, small: Path) -> None:
+    run = start(
+        "counted.py:workload", "--total-steps", 256, park="checkpoint", images=small,
+        image_mb=1000,
+    )  # fmt: skip
+    run.until(lambda: run.updates)  # after the template's dump
+
+    def fill_below_a_dump() -> bool:
+        if any(small.glob("*.partial")):
+            fill(small / "filler")
+        return "filesystem of the images is full" in run.said
+
+    run.each_moment(fill_below_a_dump)
+    assert "waits in memory for now" in run.said
+    (small / "filler").unlink()
+    run.done()
+    assert [len(lives) for lives in assert_exact(run.folder, 256).values()] == [1, 1]
+    assert_nothing_left(home)
+    assert not list(small.iterdir())
+
+
+def fill(file: Path) -> None:
+    """Take all the room there is."""
+    with file.open("ab", buffering=0) as rest:
+        try:
+            while True:
+                rest.write(bytes(1 << 16))
+        except OSError:
+            pass

@@ -1,0 +1,333 @@
+"""An actor moves from one host to another in mid-episode, and back, and nobody can tell."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "runtime"))
+
+from elastic import needs_criu
+from migration_host import Host
+from stage import ROUND, Rows, rows_here
+
+from artos.buffer.board import Board, actor_member
+from artos.errors import ImageUnusable
+from artos.plan import Site
+from workers.criu.facts import Facts
+from workers.criu.opened import FILES, file_entry
+from workers.images import Image, ImageStore
+from workers.migration import Home, belongings, pack, unpack
+
+pytestmark = needs_criu
+CRIU = "4.1.1"
+MEGABYTE = 1 << 20
+BLOCK = 3 * 4096
+
+
+# -- the real thing --------------------------------------------------------------------------------
+
+
+@pytest.mark.processes
+def test_an_actor_that_moves_there_and_back_samples_what_one_samples_that_never_moved(
+    tmp_path: Path,
+) -> None:
+    parcel = tmp_path / "parcel"
+    with Host("here", tmp_path) as here, Host("there", tmp_path, later=100_000) as there:
+        assert not set(here.ask("namespaces")) & set(there.ask("namespaces"))
+        old = here.ask("start")
+        here.ask("act", ROUND)
+        for stop, (source, target) in enumerate(((here, there), (there, here)), 2):
+            source.ask("leave", str(parcel))
+            maps = target.ask("arrive", str(parcel))
+            assert (old in maps) == (target is here)
+            target.ask("act", stop * ROUND)
+        found = here.rows()
+    assert found == rows_here("CartPole-v1", 0, rounds=3)
+    assert is_mid_episode(found, ROUND)
+    assert is_mid_episode(found, 2 * ROUND)
+
+
+def is_mid_episode(rows: Rows, stop: int) -> bool:
+    """Whether no environment had just ended an episode when row ``stop`` was to come."""
+    ended = [np.frombuffer(rows[key], bool) for key in ("terminations", "truncations")]
+    return not any(flags.reshape(-1, 2)[stop - 1].any() for flags in ended)
+
+
+# -- parcels ---------------------------------------------------------------------------------------
+
+
+class Side:
+    """A worker as far as parcels know it: a home with shared files, and images."""
+
+    def __init__(self, folder: Path) -> None:
+        shared = folder / "shared"
+        shared.mkdir(parents=True)
+        self.home = Home(Site(str(shared), actor_member(0), 2), str(folder / "log"))
+        self.store = ImageStore(folder / "images", 100 * MEGABYTE)
+        self.block, self.model = self.home.shared["block"], self.home.shared["model"]
+        self.board = Board.create(self.home.shared["board"], 2)
+        self.memory = shared / "template.memory"
+        self.model.write_bytes(bytes(4096))
+        self.bell = self.board.down(actor_member(0)).bell
+
+    @property
+    def used(self) -> list[Path]:
+        """The files that an actor here uses, a clone."""
+        return [*self.home.shared.values(), Path(self.home.log), self.memory]
+
+    def image(self, *more: Path, clone: bool = True) -> Image:
+        """An image of an actor that also uses ``more`` files, and its block."""
+        self.memory.write_bytes(bytes(MEGABYTE) + b"warm")
+        self.block.write_bytes(b"rows" * (BLOCK // 4))
+        image = self.store.begin("actor-0")
+        (image.folder / "pages-1.img").write_bytes(b"page" * (MEGABYTE // 2))
+        list_files(image, [*(self.used if clone else self.used[:-1]), *more])
+        image.seal(Facts.of(os.getpid(), CRIU, block=str(self.block), actor=0, step=9))
+        return image
+
+    def unpack(self, parcel: Path) -> Image:
+        return unpack(parcel, self.store, self.home, CRIU)
+
+    def listing(self) -> dict[str, bytes]:
+        """Everything that lies here."""
+        folder = self.store.folder.parent
+        return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def list_files(image: Image, paths: Sequence[Path]) -> None:
+    """Write down in the image, as CRIU would, what its process has open or mapped."""
+    owner = {"uid": 0, "euid": 0, "signum": 0, "pid_type": 0, "pid": 0}
+    with (image.folder / FILES).open("wb") as file:
+        file.write(bytes(8))
+        for number, path in enumerate((*paths, Path("/dev/null")), 1):
+            reg = {"id": number, "flags": 2, "pos": 0, "fown": owner, "name": str(path)}
+            entry = file_entry()(type="REG", id=number, reg=reg).SerializeToString()
+            file.write(len(entry).to_bytes(4, "little") + entry)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Side:
+    return Side(tmp_path / "here")
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Side:
+    return Side(tmp_path / "there")
+
+
+@pytest.fixture
+def parcel(here: Side, tmp_path: Path) -> Path:
+    pack(here.image(), here.home, tmp_path / "parcel")
+    return tmp_path / "parcel"
+
+
+def opened(image: Image, home: Home) -> dict[str, str]:
+    """What a restore opens in the place of which path."""
+    with belongings(image, home) as inherit:
+        return {was: str(Path(f"/proc/self/fd/{now}").readlink()) for was, now in inherit.items()}
+
+
+def test_image_and_block_arrive_as_they_were(here: Side, there: Side, parcel: Path) -> None:
+    image = there.unpack(parcel)
+    assert there.store.image("actor-0") is image
+    image.check(CRIU)
+    assert image.facts.step == 9
+    source = here.store.image("actor-0")
+    assert source is not None
+    for name in source.files():
+        assert (image.folder / name).read_bytes() == (source.folder / name).read_bytes()
+    assert there.block.read_bytes() == here.block.read_bytes()
+    assert not list(there.block.parent.glob("*.partial"))
+
+
+def test_a_block_that_lies_there_is_filled_in_place(there: Side, parcel: Path) -> None:
+    there.block.write_bytes(bytes(BLOCK))
+    before = there.block.stat().st_ino
+    there.unpack(parcel)
+    assert there.block.stat().st_ino == before
+    assert there.block.read_bytes() == b"rows" * (BLOCK // 4)
+
+
+def test_rings_that_nobody_heard_yet_travel_with_the_sleeper(
+    here: Side, there: Side, tmp_path: Path
+) -> None:
+    here.bell.ring()
+    here.bell.ring()
+    pack(here.image(), here.home, tmp_path / "parcel")
+    there.unpack(tmp_path / "parcel")
+    assert there.bell.drain() == 2
+
+
+def test_what_the_image_names_is_opened_where_it_is_now(
+    here: Side, there: Side, parcel: Path
+) -> None:
+    moves = opened(there.unpack(parcel), there.home)
+    (memory,) = there.home.folder.glob("*.memory")
+    assert moves == dict(
+        zip(map(str, here.used), map(str, [*there.used[:-1], memory]), strict=True)
+    )
+    assert memory.read_bytes() == here.memory.read_bytes()
+    assert memory.stat().st_blocks * 512 < MEGABYTE, "its zeros are holes"
+
+
+def test_clones_of_one_template_share_its_memory_there_too(there: Side, parcel: Path) -> None:
+    there.unpack(parcel)
+    (memory,) = there.home.folder.glob("*.memory")
+    before = memory.stat().st_ino
+    there.unpack(parcel)
+    assert list(there.home.folder.glob("*.memory")) == [memory]
+    assert memory.stat().st_ino == before
+
+
+def test_an_actor_that_is_no_clone_has_its_memory_in_its_image(
+    here: Side, there: Side, parcel: Path
+) -> None:
+    pack(here.image(clone=False), here.home, parcel)
+    assert opened(there.unpack(parcel), there.home).keys() == set(map(str, here.used[:-1]))
+    assert not list(there.home.folder.glob("*.memory"))
+
+
+def test_an_actor_may_be_sent_on_without_having_lived_there(
+    here: Side, there: Side, parcel: Path, tmp_path: Path
+) -> None:
+    image = there.unpack(parcel)
+    pack(image, there.home, parcel)
+    third = Side(tmp_path / "third")
+    moves = opened(third.unpack(parcel), third.home)
+    assert list(moves) == list(map(str, here.used))
+    assert all(path.startswith(str(tmp_path / "third")) for path in moves.values())
+
+
+def test_an_image_that_never_moved_gets_only_its_log(here: Side) -> None:
+    assert opened(here.image(), here.home) == {here.home.log: here.home.log}
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def change(was: bytes, into: bytes) -> Callable[[Path, Side], None]:
+    def harm(parcel: Path, there: Side) -> None:
+        del there
+        data = parcel.read_bytes()
+        assert was in data
+        parcel.write_bytes(data.replace(was, into, 1))
+
+    return harm
+
+
+def cut(parcel: Path, there: Side) -> None:
+    os.truncate(parcel, MEGABYTE)
+
+
+def drop_the_sums(parcel: Path, there: Side) -> None:
+    data = parcel.read_bytes()
+    os.truncate(parcel, data.rindex(b"sums.json"))
+
+
+def say_nothing(parcel: Path, there: Side) -> None:
+    parcel.write_bytes(b"")
+
+
+def remove_the_board(parcel: Path, there: Side) -> None:
+    there.home.shared["board"].unlink()
+
+
+def grow_the_model(parcel: Path, there: Side) -> None:
+    there.model.write_bytes(bytes(8192))
+
+
+def shrink_the_block(parcel: Path, there: Side) -> None:
+    there.block.write_bytes(bytes(4096))
+
+
+def be_another_member(parcel: Path, there: Side) -> None:
+    site = msgspec.structs.replace(there.home.site, member=actor_member(1))
+    there.home = Home(site, there.home.log)
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (change(b"pagepage", b"pagePage"), r"image/pages-1\.img is not what was packed"),
+        (change(b"rowsrows", b"rowsRows"), "block is not what was packed"),
+        (change(b"warm", b"cold"), "memory is not what was packed"),
+        (change(b'"step":9', b'"step":8'), r"parcel\.json is not what was packed"),
+        (change(b'"pages-1.img"', b'"../es-1.img"'), "it has files outside of its image"),
+        (cut, "the parcel is damaged"),
+        (drop_the_sums, "the parcel is damaged"),
+        (say_nothing, "the parcel is damaged"),
+        (remove_the_board, "there is no board"),
+        (grow_the_model, "the model .* has 8192 bytes, where it comes from 4096"),
+        (shrink_the_block, "the block .* has 4096 bytes, where it comes from 12288"),
+        (be_another_member, "it is member 1 of 2, not 2 of 2"),
+        (change(b'"criu":"4.1', b'"criu":"4.2'), "CRIU is 4.1.1, the image was taken with 4.2.1"),
+        (change(b'"format":1', b'"format":2'), "its parcel has format 2, 1 is known here"),
+    ],
+)
+def test_a_parcel_that_does_not_fit_is_refused_and_changes_nothing(
+    harm: Callable[[Path, Side], None], words: str, there: Side, parcel: Path
+) -> None:
+    harm(parcel, there)
+    before = there.listing()
+    with pytest.raises(ImageUnusable, match=words):
+        there.unpack(parcel)
+    assert there.listing() == before
+    assert there.store.image("actor-0") is None
+    assert there.store.used == 0
+
+
+def test_a_parcel_that_cannot_be_written_leaves_nothing(here: Side, tmp_path: Path) -> None:
+    image = here.image()
+    with largest_file(MEGABYTE), pytest.raises(OSError, match="too large"):
+        pack(image, here.home, tmp_path / "parcel")
+    assert not list(tmp_path.glob("parcel*"))
+
+
+def test_a_damaged_image_is_not_packed(here: Side, tmp_path: Path) -> None:
+    image = here.image()
+    os.truncate(image.folder / "pages-1.img", 4096)
+    with pytest.raises(ImageUnusable, match=r"pages-1\.img has 4096 bytes"):
+        pack(image, here.home, tmp_path / "parcel")
+    assert not list(tmp_path.glob("parcel*"))
+
+
+def test_what_would_stay_behind_holds_an_actor_back(here: Side, tmp_path: Path) -> None:
+    other = here.home.folder / "of-the-user"
+    with pytest.raises(ImageUnusable, match=f"its actor uses {other}, which would stay behind"):
+        pack(here.image(other), here.home, tmp_path / "parcel")
+
+
+def test_an_image_of_somebody_else_is_not_packed(here: Side, there: Side, tmp_path: Path) -> None:
+    there.image()
+    with pytest.raises(ImageUnusable, match=f"its actor does not use {there.block}"):
+        pack(here.image(), there.home, tmp_path / "parcel")
+
+
+def test_a_block_that_cannot_be_written_is_no_reason_to_keep_the_image(
+    there: Side, parcel: Path
+) -> None:
+    before = there.listing()
+    with largest_file(4096), pytest.raises(OSError, match="too large"):
+        there.unpack(parcel)
+    assert there.listing() == before
+    assert there.store.used == 0
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """No file of this process may grow beyond that: a write fails as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

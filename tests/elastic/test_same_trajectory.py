@@ -1,0 +1,67 @@
+"""However an actor is started and wherever it waits, it samples the same rows bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from counted import LIFE
+from elastic import needs_criu
+from elastic_runs import ElasticRun, assert_exact, assert_nothing_left, checkpointed
+
+pytestmark = [pytest.mark.processes, needs_criu]
+
+SMALL = {"envs": 2, "steps": 16, "minibatches": 2, "epochs": 2, "max_lag": 0}
+ROUNDS = 25
+WAYS = [("cold", "memory"), ("fork", "freeze"), ("clone", "checkpoint")]
+
+
+def test_weights_learned_are_the_same_to_the_last_bit(
+    start: Callable[..., ElasticRun], home: Path
+) -> None:
+    steps = 2 * 2 * 16 * ROUNDS
+    learned, starts = [], []
+    for way, park in WAYS:
+        settings = {**SMALL, "start": way, "park": park}
+        run = start(
+            "ppo", "--env", "drawn:Noisy", "--actors", 2, "--total-steps", steps, "--seed", 4,
+            **settings,
+        )  # fmt: skip
+        found = run.done()
+        assert (found["steps"], found["restarts"]) == (steps, 0)
+        starts.append({kind: stats["count"] for kind, stats in found["starts"].items()})
+        learned.append(checkpointed(run.folder))
+        assert_nothing_left(home)
+        run.folder.rename(home / way)
+    # That all of them did what was asked: else they are the same for no reason.
+    assert starts[0] == {"cold": 2}
+    assert starts[1].items() >= {"fork": 2}.items()
+    assert starts[1]["thaw"] >= ROUNDS
+    assert starts[2].items() >= {"clone": 2}.items()
+    assert starts[2]["restore"] >= 2 * (ROUNDS - 2)
+    for other in learned[1:]:
+        assert other.keys() == learned[0].keys()
+        for name, array in learned[0].items():
+            np.testing.assert_array_equal(other[name], array, err_msg=name)
+
+
+def test_each_clone_has_a_stream_a_block_and_a_log_of_its_own(
+    start: Callable[..., ElasticRun], home: Path
+) -> None:
+    actors, rounds = 4, 8
+    run = start(
+        "counted.py:workload", "--actors", actors, "--total-steps", actors * 16 * rounds,
+        park="checkpoint",
+    )  # fmt: skip
+    found = run.done()
+    assert found["starts"]["clone"]["count"] == actors
+    assert found["starts"]["restore"]["count"] >= actors * (rounds - 2)
+    lives = assert_exact(run.folder, actors * 16 * rounds)
+    for actor in range(actors):
+        (life,) = lives[actor]  # one from the first image to the last
+        assert len(life) == 16 * rounds
+        said = (run.folder / "logs" / f"actor-{actor}.log").read_text()
+        assert said == f"life {life[0, LIFE]} of actor {actor}\n"
+    assert_nothing_left(home)

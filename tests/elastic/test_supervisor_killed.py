@@ -1,0 +1,54 @@
+"""The supervisor SIGKILLed while its actors are in every state: none survives, the run goes on."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from counted import LIFE
+from elastic import needs_criu
+from elastic_runs import ElasticRun, assert_nothing_left, book_of, inhabitants, lives_of, summary
+
+pytestmark = [pytest.mark.processes, needs_criu]
+
+Start = Callable[..., ElasticRun]
+ACTORS, STEPS, KILLS = 8, 8 * 16 * 8, 2
+
+
+def test_eight_actors_in_every_state(start: Start, home: Path) -> None:
+    """Eight actors on at most two slots: some sample, some are dumped, images, restored."""
+    chance = random.Random(8)
+    first = start(
+        "counted.py:workload", "--actors", ACTORS, "--total-steps", STEPS, park="checkpoint"
+    )
+    run = first
+    for _ in range(KILLS):
+        before = first.updates
+        run.until(lambda: first.updates > before)  # noqa: B023
+        time.sleep(chance.uniform(0.0, 0.4))
+        run.process.kill()
+        run.wait()
+        outlived = left_after(home, 1.0)
+        assert len(outlived) <= 2, "more than were just being restored"
+        run = start("--resume", "run")
+        run.until(lambda: first.updates > before + 2)  # noqa: B023
+        assert not any(process.is_running() for process in outlived)
+    run.done()
+    assert_nothing_left(home)
+    assert summary(first.folder)["steps"] == STEPS
+    lives = [life for rows in book_of(first.folder).values() for life in lives_of(rows)]
+    assert sum(len(life) for life in lives) == STEPS
+    seeds = [life[0, LIFE] for life in lives]
+    assert len(set(seeds)) == len(seeds)
+
+
+def left_after(home: Path, seconds: float) -> list[psutil.Process]:
+    """Processes that still run so long after their supervisor was killed."""
+    end = time.monotonic() + seconds
+    while inhabitants(home) and time.monotonic() < end:
+        time.sleep(0.01)
+    return inhabitants(home)

@@ -1,0 +1,132 @@
+"""A parcel: files and notes in one file, in order, with a checksum of each at its end."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from artos.errors import ImageUnusable
+
+_SUMS = "sums.json"
+_PARTIAL = ".partial"
+_CHUNK = 1 << 18
+
+
+class _Summing:
+    """A file being read, and the checksum of what was."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._sum = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._sum.update(data)
+        return data
+
+    @property
+    def sum(self) -> str:
+        return self._sum.hexdigest()
+
+
+class Packer:
+    """Fills a parcel; what was put in is summed as it is written, so it may change meanwhile."""
+
+    def __init__(self, tar: tarfile.TarFile) -> None:
+        self._tar = tar
+        self.sums: dict[str, str] = {}
+
+    def note(self, name: str, content: Any) -> None:
+        """Put in a value as JSON."""
+        data = msgspec.json.encode(content)
+        entry = tarfile.TarInfo(name)
+        entry.size = len(data)
+        self._put(entry, io.BytesIO(data))
+
+    def file(self, name: str, path: Path) -> None:
+        """Put in the content of a file."""
+        with path.open("rb") as file:
+            self._put(self._tar.gettarinfo(arcname=name, fileobj=file), file)
+
+    def _put(self, entry: tarfile.TarInfo, file: IO[bytes]) -> None:
+        summing = _Summing(file)
+        self._tar.addfile(entry, summing)
+        self.sums[entry.name] = summing.sum
+
+
+class Unpacker:
+    """Takes out of a parcel what was put in, in the same order."""
+
+    def __init__(self, tar: tarfile.TarFile) -> None:
+        self._tar = tar
+        self.sums: dict[str, str] = {}
+
+    def note(self, name: str, kind: type[Any]) -> Any:
+        """Take out a value."""
+        with self._next(name) as file:
+            summing = _Summing(file)
+            data = summing.read()
+        self.sums[name] = summing.sum
+        return msgspec.json.decode(data, type=kind)
+
+    def file(self, name: str, target: Path) -> None:
+        """Take out a file; where it has only zeros the copy has holes."""
+        with self._next(name) as source, target.open("wb") as copy:
+            summing = _Summing(source)
+            while data := summing.read(_CHUNK):
+                if data.count(0) == len(data):
+                    copy.seek(len(data), os.SEEK_CUR)
+                else:
+                    copy.write(data)
+            copy.truncate()
+        self.sums[name] = summing.sum
+
+    def changed(self) -> list[str]:
+        """What is not what was put in, of all that was taken out; asked last."""
+        found = dict(self.sums)
+        packed = self.note(_SUMS, dict[str, str])
+        return [name for name in found if packed.get(name) != found[name]]
+
+    def _next(self, name: str) -> IO[bytes]:
+        entry = self._tar.next()
+        file = self._tar.extractfile(entry) if entry is not None and entry.name == name else None
+        if file is None:
+            found = "nothing" if entry is None else entry.name
+            raise tarfile.TarError(f"{found} in the place of {name}")
+        return file
+
+
+@contextmanager
+def packing(target: Path) -> Iterator[Packer]:
+    """Make a parcel that is there when it is whole, and not before."""
+    partial = target.with_name(f"{target.name}{_PARTIAL}")
+    try:
+        with tarfile.open(partial, "w") as tar:
+            packer = Packer(tar)
+            yield packer
+            packer.note(_SUMS, packer.sums)
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def unpacking(parcel: Path) -> Iterator[Unpacker]:
+    """Open a parcel.
+
+    Raises:
+        ImageUnusable: it is damaged, as far as can be told by its form.
+    """
+    try:
+        with tarfile.open(parcel, "r:") as tar:
+            yield Unpacker(tar)
+    except (tarfile.TarError, msgspec.DecodeError) as error:
+        raise ImageUnusable(parcel.name, [f"the parcel is damaged ({error})"]) from error

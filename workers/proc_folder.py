@@ -1,0 +1,34 @@
+"""The folder that CRIU makes for a moment where a dumped process works, removed if it is left.
+
+To look into a PID namespace CRIU has the process itself mount ``/proc`` on ``proc.crtools`` in its
+working directory. Killed just then it leaves that behind, and no dump would succeed there again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_NAME = "proc.crtools"
+_DETACH = 2
+_MOMENT = 1.0
+
+
+def remove_left(folder: Path, moment: float = _MOMENT) -> bool:
+    """Remove it from a working directory unless it is younger than a ``moment`` (seconds).
+
+    A younger one may belong to a dump that goes on. Returns whether there was one to remove.
+    """
+    path = folder / _NAME
+    try:
+        if time.time() - path.stat().st_ctime < moment:
+            return False
+    except OSError:
+        return False
+    ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(path), _DETACH)  # if it is mounted
+    with suppress(OSError):
+        path.rmdir()
+    return not path.exists()
