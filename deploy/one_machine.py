@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -34,18 +35,26 @@ class OneMachine:
     """The members of a run as processes of this machine, and the loop that serves them.
 
     Implements ``head.coordinator.Members``. Sleeps on the node's doorbell: a commit, a report, a
-    death of a child and a signal all wake it.
+    death of a child and a signal all wake it. A request to stop breaks its sleep and nothing else:
+    all that makes processes is ``undisturbed``, or some would be forgotten.
     """
 
-    def __init__(self, node: Node, images: Path, clock: Clock, warn: Callable[[str], None]) -> None:
-        self._node, self._clock = node, clock
+    def __init__(
+        self,
+        node: Node,
+        images: Path,
+        clock: Clock,
+        warn: Callable[[str], None],
+        undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self._node, self._clock, self._undisturbed = node, clock, undisturbed
         self._template = template_member(node.site.members)
         self._desk = ControlDesk(node.board, node.site.members)
         self._learner = LearnerHost(node.plan, node.site, node.plan_file)
         self._actors = muster(node, images, self._put, self._progress, clock, warn)
         self._down = [node.board.down(member) for member in range(node.board.members)]
         self._up = [node.board.up(member) for member in range(node.board.members)]
-        self._someone_ended = True
+        self._someone_ended, self._next_tick = True, 0.0
         self.bad_messages = 0
 
     def _put(self, member: int, message: ToMember) -> None:
@@ -114,23 +123,28 @@ class OneMachine:
         ``after`` is called whenever something happened and at least four times a second.
         """
         coordinator.held_back = self._actors.held_back
-        coordinator.begin()
-        self._learner.start()
-        for actor in coordinator.actors:
-            self._actors.start(actor_member(actor))
-        next_tick = self._clock.now()
+        with self._undisturbed():
+            coordinator.begin()
+            self._learner.start()
+            for actor in coordinator.actors:
+                self._actors.start(actor_member(actor))
+        self._next_tick = self._clock.now()
         while not coordinator.finished:
             self._node.board.bell.wait(self._patience(coordinator))
-            for member in self._node.board.changed():
-                self._serve(coordinator, member)
-            self._follow_children(coordinator)
-            now, due = self._clock.now(), coordinator.engine.due()
-            if now >= next_tick or (due is not None and now >= due):
-                next_tick = now + _TICK
-                coordinator.tick()
-                self._actors.tick()
-                self._someone_ended = True  # in case a signal was missed, and for what hangs
+            with self._undisturbed():
+                self._turn(coordinator)
             after()
+
+    def _turn(self, coordinator: Coordinator) -> None:
+        for member in self._node.board.changed():
+            self._serve(coordinator, member)
+        self._follow_children(coordinator)
+        now, due = self._clock.now(), coordinator.engine.due()
+        if now >= self._next_tick or (due is not None and now >= due):
+            self._next_tick = now + _TICK
+            coordinator.tick()
+            self._actors.tick()
+            self._someone_ended = True  # in case a signal was missed, and for what hangs
 
     def _patience(self, coordinator: Coordinator) -> float:
         due = coordinator.engine.due()

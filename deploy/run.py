@@ -173,7 +173,9 @@ class _Session:
         self._members = (
             Inline(node)
             if request.inline
-            else OneMachine(node, folder.path / "images", clock, self._view.note)
+            else OneMachine(
+                node, folder.path / "images", clock, self._view.note, requests.undisturbed
+            )
         )
         self._journal = Journal(folder.journal, clock.now())
         self._coordinator = Coordinator(

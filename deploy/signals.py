@@ -15,11 +15,14 @@ class StopRequests:
 
     While nothing has been created yet any raises ``KeyboardInterrupt``. Under ``held`` they are
     only counted. Under ``draining`` the first one drains and the second one raises. After two
-    nothing raises any more: whatever is left of the run is being removed.
+    nothing raises any more: whatever is left of the run is being removed. What must not be torn
+    apart in the middle, such as making a process and writing down that there is one, is done
+    ``undisturbed``: requests are reacted to when it is over.
     """
 
     def __init__(self) -> None:
         self.received = 0
+        self._busy, self._postponed = False, 0
         self._react = self._interrupt
         self._before: dict[signal.Signals, object] = {}
 
@@ -43,6 +46,18 @@ class StopRequests:
             for count in range(1, self.received + 1):
                 drain() if count == 1 else self._interrupt()
             yield
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Do something to its end, then react to what was requested meanwhile."""
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+            while self._postponed:
+                self._postponed -= 1
+                self._hear()
 
     @contextmanager
     def _phase(self, react: Callable[[], None]) -> Iterator[None]:
@@ -72,6 +87,12 @@ class StopRequests:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._busy:
+            self._postponed += 1
+        else:
+            self._hear()
+
+    def _hear(self) -> None:
         self.received += 1
         self._react()
 

@@ -6,9 +6,11 @@ what updates cost while the number of actors grows; which tier ``park=auto`` cho
 
 from __future__ import annotations
 
+import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby, pairwise
 from pathlib import Path
 
 from evaluation.contest import TIMES, Answer, Contestant, Say, alternate, ours, rival
@@ -26,6 +28,7 @@ UPDATES = "adaptive run: all updates, first start-up included"
 LATER = "adaptive run: all updates, without the first start-up"
 UPDATE = "adaptive run: median update"
 STEP_UP = "adaptive run: update at a step up over its neighbours"
+BEFORE = "adaptive run: update before a step up over its neighbours"
 HELD = "adaptive run: CPU-seconds held by actors"
 USED = "adaptive run: CPU-seconds used by actors"
 SPENT = "adaptive run: seconds of all updates by activity"
@@ -143,7 +146,7 @@ class Contestants:
             "together_s": (f"{TOGETHER}: {_rays(most)}", "s"),
             "mb_per_actor": (f"{MEMORY}: {_rays(most)}", "MB"),
         }
-        numbers = ("--repeats", str(self._scale.starts), "--together", str(most))
+        numbers = ("--repeats", str(self._scale.starts), "--together", str(most), "--envs", "1")
         yield Contestant(RAY, cases, self._idle_too(self._ray("start_ray", *numbers)))
 
     def _clone_cases(self) -> dict[str, tuple[str, str]]:
@@ -208,7 +211,7 @@ class Contestants:
     # -- calls ---------------------------------------------------------------------------------
 
     def _start(self, way: str, *more: str) -> Callable[[], Answer]:
-        repeats = ("--repeats", str(self._scale.starts))
+        repeats = ("--repeats", str(self._scale.starts), "--envs", "1")
         return self._ours("start_ours", "start", "--way", way, *repeats, *more)
 
     def _ours(self, module: str, *arguments: str) -> Callable[[], Answer]:
@@ -225,8 +228,11 @@ class Contestants:
         def measured() -> Answer:
             found, updates = spelled(run()), adaptive.read(path)
             self._results.followed(who, series(updates))
-            later = found.rates["run_s"] - updates[0].start
-            return Answer({**found.rates, "later_s": later}, found.versions)
+            more = {
+                "later_s": found.rates["run_s"] - updates[0].start,
+                "before_step_up": statistics.median(before_step_ups(updates)),
+            }
+            return Answer({**found.rates, **more}, found.versions)
 
         return measured
 
@@ -265,13 +271,29 @@ def _adaptive_cases(who: str) -> dict[str, tuple[str, str]]:
         "update_s": (f"{UPDATE}: {who}", "s"),
         "step_up": (f"{STEP_UP}: {who}, median", "×"),
         "step_up_worst": (f"{STEP_UP}: {who}, worst", "×"),
+        "before_step_up": (f"{BEFORE}: {who}", "×"),
         "held_cpu_s": (f"{HELD}: {who}", "s"),
         "used_cpu_s": (f"{USED}: {who}", "s"),
     }
     return cases | {f"spent.{kind}": (f"{SPENT}: {who}, {kind}", "s") for kind in adaptive.KINDS}
 
 
-def series(updates: list[adaptive.Update]) -> dict[str, list[float]]:
+def before_step_ups(updates: Sequence[adaptive.Update]) -> list[float]:
+    """For each update before one with more actors: its seconds over the mean of those before it.
+
+    Whoever makes actors ahead makes them then. Those before it have as many actors; the first of
+    them is left out, a start-up or a step up itself. 1 where none are left to compare with.
+    """
+    found = []
+    stretches = [[*same] for _, same in groupby(updates, lambda update: update.actors)]
+    for stretch, after in pairwise(stretches):
+        if after[0].actors > stretch[0].actors:
+            others = [update.total for update in stretch[1:-1]]
+            found.append(stretch[-1].total / statistics.mean(others) if others else 1.0)
+    return found
+
+
+def series(updates: Sequence[adaptive.Update]) -> dict[str, list[float]]:
     """What a figure shows of an adaptive run, update by update."""
     rows = [asdict(update) for update in updates]
     names = {"actors": "actors", "total": "seconds an update"}

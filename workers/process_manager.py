@@ -71,6 +71,8 @@ class ProcessManager:
     def send(self, member: int, call: Invoke) -> None:
         """Have an invocation carried out as soon as the actor holds a slot."""
         resident = self._residents[member]
+        if not resident.waiting:
+            resident.asked = self._clock.now()
         resident.waiting.append(call)
         if not resident.queued:
             resident.queued = True
@@ -216,7 +218,11 @@ class ProcessManager:
                 self._run(resident, slot)
             case State.CHECKPOINTED:
                 self._restore(resident, slot)
-            case State.PARKED | State.RUNNING:
+            case State.PARKED:
+                if not resident.fresh:
+                    self.accounts.started("unpark", self._clock.now() - resident.asked)
+                self._run(resident, slot)
+            case State.RUNNING:
                 self._run(resident, slot)
             case State.COLD:
                 self.start(resident.member)

@@ -43,6 +43,7 @@ class Resident:
     revival: Operation | None = None
     lost: str = ""
     booked: State | None = None
+    asked: float = 0.0
     begun: float = 0.0
     idle_since: float = 0.0
     forecast: IdleForecast = field(default_factory=IdleForecast)

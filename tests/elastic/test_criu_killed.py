@@ -15,7 +15,7 @@ from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
 
 pytestmark = [pytest.mark.processes, needs_criu]
 
-KILLS = 6
+KILLS, STEPS = 4, 960
 
 
 class Killer:
@@ -46,13 +46,33 @@ class Killer:
 
 
 def test_in_mid_dump_and_mid_restore(start: Callable[..., ElasticRun], home: Path) -> None:
-    run = start("counted.py:workload", "--total-steps", 1280, park="checkpoint")
+    run = start("counted.py:workload", "--total-steps", STEPS, park="checkpoint")
     run.until(lambda: run.updates)
     killer = Killer(run, random.Random(5))
     run.each_moment(killer.look)
-    found = run.done()
+    run.done()
     assert min(killer.kills["dump"], killer.kills["restore"]) >= KILLS
     assert_nothing_left(home)
-    lives = assert_exact(home / "run", 1280)
-    assert set(lives) == {0, 1}
-    print(killer.kills, found["starts"], [len(x) for x in lives.values()], run.said)
+    lives = assert_exact(home / "run", STEPS)
+    # A killed restore costs a life, a killed dump none (or the process died of it).
+    assert sum(len(of) for of in lives.values()) >= 2 + KILLS
+    assert "CRIU died in the middle (signal 9)" in run.said
+
+
+def test_while_it_makes_clones(start: Callable[..., ElasticRun], home: Path) -> None:
+    run = start("counted.py:workload", "--total-steps", 128, park="memory")
+    killed: list[int] = []
+
+    def kill_two() -> bool:
+        for kind, process in run.requests():
+            if kind == "restore" and process.pid not in killed and len(killed) < 2:
+                killed.append(process.pid)
+                process.kill()
+        return len(killed) == 2
+
+    run.each_moment(kill_two)
+    found = run.done()
+    assert len(killed) == 2
+    assert found["starts"].keys() == {"clone"}
+    assert [len(lives) for lives in assert_exact(home / "run", 128).values()] == [1, 1]
+    assert_nothing_left(home)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,42 @@ def hold_with_images(run: ElasticRun, actors: int) -> list[Path]:
     images = [run.folder / "images" / f"actor-{actor}" for actor in range(actors)]
     run.until(lambda: all(image.is_dir() for image in images))
     return images
+
+
+def test_a_process_id_that_is_taken(start: Start, home: Path) -> None:
+    """Actors that were not cloned have no PID namespace of their own: they need their number."""
+    (home / "held").touch()
+    run = start("counted.py:workload", "--total-steps", 128, park="checkpoint", start="cold")
+    run.until(lambda: run.actors().get(0))
+    pid = run.actors()[0][0].pid
+    hold_with_images(run, 2)
+    with taken(pid):
+        (home / "held").unlink()
+        found = run.done()
+    assert "actor 0 is started anew" in run.said
+    assert "the process id it had is taken" in run.said
+    assert found["starts"]["cold"]["count"] == 3
+    lives = assert_exact(run.folder, 128)
+    assert [len(lives[actor]) for actor in (0, 1)] == [2, 1]
+    assert_nothing_left(home)
+
+
+@contextmanager
+def taken(pid: int) -> Iterator[None]:
+    """Some process that has this number."""
+    newest = Path("/proc/sys/kernel/ns_last_pid")
+    for _ in range(100):
+        before = newest.read_text()
+        newest.write_text(str(pid - 1))
+        with subprocess.Popen(["sleep", "100"]) as process:
+            try:
+                newest.write_text(before)  # the numbers after it belong to other actors
+                if process.pid == pid:
+                    yield
+                    return
+            finally:
+                process.kill()
+    pytest.fail(f"somebody else always got {pid}")
 
 
 def test_a_budget_that_is_too_small(start: Start, home: Path) -> None:

@@ -15,6 +15,8 @@ from elastic_runs import ElasticRun, assert_exact, assert_nothing_left, summary
 pytestmark = [pytest.mark.processes, needs_criu]
 
 Start = Callable[..., ElasticRun]
+STOP = signal.SIGTERM
+"""Heard like Ctrl-C, which a test that a shell runs in the background would not hear."""
 
 
 def begin(start: Start) -> ElasticRun:
@@ -27,7 +29,7 @@ def begin(start: Start) -> ElasticRun:
 def test_once(start: Start, home: Path) -> None:
     run = begin(start)
     run.each_moment(lambda: any(run.requests()))
-    run.signal(signal.SIGINT)
+    run.signal(STOP)
     assert run.wait().status == 130
     assert_nothing_left(home)
     found = summary(run.folder)
@@ -40,9 +42,9 @@ def test_twice(kind: str, start: Start, home: Path) -> None:
     chance = random.Random(kind)
     run = begin(start)
     run.each_moment(lambda: any(request.kind == kind for request in run.requests()))
-    run.signal(signal.SIGINT)
+    run.signal(STOP)
     time.sleep(chance.uniform(0.0, 0.05))
-    run.signal(signal.SIGINT)
+    run.signal(STOP)
     assert run.wait().status == 130
     assert_nothing_left(home)
     assert summary(run.folder)["outcome"] == "interrupted"

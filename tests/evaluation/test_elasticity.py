@@ -81,6 +81,14 @@ def test_what_a_run_says_of_its_updates_is_followed(contestants, tmp_path, monke
     [mine] = [each for each in everyone if each.name == "ARTOS, adaptive"]
     rates = mine.measure().rates
     assert (rates["run_s"], rates["later_s"], rates["spent.learn"]) == (45, 44, 15)
+    assert rates["before_step_up"] == 1.0
     assert not any(name.startswith("seconds.") for name in rates)
     series = results.report().series["ARTOS"]
     assert (series["actors"], series["seconds an update"]) == ([2, 3, 4], [15, 15, 15])
+
+
+def test_an_update_that_makes_the_next_ones_actors_is_held_against_those_before():
+    seconds = [(2, 9), (2, 1), (2, 3), (2, 4), (4, 8), (4, 2), (4, 3), (2, 5), (3, 5)]
+    updates = [adaptive.Update(n, a, 0, 0, 0, 0, s, s, 0, 0) for n, (a, s) in enumerate(seconds)]
+    # 4 over the mean of 1 and 3; fewer actors are no step up; the last one has none to compare to.
+    assert elasticity.before_step_ups(updates) == [2.0, 1.0]
