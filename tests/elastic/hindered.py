@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from counted import Counting, assemble
+
 from artos import Workload
 from artos.scaling import ActorsSetting
-from counted import Counting, assemble
 
 PORT = Path("port")
 """Where the port of a server to connect to is written."""
