@@ -167,11 +167,16 @@ def checkpointed(run: Path) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def book_of(run: Path) -> dict[int, Array]:
-    """By actor: the rows learned from (see ``counted``), in order; none missing, none twice."""
+def learned(run: Path) -> dict[int, Array]:
+    """By actor: what was learned from, in order, as (actor, step, what ``counted`` writes)."""
     arrays = checkpointed(run)
     book = arrays["learner.book"][: int(arrays["learner.count"][0])]
-    found = {int(actor): book[book[:, 0] == actor] for actor in np.unique(book[:, 0])}
+    return {int(actor): book[book[:, 0] == actor] for actor in np.unique(book[:, 0])}
+
+
+def book_of(run: Path) -> dict[int, Array]:
+    """By actor: the rows learned from, in order; none missing, none twice."""
+    found = learned(run)
     for rows in found.values():
         np.testing.assert_array_equal(rows[:, 1], np.arange(len(rows)))
     return {actor: rows[:, 2:] for actor, rows in found.items()}

@@ -35,7 +35,8 @@ def test_a_connection_to_somewhere(start: Start, home: Path, port: int) -> None:
     for actor in (0, 1):
         (why,) = [x for x in actors if f"actor {actor} waits in memory from now on" in x]
         assert culprit in why
-    assert found["starts"].keys() == {"fork"}
+    assert found["starts"]["fork"]["count"] == 2
+    assert not {"clone", "restore"} & found["starts"].keys()
     assert_exact(run.folder, 128)
     assert_nothing_left(home)
 

@@ -1,0 +1,117 @@
+"""Clones when restores of the template's image fail: nobody is lost, nobody is made twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artos.errors import RestoreFailed, TemplateFailed
+from artos.messages import Ready
+from artos.plan import Site
+from workers import clones
+from workers.clones import Clones
+from workers.criu.operation import Outcome
+from workers.nursery import Place
+
+LOST = RestoreFailed("template", "CRIU died in the middle")
+
+
+class Scripted:
+    """CRIU and the store of images: each restore ends as the script says, None: not yet."""
+
+    def __init__(self, *script: int | Exception | None) -> None:
+        self.script = list(script)
+        self.restores: list[Any] = []
+
+    def take(self, pid: int, name: str) -> Any:
+        del pid
+        return type("Shot", (), {"image": name})()
+
+    def is_done(self, shot: Any) -> bool:
+        del shot
+        return True
+
+    def restore(self, image: Any, inherit: Any, prefix: Any) -> Any:
+        del image, inherit, prefix
+        self.restores.append(ScriptedRestore(self.script.pop(0)))
+        return self.restores[-1]
+
+
+class ScriptedRestore:
+    def __init__(self, result: int | Exception | None) -> None:
+        self.result, self.cancelled = result, False
+
+    def poll(self) -> Outcome | None:
+        if isinstance(self.result, Exception):
+            raise self.result
+        return None if self.result is None else Outcome(self.result, 0.1)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+@pytest.fixture
+def sleeper() -> Iterator[int]:
+    """A process that does not mind being woken."""
+    code = "import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN); print(); signal.pause()"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+def cloning(folder: Path, criu: Scripted, monkeypatch: pytest.MonkeyPatch) -> Clones:
+    """Clones whose template is an image already."""
+    template = type("Template", (), {"pid": 1, "died": lambda self: None, "kill": lambda self: 0})
+    monkeypatch.setattr(clones, "start", lambda *a, **k: template())
+    monkeypatch.setattr(clones, "_only_child", lambda pid: pid)
+    monkeypatch.setattr(clones.common_memory, "SUPPORTED", False)
+    place = Place(Site(str(folder), 0, 4, str(folder)), folder / "plan")
+    made = Clones(place, 4, criu, criu, lambda slot: (), 4)  # type: ignore[arg-type]
+    made.heard(Ready(0.0))
+    return made
+
+
+def test_a_restore_that_fails_is_tried_again(
+    tmp_path: Path, sleeper: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    criu = Scripted(LOST, LOST, sleeper)
+    made = cloning(tmp_path, criu, monkeypatch)
+    made.request(1, None)
+    born = [birth for _ in range(4) for birth in made.poll()]
+    assert [(birth.member, birth.child.pid) for birth in born] == [(1, sleeper)]
+    assert not criu.script
+
+
+def test_three_failures_in_a_row_bar_the_way_and_lose_nobody_born_meanwhile(
+    tmp_path: Path, sleeper: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    criu = Scripted(sleeper, LOST, LOST, LOST)
+    made = cloning(tmp_path, criu, monkeypatch)
+    for member in (1, 2, 3, 4):
+        made.request(member, None)
+    assert made.poll() == []
+    assert [birth.child.pid for birth in made.poll()] == [sleeper]
+    with pytest.raises(TemplateFailed, match="CRIU died in the middle"):
+        made.poll()
+
+
+def test_who_is_on_the_way_is_not_made_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    criu = Scripted(None)
+    made = cloning(tmp_path, criu, monkeypatch)
+    made.request(1, None)
+    made.request(1, None)  # asked again while it is asked for
+    made.poll()
+    made.request(1, None)  # and while it is made
+    made.poll()
+    assert len(criu.restores) == 1
+    made.close()
+    assert criu.restores[0].cancelled
