@@ -37,7 +37,7 @@ class Forks:
         self._place, self._pin = place, pin
         self._asked: list[tuple[int, Slot | None]] = []
         self._ready, self._failed = False, ""
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        _adopt_orphans(True)
         self._log = place.log("template")
         arguments = ["fork", place.text_for(member), str(place.plan_file)]
         with self._log.open("ab") as log:
@@ -94,6 +94,7 @@ class Forks:
 
     def close(self) -> None:
         """See ``Way.close``."""
+        _adopt_orphans(False)
         for pipe in (self._server.stdin, self._server.stdout):
             if pipe is not None:
                 pipe.close()
@@ -109,3 +110,8 @@ def _threads(pid: int) -> int:
         return len([*Path(f"/proc/{pid}/task").iterdir()])
     except OSError:
         return 0  # it is gone, as will be seen
+
+
+def _adopt_orphans(yes: bool) -> None:
+    """Whether processes below this one whose parents end become this one's children."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)

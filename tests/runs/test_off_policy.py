@@ -22,7 +22,8 @@ def test_clock_fires_actors_and_learner(
     outcome = artos("run", "replaying.py:workload", "--json", "--run-dir", "off", *mode)
     assert outcome.status == 0, outcome.err
     summary = outcome.summary
-    assert summary["steps"] == 20_000
+    # A clock asks whoever has room: the last to be asked may go one round beyond the budget.
+    assert 20_000 <= summary["steps"] <= 20_000 + 2 * 50 * 2
     assert summary["updates"] > 20
     assert summary["rows_lost"] == summary["restarts"] == 0
     last = read_history(home / "off" / "progress.csv")[-1]
