@@ -18,7 +18,7 @@ from workers import pinning
 from workers.accounts import Accounts
 from workers.checkpointer import Checkpointer, Progress
 from workers.clones import Clones
-from workers.cpus import numa_nodes, usable_cpus
+from workers.cpus import host_slots
 from workers.criu.driver import Criu, NoCriu, criu_here
 from workers.forks import Forks
 from workers.images import ImageStore
@@ -78,12 +78,10 @@ def slots_here(elastic: Elastic) -> list[Slot]:
     Raises:
         Refused: more are asked for than there are.
     """
-    cpus, nodes = usable_cpus(), numa_nodes()
-    if elastic.slots > len(cpus):
-        raise Refused([f"slots={elastic.slots}, but only {len(cpus)} CPUs may be used here"])
-    several = len(set(nodes.values())) > 1
-    chosen = cpus[: elastic.slots or len(cpus)]
-    return [Slot(cpu, nodes.get(cpu) if several else None) for cpu in chosen]
+    slots = host_slots()
+    if elastic.slots > len(slots):
+        raise Refused([f"slots={elastic.slots}, but only {len(slots)} CPUs may be used here"])
+    return list(slots[: elastic.slots or None])
 
 
 def _prefix(slot: Slot | None, *, pin: bool) -> Sequence[str]:

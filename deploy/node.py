@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -16,13 +15,14 @@ from artos.buffer.board import Board, board_bytes
 from artos.buffer.layout import Layout
 from artos.buffer.model_block import ModelBlock, ObjectRegion, block_bytes
 from artos.buffer.segment import ShmFolder, free_bytes, reap_orphans, shm_root
+from artos.closing import Closing
 from artos.errors import ShmTooSmall
 from artos.plan import Plan, Site
 
 MODEL = "model_param"
 
 
-class Node:
+class Node(Closing):
     """Owns every segment of a run; leaving the context removes them all."""
 
     def __init__(self, plan: Plan, name: str, logs: Path) -> None:
@@ -70,17 +70,6 @@ class Node:
     def close(self) -> None:
         """Remove every segment. Doing it twice is fine."""
         self._folder.remove()
-
-    def __enter__(self) -> Node:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def needed_bytes(plan: Plan) -> int:

@@ -22,7 +22,7 @@ _PATIENCE = 5.0
 def footprint() -> dict[str, set[str]]:
     """What this process holds that must not outlive a test, by kind, as names to print."""
     return {
-        "child process": set(_children()),
+        "child process": {f"{pid} {command}" for pid, command in children().items()},
         "shared-memory folder": {path.name for path in shm_root().glob(f"{PREFIX}*")},
         "thread": {f"{t.name} ({t.ident})" for t in threading.enumerate()},
         "ZeroMQ context": set(_zmq_threads()),
@@ -50,12 +50,12 @@ def _difference(before: Mapping[str, set[str]]) -> list[str]:
     return [f"{kind}: {name}" for kind in after for name in sorted(after[kind] - before[kind])]
 
 
-def _children() -> Iterator[str]:
-    for task in Path("/proc/self/task").iterdir():
-        for pid in _text(task / "children").split():
-            # One for the whole process, kept by multiprocessing itself.
-            if "resource_tracker" not in (command := _command(pid)):
-                yield f"{pid} {command}"
+def children() -> dict[int, str]:
+    """Processes whose parent is this one, dead ones too, by process id; how they were called."""
+    tasks = Path("/proc/self/task").iterdir()
+    called = {pid: _command(pid) for task in tasks for pid in _text(task / "children").split()}
+    # There is one of these for the whole process, kept by multiprocessing itself.
+    return {int(pid): line for pid, line in called.items() if "resource_tracker" not in line}
 
 
 def _command(pid: str) -> str:

@@ -173,7 +173,7 @@ class Clones:
 
     def _woken(self, member: int, pid: int) -> Birth:
         os.kill(pid, WAKE)
-        return Birth(member, Child(pid, self._place.log_of(member)), self.kind)
+        return Birth(member, Child(pid, self._place.path_of(member)), self.kind)
 
     def close(self) -> None:
         """See ``Way.close``."""

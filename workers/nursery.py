@@ -44,15 +44,25 @@ class Place(NamedTuple):
         return msgspec.json.encode(self.site_for(member)).decode()
 
     def log(self, name: str) -> Path:
-        """The log file of that name, rotated if it grew large."""
-        path = Path(self.site.logs) / f"{name}.log"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        rotate(path)
-        return path
+        """The log file of that name for somebody new, rotated if it grew large."""
+        return _fit_to_append(self._path(name))
 
     def log_of(self, member: int) -> Path:
-        """The actor's log file."""
-        return self.log(f"actor-{member - 1}")
+        """The actor's log file for a new process of it, rotated if it grew large."""
+        return _fit_to_append(self.path_of(member))
+
+    def path_of(self, member: int) -> Path:
+        """Where the actor's log file is."""
+        return self._path(f"actor-{member - 1}")
+
+    def _path(self, name: str) -> Path:
+        return Path(self.site.logs) / f"{name}.log"
+
+
+def _fit_to_append(log: Path) -> Path:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    rotate(log)
+    return log
 
 
 class Way(Protocol):

@@ -11,10 +11,8 @@ from typing import Literal
 
 import psutil
 
+from artos.elastic import Park
 from workers.cgroups import ROOT, groups, text
-
-Park = Literal["auto", "memory", "freeze", "checkpoint", "never"]
-"""What a workload asks for."""
 
 Tier = Literal["never", "memory", "freeze", "checkpoint"]
 """Where an actor waits: with its slot; alive without one; stopped; as an image without process."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from artos.clock import Clock
+from artos.elastic import Park
 from artos.errors import ArtosError
 from artos.runtime.child import Child
 from workers import freezer
@@ -13,7 +14,7 @@ from workers.accounts import Accounts, Start, private_mb
 from workers.checkpointer import Checkpointer
 from workers.images import Image
 from workers.lifecycle import Move, State
-from workers.parking import Costs, Park, Situation, Tier, choose, under_pressure
+from workers.parking import Costs, Situation, Tier, choose, under_pressure
 from workers.resident import Resident
 from workers.slots import Slot
 
@@ -47,7 +48,6 @@ class ParkingLot:
         self._costs = Costs()
         self._refusals: dict[int, int] = {}
         self._pressure, self._looked = False, -_LOOK_SECONDS
-        self.chosen: dict[Tier, int] = {}
 
     @property
     def gives_slots_back(self) -> bool:
@@ -59,7 +59,6 @@ class ParkingLot:
     def park(self, resident: Resident) -> bool:
         """Bring a parked actor into its tier; whether that goes on by itself now."""
         tier = choose(self._park, self._situation(resident), self._costs)
-        self.chosen[tier] = self.chosen.get(tier, 0) + 1
         if tier == "freeze":
             self._freeze(resident)
         resident.begun = self._clock.now()

@@ -139,7 +139,7 @@ class ProcessManager:
             self.accounts.watch(resident.actor, birth.child.pid)
         for member in tuple(self._under_way):
             resident = self._residents[member]
-            if self._lot.look_at(resident, self._place.log_of(member)):
+            if self._lot.look_at(resident, self._place.path_of(member)):
                 self._under_way.discard(member)
                 self._settle(resident)
 
@@ -250,7 +250,7 @@ class ProcessManager:
             self._lot.leave(resident)
         self._put_on(resident, slot)
         # While others wait for a slot each gets one invocation at a time.
-        crowded = bool(self._slots.waiting(WORKLOAD))
+        crowded = self._slots.is_crowded(WORKLOAD)
         while resident.waiting and not (crowded and resident.unanswered):
             call = resident.waiting.popleft()
             if resident.stale:
@@ -269,7 +269,7 @@ class ProcessManager:
         resident.pinned = slot
 
     def _answered(self, resident: Resident) -> None:
-        crowded = bool(self._slots.waiting(WORKLOAD))
+        crowded = self._slots.is_crowded(WORKLOAD)
         if resident.waiting and not crowded:
             self._serve(resident)
             return

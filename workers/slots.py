@@ -110,6 +110,11 @@ class SlotTable(Generic[Holder]):
         books = self._workloads.get(workload)
         return tuple(books.queue) if books else ()
 
+    def is_crowded(self, workload: str) -> bool:
+        """Whether anybody waits."""
+        books = self._workloads.get(workload)
+        return books is not None and bool(books.queue)
+
     def held_seconds(self, workload: str) -> float:
         """Slot-seconds a workload has held so far: its bill, whether it used the CPU or not."""
         books = self._workloads.get(workload)

@@ -7,9 +7,9 @@ import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
+from artos.closing import Closing
 from head.records.durable import write_durably
 from head.records.episodes import HEADER, Episodes
 from head.records.run_folder import RunFolder
@@ -23,7 +23,7 @@ FIXED = tuple(name for name in Status.__struct_fields__ if name not in _GROUPS)
 """Columns every ``progress.csv`` has; those of the dictionaries follow as ``group/name``."""
 
 
-class ProgressLog:
+class ProgressLog(Closing):
     """Appends to ``progress.csv``, ``episodes.csv`` and the TensorBoard events of a run.
 
     A column that appears later (a metric of the first update) is added to the header and the file
@@ -75,17 +75,6 @@ class ProgressLog:
         self._rows_out.close()
         self._episodes_out.close()
         self._events.close()
-
-    def __enter__(self) -> ProgressLog:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _add_columns(self, names: Sequence[str]) -> None:
         self._rows_out.close()

@@ -6,18 +6,18 @@ import fcntl
 import os
 import re
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
 
+from artos.closing import Closing
 from artos.errors import CheckpointFault, Refused, RunExists
 from head.records.checkpoint import MANIFEST
 from head.records.durable import remove_drafts, write_durably
 from head.status import Summary
 
 
-class RunFolder:
+class RunFolder(Closing):
     """Paths of a run's files, held under an exclusive lock until ``close``.
 
     The lock is the kernel's (``flock`` on ``run.lock``), so a killed owner never leaves a folder
@@ -113,17 +113,6 @@ class RunFolder:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
-
-    def __enter__(self) -> RunFolder:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<RunFolder {self.path}{' resumed' if self.resumed else ''}>"

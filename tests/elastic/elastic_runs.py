@@ -51,11 +51,6 @@ class ElasticRun(Artos):
         """Updates done so far."""
         return updates(self.folder)
 
-    @property
-    def said(self) -> str:
-        """What it printed for the user so far."""
-        return (self.home / "stderr.txt").read_text()
-
     def done(self) -> dict[str, Any]:
         """Wait for its good end; the summary."""
         outcome = self.wait()

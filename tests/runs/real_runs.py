@@ -53,10 +53,15 @@ class Artos:
             )  # fmt: skip
         self._known: dict[int, psutil.Process] = {}
 
+    @property
+    def said(self) -> str:
+        """What it printed for the user so far."""
+        return self._err.read_text()
+
     def wait(self, seconds: float = PATIENCE) -> Outcome:
         """Wait until it has ended."""
         status = self.process.wait(seconds)
-        return Outcome(status, self._out.read_text(), self._err.read_text())
+        return Outcome(status, self._out.read_text(), self.said)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to it alone."""
@@ -93,7 +98,7 @@ class Artos:
         while not condition():
             self.children()
             assert self.process.poll() is None, f"ended early: {self.wait()}"
-            assert time.monotonic() < end, f"never came: {condition}"
+            assert time.monotonic() < end, f"never came: {condition}\n{self.said}"
             time.sleep(0.005)
 
 

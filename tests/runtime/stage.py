@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 
 import msgspec
 import numpy as np
 
 from artos.buffer.board import actor_member, template_member
 from artos.clock import Deadline
+from artos.closing import Closing
 from artos.errors import DeadlineExceeded
 from artos.messages import Done, FromMember, Invoke, Ready, Stop, decode_from_member, encode
 from artos.plan import Plan, Site
@@ -40,7 +40,7 @@ def plan_of(env: str) -> Plan:
     return msgspec.structs.replace(plan, on_full="overwrite", capacity=8 * ROUND)
 
 
-class Stage:
+class Stage(Closing):
     """Plays the supervisor: owns the memory and the processes, sends invocations, hears reports."""
 
     def __init__(self, env: str, logs: Path) -> None:
@@ -57,15 +57,8 @@ class Stage:
             array[...] = rng.normal(size=array.shape) / 10
         self.node.weights.commit(slot, 1)
 
-    def __enter__(self) -> Stage:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End every process and remove the shared memory."""
         for child in self._children:
             child.kill()
         for process in self._popen:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 from elastic import Stage
 
 from artos.buffer.segment import shm_root
-
-
-@pytest.fixture(autouse=True)
-def _orphans_of_other_tests_are_buried() -> None:
-    """Tests here count children; one that adopted orphans may have left some that are dead."""
-    with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 
 import pytest
 import subject
@@ -19,6 +18,7 @@ from helpers import ROOT
 
 from artos.buffer.doorbell import Doorbell
 from artos.buffer.segment import Segment
+from artos.closing import Closing
 from workers.criu.driver import Criu, NoCriu, Operation, Outcome, criu_here
 from workers.criu.facts import Facts
 from workers.images import Image, ImageStore
@@ -139,15 +139,6 @@ def state(pid: int) -> str:
         return ""
 
 
-def children() -> set[int]:
-    """Processes whose parent is this one, zombies too."""
-    return {
-        int(pid)
-        for task in Path("/proc/self/task").iterdir()
-        for pid in (task / "children").read_text().split()
-    }
-
-
 def until(what: str, true: Callable[[], object]) -> None:
     """Wait until ``true()``, looking often; fails with ``what`` did not come."""
     end = time.monotonic() + PATIENCE
@@ -161,7 +152,7 @@ def _only_child(pid: int) -> int:
     return int(child)
 
 
-class Stage:
+class Stage(Closing):
     """Driver, store and subjects of one test."""
 
     def __init__(self, folder: Path) -> None:
@@ -207,15 +198,8 @@ class Stage:
                 handed[str(was)] = stack.enter_context(now.open("r+b")).fileno()
             return self.criu.restore(image, handed, **options)
 
-    def __enter__(self) -> Stage:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End every process and remove every image."""
         for one in self.subjects:
             one.end()
         self.store.close()
