@@ -14,7 +14,7 @@ from workers.criu.driver import Criu, Operation
 from workers.criu.facts import Facts
 from workers.criu.unavailable import NoCriu
 from workers.images import Image, ImageStore, estimate
-from workers.proc_folder import remove_left
+from workers.proc_folder import is_collision, remove_left
 from workers.slots import Slot
 
 
@@ -25,13 +25,17 @@ class Progress(NamedTuple):
     version: int
 
 
+_TRIES = 5
+
+
 @dataclass
 class Shot:
-    """A dump that goes on, and what it is of."""
+    """A dump that goes on, what it is of, and how often it was begun."""
 
     image: Image
     operation: Operation
     facts: Facts
+    tries: int = 1
 
 
 class Checkpointer:
@@ -89,11 +93,19 @@ class Checkpointer:
         try:
             if shot.operation.poll() is None:
                 return False
-        except CheckpointRefused:
+        except CheckpointRefused as refused:
             remove_left(Path.cwd())  # members work where we do
-            raise
+            if shot.tries == _TRIES or not is_collision(refused.log):
+                raise
+            self._again(shot, refused.pid)
+            return False
         shot.image.seal(shot.facts)
         return True
+
+    def _again(self, shot: Shot, pid: int) -> None:
+        new = self.take(pid, shot.image.name, shot.facts.actor)
+        shot.image, shot.operation, shot.facts = new.image, new.operation, new.facts
+        shot.tries += 1
 
     def revive(self, image: Image, log: Path, slot: Slot | None) -> Operation:
         """Begin to restore an image on a slot's CPU, its output going to ``log``.

@@ -2,6 +2,7 @@
 
 To look into a PID namespace CRIU has the process itself mount ``/proc`` on ``proc.crtools`` in its
 working directory. Killed just then it leaves that behind, and no dump would succeed there again.
+Two dumps of processes that work in one directory may want it in the same moment: one fails.
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 
 _NAME = "proc.crtools"
+_TAKEN = "Can't create a directory (-17)"
 _DETACH = 2
 _MOMENT = 1.0
+
+
+def is_collision(log: str) -> bool:
+    """Whether a dump failed, as its log says, for the folder was there: to be tried again."""
+    return _TAKEN in log
 
 
 def remove_left(folder: Path, moment: float = _MOMENT) -> bool:
