@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from artos.buffer.uniform import UniformSampler
     from artos.errors import ArtosError
     from artos.learners.ppo import PPO
+    from artos.learners.preprocessed import Preprocessed
     from artos.learners.torch_learner import TorchLearner
     from artos.losses.gae import advantages
     from artos.messages import Claim, Invoke
     from artos.policies.build import Policy
+    from artos.scaling_policy import ScalingPolicy
     from artos.spec import DataKey, ObjectKey, Workload
 
 __all__ = [
@@ -38,8 +40,10 @@ __all__ = [
     "NStep",
     "ObjectKey",
     "Policy",
+    "Preprocessed",
     "PrioritisedSampler",
     "RolloutActor",
+    "ScalingPolicy",
     "SequenceSampler",
     "TorchLearner",
     "UniformSampler",
@@ -59,8 +63,10 @@ _HOMES = {
     "NStep": "artos.buffer.n_step",
     "ObjectKey": "artos.spec",
     "Policy": "artos.policies.build",
+    "Preprocessed": "artos.learners.preprocessed",
     "PrioritisedSampler": "artos.buffer.prioritised",
     "RolloutActor": "artos.actors.rollout",
+    "ScalingPolicy": "artos.scaling_policy",
     "SequenceSampler": "artos.buffer.sequences",
     "TorchLearner": "artos.learners.torch_learner",
     "UniformSampler": "artos.buffer.uniform",

@@ -139,6 +139,14 @@ class LearnerFailed(ArtosError):
         )
 
 
+class DataPathFailed(ArtosError):
+    """A process that moves experience or weights between nodes died again and again."""
+
+    def __init__(self, process: str, why: str) -> None:
+        self.process, self.why = process, why
+        super().__init__(f"{process} cannot be kept alive: {why}")
+
+
 class NotFinite(ArtosError):
     """A loss or metric became NaN or infinite. The update was not published."""
 
@@ -208,15 +216,16 @@ class NoIdentity(ArtosError):
 
 
 class CheckpointRefused(ArtosError):
-    """A process could not be dumped; it runs on. ``culprit`` says what holds it back, in words."""
+    """A process could not be dumped; it runs on.
 
-    def __init__(self, pid: int, culprit: str, log: str = "") -> None:
+    ``culprit`` says in words what holds it back, ``remedy`` what to do about that.
+    """
+
+    def __init__(self, pid: int, culprit: str, log: str = "", remedy: str = "") -> None:
         self.pid, self.culprit, self.log = pid, culprit, log
+        self.remedy = remedy or "if it happens again, keep actors in memory (--set park=memory)"
         quoted = f"; CRIU's log:\n{log}" if log else ""
-        super().__init__(
-            f"process {pid} cannot be checkpointed: {culprit}; it goes on running, close that "
-            f'before the actor is parked or use park="memory"{quoted}'
-        )
+        super().__init__(f"process {pid} cannot be checkpointed: {culprit}: {self.remedy}{quoted}")
 
 
 class RestoreFailed(ArtosError):
@@ -243,12 +252,14 @@ class ImageUnusable(ArtosError):
 class ImageBudget(ArtosError):
     """One more image would take more room than there is (all in bytes). Nothing was dumped."""
 
-    def __init__(self, image: str, needed: int, room: int, budget: int) -> None:
+    def __init__(self, image: str, needed: int, room: int, budget: int, folder: str = "") -> None:
         self.image, self.needed, self.room, self.budget = image, needed, room, budget
+        self.folder = folder
         super().__init__(
             f"image {image} needs about {needed / 1e6:.1f} MB and {max(0, room) / 1e6:.1f} MB of "
-            f'{budget / 1e6:.1f} MB are left: park fewer actors as images, use park="memory", or '
-            "give images more room"
+            f"{budget / 1e6:.1f} MB are left in {folder or 'its folder'}: give images more room "
+            "(--set image_mb=N, or --set images=FOLDER on a larger filesystem), or keep actors in "
+            "memory (--set park=memory)"
         )
 
 
@@ -270,6 +281,17 @@ class NotPinned(ArtosError):
         super().__init__(
             f"process {pid} is not pinned to CPU {wanted}: {what or 'it is gone'}: `artos doctor` "
             "shows which CPUs may be used here and what pinning needs"
+        )
+
+
+class ScalingFailed(ArtosError):
+    """A policy that decides how many actors take part raised, or answered what means nothing."""
+
+    def __init__(self, policy: str, update: int, trace: str) -> None:
+        self.policy, self.update, self.trace = policy, update, trace
+        super().__init__(
+            f"{policy} failed when it was asked about update {update}; mend it and go on with "
+            f"--resume; its traceback:\n{trace}"
         )
 
 

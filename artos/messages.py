@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
 from artos.errors import BadMessage
+
+StartKind = Literal["cold", "fork", "clone"]
+"""How a member's process came to be: from scratch, or as a fork or a clone of a template."""
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True):
@@ -43,6 +46,7 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
 
     seconds: float
     incarnation: int = 0
+    start: StartKind = "cold"
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
@@ -50,6 +54,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 
     ``version`` is the policy version used (actor) or published (learner); ``returns`` and
     ``lengths`` describe the episodes that ended; ``times`` says where the seconds went.
+    ``seconds`` is how long it sampled (actor), or updated and published (learner): a duration by
+    the member's own clock, which stands still while the member is an image.
     """
 
     firing: int
@@ -58,6 +64,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     times: dict[str, float] = {}
     returns: tuple[float, ...] = ()
     lengths: tuple[int, ...] = ()
+    seconds: float = 0.0
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

@@ -31,10 +31,11 @@ class Plan(msgspec.Struct, frozen=True):
     ``actors`` counts those registered, for whom there are blocks; ``scaling`` says how many of them
     are at work, and when (None: all, always).
     ``triggers`` maps targets to encoded triggers; ``methods`` lists what each role can be asked to
-    do; ``threads`` is the number of compute threads of the learner; ``env_spec`` are the
-    environment's facts as plain data, so that only actors need to build one; ``resumes`` counts how
-    often the run was continued, which keeps its seed streams distinct. ``deadline`` is how long
-    (seconds) a member may take to carry out one invocation.
+    do, ``silent`` those of the learner's that publish nothing; ``threads`` is the number of compute
+    threads of the learner; ``env_spec`` are the environment's facts as plain data, so that only
+    actors need to build one; ``resumes`` counts how often the run was continued, which keeps its
+    seed streams distinct. ``deadline`` is how long (seconds) a member may take to carry out one
+    invocation.
     """
 
     reference: Reference
@@ -52,6 +53,7 @@ class Plan(msgspec.Struct, frozen=True):
     layout: tuple[tuple[str, tuple[int, ...]], ...]
     triggers: dict[str, dict[str, Any]]
     methods: dict[str, tuple[str, ...]]
+    silent: tuple[str, ...] = ()
     consumers: tuple[Consumer, ...] = ()
     threads: int = 1
     env_spec: Any = None

@@ -9,6 +9,10 @@ from typing import Any
 import msgspec
 
 from artos.errors import Refused
+from artos.scaling_policy import Own, ScalingPolicy, Seen, range_faults
+
+NOISE_SCALE = "noise_scale"
+"""The learner's metric that ``NoiseScale`` goes by, in rows."""
 
 
 class ByHand(msgspec.Struct, frozen=True, tag="by_hand"):
@@ -34,7 +38,7 @@ class ByHand(msgspec.Struct, frozen=True, tag="by_hand"):
         """Everything wrong with it."""
         if self.first == self.most < 1:
             return [f"actors must be at least 1, not {self.first}"]
-        return _range_faults("actors", self.first, self.most)
+        return range_faults("actors", self.first, self.most)
 
 
 class Schedule(msgspec.Struct, frozen=True, tag="schedule"):
@@ -85,7 +89,7 @@ class Schedule(msgspec.Struct, frozen=True, tag="schedule"):
         return found
 
 
-class NoiseScale(msgspec.Struct, frozen=True, tag="noise_scale"):
+class NoiseScale(ScalingPolicy, msgspec.Struct, frozen=True, tag="noise_scale"):
     """As many actors as give batches of the gradient noise scale (McCandlish et al. 2018).
 
     Below that many rows a larger batch saves as many updates as it costs rows; above it, rows are
@@ -100,14 +104,14 @@ class NoiseScale(msgspec.Struct, frozen=True, tag="noise_scale"):
     every: int = 5
     band: float = 0.2
 
-    @property
-    def first(self) -> int:
-        """The number at the start."""
-        return self.least
-
-    def numbers(self) -> tuple[int, ...]:
-        """Every number of actors there may be."""
-        return tuple(range(self.least, self.most + 1))
+    def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+        """Every few updates what the scale asks for; it needs no memory."""
+        del memory
+        scale = seen.metrics.get(NOISE_SCALE)
+        if scale is None or seen.update % self.every:
+            return seen.actors
+        wanted = max(self.least, min(self.most, round(self.share * scale / seen.rows)))
+        return wanted if abs(wanted - seen.actors) > self.band * seen.actors else seen.actors
 
     def words(self) -> str:
         """What changes the number, in words."""
@@ -116,7 +120,7 @@ class NoiseScale(msgspec.Struct, frozen=True, tag="noise_scale"):
     def faults(self) -> list[str]:
         """Everything wrong with it."""
         positive = {"share": self.share, "every": self.every}
-        found = _range_faults("noise_scale", self.least, self.most)
+        found = range_faults("noise_scale", self.least, self.most)
         found += [
             f"noise_scale: {n} must be positive, not {v}" for n, v in positive.items() if v <= 0
         ]
@@ -125,7 +129,7 @@ class NoiseScale(msgspec.Struct, frozen=True, tag="noise_scale"):
         return found
 
 
-class ReturnPlateau(msgspec.Struct, frozen=True, tag="plateau"):
+class ReturnPlateau(ScalingPolicy, msgspec.Struct, frozen=True, tag="plateau"):
     """``step`` more actors whenever the mean return has stopped rising.
 
     That is so if for ``window`` updates it was never better than the best before by ``gain`` of
@@ -138,10 +142,17 @@ class ReturnPlateau(msgspec.Struct, frozen=True, tag="plateau"):
     window: int = 20
     gain: float = 0.05
 
-    @property
-    def first(self) -> int:
-        """The number at the start."""
-        return self.least
+    def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+        """``best`` is the mean return to rise above, ``since`` the update that it dates from."""
+        mean = seen.mean_return
+        if mean is None:
+            return seen.actors
+        if not memory or mean > memory["best"] + self.gain * abs(memory["best"]):
+            memory |= {"best": mean, "since": seen.update}
+        elif seen.update - memory["since"] >= self.window:
+            memory["since"] = seen.update
+            return min(self.most, seen.actors + self.step)
+        return seen.actors
 
     def numbers(self) -> tuple[int, ...]:
         """Every number of actors there may be."""
@@ -157,18 +168,18 @@ class ReturnPlateau(msgspec.Struct, frozen=True, tag="plateau"):
     def faults(self) -> list[str]:
         """Everything wrong with it."""
         positive = {"step": self.step, "window": self.window}
-        found = _range_faults("plateau", self.least, self.most)
+        found = range_faults("plateau", self.least, self.most)
         found += [f"plateau: {n} must be at least 1, not {v}" for n, v in positive.items() if v < 1]
         if self.gain < 0:
             found.append(f"plateau: gain must not be negative, but is {self.gain}")
         return found
 
 
-Actors = ByHand | Schedule | NoiseScale | ReturnPlateau
+Actors = ByHand | Schedule | NoiseScale | ReturnPlateau | Own
 """How many actors: ``first`` at the start, never more than the ``most`` that are registered."""
 
-ActorsSetting = int | str | Mapping[int, int] | Actors
-"""What ``actors=`` may be: a number, a schedule by update, a policy, or any of these as text."""
+ActorsSetting = int | str | Mapping[int, int] | Actors | ScalingPolicy
+"""What ``actors=`` may be: a number, a schedule by update, a policy, or text for one of ours."""
 
 _POLICIES: dict[str, Callable[[int, int], Actors]] = {
     "noise_scale": NoiseScale,
@@ -204,8 +215,12 @@ def actors_of(setting: Any) -> Actors:
         Refused: it is no such form, or its numbers make no sense; all faults, in words.
     """
     match setting:
-        case ByHand() | Schedule() | NoiseScale() | ReturnPlateau():
+        case ByHand() | Schedule() | Own():
             return _sound(setting)
+        case NoiseScale() | ReturnPlateau() if type(setting) in _POLICIES.values():
+            return _sound(setting)
+        case ScalingPolicy():
+            return Own.of(setting)
         case str():
             return parse_actors(setting)
         case int() if not isinstance(setting, bool):
@@ -238,12 +253,3 @@ def _sound(actors: Actors) -> Actors:
     if found := actors.faults():
         raise Refused(found)
     return actors
-
-
-def _range_faults(name: str, least: int, most: int) -> list[str]:
-    found = []
-    if least < 1:
-        found.append(f"{name}: there must be at least 1 actor, not {least}")
-    if most < least:
-        found.append(f"{name}: {least}..{most} holds no number; write the smaller one first")
-    return found

@@ -112,8 +112,9 @@ class Workload:
     left empty means all that the actor can write.
 
     ``actors`` is a number, a schedule by update (``{0: 4, 5: 8}``), a policy of
-    ``artos.scaling``, or any of these as text (``"noise_scale:2..16"``). Where the number changes,
-    a ``DataKeyTrigger`` that is to wait for all actors leaves out ``n``.
+    ``artos.scaling``, any of these as text (``"noise_scale:2..16"``), or a ``ScalingPolicy`` of
+    one's own. Where the number changes, a ``DataKeyTrigger`` that is to wait for all actors leaves
+    out ``n``.
     """
 
     name: str

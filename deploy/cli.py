@@ -15,8 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from artos.errors import ArtosError, CheckpointFault, Refused, RunExists, ShmTooSmall
-
-DONE, ERROR, REFUSED, INTERRUPTED = 0, 1, 2, 130
+from deploy.commands import cluster, daemons
+from deploy.commands.common import (
+    DONE,
+    ERROR,
+    INTERRUPTED,
+    REFUSED,
+    add_workload,
+    print_json,
+    settings_of,
+    workload_of,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,17 +60,20 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands.add_parser("run", help="train, on this machine"))
     _add_explain(commands.add_parser("explain", help="print a workload's wiring; runs nothing"))
-    clean = commands.add_parser("clean", help="remove what killed runs left in shared memory")
+    clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
+    clean.add_argument(
+        "runs", nargs="*", type=Path, metavar="RUN",
+        help="a run's folder: remove its images even if the machine was started anew since",
+    )  # fmt: skip
     clean.add_argument("--json", action="store_true", help="print the result as JSON")
     clean.set_defaults(command=_clean)
     doctor = commands.add_parser("doctor", help="what this machine can do for elastic actors")
     doctor.add_argument("--json", action="store_true", help="print the result as JSON")
     doctor.set_defaults(command=_doctor)
-    scale = commands.add_parser("scale", help="change how many actors a live run has")
-    scale.add_argument("run", type=Path, metavar="RUN", help="the folder of a live run")
-    scale.add_argument("actors", type=int, metavar="N", help="actors from the next version on")
-    scale.add_argument("--json", action="store_true", help="print the result as JSON")
-    scale.set_defaults(command=_scale)
+    cluster.add_to(commands)
+    daemons.add_head(commands.add_parser("head", help="be the head of a cluster"))
+    daemons.add_worker(commands.add_parser("worker", help="be a worker node of a cluster"))
+    _add_keys(commands.add_parser("keys", help="make, add or revoke the keys of a cluster"))
     bench = commands.add_parser("bench", help="measure ours against rivals in the same run")
     bench.add_argument("name", help="buffer, triggers, throughput, elasticity or all")
     bench.add_argument("--json", type=Path, metavar="FILE", help="write rows and ratios to FILE")
@@ -71,29 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_workload(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("workload", nargs="?", help="an algorithm (ppo) or FILE.py:OBJECT")
-    parser.add_argument("--env", help="a Gymnasium id or module:factory")
-    parser.add_argument(
-        "--actors", metavar="N",
-        help="actor processes; also by update (0:4,5:8), by hand (4..16, see scale) or by a policy "
-        "(noise_scale:2..16, plateau:2..16)",
-    )  # fmt: skip
-    parser.add_argument("--total-steps", type=int, metavar="N", help="environment steps in all")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
-        help="a setting of the workload, e.g. --set lr=0.001; repeat for more",
-    )  # fmt: skip
-    parser.add_argument(
-        "--deadline", type=float, default=300.0, metavar="SECONDS",
-        help="how long an actor or the learner may take to answer before it counts as hung",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-
-
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    _add_workload(parser)
+    add_workload(parser)
     parser.add_argument(
         "--run-dir", type=Path, metavar="DIR", help="default: runs/ALGO-ENV-seedS-N"
     )
@@ -104,23 +95,17 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_run)
 
 
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="made if it is not there")
+    parser.add_argument("--add", metavar="NAME", help="make a key for a node of its own")
+    parser.add_argument("--revoke", metavar="NAME", help="let nobody in with this node's key")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.set_defaults(command=_keys)
+
+
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    _add_workload(parser)
+    add_workload(parser)
     parser.set_defaults(command=_explain)
-
-
-def settings_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The flags that were given and every ``--set``, as one dictionary.
-
-    Raises:
-        Refused: a ``--set`` without ``=``.
-    """
-    flags = {name: getattr(options, name) for name in ("env", "actors", "total_steps")}
-    settings = {name: value for name, value in flags.items() if value is not None}
-    bad = [text for text in options.settings if "=" not in text]
-    if bad:
-        raise Refused([f"--set {text!r}: write KEY=VALUE" for text in bad])
-    return settings | dict(text.split("=", 1) for text in options.settings)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -129,7 +114,7 @@ def _run(options: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
         summary = _summary(options, settings)
     if options.json:
-        _print_json(summary)
+        print_json(summary)
     return INTERRUPTED if summary.outcome == "interrupted" else DONE
 
 
@@ -147,36 +132,30 @@ def _request(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
     from deploy.run import Request  # noqa: PLC0415
 
     return Request(
-        _workload(options), settings, options.seed, options.run_dir, options.inline, options.json,
+        workload_of(options), settings, options.seed, options.run_dir, options.inline, options.json,
         deadline=options.deadline,
     )  # fmt: skip
-
-
-def _workload(options: argparse.Namespace) -> str:
-    if not options.workload:
-        raise Refused(["name a workload: an algorithm (ppo) or FILE.py:OBJECT"])
-    return str(options.workload)
 
 
 def _explain(options: argparse.Namespace) -> int:
     from deploy.registration import prepare, reference_of  # noqa: PLC0415
     from triggers.explain import explain  # noqa: PLC0415
 
-    reference = reference_of(_workload(options), settings_of(options), Path.cwd())
+    reference = reference_of(workload_of(options), settings_of(options), Path.cwd())
     registration = prepare(reference, options.seed, deadline=options.deadline)
     if options.json:
-        _print_json(registration.plan)
+        print_json(registration.plan)
     else:
         print(explain(registration.plan, registration.table))
     return DONE
 
 
 def _clean(options: argparse.Namespace) -> int:
-    from artos.buffer.segment import reap_orphans  # noqa: PLC0415
+    from deploy import leftovers  # noqa: PLC0415
 
-    removed = [str(path) for path in reap_orphans()]
+    removed = [str(path) for path in leftovers.clean(options.runs)]
     if options.json:
-        _print_json({"removed": removed})
+        print_json({"removed": removed})
     else:
         print("\n".join(f"removed {path}" for path in removed) or "nothing was left behind")
     return DONE
@@ -187,20 +166,20 @@ def _doctor(options: argparse.Namespace) -> int:
 
     report = doctor.examine()
     if options.json:
-        _print_json(report)
+        print_json(report)
     else:
         print(doctor.text(report))
     return DONE
 
 
-def _scale(options: argparse.Namespace) -> int:
-    from deploy import control  # noqa: PLC0415
+def _keys(options: argparse.Namespace) -> int:
+    from deploy import keys  # noqa: PLC0415
 
-    answer = control.scale(options.run, options.actors)
+    report = keys.change(options.folder, options.add, options.revoke)
     if options.json:
-        _print_json({"actors": answer.actors, "most": answer.most})
+        print_json(report)
     else:
-        print(f"{answer.actors} of {answer.most} registered actors from the next version on")
+        print(keys.text(report))
     return DONE
 
 
@@ -209,12 +188,6 @@ def _bench(options: argparse.Namespace) -> int:
     registry = importlib.import_module("evaluation.registry")
     repeats = {} if options.repeats is None else {"repeats": options.repeats}
     return int(registry.run(options.name, options.json, options.quick, **repeats))
-
-
-def _print_json(value: Any) -> None:
-    import msgspec  # noqa: PLC0415
-
-    print(msgspec.json.format(msgspec.json.encode(value), indent=1).decode())
 
 
 if __name__ == "__main__":

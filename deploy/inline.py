@@ -41,6 +41,9 @@ class Inline:
         """Drop the member and what was queued for it."""
         self._queue = deque(entry for entry in self._queue if entry[0] != member)
         self._roles.pop(member, None)
+        if member != LEARNER:
+            self._node.blocks[member - 1].recover()
+            self._node.weights.unpin(member - 1)
 
     def start(self, member: int) -> None:
         """Have the member set up anew before anything else runs."""

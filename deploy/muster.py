@@ -13,6 +13,7 @@ from artos.elastic import Elastic
 from artos.errors import Refused
 from artos.messages import ToMember
 from artos.plan import Plan
+from deploy.leftovers import image_folder
 from deploy.node import Node
 from workers import pinning
 from workers.accounts import Accounts
@@ -35,19 +36,23 @@ _ORDER = ("clone", "fork", "cold")
 
 def muster(
     node: Node,
-    images: Path,
+    home: Path,
     deliver: Callable[[int, ToMember], None],
     progress: Callable[[int], Progress],
     clock: Clock,
     warn: Warn,
+    cpus: Sequence[int] | None = None,
 ) -> ProcessManager:
-    """The process manager of the actors of ``node``; images are kept in ``images`` by default."""
+    """The process manager of the actors of ``node``; images are kept in ``home`` by default.
+
+    It has a slot for each of ``cpus``, by default of those that may be used here.
+    """
     elastic, place = node.plan.elastic, Place(node.site, node.plan_file)
-    slots = slots_here(elastic)
+    slots = slots_here(elastic) if cpus is None else slots_on(elastic, cpus)
     pin = elastic.pin and probe()["pin"].available
     prefix = partial(_prefix, pin=pin)
     criu, accounts = criu_here(clock), Accounts(clock)
-    checkpointer = _checkpointer(node, images, elastic, criu, prefix, progress)
+    checkpointer = _checkpointer(node, home, elastic, criu, prefix, progress)
     lot = ParkingLot(
         elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock, warn
     )
@@ -84,6 +89,11 @@ def slots_here(elastic: Elastic) -> list[Slot]:
     return list(slots[: elastic.slots or None])
 
 
+def slots_on(elastic: Elastic, cpus: Sequence[int]) -> list[Slot]:
+    """A slot for each of these CPUs, or the first few of them if no more are asked for."""
+    return list(host_slots(affinity=cpus)[: elastic.slots or None])
+
+
 def _prefix(slot: Slot | None, *, pin: bool) -> Sequence[str]:
     return pinning.numactl_prefix(slot) if pin and slot is not None else ()
 
@@ -96,22 +106,16 @@ def _tiers() -> frozenset[Tier]:
 
 def _checkpointer(
     node: Node,
-    images: Path,
+    home: Path,
     elastic: Elastic,
     criu: Criu | NoCriu,
     prefix: Callable[[Slot | None], Sequence[str]],
     progress: Callable[[int], Progress],
 ) -> Checkpointer:
-    own = {"disk": images, "tmpfs": Path(node.site.folder) / "images"}
-    folder = own.get(elastic.images) or Path(elastic.images)
-    store = ImageStore(folder, _budget(elastic, folder))
+    folder = image_folder(Path(node.site.folder), elastic.images, home)
+    store = ImageStore(folder, elastic.image_mb * 1_000_000 or free_bytes(folder) // 2)
     gives_back = elastic.images != "tmpfs"
     return Checkpointer(node.site, criu, store, prefix, progress, gives_back=gives_back)
-
-
-def _budget(elastic: Elastic, folder: Path) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
-    return elastic.image_mb * 1_000_000 or free_bytes(folder) // 2
 
 
 def _ways(

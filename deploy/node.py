@@ -39,12 +39,20 @@ class Node(Closing):
         plan, site = self.plan, self.site
         self.board = Board.create(site.board_path, site.members)
         self.model = ModelBlock.create(site.model_path, plan.objects)
-        self.blocks = {
-            actor: ActorBlock.create(site.block_path(actor), plan.block(actor))
-            for actor in range(plan.actors)
-        }
+        self.blocks = self._blocks()
         self.plan_file = self._folder.path / "plan.json"
         self.plan_file.write_bytes(msgspec.json.encode(plan))
+
+    def _blocks(self) -> dict[int, ActorBlock]:
+        return {
+            actor: ActorBlock.create(self.site.block_path(actor), self.plan.block(actor))
+            for actor in range(self.plan.actors)
+        }
+
+    @property
+    def lock(self) -> int:
+        """The descriptor of the lock that says that this memory is in use."""
+        return self._folder.lock
 
     @property
     def weights(self) -> ObjectRegion:
@@ -70,6 +78,25 @@ class Node(Closing):
     def close(self) -> None:
         """Remove every segment. Doing it twice is fine."""
         self._folder.remove()
+
+
+class CacheNode(Node):
+    """What a worker has of a run: blocks come with the actors that are placed there."""
+
+    def _blocks(self) -> dict[int, ActorBlock]:
+        return {}
+
+    def open(self, actor: int, term: int, base: int) -> None:
+        """Give an actor a block in which its rows begin with ``base``; an earlier one is gone.
+
+        Raises:
+            ShmTooSmall: there is no room for it.
+        """
+        path = self.site.block_path(actor)
+        self.blocks.pop(actor, None)
+        path.unlink(missing_ok=True)
+        block = ActorBlock.create(path, self.plan.block(actor), base=base, term=term)
+        self.blocks[actor] = block
 
 
 def needed_bytes(plan: Plan) -> int:

@@ -22,7 +22,10 @@ from head.status import Bill, Status, Summary
 _LOG_SECONDS = 0.5
 _CHECKPOINT_SECONDS = 2.0
 _CHECKPOINT_SHARE = 0.01
-RESTORED = ("weights", "optimiser state", "policy version", "step, update and episode counters")
+RESTORED = (
+    "weights", "optimiser state", "policy version", "step, update and episode counters",
+    "how many actors take part, and what decides that",
+)  # fmt: skip
 NOT_RESTORED = (
     "environment states: every environment starts a new episode",
     "random streams: actors draw from new streams derived from seed, actor and resume count",
@@ -169,6 +172,7 @@ class Recorder:
             rows=tuple(block.written for block in blocks),
             incarnations=tuple(block.incarnation for block in blocks),
             resumes=self._plan.resumes,
+            scaling=self._coordinator.scaler.kept,
             restored=RESTORED,
             not_restored=NOT_RESTORED,
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from artos.runtime.child import command, environment
 from artos.runtime.death import SLOW, START_SECONDS
 from artos.runtime.reference import load_object, user_imports
 from artos.runtime.register import Registered, register
+from artos.scaling_policy import Own, ScalingPolicy
 from artos.spec import closest
 from deploy import muster
 from triggers import verifier
@@ -26,14 +28,15 @@ from triggers.wiring import complete, pace
 
 @dataclass(frozen=True)
 class Registration:
-    """A verified plan and its trigger table."""
+    """A verified plan, its trigger table, and the user's own scaling policy if it has one."""
 
     plan: Plan
     table: Table
+    policy: ScalingPolicy | None = None
 
     def resumed(self, times: int) -> Registration:
         """The same for the given continuation of a run."""
-        return Registration(msgspec.structs.replace(self.plan, resumes=times), self.table)
+        return replace(self, plan=msgspec.structs.replace(self.plan, resumes=times))
 
 
 def reference_of(workload: str, settings: dict[str, Any], folder: Path) -> Reference:
@@ -95,9 +98,10 @@ def _split(reference: Reference) -> tuple[Reference, dict[str, Any]]:
 
 
 def prepare(
-    reference: Reference, seed: int, *, apart: bool = True, deadline: float = 300.0
-) -> Registration:
-    """Register, complete and verify a workload.
+    reference: Reference, seed: int, *, apart: bool = True, deadline: float = 300.0,
+    here: bool = True,
+) -> Registration:  # fmt: skip
+    """Register, complete and verify a workload; ``here`` is whether its actors are to live here.
 
     Raises:
         Refused: all faults at once, each saying what to change.
@@ -113,11 +117,13 @@ def prepare(
         plan = msgspec.structs.replace(plan, elastic=plan.elastic.changed(elastic))
     except Refused as refused:
         faults += refused.faults
-    table = decode_table(plan.triggers, lambda source: load_object(source, reference.folder))
+    load = partial(load_object, folder=reference.folder)
+    table = decode_table(plan.triggers, load)
+    policy = plan.scaling.policy(load) if isinstance(plan.scaling, Own) else None
     pace(table)
     plan = complete(plan, table)
-    faults += muster.faults(plan)
+    faults += muster.faults(plan) if here else []
     faults = [*early, *faults, *made.faults, *verifier.faults(plan, table)]
     if faults:
         raise Refused(faults)
-    return Registration(plan, table)
+    return Registration(plan, table, policy)

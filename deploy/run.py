@@ -12,24 +12,21 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from artos.clock import SystemClock
 from artos.spec import ArraySpec
-from deploy.control import announced
 from deploy.inline import Inline
+from deploy.leftovers import remove_images
 from deploy.node import Node, check_space
 from deploy.one_machine import OneMachine
-from deploy.recorder import NOT_RESTORED, Recorder, flattened, named
+from deploy.recorder import flattened, named
 from deploy.registration import Registration, prepare, reference_of
-from deploy.signals import StopRequests, child_deaths
+from deploy.session import RunMembers, Session
+from deploy.signals import StopRequests
 from deploy.view import LiveView
-from deploy.wiring import connect
-from head.coordinator import Coordinator
 from head.records import checkpoint
 from head.records.checkpoint import Manifest, check_workload
 from head.records.durable import write_durably
 from head.records.run_folder import RunFolder
 from head.status import Summary
-from triggers.journal import Journal
 
 
 @dataclass(frozen=True)
@@ -59,14 +56,15 @@ class Request:
             "deadline": self.deadline,
         }
 
-    def register(self) -> Registration:
-        """The verified plan of what was asked for.
+    def register(self, *, here: bool = True) -> Registration:
+        """The verified plan of what was asked for; ``here``: with actors on this machine.
 
         Raises:
             Refused: all faults at once.
         """
         reference = reference_of(self.workload, self.settings, self.folder)
-        return prepare(reference, self.seed, apart=not self.inline, deadline=self.deadline)
+        apart = not self.inline
+        return prepare(reference, self.seed, apart=apart, deadline=self.deadline, here=here)
 
 
 def run(request: Request) -> Summary:
@@ -82,10 +80,10 @@ def run(request: Request) -> Summary:
         check_space(registration.plan)
         with (
             requests.held(),
-            _new_folder(request, registration) as folder,
-            _node_of(folder, registration) as node,
+            new_folder(request, registration) as folder,
+            node_of(folder, registration) as node,
         ):
-            return _Session(registration, folder, node, request, requests).run()
+            return _session(registration, folder, node, request, requests).run()
 
 
 def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
@@ -96,19 +94,44 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
         RunExists: the run is live.
     """
     with StopRequests() as requests, RunFolder.resume(path) as folder:
-        request = _stored_request(folder, settings, quiet)
-        manifest = checkpoint.read_manifest(folder.checkpoint)
-        registration = request.register().resumed(manifest.resumes + 1)
-        plan = registration.plan
-        check_workload(folder.checkpoint, manifest, plan.name, plan.env)
-        check_space(plan)
-        with requests.held(), Node(plan, folder.path.name, folder.logs) as node:
-            _restore(folder, node)
-            _store(folder, request)
-            return _Session(registration, folder, node, request, requests, manifest).run()
+        request = stored_request(folder, settings, quiet)
+        registration, manifest = continued(request, folder)
+        with requests.held(), restored(request, folder, registration) as node:
+            return _session(registration, folder, node, request, requests, manifest).run()
 
 
-def _new_folder(request: Request, registration: Registration) -> RunFolder:
+def continued(
+    request: Request, folder: RunFolder, *, here: bool = True
+) -> tuple[Registration, Manifest]:
+    """The registration of a run that goes on, and what its checkpoint says about itself.
+
+    Raises:
+        CheckpointFault, Refused: it does not fit, or not any more.
+    """
+    manifest = checkpoint.read_manifest(folder.checkpoint)
+    registration = request.register(here=here).resumed(manifest.resumes + 1)
+    plan = registration.plan
+    check_workload(folder.checkpoint, manifest, plan.name, plan.env)
+    check_space(plan)
+    return registration, manifest
+
+
+@contextmanager
+def restored(request: Request, folder: RunFolder, registration: Registration) -> Iterator[Node]:
+    """The memory of a run that goes on, with its weights as they were saved."""
+    remove_images(folder.path)  # if the machine was started anew nobody else finds them
+    with Node(registration.plan, folder.path.name, folder.logs) as node:
+        _restore(folder, node)
+        _store(folder, request)
+        yield node
+
+
+def new_folder(request: Request, registration: Registration) -> RunFolder:
+    """The folder of a new run.
+
+    Raises:
+        RunExists, Refused: the one asked for cannot be had.
+    """
     plan = registration.plan
     config = {**request.config(), "algorithm": plan.name, "env": plan.env}
     if request.run_dir is not None:
@@ -118,7 +141,8 @@ def _new_folder(request: Request, registration: Registration) -> RunFolder:
 
 
 @contextmanager
-def _node_of(folder: RunFolder, registration: Registration) -> Iterator[Node]:
+def node_of(folder: RunFolder, registration: Registration) -> Iterator[Node]:
+    """The memory of a new run; its folder is discarded if there is not enough."""
     try:
         node = Node(registration.plan, folder.path.name, folder.logs)
     except BaseException:
@@ -128,7 +152,8 @@ def _node_of(folder: RunFolder, registration: Registration) -> Iterator[Node]:
         yield node
 
 
-def _stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> Request:
+def stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> Request:
+    """What was asked for when the run began, with these ``settings`` instead of stored ones."""
     stored = {**folder.config, "settings": folder.config["settings"] | settings}
     names = Request.__dataclass_fields__.keys() & stored.keys()
     kept = {name: stored[name] for name in names} | {"run_dir": folder.path, "quiet": quiet}
@@ -160,81 +185,14 @@ def _drop_half_a_line(journal: Path) -> None:
             file.truncate(file.read().rfind(b"\n") + 1)
 
 
-class _Session:
-    """One run from wiring to summary."""
+def _session(
+    registration: Registration, folder: RunFolder, node: Node, request: Request,
+    requests: StopRequests, before: Manifest | None = None,
+) -> Session:  # fmt: skip
+    def members(session: Session) -> RunMembers:
+        if request.inline:
+            return Inline(node)
+        return OneMachine(node, folder.path, session.clock, session.note, session.undisturbed)
 
-    def __init__(
-        self, registration: Registration, folder: RunFolder, node: Node, request: Request,
-        requests: StopRequests, before: Manifest | None = None,
-    ) -> None:  # fmt: skip
-        self._folder, self._node, self._requests, self._before = folder, node, requests, before
-        clock = SystemClock()
-        self._view = LiveView(sys.stderr, quiet=request.quiet)
-        self._members = (
-            Inline(node)
-            if request.inline
-            else OneMachine(
-                node, folder.path / "images", clock, self._view.note, requests.undisturbed
-            )
-        )
-        self._journal = Journal(folder.journal, clock.now())
-        self._coordinator = Coordinator(
-            registration.plan, node.blocks, node.weights, self._members, clock, self._journal,
-            base_steps=before.steps if before else 0,
-        )  # fmt: skip
-        connect(registration.table, self._coordinator, clock, self._journal)
-        plan, coordinator = registration.plan, self._coordinator
-        self._recorder = Recorder(plan, folder, node, coordinator, clock, before=before)
-        self._coordinator.on_restart = self._view.note
-        self._outcome, self._told = "done", False
-
-    def run(self) -> Summary:
-        """Run to the end; save and clean up whatever happens."""
-        with self._view:
-            self._note_what_is_not_restored()
-            try:
-                self._serve()
-            except BaseException as error:
-                stopped = isinstance(error, KeyboardInterrupt)
-                self._outcome = "interrupted" if stopped else "failed"
-                self._members.kill()
-                self._finish(curve=not stopped)
-                raise
-            return self._finish()
-
-    def _serve(self) -> None:
-        with (
-            child_deaths(self._members.child_ended),
-            announced(self._folder.path, self._node.site),
-            self._requests.draining(self._drain),
-        ):
-            self._members.run(self._coordinator, self._after)
-            self._recorder.trained()
-            self._members.stop()
-
-    def _finish(self, *, curve: bool = True) -> Summary:
-        self._journal.close()
-        summary = self._recorder.finish(
-            self._outcome, self._members.bill(), self._view.note, curve=curve
-        )
-        self._view.finish(summary, self._folder)
-        return summary
-
-    def _drain(self) -> None:
-        # In a signal handler, which may have interrupted the view: nothing is printed here.
-        self._outcome = "interrupted"
-        self._coordinator.drain()
-        self._node.board.bell.ring()
-
-    def _after(self) -> None:
-        if self._outcome == "interrupted" and not self._told:
-            self._told = True
-            self._view.note("stopping: what is in flight is finished and saved (again: at once)")
-        if self._recorder.update(self._view.show, self._view.due):
-            self._journal.flush()
-
-    def _note_what_is_not_restored(self) -> None:
-        if self._before is not None:
-            self._view.note(f"resumed at step {self._before.steps}; not restored:")
-            for what in NOT_RESTORED:
-                self._view.note(f"  - {what}")
+    view = LiveView(sys.stderr, quiet=request.quiet)
+    return Session(registration, folder, node, requests, view, members, before)

@@ -1,4 +1,4 @@
-"""The live view of a run: a panel in a terminal, plain lines in a log, nothing when quiet."""
+"""The live view of a run: a panel in a terminal, plain lines in a log, only notes when quiet."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from head.records.episodes import Episodes
 from head.records.run_folder import RunFolder
 from head.status import Status, Summary
 
-Mode = Literal["live", "lines", "quiet"]
+Mode = Literal["live", "lines", "quiet", "silent"]
+"""``quiet`` still has notes, ``silent`` is for a stream that broke."""
 
-PERIOD: dict[Mode, float] = {"live": 0.25, "lines": 5.0, "quiet": float("inf")}
+PERIOD: dict[Mode, float] = {"live": 0.25, "lines": 5.0}
 """Seconds between two pictures; drawing shares the cores with training."""
 
 
@@ -47,7 +48,7 @@ class LiveView:
     @property
     def due(self) -> bool:
         """Whether ``show`` would draw now; asking costs next to nothing."""
-        return self.mode != "quiet" and self._clock.now() >= self._due
+        return self.mode in PERIOD and self._clock.now() >= self._due
 
     def show(self, status: Status) -> None:
         """Show the newest status, if it is time to."""
@@ -58,13 +59,13 @@ class LiveView:
 
     def note(self, text: str) -> None:
         """Print one line at once: a restart, a warning, what Ctrl-C set going."""
-        if self.mode != "quiet":
+        if self.mode != "silent":
             self._safely(lambda: self._console.print(Text(text), soft_wrap=True))
 
     def finish(self, summary: Summary, folder: RunFolder) -> None:
         """End the live panel and show the outcome, a small learning curve and the paths."""
         self._stop()
-        if self.mode == "quiet":
+        if self.mode not in PERIOD:
             return
         paths = {"run folder": str(folder.path)}
         if folder.curve.exists():
@@ -105,10 +106,10 @@ class LiveView:
         try:
             effect()
         except BrokenPipeError:
-            self.mode = "quiet"
+            self.mode = "silent"
             _drain(self._console.file)
         except OSError:
-            self.mode = "quiet"
+            self.mode = "silent"
 
     def __repr__(self) -> str:
         return f"<LiveView {self.mode}>"

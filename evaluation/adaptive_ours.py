@@ -31,16 +31,27 @@ from triggers.journal import read
 
 _SAMPLE, _LEARN = "actors.sample", "learner.update"
 _OUT = ("thaw", "restore")
-_ACTING, _HANDING_OVER = ("environment", "inference"), ("gather",)
+
+Entry = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Round:
-    """When a round of sampling was asked for, when it was learned from, when it was over."""
+    """A round of sampling and the update made of it.
+
+    ``asked``, ``ready``, ``sampled`` and ``over`` are seconds since the run began: rows were asked
+    for, the last actor that was still being made was ready (``asked`` if there was none), all rows
+    were there, the next round was asked for. ``acting`` has the seconds that each actor sampled,
+    ``updating`` and ``gathering`` are the learner's: all of its update, and getting at its rows.
+    """
 
     asked: float
+    ready: float
     sampled: float
     over: float
+    acting: tuple[float, ...]
+    updating: float
+    gathering: float
 
     @property
     def span(self) -> float:
@@ -48,69 +59,73 @@ class Round:
         return self.sampled - self.asked
 
 
-def rounds_of(journal: Sequence[Mapping[str, Any]]) -> list[Round]:
-    """The rounds of a run that alternates sampling and learning, in seconds since it began.
+def rounds_of(journal: Sequence[Entry]) -> list[Round]:
+    """The rounds of a run that alternates sampling and learning.
 
     Raises:
         ValueError: the journal is not that of such a run.
     """
-    asked = [entry["t"] for entry in journal if entry.get("trigger") == _SAMPLE]
-    sampled = [entry["t"] for entry in journal if entry.get("trigger") == _LEARN]
-    learned = [entry["t"] for entry in journal if entry.get("by") == "learner"]
+    asked, sampled = (
+        [entry for entry in journal if entry.get("trigger") == target]
+        for target in (_SAMPLE, _LEARN)
+    )
+    learned = [entry for entry in journal if entry.get("by") == "learner"]
     # The newest version may have been announced to actors that no budget was left for.
     over = [*asked[1 : len(sampled)], *learned[-1:]]
-    rounds = [Round(*times) for times in zip(asked, sampled, over, strict=False)]
+    found = zip(asked, sampled, learned, over, strict=False)
+    rounds = [_round(journal, *entries) for entries in found]
     if not len(rounds) == len(sampled) == len(learned):
         raise ValueError(f"{len(sampled)} updates began and {len(learned)} ended")
     return rounds
 
 
-def updates_of(
-    journal: Sequence[Mapping[str, Any]], found: Mapping[str, Any], slots: int
-) -> list[Update]:
-    """What every update cost, from the journal and the summary of a run with so many slots.
-
-    ``total`` is measured: from asking for a round until asking for the next (the first one from
-    the run's beginning on, so it has all the starting that actors and learner waited for in
-    ``start``; later actors are made while others work). ``sample`` is an even share of the seconds
-    that actors spent acting, side by side on the slots; ``wait`` the rest of the time until the
-    last row was there. ``transfer`` is an even share, by rounds, of what the learner spent on
-    gathering rows, ``learn`` the rest of its update. ``held`` and ``used`` are the run's, shared
-    out by slot-seconds and by rounds; after the last update they are what the run was billed.
-    """
-    rounds, actors = rounds_of(journal), list(found["actors_by_update"])
-    acting, handing_over = (_share(found, names, actors) for names in (_ACTING, _HANDING_OVER))
-    at_once = [min(number, slots) for number in actors]
-    held = _spread(
-        found["held_cpu_seconds"], [a * b.span for a, b in zip(at_once, rounds, strict=True)]
-    )
-    used = _spread(found["used_cpu_seconds"], actors)
-    return [
-        _update(
-            number, actors[number], each, rounds[0].asked if number == 0 else 0.0,
-            acting * actors[number] / at_once[number], handing_over * actors[number],
-            held[number], used[number],
-        )
-        for number, each in enumerate(rounds)
-    ]  # fmt: skip
-
-
-def _update(
-    number: int, actors: int, seen: Round, start: float, acting: float, transfer: float,
-    held: float, used: float,
-) -> Update:  # fmt: skip
-    sample = min(acting, seen.span)
-    learning = seen.over - seen.sampled
-    transfer = min(transfer, learning)
-    return Update(
-        number, actors, start, sample, transfer, seen.span - sample, learning - transfer,
-        start + seen.over - seen.asked, held, used,
+def _round(
+    journal: Sequence[Entry], asked: Entry, sampled: Entry, learned: Entry, over: Entry
+) -> Round:
+    acted = [entry for entry in journal if entry.get("done") == asked["firing"]]
+    actors = {entry["by"] for entry in acted}
+    ready = [entry["t"] for entry in journal if entry.get("ready") in actors]
+    return Round(
+        asked["t"], max([asked["t"], *(t for t in ready if t < sampled["t"])]), sampled["t"],
+        over["t"], tuple(entry.get("seconds", 0.0) for entry in acted), learned.get("seconds", 0.0),
+        learned.get("times", {}).get("gather", 0.0),
     )  # fmt: skip
 
 
-def _share(found: Mapping[str, Any], names: Sequence[str], actors: Sequence[int]) -> float:
-    """Seconds of these activities for one actor's round."""
-    return float(sum(found["times"].get(name, 0.0) for name in names) / sum(actors))
+def updates_of(journal: Sequence[Entry], found: Entry, slots: int) -> list[Update]:
+    """What every update cost, from the journal and the summary of a run with so many slots.
+
+    All are measured, update by update. ``total`` goes from asking for a round until asking for the
+    next; the first one begins with the run, so ``start`` has all that actors and learner were
+    waited for. Later actors are made while others work: there ``start`` is the time until the last
+    one was ready, at most what ``sample`` leaves of the round. ``sample`` are the seconds that
+    actors sampled, side by side on the slots, ``transfer`` and ``learn`` those of the learner;
+    ``wait`` is all the rest. ``held`` and ``used`` are the run's, shared out by slot-seconds and by
+    seconds of sampling; after the last update they are what the run was billed.
+    """
+    rounds = rounds_of(journal)
+    held = _spread(
+        found["held_cpu_seconds"], [min(len(each.acting), slots) * each.span for each in rounds]
+    )
+    used = _spread(found["used_cpu_seconds"], [sum(each.acting) for each in rounds])
+    return [
+        _update(number, each, slots, *bill)
+        for number, (each, *bill) in enumerate(zip(rounds, held, used, strict=True))
+    ]
+
+
+def _update(number: int, seen: Round, slots: int, held: float, used: float) -> Update:
+    before = seen.asked if number == 0 else 0.0
+    actors = len(seen.acting)
+    sample = min(sum(seen.acting) / min(actors, slots), seen.span)
+    start = before + min(seen.ready - seen.asked, seen.span - sample)
+    updating = min(seen.updating, seen.over - seen.sampled)
+    transfer = min(seen.gathering, updating)
+    total = before + seen.over - seen.asked
+    wait = total - start - sample - updating
+    return Update(
+        number, actors, start, sample, transfer, wait, updating - transfer, total, held, used
+    )
 
 
 def _spread(total: float, weights: Sequence[float]) -> list[float]:

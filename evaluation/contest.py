@@ -41,7 +41,8 @@ def alternate(
 ) -> None:
     """Measure everyone once, then everyone again, ``repeats`` times; values land in ``results``.
 
-    Whoever fails is noted as absent with the reason and left out of later rounds.
+    Whoever fails is noted as absent with the reason and left out of later rounds; a measure that
+    an answer leaves out is noted, the others count.
     """
     running = list(contestants)
     for number in range(1, repeats + 1):
@@ -59,7 +60,10 @@ def _record(results: Results, contestant: Contestant, answer: Answer) -> None:
     results.used(contestant.name, answer.versions)
     for measure, (case, unit) in contestant.cases.items():
         factor = (contestant.scale or {}).get(measure, 1.0)
-        results.add(case, unit, answer.rates[measure] * factor)
+        if measure in answer.rates:
+            results.add(case, unit, answer.rates[measure] * factor)
+        else:
+            results.missed(case, unit, f"{measure} is not in the answer")
     times = {name: value for name, value in answer.rates.items() if name.startswith(TIMES)}
     for case, _ in contestant.cases.values() if times else ():
         results.spent(case, {name.removeprefix(TIMES): value for name, value in times.items()})

@@ -143,8 +143,23 @@ class Host(_Space):
 
     def sent_bytes(self) -> int:
         """Bytes it has put on the wire since it was made."""
+        return self._wire_bytes("tx")
+
+    def received_bytes(self) -> int:
+        """Bytes it has got from the wire since it was made."""
+        return self._wire_bytes("rx")
+
+    def _wire_bytes(self, way: str) -> int:
         (link,) = json.loads(self.do("ip", "-json", "-statistics", "link", "show", "eth0"))
-        return int(link["stats64"]["tx"]["bytes"])
+        return int(link["stats64"][way]["bytes"])
+
+    def cpu_seconds(self) -> float:
+        """CPU-seconds that the processes which run there have used so far."""
+        used = 0.0
+        for pid in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                used += sum(psutil.Process(pid).cpu_times()[:2])
+        return used
 
     def segments(self) -> list[str]:
         """Everything in its /dev/shm."""

@@ -9,7 +9,15 @@ from pathlib import Path
 
 from artos.errors import Refused
 from artos.spec import closest
-from evaluation import buffer, elasticity, throughput, triggers
+from evaluation import (
+    buffer,
+    elasticity,
+    pipeline_learning,
+    pipelining,
+    pipelining_figures,
+    throughput,
+    triggers,
+)
 from evaluation.contest import Say
 from evaluation.figure import draw, draw_series
 from evaluation.report import Report, Results, print_table, write_json
@@ -23,7 +31,13 @@ BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
     "triggers": triggers.measure,
     "throughput": throughput.measure,
     "elasticity": elasticity.measure,
+    "pipelining": pipelining.measure,
+    "learning": pipeline_learning.measure,
 }
+FIGURES: dict[str, Callable[[Report, Path], list[Path]]] = {
+    "pipelining": pipelining_figures.draw_all
+}
+"""How a report is drawn, where bars alone would not do."""
 
 
 def run(
@@ -54,6 +68,8 @@ def run(
 
 
 def _figures(report: Report, path: Path) -> list[Path]:
+    if report.name in FIGURES:
+        return FIGURES[report.name](report, path)
     figures = [path.with_suffix(".png")]
     draw(report, figures[0])
     if report.series:

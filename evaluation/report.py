@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from evaluation.machine import machine, versions
@@ -23,9 +24,10 @@ OURS = "ARTOS"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One case, ``group: contestant``, over ``n`` repetitions.
+    """One case, ``group: contestant``, over the ``n`` repetitions that gave a value.
 
-    A case that could not be measured has ``n`` 0 and no figures; its ``note`` says why. ``holds``
+    A case that could not be measured has ``n`` 0 and no figures; ``note`` says why, as it does
+    where single repetitions gave none. ``holds``
     is whether the median meets the goal, where the case has one of its own.
     """
 
@@ -88,7 +90,7 @@ class Results:
     name: str
     repeats: int
     machine: dict[str, str | int | float] = field(default_factory=machine)
-    _values: dict[str, list[float]] = field(default_factory=dict)
+    _values: dict[str, list[float | None]] = field(default_factory=dict)
     _units: dict[str, str] = field(default_factory=dict)
     _notes: dict[str, str] = field(default_factory=dict)
     _ratios: list[Ratio] = field(default_factory=list)
@@ -108,6 +110,11 @@ class Results:
         self._values.setdefault(case, [])
         self._notes[case] = why
 
+    def missed(self, case: str, unit: str, why: str) -> None:
+        """Note that one repetition gave no value; those after it keep their place."""
+        self.absent(case, unit, why)
+        self._values[case].append(None)
+
     def used(self, who: str, packages: Mapping[str, str]) -> None:
         """Note the versions a contestant ran with."""
         self._versions.setdefault(who, {}).update(packages)
@@ -126,8 +133,10 @@ class Results:
 
     def median(self, case: str) -> float | None:
         """The median so far; ``None`` without values."""
-        values = self._values.get(case)
-        return statistics.median(values) if values else None
+        return _spread(self._known(case))[0]
+
+    def _known(self, case: str) -> list[float]:
+        return [value for value in self._values.get(case, ()) if value is not None]
 
     def best(self, cases: Iterable[str]) -> str | None:
         """The case with the highest median, of those that have one."""
@@ -144,12 +153,13 @@ class Results:
     ) -> None:
         """Add the ratio of two cases; a side without values gives a ratio without figures."""
         mine, theirs = self._values.get(case, []), self._values.get(against or "", [])
-        quotients = [a / b for a, b in zip(mine, theirs, strict=False)]
+        pairs = zip(mine, theirs, strict=False)
+        quotients = [a / b for a, b in pairs if a is not None and b is not None]
         self._ratios.append(_ratio(case, against or "no rival", quotients, goal, bound))
 
     def report(self) -> Report:
         """All rows and ratios so far."""
-        rows = [self._row(case, self._units[case], each) for case, each in self._values.items()]
+        rows = [self._row(case, self._units[case], self._known(case)) for case in self._values]
         date = datetime.now(UTC).isoformat(timespec="seconds")
         used = {OURS: versions(), **self._versions}
         return Report(
@@ -210,6 +220,9 @@ def print_table(report: Report, console: Console | None = None) -> None:
     console.print(_rows_table(report))
     if report.ratios:
         console.print(_ratios_table(report.ratios))
+    for row in report.rows:
+        if row.n and row.note:
+            console.print(f"[yellow]{escape(row.case)}: {escape(row.note)}[/yellow]")
     for case, seconds in report.times.items():
         spent = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
         console.print(f"[dim]time of {case}: {spent}[/dim]", highlight=False)

@@ -22,22 +22,26 @@ from artos.runtime.death import Death
 from artos.spec import VERSION_KEY
 from head.crew import Crew
 from head.failures import Limits
+from head.intake import Commits, Intake
 from head.ledger import Claims, Invocations, Rounds
 from head.members import Members
 from head.monitor import Monitor
 from head.recovery import Recovery, name_of
+from head.scaler import Scaler
 from triggers.base import Firing
+from triggers.data_key import DataKeyTrigger
 from triggers.engine import Engine
-from triggers.events import Arrived, Committed, Joined, Left, Published
+from triggers.events import Arrived, Joined, Left, Published, Rewound
 from triggers.journal import Journal
-from triggers.wiring import fewest, method_of, samples
+from triggers.wiring import fewest, method_of, samples, silent_targets
 
 
 class Coordinator:
     """Books and budget of one workload, and how many actors it has (paper §4.1, checklist A19).
 
     ``on_restart`` is told in a line when a member is started anew. ``held_back`` says of a member
-    whether its invocations wait for something that is not its own doing, e.g. for a free slot.
+    whether its invocations wait for something that is not its own doing, e.g. for a free slot;
+    ``homeless`` what it waits for, in words, while it has no place to run at.
     """
 
     engine: Engine
@@ -53,32 +57,35 @@ class Coordinator:
         *,
         base_steps: int = 0,
         limits: Limits | None = None,
+        scaler: Scaler | None = None,
+        intake: Intake | None = None,
     ) -> None:
         self.plan, self.blocks, self.model = plan, blocks, model
-        self.monitor = Monitor()
-        self.base_steps = base_steps
+        self.monitor, self.base_steps = Monitor(), base_steps
+        self.scaler = scaler or Scaler(plan)
         self._members, self._clock, self._journal = members, clock, journal
         self._limits = limits or Limits.within(plan.deadline)
-        self._invocations, self._claims = Invocations(), Claims()
+        self._silent = silent_targets(plan)
+        self._invocations, self._claims = Invocations(), Claims(self._silent)
         self._rounds = Rounds(blocks, plan.steps)
         self._first_version = max(0, model.version)
-        self._crew = Crew(plan, members, clock, self._first_version)
+        self._crew = Crew(members, clock, self.scaler, self._first_version)
         self._recovery = Recovery(
             plan, blocks, members, self._crew, self._invocations, self._limits, clock, journal,
             say=lambda text: self.on_restart(text),  # noqa: PLW0108  # they are set later
             held_back=lambda member: self.held_back(member),  # noqa: PLW0108
+            homeless=lambda member: self.homeless(member),  # noqa: PLW0108
         )  # fmt: skip
         self.bound: dict[int, int] = dict.fromkeys(blocks, -1)
         self._newcomers: set[int] = set()
-        self._version = -1
+        self._version = self._learned_version = -1
         # Without an actors.sync of their own, actors take the newest weights at rollout start.
         self._binds = "actors.sync" not in plan.triggers
-        self._transfers = "transfer" in plan.triggers
-        self._draining = False
-        self._last_event = clock.now()
-        self._learned_version = -1
+        self._intake = intake or Commits(blocks, shipped="transfer" in plan.triggers)
+        self._draining, self._last_event = False, clock.now()
         self.on_restart: Callable[[str], None] = lambda text: None
         self.held_back: Callable[[int], bool] = lambda member: False
+        self.homeless: Callable[[int], str] = lambda member: ""
 
     # -- state ---------------------------------------------------------------------------------
 
@@ -110,6 +117,11 @@ class Coordinator:
         return self.base_steps + granted >= self.plan.total_steps
 
     @property
+    def draining(self) -> bool:
+        """Whether no more sampling is granted although there is budget left."""
+        return self._draining
+
+    @property
     def finished(self) -> bool:
         """Nothing is in flight and nothing more will be granted."""
         idle = len(self._invocations) == 0 and self._version >= 0
@@ -135,6 +147,8 @@ class Coordinator:
         return {name_of(member): self._wait_of(member) for member in members}
 
     def _wait_of(self, member: int) -> str:
+        if away := self.homeless(member):
+            return away
         if not self._crew.is_ready(member):
             return "starting"
         calls = self._invocations.of(member)
@@ -161,7 +175,7 @@ class Coordinator:
             self._committed(member - 1)
 
     def _published(self) -> None:
-        queued = len(self._invocations.of(LEARNER))
+        queued = sum(call.trigger not in self._silent for call in self._invocations.of(LEARNER))
         while self._version < self.model.version:
             if self._version >= self._first_version:
                 self._end_round()
@@ -177,30 +191,29 @@ class Coordinator:
             self.monitor.round_ended(self._version, held)
 
     def _committed(self, actor: int) -> None:
-        block = self.blocks[actor]
-        written = {name: header.written for name, header in block.headers.items()}
-        rows = min(written.values())
-        seen = self._rounds.wrote(actor, rows)
-        if rows == seen:
-            return
-        for stop, version in block.version_runs(max(seen, block.oldest()), rows):
-            upto = written if stop == rows else dict.fromkeys(written, stop)
-            self.engine.feed(Committed(actor, upto, version))
-            if not self._transfers:
-                self.engine.feed(Arrived(actor, upto, version))
+        rows, events = self._intake.news(actor)
+        self._rounds.wrote(actor, rows)
+        for event in events:
+            self.engine.feed(event)
 
     def receive(self, member: int, message: FromMember) -> None:
         """A member reported."""
         match message:
             case Ready():
-                self._crew.ready(member)
-                self._invocations.restamp(member, self._clock.now())
-                if member == LEARNER:
-                    self._learned_version = max(self._learned_version, self._version)
+                self._ready(member, message)
             case Done():
                 self._done(member, message)
             case Failed():
                 self.died(member, Death(message.trace, message.step, fatal=message.fatal))
+
+    def _ready(self, member: int, ready: Ready) -> None:
+        now, seconds = self._clock.now(), self._crew.ready(member)
+        if seconds is None:
+            self.monitor.restarts += 1
+        self._journal.ready(now, name_of(member), ready.start, seconds)
+        self._invocations.restamp(member, now)
+        if member == LEARNER:
+            self._learned_version = max(self._learned_version, self._version)
 
     def _done(self, member: int, done: Done) -> None:
         self.look(member)
@@ -214,18 +227,25 @@ class Coordinator:
         else:
             self.bound[member - 1] = done.version
             self.monitor.sampled(done.returns, done.lengths, done.times, self.steps)
-            self._note(done.firing, member, version=done.version)
+            self._note(done.firing, member, seconds=done.seconds, version=done.version)
 
     def _learned(self, call: Invoke, done: Done) -> None:
+        facts: dict[str, Any] = {"version": done.version}
+        if call.trigger in self._silent:
+            self.monitor.helped(done.times)
+        else:
+            facts |= self._updated(call, done)
+        self._acknowledge(call.trigger, call.claims)
+        self._note(done.firing, LEARNER, seconds=done.seconds, times=done.times, **facts)
+
+    def _updated(self, call: Invoke, done: Done) -> dict[str, Any]:
+        self.monitor.learned(done.metrics, done.times)
         # An update that publishes starts from the version before the one it makes.
         began, self._learned_version = self._learned_version, done.version
-        facts: dict[str, Any] = {"version": done.version}
-        if call.claims:
-            mean, largest = self.monitor.lag.consume(self._lags(call, began))
-            facts |= {"lag_mean": round(mean, 4), "lag_max": largest}
-        self.monitor.learned(done.metrics, done.times)
-        self._acknowledge(call.trigger, call.claims)
-        self._note(done.firing, LEARNER, **facts)
+        if not call.claims:
+            return {}
+        mean, largest = self.monitor.lag.consume(self._lags(call, began))
+        return {"lag_mean": round(mean, 4), "lag_max": largest}
 
     def _lags(self, call: Invoke, version: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         rows = [
@@ -333,6 +353,43 @@ class Coordinator:
             self._members.send(member, call)  # first, so that the books cost the member no time
         self._invocations.add(member, call, self._clock.now())
 
+    # -- when actors move ----------------------------------------------------------------------
+
+    def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
+        """The actor leaves a node; returns the row that it begins its next place (``term``) with.
+
+        What it ``committed`` and nobody received is lost: counted, noted and sampled again.
+        """
+        self.look(actor_member(actor))
+        base = self._border(actor)
+        self._intake.rewind(actor, term, base)
+        self._rounds.wrote(actor, base)
+        if committed > base:
+            self.monitor.rows_lost += (committed - base) * self.plan.envs
+            lost = {"lost": committed - base, "actor": actor, "node": node, "from": base}
+            self._journal.write(lost | {"granted": self._rounds.granted_to(actor)})
+        self.engine.feed(Rewound(actor, base))
+        return base
+
+    def _border(self, actor: int) -> int:
+        """The last row up to which all are there that ends a round, or was handed over as a last.
+
+        So a round is of one place, unless the learner has begun to use it. Whoever samples rows as
+        they come, without claims, loses none of them.
+        """
+        rows = self._rounds.written_by(actor)
+        if not self.plan.consumers:
+            return rows
+        parts = [part for wrapper in self.engine.wrappers for part in wrapper.trigger.parts()]
+        claimed = [part.taken(actor) for part in parts if isinstance(part, DataKeyTrigger)]
+        claimed += [self._claims.claimed(c.name, actor) for c in self.plan.consumers]
+        return max([rows - rows % self.plan.steps, *(stop for stop in claimed if stop <= rows)])
+
+    def restarting(self, member: int) -> None:
+        """A member that did no wrong is being started elsewhere; it reports ``Ready`` there."""
+        self._crew.lost(member)
+        self._crew.started(member)
+
     # -- when things die -----------------------------------------------------------------------
 
     def died(self, member: int, death: Death) -> None:
@@ -343,9 +400,6 @@ class Coordinator:
         """
         self._members.end(member)
         self._recovery.note(member, death, self._version)
-        if member != LEARNER:
-            self.blocks[member - 1].recover()
-            self.model.unpin(member - 1)
         self.look(member)
         self._forget_finished(member)
         if self._recovery.needed(member):
@@ -366,7 +420,7 @@ class Coordinator:
     def _finished_before_death(self, member: int, call: Invoke) -> bool:
         if member == LEARNER:
             return self.model.newest.firing == call.firing
-        return bool(call.stop) and call.stop <= self.blocks[member - 1].written
+        return bool(call.stop) and call.stop <= self._rounds.written_by(member - 1)
 
     def tick(self) -> None:
         """Check deadlines and time triggers. Cheap; called about once a second and when one is due.

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from artos.buffer.board import LEARNER, actor_member
 from artos.clock import Clock
-from artos.plan import Plan
 from head.members import Members
 from head.scaler import Scaler
 
@@ -18,10 +17,9 @@ class Crew:
     workload is at (counted from 0; that of a run that is resumed is not the first).
     """
 
-    def __init__(self, plan: Plan, members: Members, clock: Clock, update: int = 0) -> None:
-        self._members, self._clock = members, clock
-        self._scaler = Scaler(plan)
-        self.count = self._prepared = self._scaler.at(update, {}, None)
+    def __init__(self, members: Members, clock: Clock, scaler: Scaler, update: int = 0) -> None:
+        self._members, self._clock, self._scaler = members, clock, scaler
+        self.count = self._prepared = scaler.at(update, {}, None)
         self._started: dict[int, float] = {}
         self._ready: set[int] = set()
 
@@ -54,9 +52,16 @@ class Crew:
         """The member is being started."""
         self._started[member] = self._clock.now()
 
-    def ready(self, member: int) -> None:
-        """The member reported that it is set up."""
+    def ready(self, member: int) -> float | None:
+        """The member reported that it is set up: seconds since it was asked for.
+
+        None if it was up and nobody asked: whoever keeps its process has begun it anew.
+        """
+        if member in self._ready:
+            return None
         self._ready.add(member)
+        now = self._clock.now()
+        return now - self._started.get(member, now)
 
     def lost(self, member: int) -> None:
         """The member is gone."""

@@ -24,7 +24,7 @@ class LearnerHost:
         """Start the learner; its log is appended to across restarts."""
         arguments = [msgspec.json.encode(self._site).decode(), str(self._plan_file)]
         log = Path(self._site.logs) / "learner.log"
-        self._child = start("artos.runtime.process", arguments, log, self._threads, learner=True)
+        self._child = start("artos.runtime.process", arguments, log, self._threads, hoards=True)
 
     def end(self) -> None:
         """Kill what is left of the learner; a new one goes on from the model block."""

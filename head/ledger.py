@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from artos.messages import Claim, Invoke
@@ -95,6 +95,10 @@ class Rounds:
         """The row up to which an actor is to sample."""
         return self._granted[actor]
 
+    def written_by(self, actor: int) -> int:
+        """Rows an actor has written."""
+        return self._written[actor]
+
     def wrote(self, actor: int, rows: int) -> int:
         """An actor has written ``rows`` rows by now; returns how many that were before."""
         before, self._written[actor] = self._written[actor], rows
@@ -110,9 +114,13 @@ class _Cursor:
 
 
 class Claims:
-    """Cursors of consumers over actors: acknowledged only up to the first row still in use."""
+    """Cursors of consumers over actors: acknowledged only up to the first row still in use.
 
-    def __init__(self) -> None:
+    What the ``uncounted`` consumers are done with has not been consumed: others need it still.
+    """
+
+    def __init__(self, uncounted: Container[str] = ()) -> None:
+        self._uncounted = uncounted
         self._cursors: dict[tuple[str, int], _Cursor] = {}
         self._furthest: dict[int, int] = {}
         self._consumed = 0
@@ -124,6 +132,11 @@ class Claims:
             cursor.claimed = max(cursor.claimed, claim.stop)
             cursor.pending[claim.start] = (claim.stop, False)
 
+    def claimed(self, consumer: str, actor: int) -> int:
+        """The row up to which an actor's rows were handed over to a consumer."""
+        cursor = self._cursors.get((consumer, actor))
+        return cursor.claimed if cursor else 0
+
     def done(self, consumer: str, claim: Claim) -> tuple[int, int]:
         """Book rows as used; returns the consumer's ``(claimed, acknowledged)`` for that actor."""
         cursor = self._cursors[consumer, claim.actor]
@@ -131,13 +144,14 @@ class Claims:
         while True:
             stop, used = cursor.pending.get(cursor.acknowledged, (0, False))
             if not used:
-                self._advance(claim.actor, cursor.acknowledged)
+                if consumer not in self._uncounted:
+                    self._advance(claim.actor, cursor.acknowledged)
                 return cursor.claimed, cursor.acknowledged
             del cursor.pending[cursor.acknowledged]
             cursor.acknowledged = stop
 
     def consumed(self) -> int:
-        """Rows acknowledged, counted once per actor by its furthest consumer."""
+        """Rows acknowledged, counted once per actor by its furthest consumer that counts."""
         return self._consumed
 
     def _advance(self, actor: int, acknowledged: int) -> None:

@@ -14,7 +14,10 @@ class Members(Protocol):
         """Put a message into the member's mailbox."""
 
     def end(self, member: int) -> None:
-        """Kill what is left of the member, so that nobody writes its memory any more."""
+        """Kill what is left of the member, so that nobody writes its memory any more.
+
+        A commit that an actor's process was killed in is finished, and its pin is dropped.
+        """
 
     def start(self, member: int) -> None:
         """Empty the member's mailbox and start it anew."""

@@ -69,8 +69,12 @@ class Monitor:
             self._finished.append((steps, value, length))
         self._spend("actors", times)
 
+    def helped(self, times: Mapping[str, float]) -> None:
+        """The learner finished an invocation that publishes nothing."""
+        self._spend("learner", times)
+
     def learned(self, metrics: Mapping[str, float], times: Mapping[str, float]) -> None:
-        """The learner finished an invocation."""
+        """The learner finished an update."""
         self.updates += 1
         self.metrics = dict(metrics)
         self._spend("learner", times)

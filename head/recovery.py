@@ -21,7 +21,7 @@ class Recovery:
     """Deaths and deadlines of a workload's members (checklist A19).
 
     ``say`` is told in a line when a member is started anew; ``held_back`` knows whose invocations
-    wait for something that is not its doing, e.g. a free slot.
+    wait for something that is not its doing, e.g. a free slot; ``homeless`` who has no place yet.
     """
 
     def __init__(
@@ -37,11 +37,12 @@ class Recovery:
         *,
         say: Callable[[str], None],
         held_back: Callable[[int], bool],
+        homeless: Callable[[int], str],
     ) -> None:
         self._plan, self._blocks = plan, blocks
         self._members, self._crew, self._invocations = members, crew, invocations
         self._limits, self._clock, self._journal = limits, clock, journal
-        self._say, self._held_back = say, held_back
+        self._say, self._held_back, self._homeless = say, held_back, homeless
         self._failures = Failures(limits)
         self._due: dict[int, float] = {}
 
@@ -94,7 +95,10 @@ class Recovery:
         """Members that take too long to start or to answer, and what is to be said of them."""
         start, answer, now = self._limits.start, self._limits.answer, self._clock.now()
         for member in tuple(self._crew.late(start)):
-            yield member, Death(f"not ready within {start:g} s: {SLOW}")
+            if self._homeless(member):
+                self._crew.started(member)
+            else:
+                yield member, Death(f"not ready within {start:g} s: {SLOW}")
         for member, call in tuple(self._invocations.overdue(now, answer)):
             if self._held_back(member) or self._waits_for_room(member, call):
                 self._invocations.restamp(member, now)

@@ -32,13 +32,16 @@ class Bill(msgspec.Struct, frozen=True):
     """What a run's actors cost. Seconds of CPU slots held and of CPU used, MB·s kept while parked.
 
     ``starts`` tells by kind (cold fork clone restore thaw) how many there were (``count``)
-    and how long they took (``median_s``, ``p95_s``).
+    and how long they took (``median_s``, ``p95_s``). On a cluster ``nodes`` had actors of the run,
+    and ``bytes_on_wire`` of experience and weights went between them and the head.
     """
 
     starts: dict[str, dict[str, float]] = {}
     held_cpu_seconds: float = 0.0
     used_cpu_seconds: float = 0.0
     parked_mb_seconds: float = 0.0
+    bytes_on_wire: int = 0
+    nodes: tuple[str, ...] = ()
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -64,3 +67,5 @@ class Summary(msgspec.Struct, frozen=True):
     used_cpu_seconds: float = 0.0
     parked_mb_seconds: float = 0.0
     actors_by_update: tuple[int, ...] = ()
+    bytes_on_wire: int = 0
+    nodes: tuple[str, ...] = ()

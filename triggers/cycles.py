@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from artos.plan import Plan
+from triggers.base import Or, Trigger
 from triggers.data_key import DataKeyTrigger
 from triggers.object_key import ObjectKeyTrigger
 from triggers.table import Table
 from triggers.transfer import TransferTrigger
-from triggers.wiring import data_triggers, lead, role_of, sampling_parts
+from triggers.wiring import data_triggers, lead, role_of, sampling_parts, silent_targets
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
@@ -19,8 +21,14 @@ def faults(plan: Plan, table: Table) -> list[str]:
     for target, part in _waiting(table):
         where = f"triggers[{target!r}]"
         own = [*_actors(plan, part), *_size(plan, part.size, granted)]
-        found += [f"{where}: {fault}" for fault in own or _versions(plan, table, part, granted)]
-    return found
+        found += [f"{where}: {fault}" for fault in own]
+    return found if found or granted is None else list(_starving(plan, _loud(plan, table)))
+
+
+def _loud(plan: Plan, table: Table) -> Table:
+    """Without the targets that publish nothing: no version comes of the rows they take."""
+    silent = silent_targets(plan)
+    return {target: trigger for target, trigger in table.items() if target not in silent}
 
 
 def _waiting(table: Table) -> Iterator[tuple[str, DataKeyTrigger | TransferTrigger]]:
@@ -74,20 +82,72 @@ def _size(plan: Plan, size: int, granted: int | None) -> Iterator[str]:
         )
 
 
-def _versions(
-    plan: Plan, table: Table, part: DataKeyTrigger | TransferTrigger, granted: int | None
-) -> Iterator[str]:
-    """Sampling on every k-th version needs k updates from the rows of one grant."""
-    if granted is None or not isinstance(part, DataKeyTrigger):
+def _starving(plan: Plan, table: Table) -> Iterator[str]:
+    """Where sampling waits for versions: does each version lead to the next one, for good?
+
+    Rounds that were granted ahead put off the end of a cycle that takes more rows than it makes,
+    and do not prevent it. Updates of several targets are added up, since any may make versions.
+    """
+    if not all(_takes_rows(table[target]) for target in table if role_of(target) == "learner"):
         return
-    every = min(p.every for p in sampling_parts(table) if isinstance(p, ObjectKeyTrigger))
-    actors = plan.at_work.least
-    batches = (granted // part.size) * actors // (actors if part.n is None else part.n)
-    if every > batches:
-        yield (
-            f"one round feeds {batches} updates, but sampling waits for every={every} versions: a "
-            "cycle that waits for itself; sample on every version, and put every= on actors.sync"
-        )
+    parts = [(target, part) for target, ps in data_triggers(table).items() for part in ps]
+    if sum(_fed(plan, table, p) for _, p in parts if not _too_old(plan, table, p)) < 1:
+        for target, part in parts:
+            why = _too_few(plan, table, part) or _too_old(plan, table, part)
+            yield f"triggers[{target!r}]: {why}{_cure(table)}"
+
+
+def _takes_rows(trigger: Trigger) -> bool:
+    """Whether each of its firings hands over rows."""
+    if isinstance(trigger, Or):
+        return _takes_rows(trigger.left) and _takes_rows(trigger.right)
+    return any(isinstance(part, DataKeyTrigger) for part in trigger.parts())
+
+
+def _periods(table: Table) -> list[int]:
+    return [part.every for part in sampling_parts(table) if isinstance(part, ObjectKeyTrigger)]
+
+
+def _fed(plan: Plan, table: Table, part: DataKeyTrigger) -> Fraction:
+    """Updates of this trigger from the rows that a version lets actors sample, on average.
+
+    The slowest actors, fewer than ``n``, may be left without others to make a batch with.
+    """
+    batches = 1 if part.n is None else plan.at_work.least // part.n
+    rounds = sum(Fraction(1, every) for every in _periods(table))
+    return rounds * Fraction(batches * plan.steps, part.size)
+
+
+def _too_few(plan: Plan, table: Table, part: DataKeyTrigger) -> str:
+    fed = _fed(plan, table, part)
+    lower = "lower size" if part.n is None else "lower size or n"
+    return "" if fed >= 1 else (
+        f"a version lets actors sample the rows of only {float(fed):.2g} updates: a cycle that "
+        f"waits for itself; {lower}"
+    )  # fmt: skip
+
+
+def _too_old(plan: Plan, table: Table, part: DataKeyTrigger) -> str:
+    """Rows that are dropped feed no update, so enough of them must last until they are used.
+
+    Where actors are done before the learner is, an update takes rounds of as many versions as it
+    takes rounds, and as many updates have to follow as versions until all these are new; the first
+    of several rounds may have begun under the version before.
+    """
+    if part.max_lag is None or len(_periods(table)) > 1:
+        return ""
+    rounds, (every,) = max(1, part.size // plan.steps), _periods(table)
+    oldest = (2 * rounds - 1) * every - (rounds == 1)
+    return "" if part.max_lag >= oldest else (
+        f"max_lag={part.max_lag} drops rows that the next versions are made of, up to {oldest} "
+        "versions old: a cycle that waits for itself; raise max_lag or lower size"
+    )  # fmt: skip
+
+
+def _cure(table: Table) -> str:
+    if max(_periods(table)) == 1:
+        return ""
+    return ", or sample on every version and put every= on actors.sync"
 
 
 def _chances(table: Table) -> Iterator[str]:

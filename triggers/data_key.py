@@ -8,7 +8,7 @@ from itertools import islice
 
 from artos.messages import Claim
 from triggers.base import Firing, Trigger
-from triggers.events import Arrived, Event, Joined, Left, Published
+from triggers.events import Arrived, Event, Joined, Left, Published, Rewound
 from triggers.supply import Supply
 
 
@@ -56,6 +56,8 @@ class DataKeyTrigger(Trigger):
             case Arrived():
                 self._supply(event.actor).add(event.written, event.version)
                 self._mark(event.actor)
+            case Rewound():
+                self._rewind(event.actor, event.rows)
             case Published(key=self.object_key):
                 self._version, self._ahead = event.version, event.ahead
             case Joined() | Left():
@@ -70,6 +72,10 @@ class DataKeyTrigger(Trigger):
         """The keys it claims."""
         return self.keys
 
+    def taken(self, actor: int) -> int:
+        """The row up to which an actor's rows were claimed."""
+        return self._supplies[actor].taken if actor in self._supplies else 0
+
     def _supply(self, actor: int) -> Supply:
         if actor not in self._supplies:
             self._supplies[actor] = Supply(self.keys)
@@ -78,6 +84,11 @@ class DataKeyTrigger(Trigger):
     def _mark(self, actor: int) -> None:
         if actor in self._members and self._supply(actor).left >= self.size:
             self._ready.setdefault(actor)
+
+    def _rewind(self, actor: int, rows: int) -> None:
+        self._supply(actor).rewind(rows)
+        if self._supply(actor).left < self.size:
+            self._ready.pop(actor, None)
 
     # -- who is to be waited for ---------------------------------------------------------------
 

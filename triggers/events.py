@@ -20,6 +20,16 @@ class Committed(msgspec.Struct, frozen=True):
     version: int = 0
 
 
+class Began(msgspec.Struct, frozen=True):
+    """The rows of an actor that are committed here begin at row ``row``: it was placed here.
+
+    Told where its rows are committed, before any are; those of an earlier stay here are void.
+    """
+
+    actor: int
+    row: int
+
+
 class Arrived(msgspec.Struct, frozen=True):
     """Rows of an actor are in the replay buffer; the fields mean what they mean in ``Committed``.
 
@@ -29,6 +39,16 @@ class Arrived(msgspec.Struct, frozen=True):
     actor: int
     written: Mapping[str, int]
     version: int = 0
+
+
+class Rewound(msgspec.Struct, frozen=True):
+    """What had arrived of an actor's rows from ``rows`` on is void: the actor was placed elsewhere.
+
+    These rows are sampled again and arrive again. What was handed over already stays so.
+    """
+
+    actor: int
+    rows: int
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -70,4 +90,4 @@ class Recheck(msgspec.Struct, frozen=True):
     """Asked after a trigger fired: does what is there suffice for one more firing?"""
 
 
-Event = Committed | Arrived | Published | Joined | Left | Tick | Recheck
+Event = Committed | Began | Arrived | Rewound | Published | Joined | Left | Tick | Recheck

@@ -12,7 +12,7 @@ from triggers.object_key import ObjectKeyTrigger
 from triggers.table import Table
 from triggers.time import TimeTrigger
 from triggers.transfer import TransferTrigger
-from triggers.wiring import role_of
+from triggers.wiring import role_of, silent_targets
 
 _WIDTH = 98
 
@@ -137,7 +137,7 @@ def _drawing(plan: Plan, table: Table) -> str:
     if "transfer" in table:
         stations.append(("cache buffer", _edges(table, "transfer")))
     stations.append(("replay buffer", _edges(table, "learner")))
-    stations.append(("learner", ["publish a version"]))
+    stations.append(("learner", [_publishing(plan, table)]))
     stations.append(("model block", _edges(table, "actors")))
     lines = ["who fires whom:", ""]
     for number, (name, edges) in enumerate(stations):
@@ -146,6 +146,14 @@ def _drawing(plan: Plan, table: Table) -> str:
         lines += [f"  |      |  {line}" for edge in edges for line in _wrapped(edge)]
         lines.append("  |      v" if number < len(stations) - 1 else "  +------+")
     return "\n".join(lines)
+
+
+def _publishing(plan: Plan, table: Table) -> str:
+    silent = silent_targets(plan)
+    learner = [target for target in table if role_of(target) == "learner"]
+    if silent.isdisjoint(learner):
+        return "publish a version"
+    return "publish a version on " + " and ".join(t for t in learner if t not in silent)
 
 
 def _edges(table: Table, role: str) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -37,9 +39,28 @@ class Journal:
             line["actors"] = firing.actors
         self.write(line)
 
-    def done(self, now: float, firing: int, member: str, **facts: Any) -> None:
-        """Record that a member finished the invocation of a firing."""
-        self.write({"t": round(now - self._began, 6), "done": firing, "by": member, **facts})
+    def done(
+        self, now: float, firing: int, member: str, *, seconds: float = 0.0,
+        times: Mapping[str, float] = MappingProxyType({}), **facts: Any,
+    ) -> None:  # fmt: skip
+        """Record that a member finished the invocation of a firing.
+
+        ``seconds`` is what it took, ``times`` what of that went where, as far as they are known.
+        """
+        line = {"t": round(now - self._began, 6), "done": firing, "by": member, **facts}
+        if seconds:
+            line["seconds"] = round(seconds, 6)
+        if times:
+            line["times"] = {kind: round(value, 6) for kind, value in times.items()}
+        self.write(line)
+
+    def ready(self, now: float, member: str, start: str, seconds: float | None) -> None:
+        """Record that a member is set up, ``seconds`` after it was asked for.
+
+        None: nobody asked; it was begun anew because its image was lost.
+        """
+        how = {"anew": True} if seconds is None else {"seconds": round(seconds, 6)}
+        self.write({"t": round(now - self._began, 6), "ready": member, "start": start, **how})
 
     def write(self, line: dict[str, Any]) -> None:
         """Append one line; it is encoded when flushed, away from the path of a firing."""

@@ -12,10 +12,10 @@ class Supply:
     All counts are absolute row numbers since the actor began. Every operation is O(keys).
     """
 
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._arrived = dict.fromkeys(keys, 0)
+    def __init__(self, keys: Iterable[str], first: int = 0) -> None:
+        self._arrived = dict.fromkeys(keys, first)
         self._runs: deque[tuple[int, int]] = deque()
-        self.available = self.taken = 0
+        self.available = self.taken = first
 
     def add(self, written: Mapping[str, int], version: int) -> None:
         """Note what arrived; keys left out of ``written`` did not change."""
@@ -23,12 +23,23 @@ class Supply:
         for key in arrived:
             if key in written:
                 arrived[key] = written[key]
-        before, self.available = self.available, min(arrived.values())
-        if self.available == before:
+        available = min(arrived.values())
+        if available <= self.available:
             return
+        self.available = available
         if self._runs and self._runs[-1][1] == version:
             self._runs.pop()
-        self._runs.append((self.available, version))
+        self._runs.append((available, version))
+
+    def rewind(self, rows: int) -> None:
+        """What arrived from row ``rows`` on arrives again, but for what was handed on already."""
+        self._arrived = {key: min(count, rows) for key, count in self._arrived.items()}
+        self.available = max(self.taken, min(self._arrived.values()))
+        while self._runs and self._runs[-1][0] > self.available:
+            _, version = self._runs.pop()
+            begun = self._runs[-1][0] if self._runs else self.taken
+            if begun < self.available:
+                self._runs.append((self.available, version))
 
     @property
     def left(self) -> int:

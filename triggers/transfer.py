@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from artos.messages import Claim
 from triggers.base import Firing, Trigger
-from triggers.events import Committed, Event
+from triggers.events import Began, Committed, Event
 from triggers.supply import Supply
 
 
@@ -43,6 +43,8 @@ class TransferTrigger(Trigger):
         """One firing per stage; later stages come on the rechecks."""
         if isinstance(event, Committed):
             self._committed(event)
+        elif isinstance(event, Began):
+            self._supplies[event.actor] = self._supply(event.row)
         if self.condition is not None and self.condition.check(event, now) is not None:
             for actor, supply in self._supplies.items():
                 self._ship(actor, supply.left)
@@ -58,11 +60,14 @@ class TransferTrigger(Trigger):
 
     def _committed(self, event: Committed) -> None:
         if event.actor not in self._supplies:
-            self._supplies[event.actor] = Supply(key for stage in self.stages() for key in stage)
+            self._supplies[event.actor] = self._supply(0)
         supply = self._supplies[event.actor]
         supply.add(event.written, event.version)
         while self.condition is None and supply.left >= self.size:
             self._ship(event.actor, self.size)
+
+    def _supply(self, row: int) -> Supply:
+        return Supply((key for stage in self.stages() for key in stage), row)
 
     def _ship(self, actor: int, rows: int) -> None:
         supply = self._supplies[actor]

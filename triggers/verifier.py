@@ -9,7 +9,7 @@ from typing import Any
 from artos.buffer.layout import MAX_CONSUMERS
 from artos.plan import Plan
 from artos.spec import VERSION_KEY, closest
-from triggers import cycles
+from triggers import cycles, silence
 from triggers.base import And, Or, Trigger
 from triggers.data_key import DataKeyTrigger
 from triggers.object_key import ObjectKeyTrigger
@@ -28,7 +28,10 @@ def faults(plan: Plan, table: Table) -> list[str]:
     wiring can ever move.
     """
     found = [*_targets(plan, table), *_parameters(plan, table)]
-    return found or [*_edges(plan, table), *_shipping(plan, table), *cycles.faults(plan, table)]
+    return found or [
+        *_edges(plan, table), *_shipping(plan, table), *silence.faults(plan, table),
+        *cycles.faults(plan, table),
+    ]  # fmt: skip
 
 
 def _targets(plan: Plan, table: Table) -> Iterator[str]:

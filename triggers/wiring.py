@@ -5,11 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from artos.buffer.layout import Consumer
+from artos.buffer.model_block import ObjectSpec
 from artos.plan import Plan
+from artos.spec import VERSION_KEY
 from triggers.base import Trigger
 from triggers.data_key import DataKeyTrigger
 from triggers.object_key import ObjectKeyTrigger
 from triggers.table import Table
+from triggers.transfer import TransferTrigger
 
 
 def role_of(target: str) -> str:
@@ -20,6 +23,11 @@ def role_of(target: str) -> str:
 def method_of(target: str) -> str:
     """The method a target names; a transfer has none."""
     return target.partition(".")[2]
+
+
+def silent_targets(plan: Plan) -> frozenset[str]:
+    """Targets that only help an update along: the learner publishes nothing when they fire."""
+    return frozenset(f"learner.{method}" for method in plan.silent)
 
 
 def data_triggers(table: Table) -> dict[str, list[DataKeyTrigger]]:
@@ -87,3 +95,43 @@ def complete(plan: Plan, table: Table) -> Plan:
     largest = max((p.size for ps in data_triggers(table).values() for p in ps), default=plan.steps)
     rows = (lead(table) + 1) * max(largest, plan.steps) + draft.block(0).history
     return msgspec.structs.replace(draft, capacity=-(-rows // plan.steps) * plan.steps)
+
+
+# -- on a cluster ----------------------------------------------------------------------------------
+
+
+def with_transfer(plan: Plan, table: Table) -> tuple[Plan, Table]:
+    """The same with a transfer of all keys after each round, unless there is a transfer already."""
+    if transfers(table):
+        return plan, table
+    whole = TransferTrigger(tuple(key.name for key in plan.data_keys), plan.steps)
+    triggers = {"transfer": whole.encode(), **plan.triggers}
+    return msgspec.structs.replace(plan, triggers=triggers), {"transfer": whole, **table}
+
+
+def transfers(table: Table) -> Table:
+    """The part of a table that is checked on the workers, where rows are committed."""
+    return {target: t for target, t in table.items() if role_of(target) == "transfer"}
+
+
+def cache_plan(plan: Plan, table: Table) -> Plan:
+    """The plan of the workers: transfers empty the blocks, which never lose a row; no optimiser."""
+    return msgspec.structs.replace(
+        plan,
+        on_full="wait",
+        consumers=stage_consumers(plan, table),
+        objects=tuple(ObjectSpec.sized(o.name, o.public, o.readers) for o in plan.objects),
+    )
+
+
+def stage_consumers(plan: Plan, table: Table) -> tuple[Consumer, ...]:
+    """A cursor per stage: policy versions travel in the first, keys without a stage in the last."""
+    parts = [part for trigger in transfers(table).values() for part in trigger.parts()]
+    stages = [
+        [name for name in stage if name != VERSION_KEY]
+        for part in parts if isinstance(part, TransferTrigger) for stage in part.stages()
+    ]  # fmt: skip
+    staged = {name for stage in stages for name in stage}
+    stages[0].append(VERSION_KEY)
+    stages[-1] += [key.name for key in plan.data_keys if key.name not in staged]
+    return tuple(Consumer(f"transfer.{n}", tuple(stage)) for n, stage in enumerate(stages))

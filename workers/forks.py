@@ -6,7 +6,6 @@ import ctypes
 import select
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
@@ -14,6 +13,7 @@ from artos.errors import TemplateFailed
 from artos.messages import Failed, FromMember
 from artos.runtime.child import Child, command, environment
 from artos.runtime.identity import Identity
+from workers.criu.suspects import threads
 from workers.nursery import Birth, Kind, Place
 from workers.slots import Slot
 
@@ -54,8 +54,11 @@ class Forks:
         """See ``Way.heard``."""
         if isinstance(message, Failed):
             self._failed = message.trace
-        elif (others := _threads(self._server.pid) - 1) > 0:
-            self._failed = f"user code started {others} threads ahead, which a fork would not have"
+        elif others := threads(self._server.pid):
+            self._failed = (
+                f"user code started {len(others)} threads ahead ({', '.join(sorted({*others}))}), "
+                "which a fork would not have: start them in setup instead"
+            )
         else:
             self._ready = True
 
@@ -103,13 +106,6 @@ class Forks:
         except subprocess.TimeoutExpired:
             self._server.kill()
             self._server.wait()
-
-
-def _threads(pid: int) -> int:
-    try:
-        return len([*Path(f"/proc/{pid}/task").iterdir()])
-    except OSError:
-        return 0  # it is gone, as will be seen
 
 
 def _adopt_orphans(yes: bool) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -14,6 +16,7 @@ from workers.criu.facts import Facts, Host, faults
 _FACTS = "facts.json"
 _PARTIAL = ".partial"
 _LOGS = ("*.log", "stats-*")
+_FACTS_ROOM = 256 << 10
 _SMALL_FILES = 1 << 20
 """What an image takes beside its memory pages (bytes, generous)."""
 
@@ -59,7 +62,9 @@ class Image:
         """
         sizes = self.files()
         facts = msgspec.structs.replace(facts, files=sizes)
-        (self.folder / _FACTS).write_bytes(msgspec.json.encode(facts))
+        with (self.folder / _FACTS).open("r+b") as file:
+            file.write(msgspec.json.encode(facts))
+            file.truncate()
         self._store._sealed(self, sum(sizes.values()))
 
     def abandon(self, log: str = "") -> None:
@@ -132,14 +137,20 @@ class ImageStore:
 
         Raises:
             ImageBudget: budget or filesystem have no room for it.
+            OSError: the filesystem has just become full.
         """
         needed = estimate + _SMALL_FILES
         room = min(self.budget - self.used, free_bytes(self.folder))
         if needed > room:
-            raise ImageBudget(name, needed, room, self.budget)
+            raise ImageBudget(name, needed, room, self.budget, str(self.folder))
         image = Image(self, name)
         _remove(image.folder)
         image.folder.mkdir(mode=0o700)
+        try:
+            _reserve(image.folder / _FACTS)
+        except OSError:
+            _remove(image.folder)
+            raise
         self._pending[name] = needed
         return image
 
@@ -185,7 +196,8 @@ class ImageStore:
         self._pending.pop(image.name, None)
         _remove(image.folder)
         if log:
-            (self.folder / f"{image.name}.log").write_text(log)
+            with suppress(OSError):  # it may be about a filesystem that is full
+                (self.folder / f"{image.name}.log").write_text(log)
 
     def __repr__(self) -> str:
         return f"<ImageStore {self.folder} {len(self._images)} images {self.used} bytes>"
@@ -199,6 +211,12 @@ def estimate(pid: int) -> int:
         return 0
     rows = (line.split() for line in lines if line.startswith(("RssAnon:", "VmSwap:")))
     return sum(int(row[1]) << 10 for row in rows)
+
+
+def _reserve(file: Path) -> None:
+    """Room for the facts: once its process has ended an image must not fail for want of that."""
+    with file.open("xb") as facts:
+        os.posix_fallocate(facts.fileno(), 0, _FACTS_ROOM)
 
 
 def _remove(path: Path) -> None:

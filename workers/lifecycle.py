@@ -74,9 +74,6 @@ _TABLE: dict[tuple[State, Move], State] = {
     (State.DEAD, Move.BURY): State.COLD,
 }  # fmt: skip
 
-ALIVE = frozenset({State.STARTING, State.RUNNING, State.PARKED, State.FROZEN, State.DUMPING})
-"""States in which an actor may have a process."""
-
 
 def after(state: State, move: Move) -> State:
     """The state that ``move`` leads to.
@@ -93,8 +90,3 @@ def after(state: State, move: Move) -> State:
 def moves(state: State) -> tuple[str, ...]:
     """The moves there are from a state."""
     return tuple(str(move) for at, move in _TABLE if at is state)
-
-
-def drawing() -> str:
-    """The table as lines ``state --move--> state``, for the documentation."""
-    return "\n".join(f"{at} --{move}--> {to}" for (at, move), to in _TABLE.items())

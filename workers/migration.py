@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -242,7 +241,7 @@ def _travelling(facts: Facts) -> list[str]:
     return [name for name in facts.files if name != _MOVED]
 
 
-def _bell(home: Home) -> Any:
+def _bell(home: Home) -> memoryview:
     """The memory of the semaphore that the actor sleeps on for messages."""
     site = home.site
-    return Board.attach(site.board_path, site.members).down(site.member).bell._view
+    return Board.attach(site.board_path, site.members).down(site.member).bell.memory

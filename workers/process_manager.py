@@ -98,6 +98,12 @@ class ProcessManager:
         if resident.state is State.PARKED and not resident.busy:
             self._park(resident)
 
+    def use(self, slots: Sequence[Slot]) -> None:
+        """These are the slots from now on; who runs on another one finishes there."""
+        self._cpus = slots
+        self._slots.have(slots)
+        self._grant()
+
     def end(self, member: int) -> None:
         """Kill what is left of an actor, and forget what it was asked to do."""
         resident = self._residents[member]

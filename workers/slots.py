@@ -56,15 +56,22 @@ class SlotTable(Generic[Holder]):
     """
 
     def __init__(self, slots: Iterable[Slot], clock: Clock) -> None:
-        self._free = dict.fromkeys(slots)  # an ordered set: longest free first
-        if len({slot.cpu for slot in self._free}) != len(self._free):
-            raise ValueError(f"two slots on one CPU: {[*self._free]}")
         self._clock = clock
         self._workloads: dict[str, _Workload[Holder]] = {}
         self._of: dict[Holder, str] = {}  # who waits or holds, and its workload
         self._held: dict[Holder, Slot] = {}
         self._last: dict[Holder, Slot] = {}
         self._turns = 0
+        self.have(slots)
+
+    def have(self, slots: Iterable[Slot]) -> None:
+        """Hand out these from now on; others that are held are gone once they are given back."""
+        self._slots = dict.fromkeys(slots)
+        if len({slot.cpu for slot in self._slots}) != len(self._slots):
+            raise ValueError(f"two slots on one CPU: {[*self._slots]}")
+        held = set(self._held.values())
+        # An ordered set: longest free first.
+        self._free = {slot: None for slot in self._slots if slot not in held}
 
     def __repr__(self) -> str:
         queued = sum(len(each.queue) for each in self._workloads.values())
@@ -93,7 +100,8 @@ class SlotTable(Generic[Holder]):
     def release(self, holder: Holder) -> None:
         """Give a slot back; fine if there is none."""
         if slot := self._held.pop(holder, None):
-            self._free[slot] = None
+            if slot in self._slots:
+                self._free[slot] = None
             self._workloads[self._of.pop(holder)].hold(-1, self._clock.now())
 
     def withdraw(self, holder: Holder) -> None:

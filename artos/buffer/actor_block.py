@@ -34,6 +34,9 @@ _WRITTEN, _RESERVED = 8, 9
 _RELEASED = 16
 _CURSORS = 24
 
+INCARNATIONS = 1 << 20
+"""Processes that may write an actor's block in one place before their numbers run out."""
+
 
 class KeyHeader:
     """The header block of one key. All counters are absolute step numbers and never wrap.
@@ -71,6 +74,11 @@ class KeyHeader:
         facts = (MAGIC, key.row_bytes(envs), capacity, array)
         for at, fact in enumerate(facts):
             self._words[at] = fact
+
+    def begin(self, step: int, consumers: int) -> None:
+        """Have every counter stand at the first row there will be, once, at creation."""
+        for at in (_WRITTEN, _RESERVED, _RELEASED, *range(_CURSORS, _CURSORS + 2 * consumers)):
+            self._words[at] = step
 
     def set_written(self, step: int) -> None:
         """Publish rows up to ``step``."""
@@ -127,8 +135,11 @@ class ActorBlock:
         }
 
     @classmethod
-    def create(cls, path: Path, spec: BlockSpec) -> ActorBlock:
+    def create(cls, path: Path, spec: BlockSpec, *, base: int = 0, term: int = 1) -> ActorBlock:
         """Create the file at full size, every page present and every row poisoned.
+
+        ``base`` is the step of the first row it will hold; ``term`` counts the places the actor
+        had, so that its incarnations here have numbers that no earlier place used.
 
         Raises:
             ShmTooSmall: there is not enough shared memory; nothing is left behind.
@@ -140,7 +151,9 @@ class ActorBlock:
         for key in spec.all_keys:
             header = block.headers[key.name]
             header.describe(key, spec.envs, spec.capacity, layout.arrays[key.name])
+            header.begin(base, len(spec.consumers))
             poison(block.arrays[key.name])
+        block._preamble[_INCARNATION] = (term - 1) * INCARNATIONS
         facts = (0, LAYOUT_VERSION, len(layout.text), layout.size)
         for at, fact in enumerate(facts):
             block._preamble[at] = fact
@@ -187,8 +200,36 @@ class ActorBlock:
 
     def free(self) -> int:
         """Rows that can be allocated now without waiting."""
+        return self._free_below() - self.written
+
+    def _free_below(self) -> int:
         released = min(header.released for header in self.headers.values())
-        return released + self.spec.capacity - self.spec.history - self.written
+        return released + self.spec.capacity - self.spec.history
+
+    def room(self) -> int:
+        """The row below which a writer of some keys may write now, whatever is done with them."""
+        if self.spec.on_full == "wait":
+            return self._free_below()
+        return self.written + self.spec.capacity - self.spec.history
+
+    def begin_term(self, term: int, base: int) -> None:
+        """Hold rows of another place of the actor from now on: its rows from ``base`` on are void.
+
+        ``incarnation`` becomes ``term`` last of all, so who finds it there finds no void row. Done
+        again, also after it was cut short, it changes nothing more.
+
+        Raises:
+            ValueError: rows before ``base`` are missing.
+        """
+        self.recover()
+        if term == self.incarnation:
+            return
+        if base > self.written:
+            raise ValueError(f"actor {self.spec.actor} has {self.written} rows, not {base}")
+        # What is reserved stays: the void rows have overwritten others, as readers must know.
+        self.commit(base)
+        ordered()
+        self._preamble[_INCARNATION] = term
 
     def allocate(self, rows: int, seconds: float = 60.0) -> int:
         """Reserve the next ``rows`` rows and return the step number of the first.
@@ -201,11 +242,16 @@ class ActorBlock:
         if self.spec.on_full == "wait":
             self._wait_for_space(rows, Deadline(seconds))
         start = self.written
-        for header in self.headers.values():
-            # Never back: a writer that died may have touched rows further on than this one will.
-            header.set_reserved(max(header.reserved, start + rows))
-        ordered()
+        self.reserve(start + rows, self._names)
         return start
+
+    def reserve(self, stop: int, keys: Sequence[str]) -> None:
+        """Announce that rows of ``keys`` below ``stop`` may be touched, before writing them."""
+        for name in keys:
+            header = self.headers[name]
+            # Never back: a writer that died may have touched rows further on than this one will.
+            header.set_reserved(max(header.reserved, stop))
+        ordered()
 
     def index(self, step: int) -> int:
         """Position of the row of ``step`` in the cyclic arrays."""

@@ -42,6 +42,11 @@ class Doorbell:
         if create and _libc.sem_init(self._address, 1, 0) != 0:
             raise OSError(ctypes.get_errno(), "sem_init failed")
 
+    @property
+    def memory(self) -> memoryview:
+        """Its ``SEMAPHORE_BYTES`` bytes, for whoever moves it with its sleeper; nobody may ring."""
+        return memoryview(self._view).cast("B")
+
     def ring(self) -> None:
         """Wake the waiter, or make its next wait return at once. Safe in a signal handler."""
         _post(self._address)

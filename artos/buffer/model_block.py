@@ -25,6 +25,7 @@ _MAGIC = 0
 _CURRENT = 0
 _SLOT_WORDS = LINE // WORD
 _WRITING = -1
+_PRIVATE = "learner."
 
 
 class ObjectSpec(msgspec.Struct, frozen=True):
@@ -46,6 +47,11 @@ class ObjectSpec(msgspec.Struct, frozen=True):
         wanted = readers + 2
         by_view = wanted <= _MOST_SLOTS and wanted * size <= _VIEW_BUDGET
         return cls(name, tuple(arrays), readers, wanted if by_view else 4)
+
+    @property
+    def public(self) -> tuple[ArraySpec, ...]:
+        """The arrays that are not the learner's own: what actors bind."""
+        return tuple(array for array in self.arrays if not array.name.startswith(_PRIVATE))
 
     @property
     def by_view(self) -> bool:
@@ -221,8 +227,7 @@ class ObjectRegion:
         """Arrays for ``bind`` to copy the weights into, or None where they are used in place."""
         if self.spec.by_view:
             return None
-        public = [array for array in self.spec.arrays if not array.name.startswith("learner.")]
-        return {array.name: np.empty(array.shape, array.dtype) for array in public}
+        return {array.name: np.empty(array.shape, array.dtype) for array in self.spec.public}
 
     def __repr__(self) -> str:
         return f"<ObjectRegion {self.spec.name} version={self.version} pins={self._pins.tolist()}>"

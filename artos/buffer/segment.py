@@ -19,6 +19,8 @@ from artos.buffer.layout import LAYOUT_VERSION
 from artos.errors import LayoutMismatch, ShmTooSmall
 
 PREFIX = "artos."
+IMAGES = "images"
+"""In the folder of a run: the images of its actors, or a link to where they are."""
 _MEMBER = b"artos.runtime."
 """Part of the command line of every process that a run starts for user code."""
 
@@ -119,29 +121,43 @@ class ShmFolder:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return cls(path, lock)
 
+    @property
+    def lock(self) -> int:
+        """The lock's descriptor: a process that inherits it keeps the folder from being reaped."""
+        return self._lock
+
     def remove(self) -> None:
-        """Delete the folder with every segment in it. Doing it twice is fine."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Delete the folder with every segment in it, and images. Doing it twice is fine."""
+        _remove(self.path)
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
 
 def reap_orphans() -> list[Path]:
-    """Remove the folders whose owner is dead; those of live runs are never touched.
+    """Remove the folders whose owner is dead, and their images; live runs are never touched.
 
     Members that still use such a folder are killed: they end with their owner by themselves,
     but one that was just being restored from an image then may have outlived it.
     """
     reaped = []
     for path in shm_root().glob(f"{PREFIX}*"):
-        if path.is_dir() and path.stat().st_uid == os.getuid() and _is_orphan(path):
+        if path.is_dir() and path.lstat().st_uid == os.getuid() and _is_orphan(path):
             for pid in _users_of(path):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            shutil.rmtree(path, ignore_errors=True)
-            reaped.append(path)
+            reaped += _remove(path)
     return reaped
+
+
+def _remove(folder: Path) -> list[Path]:
+    """Delete a run's folder, and the images that it links to first; what there was."""
+    images = folder / IMAGES
+    linked = [images.resolve()] if images.is_symlink() else []
+    found = [path for path in (folder, *linked) if path.exists()]
+    for path in reversed(found):
+        shutil.rmtree(path, ignore_errors=True)
+    return found
 
 
 def _users_of(folder: Path) -> list[int]:

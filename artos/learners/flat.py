@@ -28,7 +28,8 @@ class FlatAdam:
         self.values = torch.cat([t.reshape(-1).float() for t in tensors])
         self.count = sum(p.numel() for p in parameters)
         self.weights = nn.Parameter(self.values[: self.count])
-        self.weights.grad = torch.zeros(self.count)
+        self.weights.grad = self._gradient = torch.zeros(self.count)
+        self._adding = False
         self._point(parameters, module)
         self.optimizer = torch.optim.Adam([self.weights], lr=lr, eps=eps, fused=True)
         state: dict[str, Any] = {
@@ -39,13 +40,12 @@ class FlatAdam:
         self.optimizer.state[self.weights] = state
 
     def _point(self, parameters: list[nn.Parameter], module: nn.Module) -> None:
-        assert self.weights.grad is not None
         at = 0
         for parameter in parameters:
             span = slice(at, at + parameter.numel())
             # Contiguous views: layouts such as channels_last are chosen by the forward pass.
             parameter.data = self.values[span].view(parameter.shape)
-            parameter.grad = self.weights.grad[span].view(parameter.shape)
+            parameter.grad = self._gradient[span].view(parameter.shape)
             at = span.stop
         for name, buffer in _float_buffers(module):
             view = self.values[at : at + buffer.numel()].view(buffer.shape)
@@ -57,12 +57,37 @@ class FlatAdam:
         """Change the learning rate of the next steps."""
         self.optimizer.param_groups[0]["lr"] = lr
 
+    @property
+    def steps(self) -> int:
+        """Steps taken since training began; crashes and resumed runs keep it."""
+        return int(self.optimizer.state[self.weights]["step"])
+
     def step(self, loss: Tensor, max_grad_norm: float | None = None) -> None:
-        """Backward, clip by global norm, Adam."""
-        gradient = self.weights.grad
-        assert gradient is not None
-        gradient.zero_()
+        """Step with the gradient of ``loss`` alone."""
+        self.discard()
+        self.backward(loss)
+        self.apply(max_grad_norm)
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient of ``loss`` to what was added since the last step."""
+        if not self._adding:
+            self._gradient.zero_()
+            self._adding = True
         loss.backward()  # type: ignore[no-untyped-call]
+
+    def discard(self) -> None:
+        """Forget the gradient that was added since the last step."""
+        self._adding = False
+
+    def apply(self, max_grad_norm: float | None = None) -> None:
+        """Clip what was added by its global norm, and step with it.
+
+        Raises:
+            RuntimeError: nothing was added since the last step.
+        """
+        if not self._adding:
+            raise RuntimeError("there is no gradient to step with: call backward(loss) first")
+        self._adding, gradient = False, self._gradient
         if self.observe is not None:
             self.observe(gradient)
         if max_grad_norm is not None:

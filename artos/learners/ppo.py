@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from artos.buffer.batch import Batch
+from artos.buffer.batch import Batch, BatchStore
+from artos.learners.minibatches import indivisible, share, too_early
 from artos.learners.noise import GradientNoise
+from artos.learners.preprocessed import Preprocessed
 from artos.learners.torch_learner import LearnerContext, TorchLearner
-from artos.losses.gae import advantages
+from artos.learners.whole import Whole
 from artos.losses.ppo import ppo_loss
-from artos.messages import Invoke
+from artos.messages import Claim, Invoke
 from artos.plan import Plan
 from artos.scaling import NoiseScale
 
@@ -27,7 +30,14 @@ class PPO(TorchLearner):
     bfloat16 autocast (weights and losses stay float32). ``target_kl`` ends an update early.
     Where the gradient noise scale decides how many actors there are, it is the metric
     ``noise_scale`` (rows).
+
+    ``update`` does all of it. What can be done before all rows are there is done by those of its
+    other methods that a trigger table fires (checklist A31, A33): ``preprocess`` computes
+    advantages, ``accumulate`` adds up the gradient of the full batch, ``first_pass`` steps on
+    minibatches of those who came first. ``update`` then does the rest, which after a crash is all.
     """
+
+    silent: ClassVar[tuple[str, ...]] = ("preprocess", "accumulate", "first_pass")
 
     def __init__(
         self,
@@ -63,6 +73,11 @@ class PPO(TorchLearner):
         self._parts = [k.name for k in keys]
         self._large = {k.name for k in keys if len(k.shape) > 1}
         self._noise = GradientNoise() if _measures_noise(context.plan) else None
+        self._preprocessed = Preprocessed(context.blocks, self.gamma, self.lam)
+        self._store = BatchStore()
+        self._whole: Whole | None = None
+        self._passed: dict[Claim, Mapping[str, Tensor]] = {}
+        self._learned: dict[int, int] = {}
 
     def faults(self, plan: Plan) -> list[str]:
         """Settings out of range, or minibatches that do not divide the batch."""
@@ -75,34 +90,60 @@ class PPO(TorchLearner):
         ]
         if _measures_noise(plan) and self.minibatches == 1:
             found.append("the gradient noise scale is measured between minibatches: have 2 or more")
-        return found + self._indivisible(plan)
+        found += indivisible(plan, self.minibatches)
+        return found + too_early(plan, self.minibatches)
 
-    def _indivisible(self, plan: Plan) -> list[str]:
-        each = plan.envs * plan.steps
-        if self.minibatches < 1 or each < 1:
-            return []
-        actors = [n for n in plan.at_work.numbers() if n * each % self.minibatches]
-        return [
-            f"{n} actors x {plan.envs} envs x {plan.steps} steps = {n * each} rows do not divide "
-            f"into {self.minibatches} minibatches: change minibatches, steps or envs"
-            for n in actors[:1]
-        ]
+    # -- what triggers fire --------------------------------------------------------------------
+
+    def preprocess(self, batch: Batch, call: Invoke) -> None:
+        """Compute advantages of rows whose observations and actions may still be on their way."""
+        began = time.perf_counter()
+        self._preprocessed.add(batch)
+        self._seconds = {"preprocess": time.perf_counter() - began}
+
+    def accumulate(self, batch: Batch, call: Invoke) -> None:
+        """Add the gradient of these rows to that of the full batch they were preprocessed in.
+
+        The sum is the gradient that ``update`` would compute: advantages are normalised over the
+        full batch. Before all of its rewards are there this is not known, and nothing is done.
+        """
+        began = time.perf_counter()
+        claims = self._preprocessed.beside(batch.claims[0])
+        if set(batch.claims) <= set(claims):
+            self._whole = self._whole_of(claims)
+            self._add(self._whole, batch.claims)
+        self._seconds = {"learn": time.perf_counter() - began}
+
+    def first_pass(self, batch: Batch, call: Invoke) -> None:
+        """The first epoch over these rows, in minibatches of their own (A32).
+
+        Rows are left to ``update`` while older ones of their actor are still to be learned from,
+        or for all this process knows may be: each version then has all steps on its own rows and
+        none on the next ones', so none is lost or repeated by a crash.
+        """
+        began = time.perf_counter()
+        gathered = began
+        if all(claim.start == self._learned.get(claim.actor, 0) for claim in batch.claims):
+            self._anneal(call)
+            data = self._prepare(batch)
+            gathered = time.perf_counter()
+            metrics = self._epoch(batch, data, self._share(batch))
+            self._passed |= dict.fromkeys(batch.claims, metrics)
+        self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
         """One PPO update on a full batch: ``epochs`` passes over shuffled minibatches."""
         began = time.perf_counter()
-        if self.anneal:
-            self.adam.set_lr(self.lr * max(0.0, 1.0 - call.progress))
+        self._anneal(call)
         data = self._prepare(batch)
         gathered = time.perf_counter()
-        order = np.random.default_rng((self.context.seed, call.firing))
-        metrics: dict[str, Tensor] = {}
+        metrics: Mapping[str, Tensor] = {}
         for epoch in range(self.epochs):
             self.adam.observe = self._noise.add if self._noise and epoch == 0 else None
-            for index in batch.minibatches(self.minibatches, order):
-                metrics = self._minibatch(batch, data, index)
+            metrics = (self._epoch if epoch else self._first_epoch)(batch, data)
             if self.target_kl is not None and float(metrics["approx_kl"]) > self.target_kl:
                 break
+        self._forget(batch.claims)
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
         result = {name: float(value) for name, value in metrics.items()}
         result["lr"] = self.adam.optimizer.param_groups[0]["lr"]
@@ -111,31 +152,97 @@ class PPO(TorchLearner):
         return result | _explained_variance(data)
 
     def seconds(self) -> Mapping[str, float]:
-        """Seconds of the last update spent gathering and learning."""
+        """Seconds of the last invocation spent preprocessing, gathering and learning."""
         return self._seconds
 
+    # -- epochs --------------------------------------------------------------------------------
+
+    def _anneal(self, call: Invoke) -> None:
+        if self.anneal:
+            self.adam.set_lr(self.lr * max(0.0, 1.0 - call.progress))
+
+    def _first_epoch(self, batch: Batch, data: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """What is left of it."""
+        beside = self._preprocessed.beside(batch.claims[0])
+        if self._whole and self._whole.claims == beside == batch.claims:
+            return self._finish(self._whole)
+        left = [claim for claim in batch.claims if claim not in self._passed]
+        if not left:
+            return self._passed[batch.claims[-1]]
+        if len(left) == len(batch.claims):
+            return self._epoch(batch, data)
+        rest = Batch(self.context.blocks, left, self._store)
+        return self._epoch(rest, self._prepare(rest), self._share(rest))
+
+    def _epoch(
+        self, batch: Batch, data: Mapping[str, Tensor], minibatches: int = 0
+    ) -> Mapping[str, Tensor]:
+        self._whole = None
+        # Seeded by what is published with the weights, so that a crash changes nothing.
+        order = np.random.default_rng((self.context.seed, self.adam.steps))
+        metrics: Mapping[str, Tensor] = {}
+        for index in batch.minibatches(minibatches or self.minibatches, order):
+            loss, metrics = self._loss(batch, data, index)
+            self.step(loss)
+        return metrics
+
+    def _share(self, batch: Batch) -> int:
+        return share(self.context.plan, self.minibatches, len(batch))
+
+    def _forget(self, claims: tuple[Claim, ...]) -> None:
+        self._preprocessed.forget(claims)
+        self._learned |= {claim.actor: claim.stop for claim in claims}
+        self._passed = {
+            c: m for c, m in self._passed.items() if c.stop > self._learned.get(c.actor, 0)
+        }
+
+    # -- the full batch, piece by piece --------------------------------------------------------
+
+    def _whole_of(self, claims: tuple[Claim, ...]) -> Whole:
+        if self._whole and self._whole.claims == claims:
+            return self._whole
+        self.adam.discard()
+        batch = Batch(self.context.blocks, claims, self._store)
+        advantage = self.tensor(self._preprocessed.of(batch)[0])
+        mean, spread = self._scale(advantage)
+        count = len(batch)
+        if "valid" in batch.names:
+            count = max(1, int(batch.gather("valid").sum()))
+        return Whole(claims, float(mean), float(spread), count)
+
+    def _add(self, whole: Whole, claims: tuple[Claim, ...]) -> None:
+        for claim in (claim for claim in claims if claim not in whole.added):
+            piece = Batch(self.context.blocks, [claim], self._store)
+            rows = np.arange(len(piece))
+            loss, metrics = self._loss(piece, self._prepare(piece), rows, whole)
+            self.backward(loss)
+            whole.note(claim, metrics)
+
+    def _finish(self, whole: Whole) -> Mapping[str, Tensor]:
+        self._add(whole, whole.claims)
+        self.apply()
+        self._whole = None
+        return whole.metrics
+
+    # -- rows ----------------------------------------------------------------------------------
+
     def _prepare(self, batch: Batch) -> dict[str, Tensor]:
-        valid = batch.gather("valid") if "valid" in batch.names else None
-        advantage, returns = advantages(
-            batch.gather("rewards"),
-            batch.gather("values"),
-            batch.gather("bootstraps"),
-            batch.gather("terminations"),
-            batch.gather("truncations"),
-            self.gamma,
-            self.lam,
-            valid,
-        )
+        advantage, returns = self._preprocessed.of(batch)
         arrays = {"advantages": advantage, "returns": returns}
         arrays |= {n: batch.gather(n) for n in ("actions", "log_probs", "values")}
         arrays |= {n: batch.gather(n) for n in self._parts if n not in self._large}
-        if valid is not None:
-            arrays["valid"] = valid
+        if "valid" in batch.names:
+            arrays["valid"] = batch.gather("valid")
         return {n: self.tensor(a.reshape(len(batch), *a.shape[3:])) for n, a in arrays.items()}
 
-    def _minibatch(
-        self, batch: Batch, data: Mapping[str, Tensor], index: np.ndarray
-    ) -> dict[str, Tensor]:
+    def _loss(
+        self,
+        batch: Batch,
+        data: Mapping[str, Tensor],
+        index: NDArray[np.int64],
+        whole: Whole | None = None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Of the rows at ``index``, as a minibatch of their own or as a part of ``whole``."""
         at = self.tensor(index)
         few = {name: tensor[at] for name, tensor in data.items()}
         observations = {
@@ -145,10 +252,12 @@ class PPO(TorchLearner):
         module: Any = self.module
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
             log_probs, entropy, values = module.evaluate(observations, few["actions"])
-        loss, metrics = ppo_loss(
+        advantage = few["advantages"]
+        mean, spread = (whole.mean, whole.spread) if whole else self._scale(advantage)
+        return ppo_loss(
             log_probs.float(),
             few["log_probs"],
-            self._normalized(few["advantages"]),
+            (advantage - mean) / spread,
             values.float(),
             few["values"],
             few["returns"],
@@ -158,12 +267,11 @@ class PPO(TorchLearner):
             self.vf_coef,
             self.ent_coef,
             few.get("valid"),
+            whole.count if whole else None,
         )
-        self.step(loss)
-        return metrics
 
-    def _normalized(self, values: Tensor) -> Tensor:
-        return (values - values.mean()) / (values.std() + 1e-8) if self.normalize else values
+    def _scale(self, values: Tensor) -> tuple[Tensor | float, Tensor | float]:
+        return (values.mean(), values.std() + 1e-8) if self.normalize else (0.0, 1.0)
 
 
 def _measures_noise(plan: Plan) -> bool:

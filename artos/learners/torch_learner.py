@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from numpy.typing import NDArray
@@ -38,7 +38,13 @@ class TorchLearner:
     ``TimeTrigger``): such a learner draws from ``context.blocks`` with a sampler.
     ``update`` returns metrics (floats). Every call in which ``step`` ran publishes a new version of
     the weights together with the optimiser's state, so a learner that is killed goes on from there.
+
+    Methods named in ``silent`` only help an update along, with rows that have come already: they
+    publish nothing and count as no update, even if they step. What they did is lost with the
+    process, so an update that follows must claim the same rows, and make up for what it misses.
     """
+
+    silent: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, lr: float = 2.5e-4, max_grad_norm: float | None = 0.5, threads: int = 0
@@ -66,8 +72,17 @@ class TorchLearner:
         return found
 
     def step(self, loss: Tensor) -> None:
-        """One optimiser step on ``loss`` (scalar)."""
+        """One optimiser step on ``loss`` (scalar) alone."""
         self.adam.step(loss, self.max_grad_norm)
+        self.fresh = True
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient of ``loss`` (scalar) to that of the next ``apply``."""
+        self.adam.backward(loss)
+
+    def apply(self) -> None:
+        """One optimiser step on what ``backward`` added up since the last step."""
+        self.adam.apply(self.max_grad_norm)
         self.fresh = True
 
     def live(self) -> Mapping[str, NDArray[Any]]:

@@ -19,6 +19,7 @@ def ppo_loss(
     vf_coef: float,
     ent_coef: float,
     valid: Tensor | None = None,
+    count: float | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss to minimise and what to report, over a minibatch of B rows (all arguments (B,)).
 
@@ -26,23 +27,25 @@ def ppo_loss(
     error, with ``value_clip`` the larger of the plain and the clipped one. Rows with ``valid``
     False count for nothing. Reported, detached: ``policy_loss``, ``value_loss``, ``entropy``,
     ``approx_kl`` (the estimator (r − 1) − log r) and ``clip_fraction`` (rows outside 1 ± clip).
+    With ``count`` the B rows are a part of so many: losses, reports and gradients of all parts then
+    add up to those of the whole.
     """
     log_ratio = log_probs - old_log_probs
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1 - clip, 1 + clip)
     surrogate = torch.minimum(ratio * advantages, clipped * advantages)
     squares = _value_squares(values, old_values, returns, value_clip)
-    policy_loss = -_mean(surrogate, valid)
-    value_loss = 0.5 * _mean(squares, valid)
-    mean_entropy = _mean(entropy, valid)
+    policy_loss = -_mean(surrogate, valid, count)
+    value_loss = 0.5 * _mean(squares, valid, count)
+    mean_entropy = _mean(entropy, valid, count)
     loss = policy_loss + vf_coef * value_loss - ent_coef * mean_entropy
     with torch.no_grad():
         report = {
             "policy_loss": policy_loss.detach(),
             "value_loss": value_loss.detach(),
             "entropy": mean_entropy.detach(),
-            "approx_kl": _mean(ratio - 1 - log_ratio, valid),
-            "clip_fraction": _mean((ratio != clipped).float(), valid),
+            "approx_kl": _mean(ratio - 1 - log_ratio, valid, count),
+            "clip_fraction": _mean((ratio != clipped).float(), valid, count),
         }
     return loss, report
 
@@ -57,8 +60,8 @@ def _value_squares(
     return torch.maximum(squares, (near - returns).square())
 
 
-def _mean(rows: Tensor, valid: Tensor | None) -> Tensor:
+def _mean(rows: Tensor, valid: Tensor | None, count: float | None) -> Tensor:
     if valid is None:
-        return rows.mean()
+        return rows.mean() if count is None else rows.sum() / count
     # Select, do not multiply: a masked row may hold NaN.
-    return torch.where(valid, rows, 0).sum() / valid.sum().clamp(min=1)
+    return torch.where(valid, rows, 0).sum() / (count or valid.sum().clamp(min=1))

@@ -18,15 +18,15 @@ _NOISE = "Extension modules:"  # a line of the fault handler's, long and of no u
 _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 # One arena that never shrinks, in huge pages where the kernel has them: activations of every
-# minibatch reuse the same memory instead of faulting fresh pages in, which makes a CNN learner a
-# quarter faster.
+# minibatch, messages of every rollout reuse the same memory instead of faulting fresh pages in,
+# which makes a CNN learner a quarter faster.
 _TUNABLES = {
     "hugetlb": 1,
     "mmap_threshold": 4 << 30,
     "trim_threshold": 8 << 30,
     "top_pad": 64 << 20,
 }
-_LEARNER_ENV = {
+_HOARDER_ENV = {
     "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _TUNABLES.items())
 }
 
@@ -112,12 +112,14 @@ def start(
     log: Path,
     threads: int,
     *,
-    learner: bool = False,
+    hoards: bool = False,
     prefix: Sequence[str] = (),
+    inherits: Sequence[int] = (),
 ) -> Child:
     """Start ``python -m module arguments`` with its output in ``log`` (appended).
 
-    ``prefix`` is a command that runs it, such as ``numactl --physcpubind=1``.
+    ``prefix`` is a command that runs it, such as ``numactl --physcpubind=1``; descriptors that it
+    ``inherits`` keep their numbers. One that ``hoards`` gives no memory back before its end.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
@@ -126,8 +128,9 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=environment(threads, learner=learner),
+            env=environment(threads, hoards=hoards),
             start_new_session=True,  # Ctrl-C reaches only the supervisor, which ends the others
+            pass_fds=inherits,
         )
     return Child(process, log)
 
@@ -140,12 +143,12 @@ def command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
-def environment(threads: int, *, learner: bool = False) -> Mapping[str, str]:
+def environment(threads: int, *, hoards: bool = False) -> Mapping[str, str]:
     """Environment variables of a process of ours: compute threads, and who its parent is."""
     count = str(threads)
     fixed = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
     parent = {"ARTOS_PARENT": str(os.getpid())}
-    return {**os.environ, **fixed, **parent, **(_LEARNER_ENV if learner else {})}
+    return {**os.environ, **fixed, **parent, **(_HOARDER_ENV if hoards else {})}
 
 
 def begin_member() -> None:
@@ -158,12 +161,12 @@ def begin_member() -> None:
     faulthandler.enable()
 
 
-def end_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent dies.
+def end_with_parent(number: int = signal.SIGKILL) -> None:
+    """Ask the kernel to send this process that signal when its parent dies.
 
     In a PID namespace of its own the parent has no number: then only the kernel can tell.
     """
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
     expected = os.environ.get("ARTOS_PARENT")
     if expected and os.getppid() not in (0, int(expected)):
         os._exit(1)  # the parent died before the request took effect

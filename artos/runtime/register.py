@@ -133,6 +133,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         layout=(),
         triggers={target: trigger.encode() for target, trigger in workload.triggers.items()},
         methods={"actors": _methods(actor), "learner": _methods(workload.learner)},
+        silent=tuple(getattr(workload.learner, "silent", ())),
         env_spec=msgspec.to_builtins(spec) if spec is not None else None,
         elastic=workload.elastic,
         scaling=workload.scaling,

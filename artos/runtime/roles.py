@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,16 +46,21 @@ class ActorRole:
         if call.bind or not self._bound:
             self._bind()
         times: dict[str, float] = {}
+        seconds = 0.0
         if call.stop:
             start = self._block.written
             if start < call.stop:
                 self._block.allocate(call.stop - start, self._patience)
+                began = time.perf_counter()
                 times = getattr(self._actor, call.method)(start, call.stop - start)
                 self._block.commit(call.stop)
+                seconds = time.perf_counter() - began
         returns, lengths = self._actor.episodes()
         newest = slice(-_MOST_EPISODES, None)
-        version = self._actor.version
-        return Done(call.firing, version, {}, times, tuple(returns[newest]), tuple(lengths[newest]))
+        return Done(
+            call.firing, self._actor.version, {}, times, tuple(returns[newest]),
+            tuple(lengths[newest]), seconds,
+        )  # fmt: skip
 
     def _bind(self) -> None:
         slot = self._model.bind(self._reader, self._private)
@@ -72,6 +78,7 @@ class LearnerRole:
     def __init__(self, learner: Any, model: ObjectRegion, blocks: Mapping[int, ActorBlock]) -> None:
         self._learner, self._model, self._blocks = learner, model, blocks
         self._store = BatchStore()
+        self._silent = frozenset(getattr(learner, "silent", ()))
         if model.version < 0:
             self._publish(0, 0)
         else:
@@ -88,16 +95,21 @@ class LearnerRole:
     def run(self, call: Invoke) -> Done:
         """Run the learner's method on the claimed rows, if any; publish if it stepped.
 
+        What a silent method stepped is published with the next that is not.
+
         Raises:
             NotFinite: a metric or a weight is NaN or infinite; nothing was published.
         """
+        began = time.perf_counter()
         batch = Batch(self._blocks, call.claims, self._store) if call.claims else None
         metrics = getattr(self._learner, call.method)(batch, call) or {}
         self._check(metrics)
-        if self._learner.fresh:
+        if self._learner.fresh and call.method not in self._silent:
             self._learner.fresh = False
             self._publish(self._model.version + 1, call.firing)
-        return Done(call.firing, self._model.version, metrics, dict(self._learner.seconds()))
+        times = dict(self._learner.seconds())
+        seconds = time.perf_counter() - began
+        return Done(call.firing, self._model.version, metrics, times, seconds=seconds)
 
     def _check(self, metrics: Mapping[str, float]) -> None:
         for name, value in metrics.items():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import msgspec
 from artos.buffer.board import LEARNER, Board
 from artos.buffer.model_block import ModelBlock
 from artos.errors import BadRow
-from artos.messages import Failed, Ready
+from artos.messages import Failed, Ready, StartKind
 from artos.plan import Plan, Site
 from artos.runtime.build_role import (
     MODEL,
@@ -40,7 +42,7 @@ class Prepared:
 def serve_site(site_text: str, plan_file: str) -> int:
     """Set up the member that ``site_text`` (JSON) names, report, serve; returns the exit status."""
     site = msgspec.json.decode(site_text, type=Site)
-    return _serve(site, lambda: _role(plan_in(plan_file), site))
+    return _serve(site, "cold", lambda: _role(plan_in(plan_file), site))
 
 
 def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> Prepared | None:
@@ -56,9 +58,18 @@ def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> Prepa
     except (Exception, SystemExit) as error:
         line.send(failed_to_start(error))
         return None
+    _name_threads()
     _settle()
     line.send(Ready(time.perf_counter() - began))
     return prepared
+
+
+def _name_threads() -> None:
+    """Have the kernel know Python's names: who tells what stands in the way only sees those."""
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            with suppress(OSError):
+                Path(f"/proc/self/task/{thread.native_id}/comm").write_text(thread.name)
 
 
 def _settle() -> None:
@@ -70,12 +81,12 @@ def _settle() -> None:
     sys.stderr.flush()
 
 
-def serve_prepared(prepared: Prepared, site: Site) -> int:
+def serve_prepared(prepared: Prepared, site: Site, start: StartKind) -> int:
     """Go on as the actor that ``site`` names, report, serve; returns the exit status."""
-    return _serve(site, lambda: _actor(prepared, site))
+    return _serve(site, start, lambda: _actor(prepared, site))
 
 
-def _serve(site: Site, build: Callable[[], tuple[Role, int]]) -> int:
+def _serve(site: Site, start: StartKind, build: Callable[[], tuple[Role, int]]) -> int:
     began = time.perf_counter()
     line = _line(site)
     try:
@@ -83,7 +94,7 @@ def _serve(site: Site, build: Callable[[], tuple[Role, int]]) -> int:
     except (Exception, SystemExit) as error:
         line.send(failed_to_start(error))
         return 3
-    line.send(Ready(time.perf_counter() - began, incarnation))
+    line.send(Ready(time.perf_counter() - began, incarnation, start))
     status = serve(role, line)
     role.close()
     return status

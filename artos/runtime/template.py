@@ -35,7 +35,7 @@ def main() -> int:
     if identity is None:
         return 0
     take_log(identity.log)
-    return serve_prepared(prepared, identity.site)
+    return serve_prepared(prepared, identity.site, "fork" if kind == "fork" else "clone")
 
 
 if __name__ == "__main__":

@@ -79,6 +79,12 @@ RIVALS = {
         ),
         Environment("tianshou", ("tianshou==2.0.1",), "import tianshou.data"),
         Environment("reverb", ("dm-reverb[tensorflow]==0.14.0",), "import reverb"),
+        # gymnasium is only there because the network is the one-file PPO's.
+        Environment(
+            "redis",
+            ("redis==8.1.0", "hiredis==3.5.0", "gymnasium==1.4.0"),
+            "import hiredis, gymnasium; from redis.connection import PythonRespSerializer",
+        ),
     )
 }
 

@@ -6,7 +6,7 @@ for every batch, so actors bind, sample and commit exactly as they do in trainin
 
 from __future__ import annotations
 
-from artos.actors import RolloutActor
+from artos.actors.rollout import RolloutActor
 from artos.buffer.batch import Batch
 from artos.learners.torch_learner import TorchLearner
 from artos.messages import Invoke

@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from artos.errors import CheckpointFault
 from artos.spec import ArraySpec
 from head.records.durable import remove_drafts, write_durably
+from head.scaler import Kept
 
 FORMAT = 1
 """Raised when an older ARTOS could not read what this one writes."""
@@ -30,7 +31,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``rows`` counts the rows each actor had committed, ``incarnations`` the processes that wrote
     each actor's block, ``resumes`` how often the run was continued. ``seconds`` is training time
-    so far. ``not_restored`` lists in words what ``--resume`` starts afresh.
+    so far. ``scaling`` is how many actors there are to be, and why. ``not_restored`` lists in
+    words what ``--resume`` starts afresh.
     """
 
     workload: str
@@ -44,6 +46,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[int, ...] = ()
     incarnations: tuple[int, ...] = ()
     resumes: int = 0
+    scaling: Kept | None = None
     restored: tuple[str, ...] = ()
     not_restored: tuple[str, ...] = ()
     format: int = FORMAT

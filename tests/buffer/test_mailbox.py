@@ -131,6 +131,16 @@ def test_rings_are_counted_and_never_lost() -> None:
     assert not bell.wait(0.001, spin=0.0005)
 
 
+def test_a_bell_that_moves_takes_its_rings_along() -> None:
+    here, there = mmap.mmap(-1, SEMAPHORE_BYTES), mmap.mmap(-1, SEMAPHORE_BYTES)
+    bell, moved = Doorbell(here, 0, create=True), Doorbell(there, 0, create=True)
+    for _ in range(3):
+        bell.ring()
+    assert len(bell.memory) == SEMAPHORE_BYTES
+    moved.memory[:] = bytes(bell.memory)
+    assert moved.drain() == 3
+
+
 @pytest.mark.processes
 def test_a_waiter_killed_in_its_sleep_leaves_the_bell_usable(folder: ShmFolder) -> None:
     segment = Segment.create(folder.path / "bell", 4096)

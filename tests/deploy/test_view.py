@@ -147,14 +147,14 @@ def test_a_terminal_gets_the_panel_at_most_four_times_a_second(terminal: Termina
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")  # the cursor is back
 
 
-def test_quiet_prints_nothing(folder: RunFolder) -> None:
+def test_quiet_prints_notes_and_nothing_else(folder: RunFolder) -> None:
     stream = Stream()
     with LiveView(stream, quiet=True, clock=ManualClock()) as view:
         assert not view.due
         view.show(STATUS)
         view.note("a warning")
         view.finish(SUMMARY, folder)
-    assert stream.text == ""
+    assert stream.text == "a warning\n"
 
 
 def test_the_end_shows_outcome_curve_and_paths(folder: RunFolder) -> None:
@@ -209,7 +209,7 @@ class Broken(Stream):
 def test_a_broken_stream_silences_the_view_and_not_the_run(folder: RunFolder) -> None:
     with LiveView(Broken(), clock=ManualClock()) as view:
         view.show(STATUS)
-        assert view.mode == "quiet"
+        assert view.mode == "silent"
         view.note("more")
         view.finish(SUMMARY, folder)
 
@@ -219,7 +219,7 @@ def test_a_reader_that_leaves_does_not_change_how_the_program_ends() -> None:
     code = (
         "import sys, time; from deploy.view import LiveView\n"
         "with LiveView(sys.stdout) as view:\n"
-        "    while view.mode != 'quiet': view.note('x' * 5000)\n"
+        "    while view.mode != 'silent': view.note('x' * 5000)\n"
         "print('after the reader left')"
     )
     process = subprocess.Popen(

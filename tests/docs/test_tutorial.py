@@ -1,5 +1,6 @@
 """The documents say what is so: their examples are the files, and the files run."""
 
+import csv
 import json
 import re
 import signal
@@ -16,6 +17,7 @@ SHOWN_IN = {
     "my_algo.py": "docs/tutorial.md",
     "my_trigger.py": "docs/tutorial.md",
     "my_env.py": "docs/how-to.md",
+    "my_pipeline.py": "docs/how-to.md",
     "peek.py": "docs/how-to.md",
     "table.py": "README.md",
 }
@@ -81,6 +83,27 @@ def test_own_trigger_staggers_the_weights(user: UserFolder) -> None:
     assert summary["updates"] == 10
     assert summary["lag_max"] == 3
     assert 1.0 < summary["lag_mean"] < 1.5
+
+
+@pytest.mark.processes
+def test_own_pipeline_absorbs_each_actor_once(user: UserFolder) -> None:
+    """Four actors, ten rounds: a gradient and advantages for each, then a step with the sum."""
+    ended = user.artos("run", "my_pipeline.py:eager", "--total-steps", "5120", "--json")
+    assert ended.returncode == 0, ended.stderr
+    summary = user.summary()
+    assert (summary["updates"], summary["lag_max"], summary["rows_lost"]) == (10, 0, 0)
+    (path,) = user.path.glob("runs/*/journal.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    fired = [line["trigger"] for line in lines if "trigger" in line]
+    for target, times in (("learner.weigh", 40), ("learner.absorb", 40), ("transfer", 120)):
+        assert fired.count(target) == times
+    assert _last_metric(user, "absorbed_late") == 0
+
+
+def _last_metric(user: UserFolder, name: str) -> float:
+    (path,) = user.path.glob("runs/*/progress.csv")
+    *_, last = csv.DictReader(path.read_text().splitlines())
+    return float(last[f"metrics/{name}"])
 
 
 @pytest.mark.processes

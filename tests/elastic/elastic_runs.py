@@ -16,6 +16,7 @@ from counted import COUNT, DRAW, LIFE
 from numpy.typing import NDArray
 from real_runs import Artos, Outcome, journal, shared_memory, updates
 
+from artos.buffer.segment import IMAGES, PREFIX, shm_root
 from workers.criu.leftovers import MARK
 
 Array = NDArray[np.int64]
@@ -42,14 +43,20 @@ class ElasticRun(Artos):
         self.home, self.folder = home, home / RUN
 
     @staticmethod
-    def clean(home: Path) -> Outcome:
+    def clean(home: Path, *runs: str) -> Outcome:
         """`artos clean`."""
-        return Artos(home, ("clean",)).wait()
+        return Artos(home, ("clean", *runs)).wait()
 
     @property
     def updates(self) -> int:
         """Updates done so far."""
         return updates(self.folder)
+
+    @property
+    def images(self) -> Path:
+        """Where its images are, once it has begun."""
+        (link,) = shm_root().glob(f"{PREFIX}{RUN}.*/{IMAGES}")
+        return link.resolve()
 
     def done(self) -> dict[str, Any]:
         """Wait for its good end; the summary."""
@@ -74,7 +81,7 @@ class ElasticRun(Artos):
             with suppress(psutil.Error, OSError):
                 if process.name() == "criu" and not _is_among_us(process.pid):
                     folders = {fd.readlink() for fd in _descriptors(process.pid)}
-                    if self.folder / "images" / image in folders:
+                    if any(path.match(f"{RUN}/images-*/{image}") for path in folders):
                         yield process
 
     def actors(self) -> dict[int, list[psutil.Process]]:
@@ -99,6 +106,15 @@ class ElasticRun(Artos):
         """Call ``see`` again and again until it says that it has seen enough, or the run ends."""
         while self.process.poll() is None and not see():
             time.sleep(0.001)
+
+
+def hold_with_images(run: ElasticRun, actors: int) -> list[Path]:
+    """Keep the learner from going on; then every actor is an image after a while."""
+    (run.home / "held").touch()
+    run.until((run.home / "holding").exists)
+    images = [run.images / f"actor-{actor}" for actor in range(actors)]
+    run.until(lambda: all(image.is_dir() for image in images))
+    return images
 
 
 def _is_among_us(pid: int) -> bool:

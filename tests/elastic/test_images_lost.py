@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from elastic import needs_criu
-from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
+from elastic_runs import ElasticRun, assert_exact, assert_nothing_left, hold_with_images
+from real_runs import journal
 
 pytestmark = [pytest.mark.processes, needs_criu]
 
@@ -49,16 +50,10 @@ def test_images_that_came_to_harm(start: Start, home: Path) -> None:
     lives = assert_exact(run.folder, steps)
     assert [len(lives[actor]) for actor in range(4)] == [2, 2, 2, 1]
     assert found["starts"]["clone"]["count"] == 7
+    assert found["restarts"] == 3
+    anew = {line["ready"] for line in journal(run.folder) if line.get("anew")}
+    assert anew == {"actor 0", "actor 1", "actor 2"}
     assert_nothing_left(home)
-
-
-def hold_with_images(run: ElasticRun, actors: int) -> list[Path]:
-    """Keep the learner from going on; then every actor is an image after a while."""
-    (run.home / "held").touch()
-    run.until((run.home / "holding").exists)
-    images = [run.folder / "images" / f"actor-{actor}" for actor in range(actors)]
-    run.until(lambda: all(image.is_dir() for image in images))
-    return images
 
 
 def test_a_process_id_that_is_taken(start: Start, home: Path) -> None:
@@ -105,6 +100,7 @@ def test_a_budget_that_is_too_small(start: Start, home: Path) -> None:
     for actor in (0, 1):
         assert f"actor {actor} waits in memory from now on" in run.said
     assert "2.0 MB of 2.0 MB are left" in run.said
+    assert "give images more room (--set image_mb=N" in run.said
     assert found["starts"]["fork"]["count"] == 2
     assert "restore" not in found["starts"]
     assert [len(lives) for lives in assert_exact(run.folder, 256).values()] == [1, 1]
@@ -124,22 +120,26 @@ def small(home: Path) -> Iterator[Path]:
 
 
 def test_a_filesystem_that_gets_full_in_mid_dump(start: Start, home: Path, small: Path) -> None:
+    steps, filler = 2048, small / "filler"
     run = start(
-        "counted.py:workload", "--total-steps", 256, park="checkpoint", images=small,
+        "counted.py:workload", "--total-steps", steps, park="checkpoint", images=small,
         image_mb=1000,
     )  # fmt: skip
     run.until(lambda: run.updates)  # after the template's dump
 
     def fill_below_a_dump() -> bool:
-        if any(small.glob("*.partial")):
-            fill(small / "filler")
+        if any(small.glob("images-*/*.partial")):
+            fill(filler)
+        else:
+            filler.unlink(missing_ok=True)  # too late: that dump was over
         return "filesystem of the images is full" in run.said
 
     run.each_moment(fill_below_a_dump)
+    filler.unlink(missing_ok=True)
     assert "waits in memory for now" in run.said
-    (small / "filler").unlink()
     run.done()
-    assert [len(lives) for lives in assert_exact(run.folder, 256).values()] == [1, 1]
+    lives = assert_exact(run.folder, steps).values()
+    assert [len(life) for life in lives] == [1, 1], run.said
     assert_nothing_left(home)
     assert not list(small.iterdir())
 

@@ -65,7 +65,7 @@ def holdings(run: ElasticRun, actor: psutil.Process) -> Holdings | None:
         return Holdings(
             supervisor.num_fds(),
             states.count(psutil.STATUS_ZOMBIE),
-            len(list((run.home / "images").iterdir())),
+            len(list(run.home.glob("images/images-*/*"))),
             anonymous_kb(supervisor.pid),
             anonymous_kb(actor.pid),
         )

@@ -11,7 +11,15 @@ import psutil
 import pytest
 from counted import LIFE
 from elastic import needs_criu
-from elastic_runs import ElasticRun, assert_nothing_left, inhabitants, learned, lives_of, summary
+from elastic_runs import (
+    ElasticRun,
+    assert_nothing_left,
+    hold_with_images,
+    inhabitants,
+    learned,
+    lives_of,
+    summary,
+)
 
 pytestmark = [pytest.mark.processes, needs_criu]
 
@@ -47,6 +55,22 @@ def test_eight_actors_in_every_state(start: Start, home: Path) -> None:
     assert sum(len(life) for life in lives) == STEPS
     seeds = [life[0, LIFE] for life in lives]
     assert len(set(seeds)) == len(seeds)
+
+
+@pytest.mark.parametrize("kept", ["disk", "elsewhere"])
+def test_who_is_never_resumed_is_cleaned_up(kept: str, start: Start, home: Path) -> None:
+    """Its images too, wherever they are; with a machine that was started anew, by its name."""
+    where = kept if kept == "disk" else home / kept
+    run = start("counted.py:workload", "--total-steps", 320, park="checkpoint", images=where)
+    hold_with_images(run, 2)
+    images = list(home.glob("**/*.img"))
+    assert images
+    assert all(path.is_relative_to(home / "run" if kept == "disk" else where) for path in images)
+    assert ElasticRun.clean(home).out == "nothing was left behind\n"
+    run.process.kill()
+    run.wait()
+    assert images[0].parents[1].name in ElasticRun.clean(home).out
+    assert_nothing_left(home)
 
 
 def left_after(home: Path, seconds: float) -> list[psutil.Process]:

@@ -32,6 +32,7 @@ def test_a_connection_to_somewhere(start: Start, home: Path, port: int) -> None:
     assert "no actors by clone" in template
     assert "an open TCP connection" in template
     assert culprit in template
+    assert "close that before a round ends, or keep actors in memory" in template
     for actor in (0, 1):
         (why,) = [x for x in actors if f"actor {actor} waits in memory from now on" in x]
         assert culprit in why
@@ -53,7 +54,7 @@ def test_a_pool_of_threads_goes_through_images(start: Start, home: Path) -> None
 def test_a_pool_of_threads_does_not_go_through_a_fork(start: Start, home: Path) -> None:
     run = start("hindered.py:threaded", "--deadline", 10, start="fork", park="freeze")
     found = run.done()
-    assert "thread" in run.said
+    assert "user code started 2 threads ahead (ThreadPoolExecu)" in run.said
     assert found["starts"]["cold"]["count"] == 2
     assert_exact(run.folder, 192)
     assert_nothing_left(home)

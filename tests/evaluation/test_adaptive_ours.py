@@ -25,18 +25,29 @@ def learning(t, version):
     }  # fmt: skip
 
 
-def done(t, by, firing):
-    return {"t": t, "done": firing, "by": by, "version": 0}
+def acted(t, version, actor, seconds):
+    return {"t": t, "done": 2 * version + 1, "by": f"actor {actor}", "seconds": seconds}
+
+
+def learned(t, version, gather, learn):
+    times = {"gather": gather, "learn": learn, "wait": 9.0}
+    return {
+        "t": t, "done": 2 * version + 2, "by": "learner", "seconds": gather + learn, "times": times
+    }  # fmt: skip
+
+
+def ready(t, actor):
+    return {"t": t, "ready": f"actor {actor}", "start": "clone", "seconds": 0.5}
 
 
 JOURNAL = [
-    sampled(3.0, 0), done(4.0, "actor 0", 1), learning(5.0, 0),
-    {"actors": 4, "version": 1}, sampled(7.0, 1), done(7.1, "learner", 2),
-    learning(11.0, 1), sampled(12.9, 2), done(13.0, "learner", 4),
+    ready(2.0, 0), sampled(3.0, 0), ready(3.25, 1), acted(4.0, 0, 0, 1.0), acted(5.0, 0, 1, 1.5),
+    learning(5.0, 0), {"actors": 3, "version": 1}, sampled(7.0, 1), learned(7.1, 0, 0.25, 1.5),
+    ready(8.0, 3), acted(9.0, 1, 0, 1.0), acted(10.0, 1, 1, 2.0), ready(10.5, 2),
+    learning(11.0, 1), acted(11.1, 1, 2, 0.5), sampled(12.9, 2), learned(13.0, 1, 0.5, 1.25),
 ]  # fmt: skip
 SUMMARY = {
-    "actors_by_update": [2, 4],
-    "times": {"environment": 4.0, "inference": 2.0, "gather": 0.6, "learn": 3.0},
+    "actors_by_update": [2, 3],
     "held_cpu_seconds": 12.0,
     "used_cpu_seconds": 6.0,
     "parked_mb_seconds": 100.0,
@@ -45,7 +56,10 @@ SUMMARY = {
 
 
 def test_a_round_goes_from_one_request_for_rows_to_the_next():
-    assert rounds_of(JOURNAL) == [Round(3.0, 5.0, 7.0), Round(7.0, 11.0, 13.0)]
+    assert rounds_of(JOURNAL) == [
+        Round(3.0, 3.25, 5.0, 7.0, (1.0, 1.5), 1.75, 0.25),
+        Round(7.0, 10.5, 11.0, 13.0, (1.0, 2.0, 0.5), 1.75, 0.5),
+    ]
 
 
 def test_a_round_that_nobody_learned_from_is_an_error():
@@ -57,32 +71,39 @@ def test_the_kinds_add_up_to_the_total_and_the_totals_to_the_run():
     updates = updates_of(JOURNAL, SUMMARY, 2)
     for update in updates:
         assert sum(getattr(update, kind) for kind in KINDS) == pytest.approx(update.total)
-    assert sum(update.total for update in updates) == 13.0
+    assert [update.total for update in updates] == [7.0, 6.0]
 
 
-def test_every_kind_is_what_the_run_says():
+def test_every_kind_is_what_was_measured_in_that_update():
     first, second = updates_of(JOURNAL, SUMMARY, 2)
-    # 6 rounds of 1 s, 2 at a time; 0.1 s a round to gather.
-    assert (first.start, first.sample, first.wait) == (3.0, 1.0, 1.0)
-    assert (first.transfer, first.learn) == (pytest.approx(0.2), pytest.approx(1.8))
-    assert (second.start, second.sample, second.wait) == (0.0, 2.0, 2.0)
-    assert (second.transfer, second.learn) == (pytest.approx(0.4), pytest.approx(1.6))
+    assert (first.start, first.sample) == (3.25, 1.25)
+    assert (first.transfer, first.learn, first.wait) == (0.25, 1.5, 0.75)
+    # The last of its actors was ready after 3.5 s; 1.75 s is how long the two slots sampled.
+    assert (second.start, second.sample) == (2.25, 1.75)
+    assert (second.transfer, second.learn, second.wait) == (0.5, 1.25, 0.25)
 
 
 def test_one_slot_has_all_act_one_after_the_other_but_no_longer_than_the_round_took():
-    assert [update.sample for update in updates_of(JOURNAL, SUMMARY, 1)] == [2.0, 4.0]
-    assert [update.wait for update in updates_of(JOURNAL, SUMMARY, 1)] == [0.0, 0.0]
+    assert [update.sample for update in updates_of(JOURNAL, SUMMARY, 1)] == [2.0, 3.5]
+
+
+def test_a_round_whose_seconds_nobody_knows_counts_as_waiting():
+    recovered = {"t": 5.0, "done": 1, "by": "actor 1", "recovered": True}
+    journal = [recovered if entry == acted(5.0, 0, 1, 1.5) else entry for entry in JOURNAL]
+    first = updates_of(journal, SUMMARY, 2)[0]
+    assert (first.actors, first.sample) == (2, 0.5)
+    assert sum(getattr(first, kind) for kind in KINDS) == first.total
 
 
 def test_after_the_last_update_the_bill_is_the_runs():
     first, second = updates_of(JOURNAL, SUMMARY, 2)
     assert (first.held, second.held) == (pytest.approx(4.0), pytest.approx(12.0))
-    assert (first.used, second.used) == (pytest.approx(2.0), pytest.approx(6.0))
+    assert (first.used, second.used) == (pytest.approx(2.5), pytest.approx(6.0))
 
 
 def test_rounds_are_counted_by_where_the_actors_had_waited():
     found = more_measures(updates_of(JOURNAL, SUMMARY, 2), SUMMARY)
-    assert (found["thaws"], found["restores"], found["in_memory"]) == (0, 1, 5)
+    assert (found["thaws"], found["restores"], found["in_memory"]) == (0, 1, 4)
     assert (found["first_update_s"], found["parked_mb_s"]) == (7.0, 100.0)
 
 

@@ -1,8 +1,12 @@
 """Contestants take turns, and one that fails is excused without stopping the others."""
 
+import io
+
+from rich.console import Console
+
 from artos.errors import DeadlineExceeded
 from evaluation.contest import TIMES, Answer, Contestant, alternate
-from evaluation.report import Results
+from evaluation.report import Results, print_table
 
 
 def contestant(name, log, rates):
@@ -50,3 +54,32 @@ def test_versions_and_times_of_a_contestant_are_kept():
     report = results.report()
     assert report.versions["a"] == {"torch": "2"}
     assert report.times == {"speed: a": {"learn": 6.0}}
+
+
+def forgetful(name, answers):
+    """Whose answers may lack a measure."""
+    rates = iter(answers)
+    cases = {kind: (f"{kind}: {name}", "s") for kind in ("run", "step_up")}
+    return Contestant(name, cases, lambda: Answer(next(rates), {}))
+
+
+def test_a_measure_left_out_is_shown_as_missed_and_the_others_count():
+    results = Results("toy", 2)
+    alternate(results, [forgetful("a", [{"run": 1.0}, {"run": 3.0}])], 2, silent)
+    ran, missed = results.report().rows
+    assert (ran.n, ran.median, ran.note) == (2, 2.0, "")
+    assert (missed.case, missed.n, missed.median) == ("step_up: a", 0, None)
+    assert missed.note == "step_up is not in the answer"
+
+
+def test_a_repetition_without_a_value_shifts_no_pair_and_is_in_the_table():
+    results = Results("toy", 3)
+    some = [{"run": 1.0, "step_up": 8.0}, {"run": 1.0}, {"run": 1.0, "step_up": 6.0}]
+    every = [{"run": 1.0, "step_up": value} for value in (4.0, 2.0, 3.0)]
+    alternate(results, [forgetful("a", some), forgetful("b", every)], 3, silent)
+    results.compare("step_up: a", "step_up: b")
+    [ratio] = results.report().ratios
+    assert (ratio.min, ratio.max) == (2.0, 2.0)
+    console = Console(width=120, file=io.StringIO())
+    print_table(results.report(), console)
+    assert "step_up: a: step_up is not in the answer" in console.file.getvalue()

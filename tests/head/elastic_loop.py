@@ -28,6 +28,8 @@ from triggers.verifier import faults
 from triggers.wiring import complete, pace
 
 STEPS = 4
+SECONDS = 0.5
+"""How long a round and an update are said to take."""
 
 
 def plan_of(scaling: Actors, table: Table, rounds: int) -> Plan:
@@ -59,6 +61,7 @@ class Troupe:
         self._queues: dict[int, deque[Invoke]] = {}
         self._starting: list[int] = []
         self._up = {LEARNER, *map(actor_member, range(node.plan.at_work.first))}
+        self._set_up = set(self._up)
         self._version_of: dict[int, int] = {}
         self.sleepers: set[int] = set()
         self.used: list[tuple[Claim, ...]] = []
@@ -78,7 +81,8 @@ class Troupe:
         assert member not in self._up
         self._up.add(member)
         self.said.append(("prepare", member - 1))
-        self._starting.append(member)
+        if member not in self._set_up:
+            self._starting.append(member)
 
     def retire(self, member: int) -> None:
         self._up.remove(member)
@@ -87,6 +91,7 @@ class Troupe:
     def end(self, member: int) -> None:
         self.said.append(("end", member - 1))
         self._queues.pop(member, None)
+        self._set_up.discard(member)
         self._starting = [other for other in self._starting if other != member]
 
     def start(self, member: int) -> None:
@@ -117,8 +122,7 @@ class Troupe:
         assert awake or busy, f"nobody can do anything: {self.coordinator.waits()}"
         member = self._random.choice(awake + busy)
         if member in awake:
-            self._starting.remove(member)
-            self.coordinator.receive(member, Ready(0.0))
+            self.wake(member - 1)
             return
         call = self._queues[member].popleft()
         done = self._learn(call) if member == LEARNER else self._act(member - 1, call)
@@ -132,12 +136,19 @@ class Troupe:
 
     def wake(self, actor: int) -> None:
         """This actor becomes ready now."""
-        self._starting.remove(actor_member(actor))
-        self.coordinator.receive(actor_member(actor), Ready(0.0))
+        member = actor_member(actor)
+        self._starting.remove(member)
+        self._set_up.add(member)
+        self.coordinator.receive(member, Ready(0.0, start="clone"))
 
     def kill(self, actor: int) -> None:
         """This actor dies now."""
         self.coordinator.died(actor_member(actor), Death("killed", own=False))
+
+    def act_and_die(self, actor: int) -> None:
+        """This actor commits a round and dies before it can report."""
+        self._act(actor, self._queues[actor_member(actor)].popleft())
+        self.kill(actor)
 
     def _act(self, actor: int, call: Invoke) -> Done:
         if call.bind or actor not in self._version_of:
@@ -148,7 +159,7 @@ class Troupe:
             block.arrays["rewards"][row] = 1.0
             block.arrays[VERSION_KEY][row] = version
             block.commit(block.written + 1)
-        return Done(call.firing, version)
+        return Done(call.firing, version, seconds=SECONDS)
 
     def _learn(self, call: Invoke) -> Done:
         self.used.append(call.claims)
@@ -157,7 +168,8 @@ class Troupe:
             for view in self._node.blocks[claim.actor].views(VERSION_KEY, claim.start, claim.stop):
                 self.lags += [version - int(row) for row in view.ravel()]
         self._publish(version + 1, call.firing)
-        return Done(call.firing, version + 1, self.metrics(len(self.used)))
+        metrics, times = self.metrics(len(self.used)), {"gather": SECONDS / 4}
+        return Done(call.firing, version + 1, metrics, times, seconds=SECONDS)
 
     def metrics(self, update: int) -> dict[str, float]:
         """What the learner reports of an update; tests replace it."""

@@ -58,6 +58,17 @@ def test_a_schedule_from_the_command_line_is_kept_update_by_update(
     assert coordinator.consumed == coordinator.steps == 8 * sum(batches)
 
 
+def test_the_journal_has_what_each_round_and_each_update_took(tmp_path: Path) -> None:
+    finished(registered(tmp_path, actors=2, total_steps=64), tmp_path)
+    done = [line for line in read(tmp_path / "journal.jsonl") if "done" in line]
+    rounds = [line["seconds"] for line in done if line["by"] != "learner"]
+    updates = [(line["seconds"], line["times"]) for line in done if line["by"] == "learner"]
+    assert (len(rounds), len(updates)) == (8, 4)
+    assert min(rounds) > 0
+    for seconds, times in updates:
+        assert 0 < times["gather"] + times["learn"] < seconds
+
+
 def test_the_gradient_noise_scale_is_measured_where_it_decides(tmp_path: Path) -> None:
     registration = registered(tmp_path, actors="noise_scale:1..3", total_steps=400)
     assert registration.plan.scaling == NoiseScale(1, 3)

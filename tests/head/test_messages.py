@@ -25,7 +25,8 @@ from artos.messages import (
 )  # fmt: skip
 
 CALL = Invoke(3, "learner.update", "update", (Claim(1, 0, 8),), stop=8, bind=False, progress=0.25)
-DONE = Done(3, 7, {"loss": 0.5}, {"learn": 1.0}, (21.0,), (20,))
+DONE = Done(3, 7, {"loss": 0.5}, {"learn": 1.0}, (21.0,), (20,), 1.5)
+READY = Ready(1.5, 2, "clone")
 
 
 @pytest.mark.parametrize("message", [CALL, Stop()], ids=repr)
@@ -33,7 +34,7 @@ def test_what_the_node_sends_is_what_the_member_gets(message: ToMember) -> None:
     assert decode_to_member(encode(message)) == message
 
 
-@pytest.mark.parametrize("message", [DONE, Ready(1.5, 2), Failed(3, 9, "trace", True)], ids=repr)
+@pytest.mark.parametrize("message", [DONE, READY, Failed(3, 9, "trace", True)], ids=repr)
 def test_what_the_member_sends_is_what_the_node_gets(message: FromMember) -> None:
     assert decode_from_member(encode(message)) == message
 
@@ -49,6 +50,11 @@ def test_a_field_of_the_wrong_type_is_named() -> None:
     forged = msgspec.msgpack.encode({"type": "Done", "firing": "3", "version": 1})
     with pytest.raises(BadMessage, match=r"\$\.firing"):
         decode_from_member(forged)
+
+
+def test_a_way_to_start_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(BadMessage, match=r"\$\.start"):
+        decode_from_member(encode(msgspec.structs.replace(READY, start="lukewarm")))
 
 
 @given(data=st.binary(max_size=60), cut=st.integers(0, 40))

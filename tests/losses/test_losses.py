@@ -169,6 +169,24 @@ def test_a_minibatch_of_nothing_but_resets_is_harmless() -> None:
     assert float(loss) == 0
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("cuts", [[5], [1, 2, 9], [0, 3]])
+def test_parts_of_a_batch_add_up_to_the_whole(cuts: list[int], masked: bool) -> None:
+    torch.manual_seed(4)
+    columns = torch.randn(7, 12)
+    valid = torch.rand(12) < 0.6 if masked else None
+    count = int(valid.sum()) if valid is not None else 12
+    whole, wanted = ppo_loss(*columns, 0.2, 0.1, 0.5, 0.01, valid)
+    parts = []
+    for at in np.split(np.arange(12), cuts):
+        few = None if valid is None else valid[at]
+        parts.append(ppo_loss(*columns[:, at], 0.2, 0.1, 0.5, 0.01, few, count))
+    assert float(sum(loss for loss, _ in parts)) == pytest.approx(float(whole), abs=1e-5)
+    for name, value in wanted.items():
+        found = sum(report[name] for _, report in parts)
+        assert float(found) == pytest.approx(float(value), abs=1e-5), name
+
+
 # -- V-trace -----------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_runs import TINY, Artos, Outcome, journal, shared_memory
+from real_runs import TINY, Artos, Outcome, journal, shared_memory, updates
 
 from deploy.cli import main
 from deploy.run import Request, run
@@ -78,11 +78,13 @@ def test_processes_on_policy_are_deterministic_by_seed(
 def test_resume_with_more_steps(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = inline(home, "r", actors=1)
     before = json.loads((folder / "summary.json").read_text())
+    (folder / "images-0").mkdir()  # as a machine that lost its power leaves it
     assert main(["run", "--resume", str(folder), "--total-steps", "1280", "--json"]) == 0
     after = json.loads(capsys.readouterr().out)
     assert (before["steps"], after["steps"]) == (640, 1280)
     assert (before["updates"], after["updates"]) == (10, 20)
     assert after["not_restored"]
+    assert not (folder / "images-0").exists()
     assert json.loads((folder / "config.json").read_text())["settings"]["total_steps"] == 1280
 
 
@@ -130,6 +132,18 @@ def test_second_run_in_the_same_folder(
     assert not shared_memory()
     after = start(*command, "--inline").wait()
     assert (after.status, "already holds a run" in after.err) == (2, True), after.err
+
+
+def test_the_supervisor_goes_without_torch(start: Callable[..., Artos], home: Path) -> None:
+    (home / "slow").touch()
+    run = start("run", "counting.py:workload", "--run-dir", "r", "--total-steps", 1600)
+    run.until(lambda: updates(home / "r"))
+    assert "libtorch" not in Path(f"/proc/{run.process.pid}/maps").read_text()
+    learner = run.member(0)
+    assert learner is not None
+    assert "libtorch" in Path(f"/proc/{learner.pid}/maps").read_text()
+    (home / "slow").unlink()
+    assert run.wait().status == 0
 
 
 def test_killed_before_its_first_checkpoint(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

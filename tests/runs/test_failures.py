@@ -70,6 +70,7 @@ def test_environment_that_recovers(artos: Callable[..., Outcome]) -> None:
     )  # fmt: skip
     assert outcome.status == 0, outcome.err
     assert (outcome.summary["steps"], outcome.summary["restarts"]) == (320, 2)
+    assert "actor 0 is restarted (2 in a row)" in outcome.err
 
 
 def test_nan_observation_names_actor_step_and_key(home: Path) -> None:

@@ -11,7 +11,8 @@ from trigger_helpers import KEYS, arrived, feed, fire, joined, rows
 
 from artos.messages import Claim
 from triggers import DataKeyTrigger, Firing
-from triggers.events import Arrived, Event, Joined, Left, Published, Tick
+from triggers.events import Arrived, Event, Joined, Left, Published, Rewound, Tick
+from triggers.supply import Supply
 
 
 def claims(*ranges: tuple[int, int, int]) -> tuple[Claim, ...]:
@@ -284,3 +285,41 @@ def test_what_a_trigger_remembers_does_not_grow_with_the_rows(max_lag: int | Non
         feed(trigger, [Joined(1, peer=0, rows=step), Left(1)])
     assert len(trigger._supplies[0]._runs) <= 1
     assert not trigger._changes
+
+
+def test_rows_that_are_void_are_waited_for_again() -> None:
+    trigger = DataKeyTrigger(KEYS, n=2, size=4)
+    assert feed(trigger, [*joined(2), arrived(0, 6), Rewound(0, 3), arrived(1, 4)]) == []
+    (firing,) = fire(trigger, arrived(0, 4))
+    assert firing.claims == claims((0, 0, 4), (1, 0, 4))
+
+
+def test_rows_that_were_claimed_are_claimed_once_even_if_they_arrive_again() -> None:
+    trigger = DataKeyTrigger(KEYS, n=1, size=4)
+    assert len(feed(trigger, [Joined(0), arrived(0, 4), Rewound(0, 0)])) == 1
+    assert feed(trigger, [arrived(0, 2), arrived(0, 4), arrived(0, 7)]) == []
+    (firing,) = fire(trigger, arrived(0, 8))
+    assert firing.claims == claims((0, 4, 8))
+
+
+@given(st.data())
+def test_a_supply_after_a_rewind_is_as_if_the_void_rows_had_never_come(data: st.DataObject) -> None:
+    versions = sorted(data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=12)))
+    keep = data.draw(st.integers(0, len(versions)))
+    taken = data.draw(st.integers(0, keep))
+    rewound, plain = Supply(KEYS), Supply(KEYS)
+    for count, version in enumerate(versions, 1):
+        rewound.add(dict.fromkeys(KEYS, count), version)
+        if count <= keep:
+            plain.add(dict.fromkeys(KEYS, count), version)
+    for supply in (rewound, plain):
+        supply.take(taken)
+    rewound.rewind(keep)
+    for count in range(keep, len(versions) + 1):
+        for supply in (rewound, plain):
+            supply.add(dict.fromkeys(KEYS, count), 9)
+        assert rewound.available == plain.available
+    while plain.left:
+        assert rewound.oldest_version == plain.oldest_version
+        assert rewound.take(1) == plain.take(1)
+    assert rewound.left == 0

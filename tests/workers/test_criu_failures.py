@@ -67,6 +67,7 @@ def test_a_refused_dump_names_the_culprit_and_the_process_runs_on(
             stage.criu.dump(one.pid, image).wait(PATIENCE)
         for end_of_it in other_end:
             end_of_it.close()
+    assert "close that before a round ends, or keep actors in memory" in str(refused.value)
     assert "Error" in refused.value.log
     assert refused.value.pid == one.pid
     assert one.count() == 1
@@ -91,7 +92,7 @@ def test_a_process_that_is_gone_cannot_be_dumped(stage: Stage) -> None:
 def test_a_full_filesystem_refuses_the_dump_and_nothing_stays(stage: Stage, tiny: Path) -> None:
     one = stage.subject().serve("ballast")
     store = ImageStore(tiny / "images", 1 << 40)
-    with pytest.raises(CheckpointRefused, match="filesystem of the images is full"):
+    with pytest.raises(CheckpointRefused, match="images is full: make room there, or keep"):
         stage.criu.dump(one.pid, store.begin("image")).wait(PATIENCE)
     assert one.count() == 1
     assert [path.name for path in store.folder.iterdir()] in ([], ["image.log"])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -211,3 +214,25 @@ def test_the_estimate_is_about_the_memory_a_process_has_for_itself() -> None:
     assert estimate(os.getpid()) - before > 60 * MEGABYTE
     assert len(ballast) == 64 * MEGABYTE
     assert estimate(2**22 + 1) == 0
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Iterator[Path]:
+    """A filesystem of 8 MB."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(tmp_path)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("no filesystem can be mounted here")
+    yield tmp_path
+    subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+
+
+def test_a_dump_that_took_the_last_room_is_sealed_all_the_same(crowded: Path, facts: Facts) -> None:
+    """Its process ended with the dump: the image is all there is of it."""
+    store = ImageStore(crowded / "images", 64 << 20)
+    image = written(store.begin("actor-1"))
+    with (crowded / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+        while True:
+            filler.write(bytes(4096))
+    image.seal(facts)
+    image.check("4.1.1")
+    assert image.facts.step == 10

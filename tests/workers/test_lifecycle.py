@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from artos.errors import ForbiddenMove
-from workers.lifecycle import ALIVE, Move, State, after, drawing, moves
+from workers.lifecycle import Move, State, after, moves
 
 EXPECTED = """
 cold          start:starting
@@ -42,14 +42,3 @@ def test_every_pair(state: State, move: Move) -> None:
 def test_every_state_is_reached_and_left() -> None:
     assert set(ALLOWED.values()) == set(State)
     assert all(moves(state) for state in State)
-
-
-def test_whoever_may_have_a_process_may_die() -> None:
-    dies = {state for state in State if (state, Move.DIE) in ALLOWED}
-    assert dies >= ALIVE
-    assert State.COLD not in dies
-    assert State.CHECKPOINTED not in dies
-
-
-def test_the_drawing_names_every_move() -> None:
-    assert len(drawing().splitlines()) == len(ALLOWED)

@@ -184,6 +184,20 @@ def test_two_slots_on_one_cpu_are_refused() -> None:
         SlotTable([Slot(1, 0), Slot(1, 1)], ManualClock())
 
 
+def test_other_slots_from_now_on() -> None:
+    slots = table(2)
+    for holder in range(4):
+        slots.request(A, holder)
+    slots.granted()
+    slots.have([Slot(1), Slot(2)])
+    assert slots.granted() == [(2, Slot(2))]
+    assert slots.of(0) == Slot(0), "it finishes where it is"
+    slots.release(0)
+    assert slots.granted() == []
+    slots.release(1)
+    assert slots.granted() == [(3, Slot(1))]
+
+
 class Traffic(RuleBasedStateMachine):
     """Anything that may happen to a table, compared with the simplest books of it."""
 
@@ -191,6 +205,7 @@ class Traffic(RuleBasedStateMachine):
         super().__init__()
         self.clock = ManualClock()
         self.table = table(3, self.clock)
+        self.slots = {Slot(cpu) for cpu in range(3)}
         self.queues: dict[str, list[int]] = {A: [], B: []}
         self.holds: dict[int, Slot] = {}
         self.seconds = {A: 0.0, B: 0.0}
@@ -218,6 +233,11 @@ class Traffic(RuleBasedStateMachine):
         if holder in queue:
             queue.remove(holder)
 
+    @rule(cpus=st.sets(st.integers(0, 4), max_size=4))
+    def have(self, cpus: set[int]) -> None:
+        self.slots = {Slot(cpu) for cpu in cpus}
+        self.table.have(map(Slot, cpus))
+
     @rule(seconds=st.sampled_from([0.0, 0.5, 7.0]))
     def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -231,8 +251,10 @@ class Traffic(RuleBasedStateMachine):
             assert self.queues[workload].pop(0) == holder, "first come, first served"
             assert not self.queues[other] or self.held(workload) <= self.held(other), "unfair"
             assert slot not in self.holds.values(), "two on one slot"
+            assert slot in self.slots, "it is somebody else's now"
             self.holds[holder] = slot
-        assert len(self.holds) == 3 or not any(self.queues.values()), "a slot is left unused"
+        free = self.slots.difference(self.holds.values())
+        assert not free or not any(self.queues.values()), "a slot is left unused"
 
     def held(self, workload: str) -> int:
         return sum(self.workload(holder) == workload for holder in self.holds)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from artos.actors import RolloutActor
+from artos.actors.rollout import RolloutActor
 from artos.learners import PPO
 from artos.policies.build import Policy
-from artos.scaling import ActorsSetting
+from artos.scaling import ActorsSetting, actors_of
 from artos.spec import Workload
-from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers import ObjectKeyTrigger
+from triggers.algorithms.pipelines import Pipeline, learner_rows
 
 
 def workload(
@@ -20,6 +21,7 @@ def workload(
     terminal_lives: bool = False,
     steps: int = 128,
     max_lag: int = 0,
+    pipeline: Pipeline = "none",
     hidden: tuple[int, ...] = (64, 64),
     lr: float | None = None,
     anneal: bool = True,
@@ -42,6 +44,9 @@ def workload(
     ``max_lag=0`` alternates sampling and learning, exactly on-policy; ``max_lag=1`` samples the
     next round while the learner works on the last: rows are at most one version old when consumed.
     An update learns from a round of all actors, however many ``actors`` says there are by then.
+    ``pipeline`` says what is done before it is there, see ``triggers.algorithms.pipelines``: with
+    ``none``, ``dual`` and ``full`` updates are the same, with ``minibatch`` and ``dual+minibatch``
+    the minibatches of the first epoch are made of the rows of those who were first.
     ``lr`` and ``clip`` default to 2.5e-4 and 0.1 on images, 1e-3 and 0.2 elsewhere.
     """
     actor = RolloutActor(
@@ -57,12 +62,13 @@ def workload(
         target_kl=target_kl, bfloat16=bfloat16, threads=threads,
     )  # fmt: skip
     keys = tuple(key.name for key in actor.data_keys())
+    together = max(1, actors_of(actors).most // max(1, minibatches))
     return Workload(
         name="ppo",
         actor=actor,
         learner=learner,
         triggers={
-            "learner.update": DataKeyTrigger(keys, size=steps, max_lag=max_lag),
+            **learner_rows(pipeline, keys, steps, together, max_lag),
             "actors.sample": ObjectKeyTrigger("model_param"),
         },
         actors=actors,

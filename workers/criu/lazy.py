@@ -80,7 +80,7 @@ class LazyPages:
         self._clean()
         if status != 0:
             raise RestoreFailed(
-                self._image, f"its page daemon ended: {culprit(log)}", error_lines(log)
+                self._image, f"its page daemon ended: {culprit(log).words}", error_lines(log)
             )
         return True
 

@@ -9,20 +9,52 @@ from pathlib import Path
 import psutil
 
 _HARMLESS = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm/")
+_GPUS = ("/dev/nvidia", "/dev/dri/", "/dev/kfd")
 _MOST = 8
 
 
 def suspects(pid: int) -> list[str]:
-    """Sockets, devices and the like that the process has open, in words; empty if it is gone."""
+    """Sockets, devices and the like that the process has open or mapped, and threads that have a
+    name of their own, in words; empty if it is gone.
+    """
     with suppress(OSError, psutil.Error):
-        peers = _peers(pid)
-        found = (
-            f"descriptor {number} is {peers.get(number, target)}"
-            for number, target in sorted(_descriptors(pid))
-            if _is_suspect(target)
-        )
-        return [words for words, _ in zip(found, range(_MOST), strict=False)]
+        return [*_opened(pid), *_mapped(pid), *_named(pid)][:_MOST]
     return []
+
+
+def threads(pid: int) -> list[str]:
+    """Names of the threads that the process has beside its first one; empty if it is gone.
+
+    Those of the kernel, cut to 15 characters; a thread without one has that of the process.
+    """
+    with suppress(OSError):
+        tasks = sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda task: int(task.name))
+        return [(task / "comm").read_text().strip() for task in tasks if task.name != str(pid)]
+    return []
+
+
+def _opened(pid: int) -> Iterator[str]:
+    peers = _peers(pid)
+    for number, target in sorted(_descriptors(pid)):
+        if _is_suspect(target):
+            yield f"descriptor {number} is {peers.get(number, _with_kind(target))}"
+
+
+def _mapped(pid: int) -> Iterator[str]:
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    targets = {line[line.index("/") :] for line in lines if "/" in line}
+    for target in sorted(filter(_is_suspect, targets)):
+        yield f"memory of {_with_kind(target)}"
+
+
+def _named(pid: int) -> Iterator[str]:
+    own = Path(f"/proc/{pid}/comm").read_text().strip()
+    if names := sorted({*threads(pid)} - {own}):
+        yield f"it has threads named {', '.join(names)}"
+
+
+def _with_kind(target: str) -> str:
+    return f"{target} (a GPU context)" if target.startswith(_GPUS) else target
 
 
 def _is_suspect(target: str) -> bool:

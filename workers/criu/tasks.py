@@ -11,7 +11,7 @@ from artos.buffer.segment import free_bytes
 from artos.errors import ArtosError, CheckpointRefused, RestoreFailed
 from workers.criu.lazy import LazyPages
 from workers.criu.leftovers import MARK, Traces, end_half_restored
-from workers.criu.log import culprit, error_lines, read_log
+from workers.criu.log import CLOSE, FULL, Culprit, culprit, error_lines, read_log
 from workers.criu.operation import Outcome, Task, Worker
 from workers.criu.options import Answer, Dump, Restore
 from workers.criu.suspects import suspects
@@ -58,15 +58,17 @@ class DumpTask(Task):
         """See ``Task.failed``: what was written is removed, the process runs on."""
         del answer
         log = read_log(self._log)
-        said = why or self._culprit(log)
+        words, remedy = Culprit(why) if why else self._culprit(log)
         self._image.abandon(log)
-        return CheckpointRefused(self._pid, said, error_lines(log))
+        return CheckpointRefused(self._pid, words, error_lines(log), remedy)
 
-    def _culprit(self, log: str) -> str:
+    def _culprit(self, log: str) -> Culprit:
         # The log lies on the same filesystem: when that is full nothing more is written to it.
         if free_bytes(self._image.folder) < _FULL:
-            return "the filesystem of the images is full"
-        return "; ".join([culprit(log), *suspects(self._pid)])
+            return FULL
+        words, remedy = culprit(log)
+        held = suspects(self._pid)
+        return Culprit("; ".join([words, *held]), remedy or (CLOSE if held else ""))
 
 
 class RestoreTask(Task):
@@ -126,7 +128,7 @@ class RestoreTask(Task):
         log = read_log(self._log)
         if self._pages is not None:
             log += self._pages.close()
-        return RestoreFailed(self._image.name, why or culprit(log), error_lines(log))
+        return RestoreFailed(self._image.name, why or culprit(log).words, error_lines(log))
 
     def _add_log(self) -> None:
         if self._log.exists():

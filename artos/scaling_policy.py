@@ -1,0 +1,217 @@
+"""The contract of what decides how many actors take part, and how a user's own travels."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from artos.errors import Refused
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a policy goes by when the round of an update begins (updates are counted from 0).
+
+    ``actors`` is the number decided last, ``rows`` is what one actor adds to a batch, ``metrics``
+    are those of the learner's last update, ``mean_return`` is that of the last 100 episodes.
+    """
+
+    update: int
+    actors: int
+    rows: int
+    metrics: Mapping[str, float] = {}
+    mean_return: float | None = None
+
+
+class ScalingPolicy:
+    """Decides how many actors take part, from ``least`` to ``most``. Subclass it as a dataclass::
+
+        @dataclass
+        class MoreOnceGood(ScalingPolicy):
+            least: int = 2
+            most: int = 8
+            goal: float = 200.0
+
+            def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+                if (seen.mean_return or 0.0) >= self.goal:
+                    memory["good"] = True
+                return self.most if "good" in memory else self.least
+
+    and give it to a workload: ``actors=MoreOnceGood()``. Like a trigger it runs in the supervisor
+    and is pure: no sockets, clocks or processes inside, and arguments that are plain data.
+    """
+
+    least: int
+    most: int
+
+    @property
+    def first(self) -> int:
+        """The number at the start."""
+        return self.least
+
+    def numbers(self) -> tuple[int, ...]:
+        """Every number of actors there may be, in rising order."""
+        return tuple(range(self.least, self.most + 1))
+
+    def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+        """The number from this round on; asked once for each update.
+
+        ``memory`` is the policy's own, empty at first: numbers, text, lists and dicts. It is saved
+        with each checkpoint, and ``--resume`` goes on with it unless ``actors=`` was changed. An
+        answer that is none of ``numbers()`` counts as the next smaller one.
+        """
+        raise NotImplementedError
+
+    def words(self) -> str:
+        """What changes the number, in words."""
+        return f"{self.least} to {self.most} actors as {type(self).__name__} decides"
+
+    def faults(self) -> list[str]:
+        """Everything wrong with it, in words."""
+        return range_faults(type(self).__name__, self.least, self.most)
+
+
+class Own(msgspec.Struct, frozen=True, tag="own"):
+    """A policy of the user's as it travels: its class, its arguments, and what it said of itself.
+
+    ``source`` is ``file.py:Class``, ``choices`` are its ``numbers()``, ``text`` its ``words()``.
+    """
+
+    source: str
+    fields: dict[str, Any]
+    first: int
+    choices: tuple[int, ...]
+    text: str
+
+    @classmethod
+    def of(cls, policy: ScalingPolicy) -> Own:
+        """A policy as plain data, once it has decided for the first time without a fault.
+
+        Raises:
+            Refused: it cannot travel, or decides nothing; all faults, in words.
+        """
+        if found := [*_class_faults(policy)] or [*policy.faults()] or [*_choice_faults(policy)]:
+            raise Refused([f"actors={type(policy).__name__}(…): {fault}" for fault in found])
+        source = f"{inspect.getfile(type(policy))}:{type(policy).__name__}"
+        fields = msgspec.json.decode(msgspec.json.encode(_arguments(policy)))
+        return cls(source, fields, policy.first, policy.numbers(), policy.words())
+
+    def policy(self, load: Callable[[str], Any]) -> ScalingPolicy:
+        """The policy itself; ``load`` imports its class.
+
+        Raises:
+            Refused: that is no policy, or cannot be built from these arguments.
+        """
+        kind = load(self.source)
+        # JSON has lists only, and arguments of triggers come back as tuples too.
+        fields = {n: tuple(v) if isinstance(v, list) else v for n, v in self.fields.items()}
+        try:
+            made = kind(**fields)
+        except Exception as error:
+            raise Refused([f"{self.source} cannot be built again: {error}"]) from error
+        if not isinstance(made, ScalingPolicy):
+            raise Refused([f"{self.source} is no ScalingPolicy"])
+        return made
+
+    @property
+    def least(self) -> int:
+        """The smallest number."""
+        return self.choices[0]
+
+    @property
+    def most(self) -> int:
+        """The largest number: so many are registered."""
+        return self.choices[-1]
+
+    def numbers(self) -> tuple[int, ...]:
+        """Every number of actors there may be."""
+        return self.choices
+
+    def words(self) -> str:
+        """What changes the number, in words."""
+        return self.text
+
+    def faults(self) -> list[str]:
+        """None: they were looked for when it was made."""
+        return []
+
+
+def decided(policy: ScalingPolicy, seen: Seen, memory: dict[str, Any]) -> int:
+    """What the policy answers, as one of its numbers.
+
+    Raises:
+        TypeError: the answer is no whole number, or the memory is not plain data.
+        Exception: whatever user code raised.
+    """
+    answer = policy.decide(seen, memory)
+    if not isinstance(answer, int) or isinstance(answer, bool):
+        raise TypeError(f"decide must return a whole number of actors, not {answer!r}")
+    if fault := _not_plain(memory):
+        raise TypeError(f"memory must hold plain data: {fault}")
+    numbers = policy.numbers()
+    return max((number for number in numbers if number <= answer), default=numbers[0])
+
+
+def range_faults(name: str, least: int, most: int) -> list[str]:
+    """What is wrong with bounds, in words."""
+    found = []
+    if least < 1:
+        found.append(f"{name}: there must be at least 1 actor, not {least}")
+    if most < least:
+        found.append(f"{name}: {least}..{most} holds no number; write the smaller one first")
+    return found
+
+
+# -- at the door -----------------------------------------------------------------------------------
+
+
+def _class_faults(policy: ScalingPolicy) -> Iterator[str]:
+    kind = type(policy)
+    if not dataclasses.is_dataclass(policy):
+        yield f"put @dataclass above class {kind.__name__}, as scaling policies are declared"
+    elif fault := _not_plain(_arguments(policy)):
+        yield f"its arguments must be plain data: {fault}"
+    if "." in kind.__qualname__:
+        yield f"write class {kind.__name__} at the top level of its file, for others to import"
+    if kind.decide is ScalingPolicy.decide:
+        yield f"write decide(self, seen, memory) in class {kind.__name__}"
+    for name in ("least", "most"):
+        if type(getattr(policy, name, None)) is not int:
+            yield f"{name} must be a whole number"
+
+
+def _choice_faults(policy: ScalingPolicy) -> Iterator[str]:
+    numbers = policy.numbers()
+    if not numbers or numbers != tuple(sorted(set(numbers))) or numbers[0] < 1:
+        yield f"numbers() must be a tuple of rising numbers from 1 on, not {numbers!r}"
+    elif policy.first not in numbers:
+        yield f"first is {policy.first!r}, which is none of its numbers()"
+    else:
+        # The first question of a run is just this one.
+        try:
+            decided(policy, Seen(0, policy.first, 1), {})
+        except Exception as error:
+            yield f"decide raised {type(error).__name__}: {error}"
+
+
+def _arguments(policy: Any) -> dict[str, Any]:
+    return {f.name: getattr(policy, f.name) for f in dataclasses.fields(policy) if f.init}
+
+
+def _not_plain(data: dict[str, Any]) -> str:
+    """Why the data would not come back from a file as it is; empty if it would."""
+    try:
+        same = msgspec.json.decode(msgspec.json.encode(data)) == _listed(data)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return "" if same else f"{data!r} would not come back from a file as it is"
+
+
+def _listed(data: Any) -> Any:
+    """The same with lists for tuples."""
+    if isinstance(data, list | tuple):
+        return [*map(_listed, data)]
+    return {key: _listed(v) for key, v in data.items()} if isinstance(data, dict) else data

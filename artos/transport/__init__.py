@@ -1,0 +1,1 @@
+"""Edges between nodes, named after what flows: control, experience, weights."""

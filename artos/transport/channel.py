@@ -1,0 +1,173 @@
+"""Ordered messages, each exactly once, over a link that loses, repeats and reorders. Pure.
+
+Each end numbers its life (its *session*; a later life has a larger number). What is told counts
+for one pair of sessions only, so nothing of an earlier life is ever taken for a later one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from artos.errors import BadMessage, MailboxFull
+from artos.transport.wire import Seal
+
+BEAT = 1.0
+"""Seconds after which an end that has nothing to say says that it is there."""
+
+_RESEND = 1.0  # seconds without progress, though the peer is heard
+_PIECE = 1 << 14  # bytes
+_PIECES_AHEAD = 64  # sent and not yet acknowledged: what is urgent waits for 1 MiB at most
+_MOST_QUEUED = 1 << 29  # bytes
+_OVERHEAD = 256  # bytes that a piece costs whatever is in it
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a message; ``more`` of it follow."""
+
+    content: memoryview
+    more: bool
+
+
+class Channel:
+    """One end. What ``put`` takes comes out of ``hear`` at the other end, if frames get through."""
+
+    def __init__(self, session: int, peer: str, most: int = _MOST_QUEUED) -> None:
+        self.session, self.peer = session, peer
+        self.usurped = False
+        self._most = most
+        self._theirs = 0
+        self._known = False  # to this session of the peer
+        self._queue: deque[Piece] = deque()
+        self._bytes = 0
+        self._acknowledged, self._next, self._took = 0, 1, 0
+        self._part = bytearray()  # of a message that is not complete
+        self._owes = True
+        self._spoke_at = self._moved_at = float("-inf")
+        self._heard = False  # since then
+
+    @property
+    def idle(self) -> bool:
+        """Whether the peer has taken everything."""
+        return not self._queue
+
+    def put(self, message: bytes) -> None:
+        """Queue a message.
+
+        Raises:
+            MailboxFull: the peer has not taken anything for too long (or it is simply too large).
+        """
+        pieces = _cut(message)
+        cost = len(message) + _OVERHEAD * len(pieces)
+        if self._bytes + cost > self._most:
+            raise MailboxFull(f"to {self.peer}", self._bytes)
+        self._bytes += cost
+        self._queue.extend(pieces)
+
+    def meet(self, seal: Seal) -> bool:
+        """Look at who sent this; True if it is a later life than the one known so far."""
+        if seal.session >= self._theirs and seal.of > self.session:
+            self._step_up(seal.of)
+        if seal.session <= self._theirs:
+            return False
+        later = self._theirs != 0
+        self._theirs, self._known = seal.session, False
+        self._renumber()
+        if later:
+            self._queue.clear()
+            self._bytes = 0
+        return later
+
+    def hear(self, seal: Seal, content: bytes, now: float, room: bool = True) -> bytes | None:
+        """Take what came in; returns the message that is complete by it, if one is.
+
+        Without ``room`` nothing is taken: the peer will send it again.
+
+        Raises:
+            BadMessage: the peer acknowledges what it was never told, or sends too much at once.
+        """
+        if (seal.session, seal.of) != (self._theirs, self.session):
+            self._owes = True
+            return None
+        self._known = self._heard = True
+        self._acknowledge(seal.took, now)
+        return self._take(seal, content) if seal.number and room else None
+
+    def speak(self, now: float) -> list[tuple[Seal, memoryview]]:
+        """What to send now (a seal and, if it has a number, the content); [] if nothing is due."""
+        if self.usurped:
+            return []
+        if self._stuck(now):
+            self._next, self._moved_at, self._heard = self._acknowledged + 1, now, False
+        frames = []
+        while self._theirs and (piece := self._due()):
+            if self._next == self._acknowledged + 1:
+                self._moved_at, self._heard = now, False
+            frames.append((self._seal(self._next, piece.more), piece.content))
+            self._next += 1
+        if not frames and (self._owes or now - self._spoke_at >= BEAT):
+            frames.append((self._seal(0, False), memoryview(b"")))
+        if frames:
+            self._spoke_at, self._owes = now, False
+        return frames
+
+    def unsent(self, seal: Seal) -> None:
+        """What ``speak`` returned from this one on could not be sent; it returns it again."""
+        self._owes = True
+        if seal.number:
+            self._next = min(self._next, max(seal.number, self._acknowledged + 1))
+
+    def _due(self) -> Piece | None:
+        ahead = self._next - self._acknowledged - 1
+        return self._queue[ahead] if ahead < min(len(self._queue), _PIECES_AHEAD) else None
+
+    def _seal(self, number: int, more: bool) -> Seal:
+        return Seal(self.session, self._theirs, number, self._took, more)
+
+    def _stuck(self, now: float) -> bool:
+        # Only a peer that is heard: into a cut link nothing is sent twice.
+        under_way = self._next > self._acknowledged + 1
+        return under_way and self._heard and now - self._moved_at >= _RESEND
+
+    def _acknowledge(self, took: int, now: float) -> None:
+        if took > self._acknowledged + len(self._queue):
+            raise BadMessage(f"piece {took} was acknowledged and never sent")
+        while self._acknowledged < took:
+            self._bytes -= len(self._queue.popleft().content) + _OVERHEAD
+            self._acknowledged += 1
+            self._moved_at = now
+        self._next = max(self._next, self._acknowledged + 1)
+
+    def _take(self, seal: Seal, content: bytes) -> bytes | None:
+        self._owes = True
+        if seal.number != self._took + 1:
+            return None
+        if len(self._part) + len(content) > self._most:
+            raise BadMessage(f"a message of more than {self._most} bytes")
+        self._took += 1
+        self._part += content
+        if seal.more:
+            return None
+        message = bytes(self._part)
+        self._part.clear()
+        return message
+
+    def _renumber(self) -> None:
+        self._acknowledged, self._next, self._took = 0, 1, 0
+        self._part.clear()
+        self._owes = True
+
+    def _step_up(self, known: int) -> None:
+        """The peer has heard a larger number: of a life before ours, or of somebody else."""
+        if self._known:
+            self.usurped = True
+        else:
+            self.session = known + 1
+            self._renumber()
+
+
+def _cut(message: bytes) -> list[Piece]:
+    whole = memoryview(message)
+    starts = range(0, max(1, len(message)), _PIECE)
+    return [Piece(whole[at : at + _PIECE], at + _PIECE < len(message)) for at in starts]

@@ -1,0 +1,92 @@
+"""Rows on the wire: out of one block's cyclic arrays and into another's, as a frame per key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import lz4.block
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.actor_block import ActorBlock
+from artos.errors import BadMessage
+from artos.transport.wire import Chunk
+
+Bytes = NDArray[np.uint8]
+Packer = Callable[[str, Bytes], bytes | None]
+"""Compresses the rows of a key, or decides (None) that they travel as they are."""
+
+PIECE = 1 << 20
+"""Bytes of a chunk, about: larger ones fit no cache, and LZ4 reads large blocks slowly."""
+
+
+class Rings:
+    """The cyclic arrays of a block as plain bytes."""
+
+    def __init__(self, block: ActorBlock) -> None:
+        self.block = block
+        keys = block.spec.all_keys
+        self.row_bytes = {key.name: key.row_bytes(block.spec.envs) for key in keys}
+        self._bytes: dict[str, Bytes] = {
+            name: array.reshape(-1).view(np.uint8) for name, array in block.arrays.items()
+        }
+
+    def views(self, name: str, start: int, stop: int) -> list[Bytes]:
+        """The bytes of rows ``start`` to ``stop`` in place: one view or, across the wrap, two."""
+        size, array = self.row_bytes[name], self._bytes[name]
+        spans = self.block.spans(start, stop)
+        return [array[span.start * size : span.stop * size] for span in spans]
+
+    def __repr__(self) -> str:
+        return f"<Rings of {self.block!r}>"
+
+
+def load(
+    rings: Rings, term: int, keys: Sequence[str], rows: range, pack: Packer, *, ends: bool
+) -> tuple[Chunk, list[Any]]:
+    """A chunk of rows that lie together, and its frames: views of them, or what ``pack`` made.
+
+    Nothing is copied: the rows must stay as they are until the frames have been sent.
+    """
+    views = [rings.views(name, rows.start, rows.stop)[0] for name in keys]
+    packed = [pack(name, view) for name, view in zip(keys, views, strict=True)]
+    chunk = Chunk(
+        rings.block.spec.actor, term, rows.start, rows.stop, tuple(keys),
+        raw=tuple(view.nbytes for view in views),
+        packed=tuple(each is not None for each in packed), ends=ends,
+    )  # fmt: skip
+    pairs = zip(views, packed, strict=True)
+    return chunk, [view if each is None else each for view, each in pairs]
+
+
+def unload(rings: Rings, chunk: Chunk, rows: range, frames: Sequence[Any]) -> None:
+    """Write ``rows`` of a chunk into a block and commit them in all its keys at once.
+
+    Raises:
+        BadMessage: a frame cannot be unpacked; nothing was changed.
+    """
+    parts = zip(chunk.packed, chunk.raw, frames, strict=True)
+    contents = [_unpacked(frame, raw) if packed else frame for packed, raw, frame in parts]
+    rings.block.reserve(rows.stop, chunk.keys)
+    for name, content in zip(chunk.keys, contents, strict=True):
+        _write(rings, name, rows, content, skip=rows.start - chunk.start)
+    rings.block.commit(rows.stop, chunk.keys)
+
+
+def _write(rings: Rings, name: str, rows: range, content: Any, skip: int) -> None:
+    source = np.frombuffer(content, np.uint8, offset=skip * rings.row_bytes[name])
+    at = 0
+    for view in rings.views(name, rows.start, rows.stop):
+        view[:] = source[at : at + view.nbytes]
+        at += view.nbytes
+
+
+def _unpacked(frame: Any, raw: int) -> bytes:
+    try:
+        content: bytes = lz4.block.decompress(frame, uncompressed_size=raw)
+    except (lz4.block.LZ4BlockError, ValueError, OverflowError) as error:
+        raise BadMessage(f"a frame that is no LZ4 block: {error}") from error
+    if len(content) != raw:
+        raise BadMessage(f"a frame of {len(content)} bytes where {raw} were announced")
+    return content

@@ -1,0 +1,157 @@
+"""The socket of a post: a line that listens to many peers, or one that calls the head."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import zmq
+
+from artos.closing import Closing
+from artos.errors import Refused
+from artos.transport import sockets
+from artos.transport.keys import Keys
+
+HEAD = "head"
+"""What the calling end calls the other."""
+
+_LARGEST = 1 << 20  # bytes of a frame; pieces are smaller
+_LAST_WORDS = 200  # ms to write what is queued when all is over
+_RENEW = 5.0  # seconds of silence after which a new connection is tried
+
+Heard = tuple[str, str, list[bytes]]
+"""A peer's name, its public key ("" without keys), and its frames."""
+
+
+class Line(Closing):
+    """A socket that one thread uses, and that another can call it away from (``wake``)."""
+
+    def __init__(self) -> None:
+        self._context: sockets.Context = zmq.Context()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        try:
+            self._socket = self._open()
+        except BaseException:
+            self.close()
+            raise
+        self.endpoint = sockets.bound(self._socket)
+
+    def wake(self) -> None:
+        """End the wait; may be called from any thread."""
+        os.eventfd_write(self._wake, 1)
+
+    def wait(self, seconds: float, to_send: bool) -> None:
+        """Until there is something to read, room to send (if wanted), a ``wake``, or time is up."""
+        poller = zmq.Poller()
+        poller.register(self._wake, zmq.POLLIN)
+        self._await(poller, int(seconds * 1000) + 1, to_send)
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+
+    def heard(self, most: int) -> Iterator[Heard]:
+        """What has come in, at most so many messages."""
+        for _ in range(0 if self._socket.closed else most):
+            try:
+                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            yield self._opened(frames)
+
+    @abstractmethod
+    def send(self, name: str, frames: Sequence[sockets.Content]) -> bool:
+        """Send now or not at all; whether it was."""
+
+    @abstractmethod
+    def tend(self, silent: float, usurped: bool) -> None:
+        """To be called now and then: seconds without a word, and whether our name is taken."""
+
+    def close(self) -> None:
+        """Write what is queued, within moments, and let go of everything."""
+        self._context.destroy(_LAST_WORDS)
+        os.close(self._wake)
+
+    @abstractmethod
+    def _open(self) -> sockets.Socket:
+        """The socket."""
+
+    @abstractmethod
+    def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
+        """Wait for the socket, too."""
+
+    @abstractmethod
+    def _opened(self, frames: list[zmq.Frame]) -> Heard:
+        """Who sent it."""
+
+
+class Listening(Line):
+    """Serves any number of peers, who are known by their routing ids."""
+
+    def __init__(self, endpoint: str, keys: Keys | None) -> None:
+        self._endpoint, self._keys = endpoint, keys
+        super().__init__()
+
+    def send(self, name: str, frames: Sequence[sockets.Content]) -> bool:
+        """To that peer; False also if it is not connected."""
+        return sockets.push(self._socket, [name.encode(errors="surrogateescape"), *frames])
+
+    def tend(self, silent: float, usurped: bool) -> None:
+        """Nothing to do: who calls sees to it."""
+
+    def _open(self) -> sockets.Socket:
+        self._gate = sockets.Gate(self._context, self._keys) if self._keys else None
+        return sockets.serve(self._context, self._endpoint, self._keys, _LARGEST)
+
+    def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
+        poller.register(self._socket, zmq.POLLIN)
+        if self._gate is None:
+            poller.poll(milliseconds)
+            return
+        poller.register(self._gate.socket, zmq.POLLIN)
+        if self._gate.socket in dict(poller.poll(milliseconds)):
+            self._gate.answer()
+
+    def _opened(self, frames: list[zmq.Frame]) -> Heard:
+        name = frames[0].bytes.decode(errors="surrogateescape")
+        key = str(frames[0].get("User-Id")) if self._keys else ""
+        return name, key, [frame.bytes for frame in frames[1:]]
+
+
+class Calling(Line):
+    """Talks to the head."""
+
+    def __init__(self, endpoint: str, keys: Keys | None, me: str) -> None:
+        self._endpoint, self._keys, self._me = endpoint, keys, me
+        self._patience = _RENEW
+        super().__init__()
+
+    def send(self, name: str, frames: Sequence[sockets.Content]) -> bool:
+        """To the head; False also while there is no connection."""
+        return not self._socket.closed and sockets.push(self._socket, frames)
+
+    def tend(self, silent: float, usurped: bool) -> None:
+        """Call anew: who once refused our key is never tried again by ZeroMQ itself."""
+        if usurped:
+            self._socket.close()
+        elif silent < _RENEW:
+            self._patience = _RENEW
+        elif silent >= self._patience:
+            self._patience = silent + _RENEW
+            self._renew()
+
+    def _renew(self) -> None:
+        with suppress(Refused):
+            old, self._socket = self._socket, self._open()
+            old.close()
+
+    def _open(self) -> sockets.Socket:
+        return sockets.connect(self._context, self._endpoint, self._keys, self._me, _LARGEST)
+
+    def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
+        if not self._socket.closed:
+            poller.register(self._socket, zmq.POLLIN | (zmq.POLLOUT if to_send else 0))
+        poller.poll(milliseconds)
+
+    def _opened(self, frames: list[zmq.Frame]) -> Heard:
+        return HEAD, "", [frame.bytes for frame in frames]

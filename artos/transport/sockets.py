@@ -1,0 +1,154 @@
+"""Sockets between nodes: encrypted, alive, and open only to who has a key (design §10).
+
+A context with a socket that ``serve`` made with keys needs a ``Gate``; without one nobody gets in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import zmq
+from zmq.utils import z85
+
+from artos.closing import Closing
+from artos.errors import Refused
+from artos.transport.keys import Keys
+
+Socket = zmq.Socket[bytes]
+Context = zmq.Context[Socket]
+Content = bytes | memoryview
+Options = dict[int, int | bytes]
+
+_ZAP = "inproc://zeromq.zap.01"  # given by ZeroMQ (RFC 27)
+_DOMAIN = b"artos"
+_LIVELY: Options = {
+    zmq.LINGER: 0,
+    # Dead connections are found by the kernel, within 5 s. ZeroMQ's own heartbeats abort the whole
+    # process when a connection breaks whose input waits for room (libzmq 4.3.5).
+    zmq.TCP_KEEPALIVE: 1,
+    zmq.TCP_KEEPALIVE_IDLE: 2,
+    zmq.TCP_KEEPALIVE_INTVL: 1,
+    zmq.TCP_KEEPALIVE_CNT: 3,
+    zmq.TCP_MAXRT: 5_000,
+    zmq.CONNECT_TIMEOUT: 2_000,
+    zmq.HANDSHAKE_IVL: 5_000,
+    zmq.RECONNECT_IVL: 100,
+    zmq.RECONNECT_IVL_MAX: 1_000,
+}
+
+
+class Gate(Closing):
+    """Answers ZeroMQ's question who may come in, for every serving socket of a context.
+
+    Poll ``socket``; call ``answer`` when something can be read. Close it before the context.
+    """
+
+    def __init__(self, context: Context, keys: Keys) -> None:
+        self._keys = keys
+        self.socket = context.socket(zmq.REP)
+        self.socket.linger = 0
+        self.socket.bind(_ZAP)
+
+    def answer(self) -> None:
+        """Let one peer in or not; its public key becomes the ``User-Id`` of its frames."""
+        version, number, _, _, _, mechanism, *credentials = self.socket.recv_multipart()
+        public = z85.encode(credentials[0]) if mechanism == b"CURVE" else b""
+        welcome = self._keys.accepts(public.decode())
+        verdict = [b"200", b"OK", public, b""] if welcome else [b"400", b"unknown key", b"", b""]
+        self.socket.send_multipart([version, number, *verdict])
+
+    def close(self) -> None:
+        """Stop answering: nobody new gets in."""
+        self.socket.close()
+
+
+def serve(
+    context: Context, endpoint: str, keys: Keys | None, largest: int = 1 << 30, queue: int = 1000
+) -> Socket:
+    """A ROUTER that listens at ``endpoint`` (``tcp://IP:*`` for any port, ``ipc://PATH``).
+
+    A frame of more than ``largest`` bytes ends its connection; ``queue`` messages fit each way.
+    Sending to who is not there raises ``zmq.ZMQError`` (``push`` turns that into False).
+
+    Raises:
+        Refused: the address is taken or wrong, or TCP without keys.
+    """
+    options: Options = {zmq.ROUTER_MANDATORY: 1}
+    # Who comes back may find its dead connection still there: the new one counts.
+    options[zmq.ROUTER_HANDOVER] = 1
+    if keys is not None:
+        options |= {
+            zmq.CURVE_SERVER: 1,
+            zmq.CURVE_SECRETKEY: keys.head_secret,
+            zmq.ZAP_DOMAIN: _DOMAIN,
+            zmq.ZAP_ENFORCE_DOMAIN: 1,
+        }
+    options |= _limits(endpoint, keys, largest, queue)
+    socket = _socket(context, zmq.ROUTER, options)
+    return _opened(socket, socket.bind, endpoint, "listen on")
+
+
+def connect(
+    context: Context, endpoint: str, keys: Keys | None, me: str, largest: int = 1 << 30,
+    queue: int = 1000,
+) -> Socket:  # fmt: skip
+    """A DEALER that ``serve``'s end knows as ``me``; connects again whenever the link breaks.
+
+    Nothing is queued while there is no connection. A peer whose key was refused is not tried
+    again: who hears nothing for some seconds should connect anew.
+
+    Raises:
+        Refused: the address is wrong, no key is here for ``me``, or TCP without keys.
+    """
+    options: Options = {zmq.ROUTING_ID: me.encode(), zmq.IMMEDIATE: 1}
+    if keys is not None:
+        secret = keys.secret_of(me)
+        options |= {
+            zmq.CURVE_SERVERKEY: keys.head,
+            zmq.CURVE_SECRETKEY: secret,
+            zmq.CURVE_PUBLICKEY: zmq.curve_public(secret),
+        }
+    options |= _limits(endpoint, keys, largest, queue)
+    socket = _socket(context, zmq.DEALER, options)
+    return _opened(socket, socket.connect, endpoint, "connect to")
+
+
+def bound(socket: Socket) -> str:
+    """The endpoint a serving socket really has (``tcp://IP:*`` got a port)."""
+    return bytes(socket.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+
+
+def push(socket: Socket, frames: Sequence[Content], copy: bool = True) -> bool:
+    """Send now or not at all: False if the peer is not there or its queue is full."""
+    try:
+        socket.send_multipart(frames, zmq.NOBLOCK, copy=copy)
+    except zmq.Again:
+        return False
+    except zmq.ZMQError as error:
+        if error.errno == zmq.EHOSTUNREACH:
+            return False
+        raise
+    return True
+
+
+def _limits(endpoint: str, keys: Keys | None, largest: int, queue: int) -> Options:
+    if keys is None and endpoint.startswith("tcp:"):
+        raise Refused([f"{endpoint} without keys: give --keys DIR (`artos keys DIR` makes them)"])
+    limits = {zmq.MAXMSGSIZE: largest, zmq.SNDHWM: queue, zmq.RCVHWM: queue}
+    return _LIVELY | limits | {zmq.IPV6: int("[" in endpoint)}
+
+
+def _socket(context: Context, kind: int, options: Options) -> Socket:
+    socket = context.socket(kind)
+    for option, value in options.items():
+        socket.set(option, value)
+    return socket
+
+
+def _opened(socket: Socket, opens: Callable[[str], object], endpoint: str, does: str) -> Socket:
+    try:
+        opens(endpoint)
+    except zmq.ZMQError as error:
+        socket.close()
+        raise Refused([f"cannot {does} {endpoint}: {error.strerror}"]) from error
+    return socket

@@ -1,0 +1,241 @@
+"""A run on a cluster: coordinator, learner and replay buffer here, the actors on worker nodes.
+
+It is to a cluster what ``OneMachine`` is to one machine: the same loop, the same coordinator, the
+same learner. What is left out are the actors' processes; they belong to the sites.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artos.buffer.board import actor_member
+from artos.clock import Clock, Deadline
+from artos.errors import BadMessage, CannotScale
+from artos.plan import Plan
+from artos.runtime.death import Death
+from artos.transport import wire
+from artos.transport.keys import Keys
+from artos.transport.lines import HEAD
+from artos.transport.post import Post
+from deploy.mail import Mail
+from deploy.node import Node
+from deploy.supervisor import STOP_SECONDS, Supervisor
+from head.coordinator import Coordinator
+from head.remote_actors import RemoteActors
+from head.replay_host import ReplayHost
+from head.status import Bill
+
+_CLOSE_SECONDS = 20.0
+"""How long sites may take to ship what is left and to report."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Who a run is on its cluster, and where its sockets are.
+
+    ``code`` is the folder of the user's code here, ``host`` the head's address as workers see it,
+    ``keys`` the folder of the cluster's keys (None: no sockets but those of one machine).
+    """
+
+    run: str
+    epoch: int
+    code: str
+    host: str
+    keys: Path | None
+
+
+class ClusterRun(Supervisor):
+    """The members of a run, its actors on worker nodes, and the loop that serves them.
+
+    ``plan`` is what the workers are to go by. ``head`` is the line to the head daemon, which says
+    where actors live; ``drain`` is called when it wants the run to finish.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        plan: Plan,
+        address: Address,
+        head: Post,
+        clock: Clock,
+        warn: Callable[[str], None],
+        drain: Callable[[], None],
+        undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self._cache_plan, self._address, self._head = plan, address, head
+        self._warn, self._drain = warn, drain
+        self._replay = ReplayHost(
+            node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch
+        )
+        self._remote = RemoteActors(
+            node.blocks, address.epoch, self._tell, self._replay.terms, self._silence
+        )
+        super().__init__(node, Mail(node.board), self._remote, clock, undisturbed)
+        keys = Keys.load(address.keys) if address.keys else None
+        endpoint = f"tcp://{address.host}:*" if keys else f"ipc://{node.site.folder}/steering"
+        self._steering = Post.serve(endpoint, keys, node.board.bell.ring)
+
+    def _tell(self, node: str, message: wire.Message) -> None:
+        self._steering.send(node, message)
+
+    def _silence(self, node: str) -> float:
+        return self._steering.silent().get(node, 0.0)
+
+    def facts(self) -> dict[str, Any]:
+        """What there is to tell beside ``Status``: actors by node, and what went over the wire."""
+        return {
+            "nodes": self._remote.places(),
+            "bytes_on_wire": self._replay.wire_bytes,
+            "actors": len(self._coordinator.actors),
+        }
+
+    def waits_for(self) -> str:
+        """What actors without a place wait for, in words; "" if all have one."""
+        waits: dict[str, list[str]] = {}
+        for actor in self._coordinator.actors:
+            if why := self._remote.homeless(actor_member(actor)):
+                waits.setdefault(why, []).append(str(actor))
+        words = [f"actors {', '.join(who)} wait for {why}" for why, who in waits.items()]
+        silent = self._remote.silent().items()
+        words += [f"node {node} was not heard for {seconds:.0f} s" for node, seconds in silent]
+        return "; ".join(words)
+
+    @property
+    def draining(self) -> bool:
+        """Whether it finishes before its budget is spent."""
+        return self._coordinator.draining
+
+    def pids(self) -> dict[int, int]:
+        """Process ids of the members that are here, by member number."""
+        return self._learner.pids()
+
+    def bill(self) -> Bill:
+        """What the actors cost so far."""
+        nodes = self._remote.nodes
+        wire_bytes = self._replay.wire_bytes
+        return msgspec.structs.replace(
+            nodes.bill(), bytes_on_wire=wire_bytes, nodes=tuple(sorted(nodes.seen))
+        )
+
+    # -- the loop ------------------------------------------------------------------------------
+
+    def _begin(self, coordinator: Coordinator) -> None:
+        coordinator.held_back = self._remote.held_back
+        coordinator.homeless = self._remote.homeless
+        self._replay.start()
+        self._remote.begin(coordinator)
+        self._remote.step()
+        self._announce()
+
+    def _announce(self) -> None:
+        address = self._address
+        plan = msgspec.json.encode(self._cache_plan)
+        self._head.send(
+            HEAD,
+            wire.RunUp(
+                address.run, address.epoch, os.getpid(), plan, address.code,
+                self._steering.endpoint, tuple(self._replay.endpoints), self._cache_plan.actors,
+            ),
+        )  # fmt: skip
+
+    def _take_mail(self) -> None:
+        for _, message in self._head.take():
+            self._obey(message)
+        self._hear_sites()
+        for member, report in self._remote.reports():
+            if isinstance(report, Death):
+                self._coordinator.died(member, report)
+            else:
+                self._coordinator.receive(member, report)
+        self._remote.step()
+
+    def _hear_sites(self) -> None:
+        for node, message in self._steering.take():
+            if isinstance(message, wire.Refusal):
+                self._warn(f"node {node} refused what it was told: {message.why}")
+                continue
+            try:
+                self._remote.heard(node, message)
+            except BadMessage as error:
+                self._mail.malformed += 1
+                self._tell(node, wire.Refusal(error.why))
+
+    def _obey(self, message: wire.Message) -> None:
+        match message:
+            case wire.Placed():
+                self._remote.placed(message)
+                for node in message.gone:
+                    self._steering.forget(node)
+            case wire.Wish():
+                fault = self._granted(message)
+                self._head.send(HEAD, wire.Wished(self._address.run, message.what, fault))
+            case wire.Restarted():
+                self._announce()
+            case wire.Refusal(why=why):
+                self._warn(f"the head refused what it was told: {why}")
+
+    def _granted(self, wish: wire.Wish) -> str:
+        """Do what the head wishes; returns why not, if it cannot be done."""
+        match wish.what:
+            case "scale":
+                try:
+                    self._coordinator.scale(wish.value)
+                except CannotScale as error:
+                    return str(error)
+            case "stop":
+                self._drain()
+            case _:
+                return f"a run can be told to scale or to stop, not to {wish.what!r}"
+        return ""
+
+    def _actor_changed(self, member: int) -> None:
+        if 0 < member <= self._cache_plan.actors:
+            self._coordinator.look(member)
+            self._remote.arrived(member)
+
+    def _learner_changed(self) -> None:
+        super()._learner_changed()
+        self._replay.nudge()
+
+    def _follow_children(self) -> None:
+        super()._follow_children()
+        self._replay.reap()
+
+    def _tick(self) -> None:
+        super()._tick()
+        self._remote.step()
+        self._replay.nudge()  # rows that were given up are released, too
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Close the sites, wait for them and for the learner; what does not end is killed."""
+        self._remote.close()
+        self._stop_learner()
+        deadline = Deadline(_CLOSE_SECONDS, self._clock)
+        while self._speaking() and not deadline.passed:
+            self._board.bell.wait(min(1.0, deadline.left))
+            self._hear_sites()
+            self._replay.reap()
+        for node in self._remote.nodes.open:
+            self._warn(f"the site on {node} did not say that it is closed")
+        self._replay.stop(STOP_SECONDS)
+        self._steering.close()
+
+    def _speaking(self) -> bool:
+        """Whether there is a site from which there may still be something to be heard."""
+        return len(self._remote.silent()) < len(self._remote.nodes.open)
+
+    def kill(self) -> None:
+        """End everything here at once; sites are told to close."""
+        self._remote.close()
+        self._learner.stop(0.0)
+        self._replay.stop(0.0)
+        self._steering.close()

@@ -1,0 +1,1 @@
+"""Commands of ``artos``, a module each kind: what they parse, call and print."""

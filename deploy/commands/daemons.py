@@ -1,0 +1,68 @@
+"""``artos head`` and ``artos worker``: the daemons of a cluster, in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from artos.errors import Refused
+from deploy.commands.common import DONE
+
+
+def add_head(parser: argparse.ArgumentParser) -> None:
+    """The head's flags."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="head.toml; flags come first")
+    parser.add_argument("--listen", metavar="tcp://IP:PORT", help="where workers and users call")
+    parser.add_argument("--keys", type=Path, metavar="DIR", help="made by `artos keys DIR`")
+    parser.add_argument("--runs", type=Path, metavar="DIR", help="run folders; default: runs")
+    parser.set_defaults(command=_head)
+
+
+def add_worker(parser: argparse.ArgumentParser) -> None:
+    """A worker's flags."""
+    parser.add_argument("--head", metavar="tcp://IP:PORT", default=os.environ.get("ARTOS_HEAD"))
+    keys = os.environ.get("ARTOS_KEYS")
+    parser.add_argument("--keys", type=Path, metavar="DIR", default=Path(keys) if keys else None)
+    parser.add_argument("--name", default=socket.gethostname(), help="default: the host's name")
+    parser.add_argument("--slots", type=int, default=0, metavar="N", help="default: all CPUs")
+    parser.add_argument(
+        "--stop-seconds", type=float, default=25.0, metavar="SECONDS",
+        help="from SIGTERM until actors have ended and their rows are sent; default: 25",
+    )  # fmt: skip
+    parser.set_defaults(command=_worker)
+
+
+def _head(options: argparse.Namespace) -> int:
+    from deploy.head_daemon import HeadDaemon  # noqa: PLC0415
+    from deploy.head_options import head_options  # noqa: PLC0415
+
+    flags: dict[str, Any] = {name: getattr(options, name) for name in ("listen", "keys", "runs")}
+    with HeadDaemon(head_options(options.config, flags), _say) as daemon:
+        daemon.run()
+    return DONE
+
+
+def _worker(options: argparse.Namespace) -> int:
+    from deploy.worker_daemon import WorkerDaemon, WorkerOptions  # noqa: PLC0415
+
+    missing = [
+        f"give --{name}, or set {variable}"
+        for name, variable in (("head", "ARTOS_HEAD"), ("keys", "ARTOS_KEYS"))
+        if not getattr(options, name)
+    ]
+    if missing:
+        raise Refused(missing)
+    wanted = WorkerOptions(
+        options.head, options.keys, options.name, options.slots, options.stop_seconds
+    )
+    with WorkerDaemon(wanted, _say) as daemon:
+        daemon.run()
+    return DONE
+
+
+def _say(text: str) -> None:
+    print(f"artos: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,42 @@
+"""Calls that wait for the weights they are about, in order for each member."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from artos.messages import Invoke
+from artos.transport.wire import Call
+
+
+class Gate:
+    """Passes a call on once ``version`` says that its weights, or any at all, are here."""
+
+    def __init__(self, version: Callable[[], int], pass_on: Callable[[int, Invoke], None]) -> None:
+        self._version, self._pass_on = version, pass_on
+        self._waiting: dict[int, deque[Call]] = {}
+
+    def send(self, call: Call) -> None:
+        """Pass it on as soon as may be, after what the member was sent before."""
+        self._waiting.setdefault(call.member, deque()).append(call)
+        self._let_pass(call.member)
+
+    def look(self) -> None:
+        """There may be newer weights."""
+        for member in tuple(self._waiting):
+            self._let_pass(member)
+
+    def forget(self, member: int) -> None:
+        """What the member was sent is void."""
+        self._waiting.pop(member, None)
+
+    def holds(self, member: int) -> bool:
+        """Whether the member's calls wait here."""
+        return member in self._waiting
+
+    def _let_pass(self, member: int) -> None:
+        calls, here = self._waiting[member], self._version()
+        while calls and here >= max(0, calls[0].version):
+            self._pass_on(member, calls.popleft().call)
+        if not calls:
+            del self._waiting[member]

@@ -1,0 +1,95 @@
+"""The user's end towards a head: one question at a time, over a link that may break."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from artos.clock import Deadline
+from artos.closing import Closing
+from artos.errors import DeadlineExceeded, Refused
+from artos.transport import wire
+from artos.transport.keys import Keys
+from artos.transport.lines import HEAD
+from artos.transport.post import Post
+from deploy.bell import Bell
+
+_SECONDS = 15.0
+
+
+class HeadClient(Closing):
+    """Asks a head and waits for the answer. A head that is restarted meanwhile is asked again."""
+
+    def __init__(self, head: str, keys: Path) -> None:
+        self._head, self._keys = head, keys
+        self._owed = 0  # answers; more than one once a question was given up
+        loaded = Keys.load(keys)
+        self._bell = Bell()
+        try:
+            me = f"user.{secrets.token_hex(6)}"
+            self._post = Post.connect(head, loaded, me, self._bell.ring)
+        except BaseException:
+            self._bell.close()
+            raise
+
+    def ask(self, what: str, of: str = "", value: int = 0) -> dict[str, Any]:
+        """The answer to a question (see ``wire.Ask``).
+
+        Raises:
+            Refused: the head says why not.
+            DeadlineExceeded: it did not answer.
+        """
+        return self._plain(self.tell(wire.Ask(what, of, value)))
+
+    def tell(self, message: wire.Message, seconds: float = _SECONDS) -> wire.Answer:
+        """The answer to any message.
+
+        Raises:
+            Refused: the head cannot make anything of it; perhaps it is of another version.
+            DeadlineExceeded: it did not answer within ``seconds``.
+        """
+        deadline = Deadline(seconds)
+        self._owed += 1
+        self._post.send(HEAD, message)
+        while not deadline.passed:
+            self._bell.wait(deadline.left)
+            for _, heard in self._post.take():
+                match heard:
+                    case wire.Answer():
+                        self._owed -= 1
+                        if not self._owed:
+                            return heard
+                    case wire.Refusal(why=why):
+                        raise Refused([why])
+                    case wire.Restarted():
+                        self._owed = 1
+                        self._post.send(HEAD, message)
+        what = f"the head at {self._head} (is it there, and are the keys in {self._keys} its keys?)"
+        raise DeadlineExceeded(what, seconds)
+
+    def submit(
+        self, request: dict[str, Any], archive: str, content: bytes, placement: str
+    ) -> dict[str, Any]:
+        """Submit a run; the code is sent only if the head does not have it. Its name and folder.
+
+        Raises:
+            Refused, DeadlineExceeded: see ``tell``.
+        """
+        submit = wire.Submit(request, archive, placement)
+        answer = self.tell(submit)
+        if answer.missing:
+            self._plain(self.tell(wire.Archive(archive, content), 60 + len(content) / 1e6))
+            answer = self.tell(submit)
+        return self._plain(answer)
+
+    @staticmethod
+    def _plain(answer: wire.Answer) -> dict[str, Any]:
+        if answer.fault:
+            raise Refused(answer.fault.split("\n"))
+        return answer.data
+
+    def close(self) -> None:
+        """Hang up; twice is fine."""
+        self._post.close(0.0)
+        self._bell.close()

@@ -1,0 +1,69 @@
+"""What a killed run leaves behind, and how that is found (``artos clean``).
+
+Images of actors may take gigabytes and lie on a disk, where nobody would look for them. So a link
+in the run's shared memory leads there: whoever reaps that takes them along.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from artos.buffer.segment import IMAGES, reap_orphans
+from artos.errors import Refused
+
+
+def image_folder(memory: Path, where: str, home: Path) -> Path:
+    """A folder of its own for the images of the run whose shared memory is ``memory``.
+
+    ``where`` is ``disk`` (the folder is made in ``home``), ``tmpfs`` or a folder to make it in.
+    """
+    link = memory / IMAGES
+    if where == "tmpfs":
+        link.mkdir(mode=0o700)
+        return link
+    # Named like the memory, so that a resumed run does not meet one that is just being removed.
+    name = f"{IMAGES}-{memory.name.rpartition('.')[2]}"
+    folder = (home if where == "disk" else Path(where)).resolve() / name
+    link.symlink_to(folder)
+    folder.mkdir(mode=0o700, parents=True)
+    return folder
+
+
+def remove_images(run: Path) -> list[Path]:
+    """Remove the images in the folder of a run that is not live; what there was."""
+    found = sorted(run.glob(f"{IMAGES}-*"))
+    for folder in found:
+        shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+def clean(runs: Sequence[Path] = ()) -> list[Path]:
+    """Remove what killed runs left: shared memory and images; what there was.
+
+    Images in ``runs`` are removed even if the shared memory that led there is gone, as it is when
+    the machine or the container was started anew.
+
+    Raises:
+        Refused: a folder holds no run, or a live one; nothing was removed.
+    """
+    with ExitStack() as stack:
+        faults = [fault for run in runs if (fault := _held(run, stack))]
+        if faults:
+            raise Refused(faults)
+        return [*reap_orphans(), *(path for run in runs for path in remove_images(run))]
+
+
+def _held(run: Path, stack: ExitStack) -> str:
+    """Lock a run's folder as its owner would; why that cannot be done."""
+    try:
+        lock = stack.enter_context((run / "run.lock").open("rb"))
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return f"{run} is used by a live run: stop that first"
+    except OSError as error:
+        return f"there is no run in {run} ({error.strerror}): give the folder of one"
+    return ""

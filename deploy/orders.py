@@ -1,0 +1,75 @@
+"""What the daemons tell the processes they start: a JSON file each, its path the only argument."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from artos.errors import BadMessage
+from artos.transport.wire import Assign
+
+T = TypeVar("T")
+
+
+class RunOrder(msgspec.Struct, frozen=True):
+    """Head daemon → ``python -P -m deploy.run_process FILE``: be the run process of this run.
+
+    ``request`` has what ``artos run`` takes: workload, settings, seed, deadline; the workload is
+    looked for in ``code``. ``folder`` is the run's folder: made anew, or continued with ``resume``.
+    It connects to ``head`` (ipc) as the peer ``run``; TCP sockets are bound on ``host`` with the
+    keys in ``keys``. The last thing it says is ``RunNews`` with the state done, interrupted, failed
+    or refused and the reasons in ``waits_for``, and it ends with the exit status of ``artos run``.
+    """
+
+    run: str
+    epoch: int
+    request: dict[str, Any]
+    code: str
+    archive: str
+    folder: str
+    host: str
+    keys: str
+    head: str
+    resume: bool = False
+
+
+class SiteOrder(msgspec.Struct, frozen=True):
+    """Worker daemon → ``python -P -m deploy.site_process FILE``: be the site of a run.
+
+    Paths of the plan below ``assign.folder`` are to be found below ``code`` here. ``node`` is the
+    name it gives itself towards the run, with the keys in ``keys``; ``logs`` and ``images`` are
+    folders of its own. ``cpus`` are the slots of its actors, one each: its share of the node, and
+    the only thing that may change: another file takes the place of this one, and SIGHUP says so.
+    On SIGTERM it does what it does on ``CloseSite``; exit status 0 says that it was told to end by
+    one of them. It is started with both signals blocked, so none comes too early.
+    """
+
+    assign: Assign
+    node: str
+    keys: str
+    code: str
+    logs: str
+    images: str
+    cpus: tuple[int, ...]
+
+
+def write_order(path: Path, order: RunOrder | SiteOrder) -> None:
+    """Put an order down, whole, for the process that is about to be started or has one already."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.new")
+    draft.write_bytes(msgspec.json.encode(order))
+    draft.replace(path)
+
+
+def read_order(path: Path, kind: type[T]) -> T:
+    """The order in a file.
+
+    Raises:
+        BadMessage: it is not of that kind; says which field is wrong.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except msgspec.DecodeError as error:
+        raise BadMessage(f"{path}: {error}") from error

@@ -1,0 +1,91 @@
+"""What a cluster looks like in a terminal: the head's answers as tables."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from deploy.submit import progress
+
+_WIDTH = 120
+
+
+def cluster(status: Mapping[str, Any]) -> RenderableType:
+    """Nodes and runs."""
+    return Group(nodes(status["nodes"]), Text(), runs(status["runs"]))
+
+
+def nodes(found: Iterable[Mapping[str, Any]]) -> RenderableType:
+    """A line per node."""
+    table = _table("node", "state", "slots", "actors", "CPU", "memory", "runs")
+    for node in found:
+        state = "alive" if node["alive"] else f"gone for {node['silent_seconds']:.0f} s"
+        if node["alive"] and node["leaves"]:
+            state = node["leaves"]
+        shares = (f"{node['cpu']:.0%}", f"{node['memory']:.0%}") if node["alive"] else ("", "")
+        counts = ", ".join(f"{run} {count}" for run, count in node["runs"].items())
+        table.add_row(node["name"], state, str(node["slots"]), str(node["actors"]), *shares, counts)
+    return table if table.row_count else Text("no worker is there")
+
+
+def runs(found: Iterable[Mapping[str, Any]]) -> RenderableType:
+    """A line per run."""
+    table = _table("run", "state", "actors", "nodes", "restarts", "about")
+    for each in found:
+        state = each["state"] if each["outcome"] in ("", each["state"]) else each["outcome"]
+        table.add_row(
+            each["name"], state, str(each["actors"] or ""), ", ".join(each["nodes"]),
+            str(each["restarts"] or ""), _about(each),
+        )  # fmt: skip
+    return table if table.row_count else Text("no run was submitted")
+
+
+def _about(run: Mapping[str, Any]) -> str:
+    if run["waits_for"]:
+        return f"waits for {run['waits_for']}"
+    if run["why"]:
+        return str(run["why"]).splitlines()[0]
+    return progress(run["facts"]) if run.get("facts") else ""
+
+
+def run(status: Mapping[str, Any]) -> RenderableType:
+    """All about one run."""
+    table = Table.grid(padding=(0, 2))
+    for name in ("name", "state", "outcome", "waits_for", "why", "placement", "restarts", "folder"):
+        if status[name]:
+            table.add_row(Text(name.replace("_", " "), "dim"), Text(str(status[name])))
+    where = ", ".join(f"{count} on {node}" for node, count in status["nodes"].items())
+    table.add_row(Text("actors", "dim"), Text(where or "nowhere"))
+    if status["facts"]:
+        table.add_row(Text("progress", "dim"), Text(progress(status["facts"])))
+    return table
+
+
+def text(picture: RenderableType) -> str:
+    """Plain text, for a terminal or a file."""
+    with io.StringIO() as stream:
+        Console(file=stream, width=_WIDTH, highlight=False).print(picture)
+        return stream.getvalue().rstrip()
+
+
+def live(ask: Callable[[], Mapping[str, Any]], seconds: float) -> None:
+    """Show the cluster until Ctrl-C."""
+    with suppress(KeyboardInterrupt), Live(auto_refresh=False, screen=True) as view:
+        while True:
+            view.update(cluster(ask()), refresh=True)
+            time.sleep(seconds)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2))
+    for column in columns:
+        table.add_column(column, no_wrap=column != "about")
+    return table

@@ -1,0 +1,83 @@
+"""What a head knows, as plain data for users: ``artos status --json`` and its relatives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from deploy.run_host import LOG
+from head.roster import Node, Roster
+from head.runs import Run
+from head.schedule import Schedule
+
+_MOST_LOG = 100_000
+
+
+def everything(schedule: Schedule, roster: Roster, now: float) -> dict[str, Any]:
+    """Nodes and runs."""
+    nodes = [_node(node, schedule, now) for node in roster]
+    return {"nodes": nodes, "runs": [one(run, schedule, roster) for run in schedule.runs.values()]}
+
+
+def line(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
+    """A run in short. ``actors`` are those at work, ``nodes`` where the registered ones live."""
+    places = list(run.places.values())
+    return {
+        "name": run.name,
+        "state": run.state,
+        "outcome": run.outcome,
+        "why": run.why,
+        "waits_for": schedule.waits_for(run, [*roster]),
+        "folder": run.folder,
+        "placement": run.placement,
+        "restarts": max(0, run.epoch - 1),
+        "actors": run.facts.get("actors", run.up.actors) if run.up else 0,
+        "nodes": {node: places.count(node) for node in sorted(set(places))},
+    }
+
+
+def one(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
+    """A run and how it goes."""
+    return line(run, schedule, roster) | {"facts": run.facts}
+
+
+def summary(run: Run) -> dict[str, Any] | None:
+    """What a run that is over has to say; None if it never got to that."""
+    try:
+        said: dict[str, Any] = msgspec.json.decode((Path(run.folder) / "summary.json").read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+    return said
+
+
+def log(run: Run, offset: int) -> dict[str, Any]:
+    """What the run process wrote from byte ``offset`` on; a negative one counts from the end."""
+    data, start = b"", max(0, offset)
+    try:
+        with (Path(run.folder) / "logs" / LOG).open("rb") as file:
+            size = file.seek(0, 2)
+            start = file.seek(max(0, size + offset) if offset < 0 else min(offset, size))
+            data = file.read(_MOST_LOG)
+    except FileNotFoundError:
+        pass  # it has not begun
+    text = data.decode(errors="replace")
+    ended = run.over and len(data) < _MOST_LOG
+    return {"text": text, "next": start + len(data), "state": run.state, "ended": ended}
+
+
+def _node(node: Node, schedule: Schedule, now: float) -> dict[str, Any]:
+    actors = schedule.actors_on(node.name) if node.alive else {}
+    return {
+        "name": node.name,
+        "alive": node.alive,
+        "slots": node.slots,
+        "actors": sum(actors.values()),
+        "runs": dict(actors),
+        "leaves": node.leaves,
+        "cpu": node.load.cpu,
+        "memory": node.load.memory,
+        "memory_mb": node.memory_mb,
+        "silent_seconds": round(now - node.heard, 1),
+    }

@@ -1,0 +1,165 @@
+"""The run processes of a head: started, found again after the head was killed, and reaped."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from artos.closing import Closing
+from artos.errors import Refused
+from artos.runtime.child import Child, start
+from artos.runtime.death import Death
+from deploy.archives import Archives
+from deploy.orders import RunOrder, write_order
+from head.records.checkpoint import MANIFEST
+from head.runs import OUTCOMES, Run
+
+MODULE = "deploy.run_process"
+LOG = "run.log"
+_RECORDS = ("config.json", "progress.csv", "episodes.csv", "journal.jsonl", "summary.json")
+
+
+@dataclass(slots=True)
+class _Process:
+    """A run's process; ``child`` is None for one that an earlier head started."""
+
+    pid: int
+    descriptor: int
+    child: Child | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run process is gone: its exit status, None if nobody knows; ``words`` say how."""
+
+    run: str
+    status: int | None
+    words: str
+
+
+class RunHost(Closing):
+    """One process per run, each in a session of its own: they outlive the head.
+
+    ``folder`` holds their orders; they reach the head at ``head`` (ipc) and listen on ``host``.
+    """
+
+    def __init__(self, folder: Path, archives: Archives, head: str, host: str, keys: Path) -> None:
+        self._folder, self._archives = folder, archives
+        self._head, self._host, self._keys = head, host, keys
+        self._processes: dict[str, _Process] = {}
+
+    def __repr__(self) -> str:
+        return f"<RunHost { ({run: p.pid for run, p in self._processes.items()}) }>"
+
+    @property
+    def runs(self) -> list[str]:
+        """Those that have a process."""
+        return [*self._processes]
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Can be read when a process has ended."""
+        return [process.descriptor for process in self._processes.values()]
+
+    def begin(self, run: Run) -> None:
+        """Start the process of a run.
+
+        Raises:
+            Refused: its code is gone or damaged, or its folder cannot be written.
+        """
+        code = str(self._archives.unpacked(run.archive)) if run.archive else ""
+        folder = Path(run.folder)
+        try:
+            resume = run.resume and _begun_anew(folder)
+            order = RunOrder(
+                run.name, run.epoch, run.request, code, run.archive, run.folder, self._host,
+                str(self._keys), self._head, resume,
+            )  # fmt: skip
+            write_order(self._file(run), order)
+            child = start(MODULE, [str(self._file(run))], folder / "logs" / LOG, 1)
+        except OSError as error:
+            raise Refused([f"run folder {folder}: {error.strerror}"]) from error
+        self._processes[run.name] = _Process(child.pid, os.pidfd_open(child.pid), child)
+
+    def adopt(self, run: Run) -> bool:
+        """Find the process that an earlier head started; False if there is none."""
+        file = str(self._file(run))
+        for process in psutil.process_iter(["cmdline"]):
+            if file in (process.info["cmdline"] or ()):
+                with suppress(ProcessLookupError):
+                    descriptor = os.pidfd_open(process.pid)
+                    self._processes[run.name] = _Process(process.pid, descriptor, None)
+                    return True
+        return False
+
+    def signal(self, run: str, number: signal.Signals) -> None:
+        """Send the process of a run a signal, if it has one."""
+        if process := self._processes.get(run):
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process.descriptor, number)
+
+    def reap(self, runs: dict[str, Run]) -> list[Ended]:
+        """Processes that are gone."""
+        ended = []
+        for name, process in [*self._processes.items()]:
+            if not _is_over(process.descriptor):
+                continue
+            os.close(process.descriptor)
+            del self._processes[name]
+            ended.append(self.ended(runs[name], process.child))
+        return ended
+
+    def ended(self, run: Run, child: Child | None = None) -> Ended:
+        """How a process ended; without one of our own, what it left behind tells."""
+        file = self._file(run)
+        if child is not None and (status := child.died()) is not None:
+            words = Death.of_process(child.pid, status, child.log_tail(10)).why
+        else:
+            status, words = _status_told(Path(run.folder), file), "it ended while the head was away"
+        file.unlink(missing_ok=True)
+        return Ended(run.name, status, words)
+
+    def _file(self, run: Run) -> Path:
+        return self._folder / f"{run.name}-{run.epoch}.json"
+
+    def close(self) -> None:
+        """Let go of the processes; they live on."""
+        for process in self._processes.values():
+            os.close(process.descriptor)
+        self._processes.clear()
+
+
+def _begun_anew(folder: Path) -> bool:
+    """Whether there is a checkpoint to go on from; else what the run left is removed."""
+    if (folder / "checkpoint" / MANIFEST).is_file():
+        return True
+    for name in _RECORDS:
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "events", ignore_errors=True)
+    return False
+
+
+def _is_over(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _status_told(folder: Path, since: Path) -> int | None:
+    """The exit status by the run's summary, if it was written after the process was started."""
+    summary = folder / "summary.json"
+    try:
+        if summary.stat().st_mtime < since.stat().st_mtime:
+            return None
+        outcome = msgspec.json.decode(summary.read_bytes())["outcome"]
+    except (OSError, msgspec.DecodeError, KeyError):
+        return None
+    return next((status for status, name in OUTCOMES.items() if name == outcome), None)

@@ -1,0 +1,200 @@
+"""``python -P -m deploy.run_process FILE``: the run process of a run on a cluster (``RunOrder``).
+
+What ``artos run`` is on one machine, with its actors on the nodes that the head daemon names. Exit
+status: that of ``artos run``.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from artos.clock import SystemClock
+from artos.errors import ArtosError, CheckpointFault, Refused, RunExists, ShmTooSmall
+from artos.plan import Plan
+from artos.transport import wire
+from artos.transport.lines import HEAD
+from artos.transport.post import Post
+from deploy.cluster import Address, ClusterRun
+from deploy.commands.common import DONE, ERROR, INTERRUPTED, REFUSED
+from deploy.node import Node, check_space
+from deploy.orders import RunOrder, read_order
+from deploy.registration import Registration
+from deploy.run import Request, continued, new_folder, node_of, restored, stored_request
+from deploy.session import Session
+from deploy.signals import StopRequests
+from head.intake import Arrivals
+from head.records.checkpoint import Manifest
+from head.records.run_folder import RunFolder
+from head.runs import OUTCOMES, RUNNING, STOPPING
+from head.status import Status, Summary
+from triggers.wiring import cache_plan, transfers, with_transfer
+
+_NEWS_SECONDS = 0.5
+_AWAY_SECONDS = 5.0
+_FAREWELL_SECONDS = 5.0
+
+
+class NewsView:
+    """Tells the head daemon how the run goes; what is noted goes to the run's log.
+
+    While the head is away it is told nothing: it would only have to read what is no news any more.
+    """
+
+    def __init__(self, run: str, head: Post) -> None:
+        self._run, self._head, self._clock = run, head, SystemClock()
+        self._due = self._clock.now()
+        self.cluster: ClusterRun | None = None
+
+    @property
+    def due(self) -> bool:
+        """A few times a second."""
+        return self._clock.now() >= self._due
+
+    def show(self, status: Status) -> None:
+        """See ``session.View``."""
+        self._due = self._clock.now() + _NEWS_SECONDS
+        if self.cluster is None or self._head.silent().get(HEAD, 0.0) > _AWAY_SECONDS:
+            return
+        state = STOPPING if self.cluster.draining else RUNNING
+        facts = msgspec.structs.asdict(status) | self.cluster.facts()
+        self._head.send(HEAD, wire.RunNews(self._run, state, self.cluster.waits_for(), facts))
+
+    def note(self, text: str) -> None:
+        """See ``session.View``."""
+        print(text, file=sys.stderr, flush=True)
+
+    def finish(self, summary: Summary, folder: RunFolder) -> None:
+        """See ``session.View``."""
+        self.note(f"{summary.outcome} after {summary.steps} steps: {folder.path}")
+
+    def __enter__(self) -> NewsView:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing to put away."""
+
+
+class Ring:
+    """Rings what is there to be rung: the post to the head is there before the run has a board."""
+
+    def __init__(self) -> None:
+        self.rings: Callable[[], None] = lambda: None
+
+    def __call__(self) -> None:
+        """Ring it."""
+        self.rings()
+
+
+class RunProcess:
+    """Carries out an order of the head daemon's."""
+
+    def __init__(self, order: RunOrder, head: Post, ring: Ring) -> None:
+        self._order, self._head, self._ring = order, head, ring
+        self._code = Path(order.code or order.folder)
+
+    def run(self) -> Summary:
+        """See the run through; raises what ``deploy.run.run`` and ``resume`` raise."""
+        with StopRequests() as requests:
+            return self._resume(requests) if self._order.resume else self._begin(requests)
+
+    def _begin(self, requests: StopRequests) -> Summary:
+        request = self._request()
+        registration = request.register(here=False)
+        check_space(registration.plan)
+        with (
+            requests.held(),
+            new_folder(request, registration) as folder,
+            node_of(folder, registration) as node,
+        ):
+            return self._session(registration, folder, node, requests)
+
+    def _resume(self, requests: StopRequests) -> Summary:
+        asked = self._request()
+        with RunFolder.resume(Path(self._order.folder)) as folder:
+            stored = stored_request(folder, asked.settings, quiet=True)
+            request = replace(stored, folder=self._code)
+            registration, manifest = continued(request, folder, here=False)
+            with requests.held(), restored(request, folder, registration) as node:
+                return self._session(registration, folder, node, requests, manifest)
+
+    def _request(self) -> Request:
+        asked = self._order.request
+        known = {name: asked[name] for name in Request.__dataclass_fields__ if name in asked}
+        folder = Path(self._order.folder)
+        return Request(**{**known, "run_dir": folder, "folder": self._code, "quiet": True})
+
+    def _session(
+        self, registration: Registration, folder: RunFolder, node: Node, requests: StopRequests,
+        before: Manifest | None = None,
+    ) -> Summary:  # fmt: skip
+        order = self._order
+        keys = Path(order.keys) if order.keys else None
+        address = Address(order.run, order.epoch, order.code, order.host, keys)
+        view = NewsView(order.run, self._head)
+        here, there = apart(registration)
+
+        def members(session: Session) -> ClusterRun:
+            view.cluster = ClusterRun(
+                node, there, address, self._head, session.clock, session.note, session.drain,
+                session.undisturbed,
+            )  # fmt: skip
+            return view.cluster
+
+        self._ring.rings = node.board.bell.ring
+        arrivals = Arrivals(node.blocks)
+        return Session(here, folder, node, requests, view, members, before, arrivals).run()
+
+
+def apart(registration: Registration) -> tuple[Registration, Plan]:
+    """What the head goes by, and the plan of the workers; transfers are the workers' business."""
+    plan, table = with_transfer(registration.plan, registration.table)
+    shipping = transfers(table)
+    own = {target: trigger for target, trigger in table.items() if target not in shipping}
+    return replace(registration, plan=plan, table=own), cache_plan(plan, table)
+
+
+def outcome(run: Callable[[], Summary]) -> tuple[int, str]:
+    """Exit status and reasons of what ``run`` does."""
+    try:
+        summary = run()
+    except (Refused, RunExists, ShmTooSmall, CheckpointFault) as error:
+        return REFUSED, str(error)
+    except ArtosError as error:
+        return ERROR, f"{type(error).__name__}: {error}"
+    except KeyboardInterrupt:
+        return INTERRUPTED, "stopped at once"
+    except Exception as error:
+        traceback.print_exc()
+        return ERROR, f"{type(error).__name__}: {error}"
+    return (INTERRUPTED if summary.outcome == "interrupted" else DONE), ""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the process; returns its exit status."""
+    faulthandler.enable()
+    order, ring = read_order(Path(arguments[0]), RunOrder), Ring()
+    with Post.connect(order.head, None, order.run, ring) as head:
+        status, why = outcome(RunProcess(order, head, ring).run)
+        ring.rings = lambda: None
+        if why:
+            print(why, file=sys.stderr, flush=True)
+        head.send(HEAD, wire.RunNews(order.run, OUTCOMES[status], why))
+        head.close(_FAREWELL_SECONDS)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,152 @@
+"""One run from wiring to summary, wherever its members live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Protocol, Self
+
+from artos.clock import SystemClock
+from deploy.control import announced
+from deploy.node import Node
+from deploy.recorder import NOT_RESTORED, Recorder
+from deploy.registration import Registration
+from deploy.signals import StopRequests, child_deaths
+from deploy.wiring import connect
+from head.coordinator import Coordinator
+from head.intake import Intake
+from head.members import Members
+from head.records.checkpoint import Manifest
+from head.records.run_folder import RunFolder
+from head.scaler import Scaler
+from head.status import Bill, Status, Summary
+from triggers.journal import Journal
+
+
+class RunMembers(Members, Protocol):
+    """The members of a run and the loop that serves them: inline, here, or on a cluster."""
+
+    def child_ended(self) -> None:
+        """A child of this process ended. Safe in a signal handler."""
+
+    def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
+        """Start everything and serve until the coordinator is finished."""
+
+    def bill(self) -> Bill:
+        """What the actors cost so far."""
+
+    def stop(self) -> None:
+        """End every member in order."""
+
+    def kill(self) -> None:
+        """End every member at once."""
+
+
+class View(Protocol):
+    """Who is told how a run goes, while its ``with`` block lasts."""
+
+    @property
+    def due(self) -> bool:
+        """Whether ``show`` wants a status now."""
+
+    def show(self, status: Status) -> None:
+        """This is the newest status."""
+
+    def note(self, text: str) -> None:
+        """Say this line at once."""
+
+    def finish(self, summary: Summary, folder: RunFolder) -> None:
+        """The run is over."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class Session:
+    """A run's coordinator, records and view; ``members`` are made once these can be told things."""
+
+    def __init__(
+        self, registration: Registration, folder: RunFolder, node: Node, requests: StopRequests,
+        view: View, members: Callable[[Session], RunMembers], before: Manifest | None = None,
+        intake: Intake | None = None,
+    ) -> None:  # fmt: skip
+        self._folder, self._node, self._requests, self._before = folder, node, requests, before
+        self._view = view
+        self.note = view.note
+        self.clock = clock = SystemClock()
+        self._outcome, self._told = "done", False
+        self._members = members(self)
+        self._journal = Journal(folder.journal, clock.now())
+        plan = registration.plan
+        self._coordinator = coordinator = Coordinator(
+            plan, node.blocks, node.weights, self._members, clock, self._journal,
+            base_steps=before.steps if before else 0,
+            scaler=Scaler(plan, registration.policy, before.scaling if before else None),
+            intake=intake,
+        )  # fmt: skip
+        connect(registration.table, coordinator, clock, self._journal)
+        self._recorder = Recorder(plan, folder, node, coordinator, clock, before=before)
+        self._coordinator.on_restart = self.note
+
+    def undisturbed(self) -> AbstractContextManager[None]:
+        """See ``StopRequests.undisturbed``."""
+        return self._requests.undisturbed()
+
+    def run(self) -> Summary:
+        """Run to the end; save and clean up whatever happens."""
+        with self._view:
+            self._note_what_is_not_restored()
+            try:
+                self._serve()
+            except BaseException as error:
+                stopped = isinstance(error, KeyboardInterrupt)
+                self._outcome = "interrupted" if stopped else "failed"
+                self._members.kill()
+                self._finish(curve=not stopped)
+                raise
+            return self._finish()
+
+    def _serve(self) -> None:
+        with (
+            child_deaths(self._members.child_ended),
+            announced(self._folder.path, self._node.site),
+            self._requests.draining(self.drain),
+        ):
+            self._members.run(self._coordinator, self._after)
+            self._recorder.trained()
+            self._members.stop()
+
+    def _finish(self, *, curve: bool = True) -> Summary:
+        self._journal.close()
+        summary = self._recorder.finish(
+            self._outcome, self._members.bill(), self._view.note, curve=curve
+        )
+        self._view.finish(summary, self._folder)
+        return summary
+
+    def drain(self) -> None:
+        """Finish what is in flight, and no more."""
+        # In a signal handler, which may have interrupted the view: nothing is printed here.
+        self._outcome = "interrupted"
+        self._coordinator.drain()
+        self._node.board.bell.ring()
+
+    def _after(self) -> None:
+        if self._outcome == "interrupted" and not self._told:
+            self._told = True
+            self._view.note("stopping: what is in flight is finished and saved (again: at once)")
+        if self._recorder.update(self._view.show, self._view.due):
+            self._journal.flush()
+
+    def _note_what_is_not_restored(self) -> None:
+        if self._before is not None:
+            self._view.note(f"resumed at step {self._before.steps}; not restored:")
+            for what in NOT_RESTORED:
+                self._view.note(f"  - {what}")

@@ -1,0 +1,243 @@
+"""A run's site on a worker: its actors here, their shared memory, and what ships their rows.
+
+The run process steers it; rows and weights go past it, between the transfer agent and the replay
+buffer. It is to its actors what the supervisor is on one machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artos.buffer.board import LEARNER
+from artos.clock import Clock
+from artos.errors import BadMessage, ShmTooSmall
+from artos.messages import Failed, FromMember
+from artos.plan import Plan
+from artos.transport import wire
+from artos.transport.lines import HEAD
+from artos.transport.post import Post
+from deploy.gate import Gate
+from deploy.local_actors import LocalActors
+from deploy.loop import Loop
+from deploy.mail import Mail
+from deploy.node import CacheNode
+from deploy.orders import SiteOrder
+from workers.agent_host import AgentHost
+
+_STOP_SECONDS = 5.0
+_SHIP_SECONDS = 10.0
+_ALONE_SECONDS = 60.0
+"""A site whose run is silent for so long has been given up by it long ago."""
+_NEWS_SECONDS = 5.0
+"""News that change nothing but the bill are told that seldom."""
+
+
+class RunSite(Loop):
+    """Obeys the run process, tells it what its actors say, and closes in order.
+
+    ``warn`` is told in a line what somebody should know.
+    """
+
+    def __init__(
+        self,
+        order: SiteOrder,
+        node: CacheNode,
+        post: Post,
+        agent: AgentHost,
+        clock: Clock,
+        warn: Callable[[str], None],
+    ) -> None:
+        super().__init__(node.board, clock)
+        self._order, self._node, self._post, self._agent = order, node, post, agent
+        self._warn = warn
+        self._mail = Mail(node.board)
+        self._actors = LocalActors(node, self._mail, Path(order.images), clock, warn, order.cpus)
+        self._gate = Gate(lambda: node.weights.version, self._actors.send)
+        self._terms: dict[int, int] = {}
+        self._bases: dict[int, int] = {}
+        self._lodged: set[int] = set()
+        self._told: wire.SiteNews | None = None
+        self._news_due = clock.now()
+        self.closing = False
+        self.why = ""
+
+    def run(self, after: Callable[[], None]) -> str:
+        """Open the site and serve until it is to be closed; returns why, "" if it was told to."""
+        self._agent.start()
+        assign = self._order.assign
+        self._tell(wire.SiteUp(self._order.node, assign.epoch, assign.slots))
+        self.serve(lambda: self.closing, after)
+        return self.why
+
+    def close_soon(self) -> None:
+        """Close in order, from within the loop. Safe in a signal handler."""
+        self.closing = True
+        self._board.bell.ring()
+
+    def _tell(self, message: wire.Message) -> None:
+        self._post.send(HEAD, message)
+
+    # -- what the run process wants ------------------------------------------------------------
+
+    def _take_mail(self) -> None:
+        for _, message in self._post.take():
+            try:
+                self._obey(message)
+            except BadMessage as error:
+                self._mail.malformed += 1
+                self._tell(wire.Refusal(error.why))
+
+    def _obey(self, message: wire.Message) -> None:
+        match message:
+            case wire.Start() | wire.Prepare():
+                self._bring_up(message)
+            case wire.Call(member=member) if member in self._lodged:
+                self._gate.send(message)
+            case wire.End(member=member):
+                self._end(member)
+            case wire.Retire(member=member) if member in self._lodged:
+                self._actors.retire(member)
+            case wire.CloseSite():
+                self.closing = True
+            case wire.Restarted():
+                self.closing, self.why = True, "the run does not know this site any more"
+            case wire.Refusal(why=why):
+                self._warn(f"the run refused what it was told: {why}")
+            case wire.Call() | wire.Retire():
+                pass  # of one that was ended meanwhile
+            case _:
+                raise BadMessage(f"{type(message).__name__} is nothing to tell a site")
+
+    def _bring_up(self, message: wire.Start | wire.Prepare) -> None:
+        member = message.member
+        if not 0 < member <= self._node.plan.actors or message.base < 0:
+            raise BadMessage(f"there is no member {member} with a row {message.base}")
+        if isinstance(message, wire.Start):
+            self._end(member)
+        try:
+            self._lodge(message)
+        except ShmTooSmall as error:
+            self._tell(_no_room(message, error))
+            return
+        if isinstance(message, wire.Start):
+            self._actors.start(member)
+        else:
+            self._actors.prepare(member)
+
+    def _lodge(self, message: wire.Start | wire.Prepare) -> None:
+        actor = message.member - 1
+        if self._terms.get(actor) != message.term:
+            self._node.open(actor, message.term, message.base)
+            self._terms[actor], self._bases[actor] = message.term, message.base
+            self._agent.terms(dict(self._terms), dict(self._bases))
+        self._lodged.add(message.member)
+
+    def _end(self, member: int) -> None:
+        self._lodged.discard(member)
+        self._gate.forget(member)
+        if member - 1 in self._node.blocks:
+            self._actors.end(member)
+
+    # -- what happens here ---------------------------------------------------------------------
+
+    def _changed(self, member: int) -> None:
+        if member == LEARNER:
+            self._gate.look()
+            return
+        if member < self._actors.template:
+            self._agent.nudge()
+        for message in self._actors.reports(member):
+            self._pass_on(member, message)
+
+    def _pass_on(self, member: int, told: FromMember) -> None:
+        if member not in self._lodged:
+            return
+        written = self._node.blocks[member - 1].written
+        self._tell(wire.Said(member, self._terms[member - 1], told, written))
+        if isinstance(told, Failed):
+            self._end(member)  # so its process does not also die of it
+
+    def _follow_children(self) -> None:
+        for member, death in self._actors.deaths():
+            self._changed(member)  # its last words come first
+            if member in self._lodged:
+                self._end(member)
+                written = self._node.blocks[member - 1].written
+                self._agent.nudge()
+                self._tell(
+                    wire.Died(
+                        member, self._terms[member - 1], death.why, death.step, death.own,
+                        death.fatal, written,
+                    )
+                )  # fmt: skip
+        self._agent.reap()
+
+    def _tick(self) -> None:
+        self._actors.tick()
+        self._gate.look()
+        if self._post.silent().get(HEAD, 0.0) > _ALONE_SECONDS:
+            self.closing, self.why = True, f"nothing of the run for {_ALONE_SECONDS:g} s"
+        now, news = self._clock.now(), self._news()
+        if now >= self._news_due or not _same(news, self._told):
+            self._told, self._news_due = news, now + _NEWS_SECONDS
+            self._tell(news)
+
+    def _news(self) -> wire.SiteNews:
+        waiting = [m for m in self._lodged if self._gate.holds(m) or self._actors.held_back(m)]
+        written = {m - 1: self._node.blocks[m - 1].written for m in self._lodged}
+        return wire.SiteNews(self._bill(), tuple(sorted(waiting)), written, self._agent.wire_bytes)
+
+    def _bill(self) -> dict[str, Any]:
+        return msgspec.structs.asdict(self._actors.bill())
+
+    def use(self, cpus: tuple[int, ...]) -> None:
+        """These are the CPUs of its actors from now on."""
+        self._actors.use(cpus)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let actors end, ship what they committed, report. Nothing of theirs is left."""
+        self._actors.tell_to_stop()
+        self._actors.stop(_STOP_SECONDS)
+        for member in tuple(self._lodged):
+            self._node.blocks[member - 1].recover()
+            for told in self._mail.take(member):
+                self._pass_on(member, told)
+        unsent = self._agent.finish(_SHIP_SECONDS)
+        self._tell(self._news())
+        self._tell(wire.SiteClosed(self._bill(), unsent))
+
+    def kill(self) -> None:
+        """End everything at once."""
+        self._actors.stop(0.0)
+        self._agent.stop()
+
+
+def _same(news: wire.SiteNews, told: wire.SiteNews | None) -> bool:
+    return told is not None and (news.held_back, news.written) == (told.held_back, told.written)
+
+
+def _no_room(message: wire.Start | wire.Prepare, error: ShmTooSmall) -> wire.Died:
+    why, rows = str(error), message.base
+    return wire.Died(message.member, message.term, why, None, own=True, fatal=True, written=rows)
+
+
+def local_plan(encoded: bytes, there: str, here: str) -> Plan:
+    """The plan with all paths below the folder ``there`` of the head as they are ``here``."""
+    plan = msgspec.json.decode(encoded)
+    return msgspec.convert(_moved(plan, there, here) if there and here else plan, Plan)
+
+
+def _moved(value: Any, there: str, here: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _moved(item, there, here) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_moved(item, there, here) for item in value]
+    if isinstance(value, str) and (value == there or value.startswith(f"{there}/")):
+        return here + value[len(there) :]
+    return value

@@ -1,0 +1,237 @@
+"""The sites on this node: one process per run, as the head wants them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from artos.clock import Clock
+from artos.errors import Refused
+from artos.runtime.child import Child, start
+from artos.runtime.death import Death
+from artos.transport.wire import Archive, Assign, Fetch, Message, SiteEnded
+from deploy.archives import Archives
+from deploy.orders import SiteOrder, write_order
+from deploy.strays import Strays
+from workers.cpu_shares import allot
+
+MODULE = "deploy.site_process"
+_MOST_RUNS = 20
+"""Runs whose logs are kept on a node after they are over."""
+
+
+@dataclass(slots=True)
+class _Site:
+    """A site's process. ``end_by`` is when it is killed, None while it may live."""
+
+    order: SiteOrder
+    child: Child
+    descriptor: int
+    end_by: float | None = None
+
+    @property
+    def epoch(self) -> int:
+        return self.order.assign.epoch
+
+    def signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # it has just ended
+            signal.pidfd_send_signal(self.descriptor, number)
+
+
+class SiteHost:
+    """Brings the processes there are in line with the orders of the head, a ``step`` at a time.
+
+    ``folder`` has a folder for each run with its order, logs and images.
+    """
+
+    def __init__(
+        self, node: str, cpus: Sequence[int], keys: Path, archives: Archives, folder: Path,
+        clock: Clock, patience: float,
+    ) -> None:  # fmt: skip
+        self._node, self._cpus, self._keys = node, cpus, keys
+        self._archives, self._folder, self._clock = archives, folder, clock
+        self._patience = patience
+        self._wanted: dict[str, Assign] = {}
+        self._sites: dict[str, _Site] = {}
+        self._asked: set[str] = set()
+        self._strays: dict[str, Strays] = {}
+
+    def __repr__(self) -> str:
+        return f"<SiteHost {self._node} wanted={[*self._wanted]} there={[*self._sites]}>"
+
+    @property
+    def runs(self) -> dict[str, int]:
+        """The runs that have, or are about to have, a site here, and its epoch."""
+        here = {run: site.epoch for run, site in self._living().items()}
+        return here | {run: assign.epoch for run, assign in self._wanted.items()}
+
+    @property
+    def empty(self) -> bool:
+        """Whether no site is left."""
+        return not self._sites
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Can be read when a site has ended, or what was left of one."""
+        left = [each for strays in self._strays.values() for each in strays.descriptors]
+        return [*(site.descriptor for site in self._sites.values()), *left]
+
+    def _living(self) -> dict[str, _Site]:
+        return {run: site for run, site in self._sites.items() if site.end_by is None}
+
+    # -- what the head wants -------------------------------------------------------------------
+
+    def assign(self, assign: Assign) -> None:
+        """Have this site, in the place of an older one of the run."""
+        self._wanted[assign.run] = assign
+
+    def unassign(self, run: str) -> None:
+        """Have no site of this run; one that is wanted afterwards is another one."""
+        self._wanted.pop(run, None)
+        if run in self._sites:
+            self._end(self._sites[run])
+
+    def unassign_all(self) -> None:
+        """Have no sites."""
+        for run in {*self._wanted, *self._sites}:
+            self.unassign(run)
+
+    def archived(self, archive: Archive) -> None:
+        """Code came from the head, or it has none of that name.
+
+        Raises:
+            Refused: it is damaged; it will be asked for again.
+        """
+        self._asked.discard(archive.archive)
+        if archive.content:
+            self._archives.put(archive.archive, archive.content)
+
+    def ask_again(self) -> None:
+        """The head has forgotten what it was asked for."""
+        self._asked.clear()
+
+    # -- what becomes of it --------------------------------------------------------------------
+
+    def step(self) -> list[Message]:
+        """Reap, end, open and change sites; returns what the head must be told. Never blocks."""
+        said: list[Message] = []
+        for run, site in [*self._sites.items()]:
+            if (status := site.child.died()) is not None:
+                said.append(SiteEnded(run, site.epoch, self._forget(run, site, status)))
+            elif site.end_by is not None or self._wanted[run].epoch != site.epoch:
+                self._end(site)
+        for run, assign in [*self._wanted.items()]:
+            if run not in self._sites:
+                said += self._open(assign)
+        for run in self._strays.keys() - self._wanted.keys():
+            self._strays.pop(run).close()
+        self._share()
+        return said
+
+    def _end(self, site: _Site) -> None:
+        now = self._clock.now()
+        if site.end_by is None:
+            site.end_by = now + self._patience
+            site.signal(signal.SIGTERM)
+        elif now >= site.end_by:
+            site.child.kill()
+
+    def _forget(self, run: str, site: _Site, status: int) -> str:
+        """Why a site ended, "" if it was told to."""
+        os.close(site.descriptor)
+        del self._sites[run]
+        self._file(run).unlink(missing_ok=True)
+        wanted = self._wanted.get(run)
+        if site.end_by is None and wanted is not None and wanted.epoch == site.epoch:
+            del self._wanted[run]  # only the head says whether there is another try
+        if status == 0 or (site.end_by is not None and status == -signal.SIGTERM):
+            return ""
+        return Death.of_process(site.child.pid, status, site.child.log_tail(10)).why
+
+    def _open(self, assign: Assign) -> list[Message]:
+        name = assign.archive
+        if name and name not in self._archives:
+            asked = name in self._asked
+            self._asked.add(name)
+            return [] if asked else [Fetch(name)]
+        if not self._alone(assign.run):
+            return []
+        try:
+            self._start(assign, str(self._archives.unpacked(name)) if name else "")
+        except (Refused, OSError) as error:
+            del self._wanted[assign.run]
+            return [SiteEnded(assign.run, assign.epoch, f"it could not be opened: {error}")]
+        return []
+
+    def _alone(self, run: str) -> bool:
+        """Whether nothing is left of an earlier site, which would be taken for this one."""
+        now = self._clock.now()
+        if run not in self._strays:
+            self._strays[run] = Strays(self._folder / run, now + self._patience)
+        gone = self._strays[run].gone(now)
+        if gone:
+            del self._strays[run]
+        return gone
+
+    def _start(self, assign: Assign, code: str) -> None:
+        self._make_room()
+        folder = self._folder / assign.run
+        (folder / "logs").mkdir(parents=True, exist_ok=True)
+        order = SiteOrder(
+            assign, self._node, str(self._keys), code, str(folder / "logs"), str(folder / "images"),
+            self._allot({assign.run: assign.slots})[assign.run],
+        )  # fmt: skip
+        write_order(self._file(assign.run), order)
+        with _blocked(signal.SIGTERM, signal.SIGHUP):
+            child = start(MODULE, [str(self._file(assign.run))], folder / "logs" / "site.log", 1)
+        self._sites[assign.run] = _Site(order, child, os.pidfd_open(child.pid))
+
+    def _share(self) -> None:
+        """Tell sites whose share has changed."""
+        living = self._living()
+        for run, cpus in self._allot({}).items():
+            site = living[run]
+            assign = self._wanted[run]
+            if cpus != site.order.cpus or assign != site.order.assign:
+                site.order = msgspec.structs.replace(site.order, assign=assign, cpus=cpus)
+                write_order(self._file(run), site.order)
+                site.signal(signal.SIGHUP)
+
+    def _allot(self, more: dict[str, int]) -> dict[str, tuple[int, ...]]:
+        living = self._living()
+        slots = {run: self._wanted[run].slots for run in living} | more
+        return allot(self._cpus, slots, {run: site.order.cpus for run, site in living.items()})
+
+    def _file(self, run: str) -> Path:
+        return self._folder / run / "site.json"
+
+    def _make_room(self) -> None:
+        """Remove the logs of runs that are over for longest."""
+        over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
+        for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End every site at once."""
+        for run, site in [*self._sites.items()]:
+            site.child.kill()
+            self._forget(run, site, -signal.SIGKILL)
+        for strays in self._strays.values():
+            strays.close()
+
+
+@contextmanager
+def _blocked(*numbers: signal.Signals) -> Iterator[None]:
+    """What is started meanwhile hears these signals only once it wants to."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

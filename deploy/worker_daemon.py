@@ -1,0 +1,223 @@
+"""``artos worker``: one daemon per node that opens and closes sites as the head says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from artos.clock import Clock, SystemClock
+from artos.closing import Closing
+from artos.errors import DeadlineExceeded, Refused
+from artos.transport import wire
+from artos.transport.keys import Keys
+from artos.transport.lines import HEAD
+from artos.transport.post import Post
+from artos.version import VERSION
+from deploy.archives import Archives, cache_folder
+from deploy.bell import Bell
+from deploy.signals import StopRequests
+from deploy.site_host import SiteHost
+from deploy.worker_home import NAME, WorkerHome
+from workers.cpus import usable_cpus
+
+_LOAD_PERIOD = 1.0
+_FIRST_WORD = 60.0
+"""Seconds for the head's first word; one that has answered once may be away for any time."""
+_HANDOVER = 0.4
+"""Share of the time for leaving that the head has to close the sites, before it is done here."""
+_FAREWELL = 2.0
+_LAST_TICK = 0.1
+_NEVER = float("inf")
+_ANY_HOST = re.compile(r"^tcp://(0\.0\.0\.0|\*|\[::\])(?=:)")
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """What ``artos worker`` was told. ``slots`` 0: all CPUs that may be used here.
+
+    ``stop_seconds`` is the time from SIGTERM until nothing is left.
+    """
+
+    head: str
+    keys: Path
+    name: str
+    slots: int = 0
+    stop_seconds: float = 25.0
+
+    def cpus(self) -> tuple[int, ...]:
+        """The CPUs that are this node's slots.
+
+        Raises:
+            Refused: everything that is wrong with the options.
+        """
+        here = usable_cpus()
+        faults = []
+        if not NAME.fullmatch(self.name):
+            faults.append(f"--name {self.name!r}: use letters, digits, dots and dashes")
+        if not 0 <= self.slots <= len(here):
+            faults.append(f"--slots {self.slots}: {len(here)} CPUs may be used here")
+        if not self.head.startswith("tcp://"):
+            faults.append(f"--head {self.head!r}: write tcp://IP:PORT")
+        if self.stop_seconds <= 0:
+            faults.append(f"--stop-seconds must be positive, not {self.stop_seconds:g}")
+        if faults:
+            raise Refused(faults)
+        return here[: self.slots or None]
+
+
+class WorkerDaemon(Closing):
+    """One node of a cluster. Sleeps until the head, a site or a signal wakes it."""
+
+    def __init__(
+        self, options: WorkerOptions, say: Callable[[str], None], clock: Clock | None = None
+    ) -> None:
+        self._options, self._say, self._clock = options, say, clock or SystemClock()
+        cpus, keys = options.cpus(), Keys.load(options.keys, options.name)
+        cache = cache_folder()
+        with ExitStack() as stack:
+            home = stack.enter_context(WorkerHome(cache / "nodes", options.name, options.head))
+            self._bell = stack.enter_context(Bell())
+            self._sites = SiteHost(
+                options.name, cpus, options.keys.resolve(), Archives(cache / "code"), home.folder,
+                self._clock, (1 - _HANDOVER) * options.stop_seconds,
+            )  # fmt: skip
+            self._post = stack.enter_context(
+                Post.connect(options.head, keys, home.peer, self._bell.ring, self._clock)
+            )
+            stack.callback(self._sites.kill)
+            self._hello = wire.Hello(
+                options.name, wire.PROTOCOL, VERSION, len(cpus), _memory_mb(), {}, home.before
+            )
+            self._owned = stack.pop_all()
+        self._greeted_at = self._next_load = self._clock.now()
+        self._welcome = self._over = False
+        self._stopping = False
+        self._leaving_since = self._bye_since = _NEVER
+
+    def close(self) -> None:
+        """End what is left and let go of everything; twice is fine."""
+        self._owned.close()
+
+    def run(self) -> None:
+        """Serve until told to stop (SIGTERM, Ctrl-C) and nothing is left.
+
+        Raises:
+            Refused: the head does not want this node, and why.
+            DeadlineExceeded: the head never answered.
+            KeyboardInterrupt: told to stop a second time.
+        """
+        with StopRequests() as requests, requests.draining(self._stop):
+            self._greet()
+            while not self._over:
+                self._bell.wait(self._patience(), self._sites.descriptors)
+                with requests.undisturbed():
+                    self.turn()
+
+    def turn(self) -> None:
+        """Do all there is to do now."""
+        now = self._clock.now()
+        for _, message in self._post.take():
+            self._heard(message)
+        if self._stopping:
+            self._leave(now)
+        for word in self._sites.step():
+            self._send(word)
+        if self._welcome and now >= self._next_load:
+            self._next_load = now + _LOAD_PERIOD
+            self._send(_load())
+        if not self._welcome and now - self._greeted_at > _FIRST_WORD:
+            what = f"the head at {self._options.head} to answer (is it there, and do the keys fit?)"
+            raise DeadlineExceeded(what, _FIRST_WORD)
+
+    def _patience(self) -> float:
+        if self._stopping:
+            return _LAST_TICK
+        return max(0.0, self._next_load - self._clock.now()) if self._welcome else _LOAD_PERIOD
+
+    def _send(self, message: wire.Message) -> None:
+        self._post.send(HEAD, message)
+
+    # -- what the head says --------------------------------------------------------------------
+
+    def _heard(self, message: wire.Message) -> None:
+        match message:
+            case wire.Welcome():
+                self._say(f"{self._options.name} belongs to {self._options.head}")
+                self._welcome = True
+            case wire.Refusal(why=why):
+                if not self._welcome:
+                    raise Refused([why])
+                self._say(f"the head refused a message: {why}")
+            case wire.Restarted():
+                self._greet()
+            case wire.Assign() if not self._stopping:
+                self._sites.assign(self._reachable(message))
+            case wire.Unassign(run=run):
+                self._sites.unassign(run)
+            case wire.Archive():
+                self._keep(message)
+            case wire.Bye():
+                self._over = self._bye_since < _NEVER
+
+    def _greet(self) -> None:
+        """Say hello, to a head that does not know of us (any more)."""
+        self._welcome, self._greeted_at = False, self._clock.now()
+        self._sites.ask_again()
+        self._send(msgspec.structs.replace(self._hello, runs=self._sites.runs))
+        if self._leaving_since < _NEVER:
+            self._send(wire.Leaving(_WHY))
+
+    def _keep(self, archive: wire.Archive) -> None:
+        try:
+            self._sites.archived(archive)
+        except Refused as refused:
+            self._say(str(refused))
+
+    def _reachable(self, assign: wire.Assign) -> wire.Assign:
+        """A head that listens on any address is where it was found."""
+        host = self._options.head.rpartition(":")[0]
+        steering, *experience = (
+            _ANY_HOST.sub(host, end) for end in (assign.steering, *assign.experience)
+        )
+        return msgspec.structs.replace(assign, steering=steering, experience=tuple(experience))
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        """SIGTERM or Ctrl-C, in the handler."""
+        self._stopping = True
+        self._bell.ring()
+
+    def _leave(self, now: float) -> None:
+        """The head takes the actors elsewhere; what it leaves is closed; then say goodbye."""
+        if self._leaving_since == _NEVER:
+            self._leaving_since = now
+            self._say("leaving: actors end, what they committed is sent (again: at once)")
+            self._send(wire.Leaving(_WHY))
+        if not self._welcome or now - self._leaving_since > _HANDOVER * self._options.stop_seconds:
+            self._sites.unassign_all()
+        if not self._sites.runs and self._sites.empty:
+            self._say_goodbye(now)
+
+    def _say_goodbye(self, now: float) -> None:
+        if self._bye_since == _NEVER:
+            self._bye_since = now
+            self._send(wire.Bye())
+        self._over = self._over or not self._welcome or now - self._bye_since > _FAREWELL
+
+
+_WHY = "its worker was told to stop"
+
+
+def _memory_mb() -> int:
+    return int(psutil.virtual_memory().total // 2**20)
+
+
+def _load() -> wire.Load:
+    return wire.Load(cpu=psutil.cpu_percent() / 100, memory=psutil.virtual_memory().percent / 100)

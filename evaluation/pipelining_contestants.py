@@ -1,0 +1,266 @@
+"""Everyone who moves rounds and weights: who, over which link, with what switched off."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluation.contest import Answer, Contestant, Say, ours, rival
+from evaluation.pipelining_cases import (
+    ALL_OFF,
+    BARE,
+    CONTROL_CPU,
+    CONTROL_DEAD,
+    CONTROL_RATE,
+    FASTEST,
+    HANDOVER,
+    IN_PLACE,
+    MEASURES,
+    NOTHING,
+    ONE_BATCH,
+    RATE,
+    RAY,
+    RAY_HERE,
+    REDIS,
+    SAMPLE,
+    SLOWEST,
+    SOCKETS,
+    SPEEDS,
+    UNTHROTTLED,
+    VARIANTS,
+    WEIGHTS_HERE,
+    ZEROMQ,
+    Size,
+    case,
+    copies,
+    first_use,
+    fleet,
+)
+from evaluation.report import OURS
+from evaluation.rivals import environments
+from evaluation.rivals.rounds import OBSERVATION_BYTES, SMALL_BYTES
+
+_DEADLINE_SECONDS = 600.0
+_WEIGHTS_MB = 6.75
+_WORKERS = 2
+_MILLISECONDS = 1e3
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured: the usual size and others, iterations, links, fleets of workers."""
+
+    size: Size
+    others: tuple[Size, ...]
+    iterations: int
+    speeds: tuple[str, ...]
+    weights_speeds: tuple[str, ...]
+    fleets: tuple[int, ...]
+    recorded: int
+
+
+FULL = Scale(
+    size=Size(16, 512),
+    others=(*(Size(n, 512) for n in (4, 8, 32)), *(Size(16, t) for t in (128, 256, 1024))),
+    iterations=5, speeds=tuple(SPEEDS), weights_speeds=(UNTHROTTLED, SLOWEST),
+    fleets=(10, 30, 100, 300, 1000), recorded=1024,
+)  # fmt: skip
+QUICK = Scale(
+    size=Size(4, 64), others=(Size(2, 64),), iterations=1, speeds=(UNTHROTTLED, FASTEST, SLOWEST),
+    weights_speeds=(UNTHROTTLED,), fleets=(2, 4), recorded=64,
+)  # fmt: skip
+
+
+class Contestants:
+    """Everyone who is measured, group by group."""
+
+    def __init__(self, scale: Scale, recording: Path, say: Say) -> None:
+        self._scale, self._recording, self._say = scale, recording, say
+
+    def __iter__(self) -> Iterator[Contestant]:
+        yield from self.one_machine()
+        for speed in self._scale.speeds:
+            yield from self.over(speed)
+        for size in self._scale.others:
+            yield from self.of(size)
+        for speed in self._scale.weights_speeds:
+            yield from self.weights(speed)
+        yield from self.control()
+
+    # -- one machine ---------------------------------------------------------------------------
+
+    def one_machine(self) -> Iterator[Contestant]:
+        """No link: rounds and weights between processes of one machine."""
+        yield self._handover(OURS, "cursors_s", "batch_s", "weights_s")
+        yield self._handover(f"{OURS}, whole stacks", "cursors_s", "batch_s", flag="--whole")
+        yield self._handover(
+            f"{OURS}, a slot for each actor", weights="weights_s", flag="--in-place"
+        )
+        yield self._ray_here()
+        cases = {"first_use_s": (f"{WEIGHTS_HERE}: {RAY}", "ms")}
+        yield self._here(RAY, "ray", "moving_ray", cases, "--what", "weights")
+        cases = {"transfer_s": (f"{HANDOVER}: {REDIS}, {ONE_BATCH}", "ms")}
+        yield self._here(REDIS, "redis", "moving_redis", cases)
+        cases = {"first_use_s": (f"{WEIGHTS_HERE}: {REDIS}", "ms")}
+        yield self._here(REDIS, "redis", "moving_redis", cases, "--what", "weights")
+
+    def _handover(
+        self, who: str, cursors: str = "", batch: str = "", weights: str = "", flag: str = ""
+    ) -> Contestant:
+        cases = {
+            cursors: (f"{HANDOVER}: {who}, {IN_PLACE}", "ms"),
+            batch: (f"{HANDOVER}: {who}, {ONE_BATCH}", "ms"),
+            weights: (f"{WEIGHTS_HERE}: {who}", "ms"),
+        }
+        cases.pop("", None)
+        flags = (flag,) if flag else ()
+        arguments = (*self._size(self._scale.size), *flags)
+        call = ours("handover_ours", *arguments, seconds=_DEADLINE_SECONDS)
+        return Contestant(who, cases, call, dict.fromkeys(cases, _MILLISECONDS))
+
+    def _here(
+        self, who: str, environment: str, module: str, cases: Mapping[str, tuple[str, str]],
+        *more: str,
+    ) -> Contestant:  # fmt: skip
+        arguments = ("local", *self._size(self._scale.size), *self._count(), *more)
+        call = rival(environment, module, *arguments, seconds=_DEADLINE_SECONDS, say=self._say)
+        scale = {name: _MILLISECONDS for name, (_, unit) in cases.items() if unit == "ms"}
+        return Contestant(f"{who}, one machine", cases, call, scale)
+
+    def _ray_here(self) -> Contestant:
+        """Ray on one machine, also as what a link between hosts is compared with."""
+        cases = {
+            "get_s": (f"{HANDOVER}: {RAY}, {IN_PLACE}", "ms"),
+            "batch_s": (f"{HANDOVER}: {RAY}, {ONE_BATCH}", "ms"),
+        }
+        for measure in ("transfer_s", "wait_s", "iteration_s"):
+            name, unit = MEASURES[measure]
+            cases[measure] = (case(name, UNTHROTTLED, RAY_HERE), unit)
+        plain = self._here(RAY_HERE, "ray", "moving_ray", cases)
+
+        def measured() -> Answer:
+            found = plain.measure()
+            rates = {**found.rates, "batch_s": found.rates["transfer_s"]}
+            return Answer(rates, found.versions)
+
+        return Contestant(RAY_HERE, cases, measured, plain.scale)
+
+    # -- over a link ---------------------------------------------------------------------------
+
+    def over(self, speed: str) -> Iterator[Contestant]:
+        """All features, each off, none; everyone else; over one link."""
+        for who, off in VARIANTS.items():
+            yield self._mine(who, off, speed)
+        yield self._sockets(speed)
+        yield self._linked(RAY, "rivals.moving_ray", speed, environment="ray")
+        yield self._linked(REDIS, "rivals.moving_redis", speed, environment="redis")
+        if speed == UNTHROTTLED:
+            yield self._mine(BARE, (*ALL_OFF, "curve"), speed)
+            for who, more in ((ZEROMQ, ()), (f"{ZEROMQ}, CURVE", ("--curve",))):
+                yield self._linked(who, "rivals.moving_zeromq", speed, *more, rate=True)
+
+    def of(self, size: Size) -> Iterator[Contestant]:
+        """Other sizes of an iteration, for the figures."""
+        for who in (OURS, NOTHING):
+            yield self._mine(who, VARIANTS[who], FASTEST, size)
+        for who, module, environment in (
+            (RAY, "rivals.moving_ray", "ray"), (REDIS, "rivals.moving_redis", "redis"),
+        ):  # fmt: skip
+            yield self._linked(who, module, FASTEST, size=size, environment=environment)
+
+    def _mine(
+        self, who: str, off: tuple[str, ...], speed: str, size: Size | None = None
+    ) -> Contestant:
+        flags = [word for feature in off for word in ("--off", feature)]
+        rate = who in {NOTHING, BARE} and speed == UNTHROTTLED
+        return self._linked(who, "moving_ours", speed, *flags, size=size, rate=rate)
+
+    def _sockets(self, speed: str) -> Contestant:
+        return self._linked(
+            SOCKETS, "rivals.moving_sockets", speed, rate=speed == UNTHROTTLED, sample=True
+        )
+
+    def _linked(
+        self, who: str, module: str, speed: str, *more: str, size: Size | None = None,
+        environment: str = "", rate: bool = False, sample: bool = False,
+    ) -> Contestant:  # fmt: skip
+        cases = {m: (case(n, speed, who, size), unit) for m, (n, unit) in MEASURES.items()}
+        if rate:
+            cases["gb_per_s"] = (f"{RATE}: {who}", "GB/s")
+        if sample:
+            cases["sample_s"] = (case(SAMPLE, speed, "everyone", size), "s")
+        chosen = size or self._scale.size
+        call = self._link(module, speed, environment, *self._size(chosen), *more)
+        return Contestant(f"{who}, {speed}, {chosen}", cases, _rated(call, chosen))
+
+    def _link(
+        self, module: str, speed: str, environment: str, *arguments: str, workers: int = 1
+    ) -> Callable[[], Answer]:
+        """A call of ``evaluation.link``; a rival's environment is made when it is first needed."""
+
+        def measured() -> Answer:
+            python = environments.prepare(environment, self._say).python if environment else ""
+            mbit = SPEEDS[speed]
+            options = (
+                "--script", module, "--python", str(python) or sys.executable,
+                "--workers", str(workers), *self._count(),
+                *(("--mbit", str(mbit)) if mbit is not None else ()), *arguments,
+            )  # fmt: skip
+            return ours("link", *options, seconds=_DEADLINE_SECONDS)()
+
+        return measured
+
+    # -- weights across nodes ------------------------------------------------------------------
+
+    def weights(self, speed: str) -> Iterator[Contestant]:
+        """Weights from the head to the actors of two nodes."""
+        for who, module, environment in (
+            (OURS, "weights_ours", ""),
+            (RAY, "rivals.moving_ray", "ray"),
+            (REDIS, "rivals.moving_redis", "redis"),
+        ):
+            cases = {
+                "first_use_s": (f"{first_use(speed)}: {who}", "ms"),
+                "worker_mb": (f"{copies(speed)}: {who}", "copies"),
+            }
+            scale = {"first_use_s": _MILLISECONDS, "worker_mb": 1 / _WEIGHTS_MB}
+            more = (*self._size(self._scale.size), "--what", "weights")
+            call = self._link(module, speed, environment, *more, workers=_WORKERS)
+            yield Contestant(f"{who}, weights, {speed}", cases, call, scale)
+
+    # -- control -------------------------------------------------------------------------------
+
+    def control(self) -> Iterator[Contestant]:
+        """Fleets of simulated workers."""
+        for workers in self._scale.fleets:
+            who = fleet(workers)
+            cases = {
+                "messages_per_s": (f"{CONTROL_RATE}: {who}", "1/s"),
+                "head_cpu": (f"{CONTROL_CPU}: {who}", "CPUs"),
+                "noticed_s": (f"{CONTROL_DEAD}: {who}", "s"),
+            }
+            call = ours("control_plane", "--workers", str(workers), seconds=_DEADLINE_SECONDS)
+            yield Contestant(who, cases, call)
+
+    # -- options -------------------------------------------------------------------------------
+
+    def _size(self, size: Size) -> tuple[str, ...]:
+        recording = ("--recording", str(self._recording))
+        return "--actors", str(size.actors), "--steps", str(size.steps), *recording
+
+    def _count(self) -> tuple[str, ...]:
+        return "--iterations", str(self._scale.iterations)
+
+
+def _rated(call: Callable[[], Answer], size: Size) -> Callable[[], Answer]:
+    """The same call, its answer with the rate at which the learner got its rows."""
+    gigabytes = size.actors * size.steps * (OBSERVATION_BYTES + SMALL_BYTES) / 1e9
+
+    def measured() -> Answer:
+        found = call()
+        rate = gigabytes / found.rates["transfer_s"]
+        return Answer({**found.rates, "gb_per_s": rate}, found.versions)
+
+    return measured

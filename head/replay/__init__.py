@@ -1,0 +1,1 @@
+"""A replay process of a run: takes in what transfer agents ship, hands out weights."""

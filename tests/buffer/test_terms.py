@@ -1,0 +1,105 @@
+"""Blocks of actors that move: where rows begin, and what a change of place makes void."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from buffer_helpers import Fuse, Killed, arm, new_block
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.layout import BlockSpec, Consumer
+from artos.buffer.segment import ShmFolder
+from artos.spec import VERSION_KEY, DataKey
+
+KEYS = (DataKey("early", (2,), "int64"), DataKey("late", (), "int64", per_env=False))
+NAMES = ("early", "late", VERSION_KEY)
+CONSUMERS = (Consumer("stage", ("early", VERSION_KEY)), Consumer("rest", ("late",)))
+
+
+def written(block: ActorBlock) -> list[int]:
+    return [block.headers[name].written for name in NAMES]
+
+
+def test_a_block_may_begin_at_any_row(folder: ShmFolder) -> None:
+    spec = BlockSpec(0, KEYS, 10, 1, CONSUMERS, "wait")
+    block = ActorBlock.create(folder.path / "block", spec, base=1234, term=3)
+    assert (block.written, block.free()) == (1234, 10)
+    assert block.allocate(10, 0) == 1234
+    block.commit(1244)
+    assert block.free() == 0
+    for consumer in CONSUMERS:
+        assert block.headers[consumer.keys[0]].cursor(CONSUMERS.index(consumer)) == (1234, 1234)
+        block.acknowledge(consumer.name, 1244, 1240)
+    assert block.free() == 6
+
+
+def test_incarnations_of_different_places_have_different_numbers(folder: ShmFolder) -> None:
+    numbers = set()
+    for term in (1, 2, 3):
+        spec = BlockSpec(0, KEYS, 10)
+        block = ActorBlock.create(folder.path / f"block{term}", spec, term=term)
+        numbers |= {block.begin_incarnation() for _ in range(3)}
+    assert len(numbers) == 9
+    assert {1, 2, 3} < numbers, "the first place counts as if there were no others"
+
+
+def test_a_new_term_rolls_every_key_back(folder: ShmFolder) -> None:
+    block = new_block(folder.path, KEYS, 10)
+    block.begin_term(1, 0)
+    block.reserve(8, NAMES)
+    block.commit(8, ("early", VERSION_KEY))
+    block.commit(5, ("late",))
+    block.begin_term(2, 5)
+    assert (written(block), block.incarnation) == ([5, 5, 5], 2)
+    # Rows 5 to 7 were overwritten once already: a reader of what lay there before must know.
+    assert block.headers["early"].reserved == 8
+
+
+def test_the_same_term_again_changes_nothing(folder: ShmFolder) -> None:
+    block = new_block(folder.path, KEYS, 10)
+    block.begin_term(1, 0)
+    block.reserve(8, NAMES)
+    block.commit(8)
+    block.begin_term(1, 0)
+    assert written(block) == [8, 8, 8]
+
+
+def test_a_term_cannot_begin_where_no_row_is(folder: ShmFolder) -> None:
+    block = new_block(folder.path, KEYS, 10)
+    with pytest.raises(ValueError, match="has 0 rows, not 3"):
+        block.begin_term(1, 3)
+
+
+@pytest.mark.parametrize("stores", range(9))
+def test_a_term_cut_short_is_begun_again(folder: ShmFolder, stores: int) -> None:
+    block = new_block(folder.path, KEYS, 10)
+    block.begin_term(1, 0)
+    block.reserve(8, NAMES)
+    block.commit(8, ("early", VERSION_KEY))
+    block.commit(5, ("late",))
+    arm(block, Fuse(stores))
+    with suppress(Killed):
+        block.begin_term(2, 4)
+    again = ActorBlock.attach(block.segment.path)
+    assert again.incarnation in (1, 2)
+    assert again.incarnation == 1 or written(again) == [4, 4, 4]
+    again.begin_term(2, 4)
+    assert (written(again), again.incarnation) == ([4, 4, 4], 2)
+
+
+def test_room_is_what_may_be_written_whatever_is_done_with_the_rest(folder: ShmFolder) -> None:
+    waiting = new_block(folder.path, KEYS, 10, consumers=CONSUMERS, on_full="wait")
+    assert waiting.room() == 10
+    waiting.reserve(8, NAMES)
+    waiting.commit(8)
+    assert waiting.room() == 10
+    for consumer in CONSUMERS:
+        waiting.acknowledge(consumer.name, 8, 3)
+    assert waiting.room() == 13
+    losing = new_block(folder.path, KEYS, 10, on_full="overwrite")
+    losing.reserve(8, NAMES)
+    losing.commit(8, ("early",))
+    assert losing.room() == 10
+    losing.commit(8)
+    assert losing.room() == 18

@@ -1,0 +1,276 @@
+"""Runs on a cluster: learning, exact budgets, deaths of all kinds, moves; real processes."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+from books import assert_each_row_once, places
+from clusters import Cluster
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+
+COUNTING, STAGED = "counting.py:workload", "staged.py:workload"
+ROWS = 2400
+
+
+def spread(actors: int, *nodes: str) -> dict[int, str]:
+    return {actor: nodes[actor % len(nodes)] for actor in range(actors)}
+
+
+def begin_counting(
+    cluster: Cluster, *nodes: str, workload: str = COUNTING, **settings: int
+) -> None:
+    cluster.begin(workload, total_steps=ROWS, **settings)
+    for node in nodes:
+        cluster.open(node)
+    cluster.place(spread(2, *nodes))
+
+
+def assert_all_there(cluster: Cluster, summary: dict[str, Any]) -> None:
+    assert summary["outcome"] == "done"
+    assert summary["steps"] == ROWS
+    assert summary["lag_max"] <= 1
+    assert set(cluster.statuses().values()) == {0}, cluster.said()
+    assert_each_row_once(cluster.run_folder, ROWS, 2)
+    assert cluster.survivors() == []
+
+
+def test_two_sites_of_two_actors_learn_cartpole(cluster: Cluster) -> None:
+    cluster.begin("ppo", actors=4, total_steps=40_960, envs=4)
+    cluster.open("w1")
+    cluster.open("w2")
+    cluster.place(spread(4, "w1", "w2"))
+    summary = cluster.finish()
+    assert cluster.statuses() == {"run": 0, "w1": 0, "w2": 0}, cluster.said()
+    assert (summary["steps"], summary["rows_lost"], summary["restarts"]) == (40_960, 0, 0)
+    assert summary["mean_return_100"] > 60, "a random policy gets 22"
+    assert summary["nodes"] == ["w1", "w2"]
+    assert summary["bytes_on_wire"] > 40_960 * 4 * 4, "observations alone take more"
+    assert cluster.news[-1].state == "done"
+    assert cluster.survivors() == []
+
+
+def test_an_actor_is_killed(cluster: Cluster) -> None:
+    begin_counting(cluster, "w1", "w2")
+    cluster.until_update(10)
+    actor = cluster.member(cluster.sites["w2"], "actor-1.log")
+    assert actor is not None
+    actor.kill()
+    summary = cluster.finish()
+    assert summary["restarts"] == 1
+    assert summary["rows_lost"] == 0
+    assert_all_there(cluster, summary)
+    assert len(places(cluster.run_folder, 1)) == 2
+
+
+def test_the_learner_is_killed(cluster: Cluster) -> None:
+    begin_counting(cluster, "w1", "w2")
+    cluster.until_update(10)
+    assert cluster.run is not None
+    learner = cluster.member(cluster.run, "learner.log")
+    assert learner is not None
+    learner.kill()
+    summary = cluster.finish()
+    assert summary["restarts"] == 1
+    assert_all_there(cluster, summary)
+
+
+def test_replay_buffer_and_agent_are_killed(cluster: Cluster) -> None:
+    begin_counting(cluster, "w1", "w2")
+    cluster.until_update(10)
+    assert cluster.run is not None
+    replay = cluster.member(cluster.run, "replay-0.log")
+    agent = cluster.member(cluster.sites["w1"], "agent.log")
+    assert replay is not None
+    assert agent is not None
+    replay.kill()
+    cluster.until_update(30)
+    agent.kill()
+    summary = cluster.finish()
+    assert (summary["restarts"], summary["rows_lost"]) == (0, 0)
+    assert_all_there(cluster, summary)
+
+
+def test_a_node_is_killed_and_its_actors_go_on_elsewhere(cluster: Cluster) -> None:
+    with cluster.slowly():
+        begin_counting(cluster, "w1", "w2")
+        cluster.until_update(5)
+        cluster.kill_node("w2")
+    cluster.place(spread(2, "w1"), "w2", why="it was silent for 15 s")
+    summary = cluster.finish()
+    lost = [line for line in cluster.journal() if "lost" in line]
+    assert all(line["node"] == "w2" and line["actor"] == 1 for line in lost)
+    assert summary["rows_lost"] == sum(line["lost"] for line in lost)
+    assert summary["nodes"] == ["w1", "w2"]
+    assert_all_there(cluster, summary)
+    assert len(places(cluster.run_folder, 1)) == 2
+    assert len(places(cluster.run_folder, 0)) == 1
+
+
+def test_a_site_is_killed_and_another_one_opened_on_the_same_node(cluster: Cluster) -> None:
+    with cluster.slowly():
+        begin_counting(cluster, "w1", "w2")
+        cluster.until_update(5)
+        cluster.kill_node("w2")
+    cluster.open("w2")
+    summary = cluster.finish()
+    assert_all_there(cluster, summary)
+    assert len(places(cluster.run_folder, 1)) == 2
+
+
+def test_a_site_is_killed_and_its_agent_still_ships_everything(cluster: Cluster) -> None:
+    with cluster.slowly():
+        begin_counting(cluster, "w1", "w2")
+        cluster.until_update(5)
+        site, memory = cluster.sites.pop("w2"), cluster.memory_of("w2")
+        site.kill()
+        site.wait()
+        cluster.until(lambda: not memory.exists())
+    cluster.place(spread(2, "w1"), "w2", why="its site died and could not be opened again")
+    summary = cluster.finish()
+    assert summary["rows_lost"] == 0
+    assert_all_there(cluster, summary)
+    assert len(places(cluster.run_folder, 1)) == 2
+
+
+@pytest.mark.parametrize("chunk", [16, 4])
+def test_keys_that_travel_in_stages(cluster: Cluster, chunk: int) -> None:
+    with cluster.slowly():
+        begin_counting(cluster, "w1", "w2", workload=STAGED, chunk=chunk)
+        cluster.until_update(5)
+        cluster.kill_node("w2")
+    cluster.place(spread(2, "w1"), "w2")
+    cluster.until_update(60)
+    assert cluster.run is not None
+    learner = cluster.member(cluster.run, "learner.log")
+    assert learner is not None
+    learner.kill()
+    assert_all_there(cluster, cluster.finish())
+
+
+@pytest.mark.parametrize("pipeline", ["dual", "minibatch", "dual+minibatch", "full"])
+def test_pipelines_of_ppo_keep_the_budget(cluster: Cluster, pipeline: str) -> None:
+    small = {"envs": 2, "steps": 32, "minibatches": 1}
+    cluster.begin("ppo", actors=2, total_steps=2560, pipeline=pipeline, **small)
+    for node in ("w1", "w2"):
+        cluster.open(node)
+    cluster.place(spread(2, "w1", "w2"))
+    summary = cluster.finish()
+    assert set(cluster.statuses().values()) == {0}, cluster.said()
+    assert (summary["steps"], summary["updates"], summary["lag_max"]) == (2560, 20, 0)
+
+
+def test_more_actors_by_hand(cluster: Cluster) -> None:
+    cluster.begin("ppo", actors="1..4", total_steps=16_384, envs=2, steps=32)
+    for node in ("w1", "w2"):
+        cluster.open(node)
+    cluster.place(spread(4, "w1", "w2"))
+    cluster.until_update(5)
+    assert cluster.wish("scale", 3).fault == ""
+    cluster.until(lambda: any(line.get("actors") == 3 for line in cluster.journal()))
+    summary = cluster.finish()
+    assert summary["actors_by_update"][0] == 1
+    assert summary["actors_by_update"][-1] == 3
+    assert 16_384 <= summary["steps"] < 16_384 + 3 * 2 * 32, "whole rounds of all three"
+    assert set(cluster.statuses().values()) == {0}, cluster.said()
+
+
+def test_a_node_that_is_silent_for_a_while_costs_nothing_but_time(cluster: Cluster) -> None:
+    with cluster.slowly():
+        cluster.begin(COUNTING, total_steps=ROWS, deadline=5.0)
+        for node in ("w1", "w2"):
+            cluster.open(node)
+        cluster.place(spread(2, "w1", "w2"))
+        cluster.until_update(5)
+        with cluster.frozen("w2"):
+            cluster.until(lambda: "w2 was not heard for 8 s" in cluster.news[-1].waits_for)
+    summary = cluster.finish()
+    assert (summary["restarts"], summary["rows_lost"]) == (0, 0)
+    assert_all_there(cluster, summary)
+
+
+def test_a_node_that_comes_back_after_it_was_given_up(cluster: Cluster) -> None:
+    with cluster.slowly():
+        begin_counting(cluster, "w1", "w2")
+        cluster.until_update(5)
+        with cluster.frozen("w2"):
+            cluster.place(spread(2, "w1"), "w2", why="it was silent for 15 s")
+            cluster.until(lambda: cluster.news[-1].facts.get("nodes") == {"w1": [0, 1]})
+        stray = cluster.sites.pop("w2")
+        cluster.until(lambda: stray.poll() is not None)
+    assert stray.returncode == 1
+    assert "does not know this site" in cluster.log("w2").read_text()
+    summary = cluster.finish()
+    assert_all_there(cluster, summary)
+    assert len(places(cluster.run_folder, 1)) == 2
+
+
+def test_the_head_daemon_is_restarted(cluster: Cluster) -> None:
+    with cluster.slowly():
+        begin_counting(cluster, "w1")
+        cluster.until_update(3)
+        cluster.restart_head()
+        cluster.until(lambda: len(cluster.ups) == 2)
+        assert cluster.ups[0] == cluster.ups[1]
+        cluster.place(spread(2, "w1"), why="the run is up")
+    summary = cluster.finish()
+    assert (summary["restarts"], summary["rows_lost"]) == (0, 0)
+    assert cluster.news[-1].state == "done"
+    assert_all_there(cluster, summary)
+
+
+def test_actors_move_off_a_node_and_nothing_is_lost(cluster: Cluster) -> None:
+    with cluster.slowly():
+        begin_counting(cluster, "w1", "w2")
+        cluster.until_update(3)
+        cluster.place(spread(2, "w1"), why="w2 is drained")
+        cluster.until(lambda: cluster.news[-1].facts.get("nodes") == {"w1": [0, 1], "w2": []})
+        cluster.sites["w2"].send_signal(signal.SIGTERM)
+    summary = cluster.finish()
+    assert (summary["restarts"], summary["rows_lost"]) == (0, 0)
+    assert_all_there(cluster, summary)
+    assert len(places(cluster.run_folder, 1)) == 2
+
+
+def test_a_run_waits_for_a_place_and_says_so(cluster: Cluster) -> None:
+    cluster.begin(COUNTING, total_steps=ROWS)
+    cluster.until(lambda: cluster.news and "a node" in cluster.news[-1].waits_for)
+    cluster.place(spread(2, "w1"))
+    cluster.until(lambda: "the site on w1" in cluster.news[-1].waits_for)
+    cluster.open("w1")
+    assert_all_there(cluster, cluster.finish())
+
+
+def test_a_run_is_told_to_stop(cluster: Cluster) -> None:
+    begin_counting(cluster, "w1")
+    cluster.until_update(10)
+    assert "scale" in cluster.wish("dance").fault
+    assert "registered" in cluster.wish("scale", 99).fault
+    assert cluster.wish("stop").fault == ""
+    summary = cluster.finish()
+    assert cluster.statuses() == {"run": 130, "w1": 0}
+    assert cluster.news[-1].state == "interrupted"
+    assert summary["steps"] < ROWS
+    assert_each_row_once(cluster.run_folder, summary["steps"], 2)
+    assert cluster.survivors() == []
+
+
+def test_the_run_process_is_killed_and_goes_on_from_its_checkpoint(cluster: Cluster) -> None:
+    with cluster.slowly():
+        begin_counting(cluster, "w1")
+        cluster.until((cluster.run_folder / "checkpoint" / "manifest.json").exists)
+        assert cluster.run is not None
+        cluster.run.kill()
+        cluster.run.wait()
+    site = cluster.sites.pop("w1")
+    site.send_signal(signal.SIGTERM)  # as the worker daemon does with sites of an older epoch
+    site.wait()
+    cluster.begin(COUNTING, resume=True, total_steps=ROWS)
+    cluster.open("w1")
+    cluster.place(spread(2, "w1"))
+    summary = cluster.finish()
+    assert (summary["outcome"], summary["steps"]) == ("done", ROWS)
+    assert cluster.statuses() == {"run": 0, "w1": 0}
+    assert cluster.survivors() == []

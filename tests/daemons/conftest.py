@@ -1,0 +1,31 @@
+"""Fixtures of the tests with daemons."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from real_cluster import Cluster
+
+RUNS = Path(__file__).parents[1] / "runs"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A head and no workers yet; whatever is left at the end is killed."""
+    there = Cluster(tmp_path)
+    try:
+        yield there
+    finally:
+        there.close()
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """A user's folder with a workload whose rows can be counted."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    shutil.copy(RUNS / "counting.py", folder)
+    return folder

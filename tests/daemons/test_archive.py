@@ -1,0 +1,198 @@
+"""The user's code as an archive: the same bytes for the same files, nothing unsafe, kept whole."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artos.errors import Refused
+from deploy.archive import IGNORE_FILE, name_of, pack, unpack
+from deploy.archives import Archives
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    folder = tmp_path / "code"
+    (folder / "nets").mkdir(parents=True)
+    (folder / "algo.py").write_text("import nets.small\n")
+    (folder / "nets" / "small.py").write_text("width = 64\n")
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "default").symlink_to("nets/small.py")
+    return folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for info, content in members:
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+# -- packing ---------------------------------------------------------------------------------------
+
+
+def test_there_and_back(code: Path, tmp_path: Path) -> None:
+    name, content = pack(code)
+    unpack(content, tmp_path / "there")
+    assert files(tmp_path / "there") == files(code)
+    assert (tmp_path / "there" / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "there" / "default").readlink() == Path("nets/small.py")
+    assert pack(tmp_path / "there") == (name, content)
+
+
+def test_the_same_files_are_the_same_bytes(code: Path, tmp_path: Path) -> None:
+    """Neither time nor place nor the order in which they were written counts."""
+    before = pack(code)
+    os.utime(code / "algo.py", (1, 1))
+    again = tmp_path / "again"
+    again.mkdir()
+    for name in sorted(files(code), reverse=True):
+        if name != "default":
+            (again / name).parent.mkdir(exist_ok=True)
+            (again / name).write_bytes((code / name).read_bytes())
+    (again / "run.sh").chmod(0o700)
+    (again / "default").symlink_to("nets/small.py")
+    assert pack(again) == before
+    (again / "algo.py").write_text("changed\n")
+    assert pack(again)[0] != before[0]
+
+
+def test_what_is_listed_stays_here(code: Path) -> None:
+    for name in ("data/big.bin", "nets/data.bin", "notes/a.txt", ".git/HEAD", "__pycache__/a.pyc"):
+        (code / name).parent.mkdir(exist_ok=True)
+        (code / name).write_text("x")
+    (code / "runs" / "one").mkdir(parents=True)
+    (code / "runs" / "one" / "run.lock").write_text("")
+    (code / IGNORE_FILE).write_text("data/  # large\nnotes/*.txt\n\n# that is all\n")
+    unpacked = tarfile.open(fileobj=io.BytesIO(pack(code)[1])).getnames()  # noqa: SIM115
+    assert unpacked == [
+        ".artosignore", "algo.py", "default", "nets/data.bin", "nets/small.py", "run.sh",
+    ]  # fmt: skip
+
+
+def test_what_is_too_large_is_named(code: Path) -> None:
+    (code / "weights.bin").write_bytes(bytes(3_000_000))
+    with pytest.raises(Refused, match=r"3\.0 MB.*weights\.bin \(3\.0 MB\)") as refused:
+        pack(code, limit_mb=1)
+    assert IGNORE_FILE in str(refused.value)
+
+
+def test_all_that_cannot_travel_is_named_at_once(code: Path) -> None:
+    (code / "out").symlink_to("../elsewhere")
+    (code / "root").symlink_to("/etc")
+    os.mkfifo(code / "pipe")
+    with pytest.raises(Refused) as refused:
+        pack(code)
+    assert [fault.split()[0] for fault in refused.value.faults] == ["out", "pipe", "root"]
+
+
+# -- unpacking -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        tarfile.TarInfo("../escaped"),
+        tarfile.TarInfo("/tmp/escaped"),
+        tarfile.TarInfo("a/../../escaped"),
+        link("out", "../escaped"),
+        link("a/out", "../../escaped"),
+        link("root", "/etc"),
+        link("hard", "algo.py", tarfile.LNKTYPE),
+        link("device", "", tarfile.CHRTYPE),
+        link("pipe", "", tarfile.FIFOTYPE),
+    ],
+    ids=lambda info: f"{info.name}->{info.linkname}",
+)
+def test_what_is_unsafe_is_refused_before_anything_is_written(member, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    with pytest.raises(Refused, match="archive"):
+        unpack(tar((tarfile.TarInfo("algo.py"), b"fine"), (member, b"")), there)
+    assert not there.exists()
+    assert not (tmp_path / "escaped").exists()
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    content = tar((link("d", "."), b""), (link("d/l", "../x"), b""))
+    with pytest.raises(Refused, match="through a link"):
+        unpack(content, tmp_path / "there")
+
+
+@given(st.binary(max_size=2000))
+def test_what_is_no_archive_is_refused(tmp_path_factory, content: bytes) -> None:
+    folder = tmp_path_factory.mktemp("there")
+    try:
+        unpack(content, folder / "code")
+    except Refused:
+        assert not (folder / "code").exists()
+
+
+# -- keeping ---------------------------------------------------------------------------------------
+
+
+def test_a_node_keeps_what_it_got(code: Path, tmp_path: Path) -> None:
+    name, content = pack(code)
+    kept = Archives(tmp_path / "kept")
+    assert name not in kept
+    kept.put(name, content)
+    assert name in kept
+    folder = kept.unpacked(name)
+    assert files(folder) == files(code)
+    assert Archives(tmp_path / "kept").unpacked(name) == folder
+
+
+def test_what_was_changed_on_the_node_is_put_right(code: Path, tmp_path: Path) -> None:
+    name, content = pack(code)
+    kept = Archives(tmp_path / "kept")
+    kept.put(name, content)
+    folder = kept.unpacked(name)
+    (folder / "algo.py").write_text("tampered\n")
+    (folder / "nets" / "small.py").unlink()
+    untouched = (folder / "run.sh").stat().st_mtime_ns
+    assert files(kept.unpacked(name)) == files(code)
+    assert (folder / "run.sh").stat().st_mtime_ns == untouched, "others may be using it"
+
+
+def test_only_what_the_name_says_is_kept(code: Path, tmp_path: Path) -> None:
+    name, content = pack(code)
+    kept = Archives(tmp_path / "kept")
+    with pytest.raises(Refused, match="damaged"):
+        kept.put(name, content + b"more")
+    assert name not in kept
+    kept.put(name, content)
+    (tmp_path / "kept" / f"{name}.tar").write_bytes(content[:-1] + b"!")
+    with pytest.raises(Refused, match="damaged"):
+        kept.unpacked(name)
+    assert kept.content(name) == b"", "so it is asked for again"
+    assert name not in kept
+
+
+def test_names_do_not_lead_out_of_the_folder(tmp_path: Path) -> None:
+    """A name comes from a peer: it is a hash, not a path."""
+    secret = tmp_path / "secret.tar"
+    secret.write_bytes(b"x")
+    kept = Archives(tmp_path / "kept")
+    (tmp_path / "kept").mkdir()
+    assert kept.content("../secret") == b""
+    assert secret.exists()
+    assert name_of(b"x") not in kept

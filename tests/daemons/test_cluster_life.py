@@ -1,0 +1,271 @@
+"""Whole clusters on the loopback, by the commands a user types: work, deaths, goodbyes."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_cluster import Cluster, Command, assert_each_row_once
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+
+RUN = "counting-workload-seed1-1"
+ROWS = 4800
+WORKLOAD = "counting.py:workload"
+COUNTING = (WORKLOAD, "--total-steps", ROWS)
+LONG = (WORKLOAD, "--total-steps", 38_400)
+
+
+def under_way(cluster: Cluster, code: Path, *workers: str) -> Command:
+    """A run that somebody waits for, in the middle of its work on these workers."""
+    for worker in workers:
+        cluster.start_worker(worker)
+    cluster.alive(*workers)
+    submit = cluster.submit(*COUNTING, "--json", cwd=code)
+    cluster.until_under_way(RUN)
+    return submit
+
+
+def finished(cluster: Cluster, submit: Command) -> dict[str, Any]:
+    """Its summary; every row was learned from once, and nothing but daemons is left."""
+    cluster.hurry()
+    assert submit.wait() == 0, cluster.story()
+    summary: dict[str, Any] = json.loads(submit.out)
+    assert (summary["outcome"], summary["steps"]) == ("done", ROWS)
+    assert_each_row_once(cluster.runs / RUN, ROWS, 2)
+    cluster.until(lambda: cluster.left() == [])
+    return summary
+
+
+def test_a_run_of_the_users_code_on_two_workers(cluster: Cluster, code: Path) -> None:
+    submit = under_way(cluster, code, "w1", "w2")
+    nodes, runs = cluster.status()
+    assert {name: node["actors"] for name, node in nodes.items()} == {"w1": 1, "w2": 1}
+    assert (runs[RUN]["state"], runs[RUN]["waits_for"]) == ("running", "")
+    summary = finished(cluster, submit)
+    assert (summary["rows_lost"], set(summary["nodes"])) == (0, {"w1", "w2"})
+    nodes, runs = cluster.status()
+    assert runs[RUN]["state"] == "done"
+    assert all(node["actors"] == 0 for node in nodes.values())
+    for worker in ("w1", "w2"):
+        assert [*(cluster.folder / worker / "artos" / "code").glob("*/counting.py")]
+    assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
+
+
+def test_without_a_worker_a_run_waits_and_says_for_what(cluster: Cluster, code: Path) -> None:
+    submit = cluster.submit(*COUNTING, "--json", cwd=code)
+    run = cluster.until(lambda: cluster.status()[1].get(RUN))
+    assert "artos worker" in run["waits_for"]
+    cluster.start_worker("w1")
+    finished(cluster, submit)
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+# -- workers and heads that go ---------------------------------------------------------------------
+
+
+def test_a_worker_that_is_told_to_stop_says_goodbye(cluster: Cluster, code: Path) -> None:
+    """Its rows are sent first; the run goes on elsewhere and loses nothing."""
+    submit = under_way(cluster, code, "w1", "w2")
+    cluster.workers["w1"].signal(signal.SIGTERM)
+    assert cluster.workers["w1"].wait() == 0, cluster.story()
+    assert not cluster.status()[0]["w1"]["alive"]
+    assert finished(cluster, submit)["rows_lost"] == 0
+    assert cluster.stop() == {"w2": 0, "head": 0}
+
+
+def test_a_worker_daemon_is_killed(cluster: Cluster, code: Path) -> None:
+    """Its site ends, its actors go elsewhere; started again it is welcome."""
+    submit = under_way(cluster, code, "w1", "w2")
+    cluster.workers["w2"].kill()
+    cluster.alive("w1")
+    cluster.start_worker("w2")
+    cluster.alive("w1", "w2")
+    finished(cluster, submit)
+    assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
+
+
+def test_a_daemon_started_right_after_the_last_was_killed(cluster: Cluster, code: Path) -> None:
+    """The new one knows that the old one is dead, so its name is not taken."""
+    submit = under_way(cluster, code, "w1")
+    cluster.workers["w1"].kill()
+    cluster.start_worker("w1")
+    finished(cluster, submit)
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+def test_a_worker_that_was_cut_off_comes_back(cluster: Cluster, code: Path) -> None:
+    """Its actors live elsewhere by then; what it still has of them is closed."""
+    submit = under_way(cluster, code, "w1", "w2")
+    cluster.workers["w1"].signal(signal.SIGSTOP)
+    cluster.alive("w2")
+    cluster.workers["w1"].signal(signal.SIGCONT)
+    cluster.alive("w1", "w2")
+    cluster.until(lambda: cluster.cpus("w1") == {})
+    finished(cluster, submit)
+    assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
+
+
+def test_a_name_is_taken_while_its_worker_lives(cluster: Cluster) -> None:
+    cluster.start_worker("w1")
+    cluster.alive("w1")
+    here = cluster.start("here", "worker", *cluster.towards_head, "--name", "w1",
+                         XDG_CACHE_HOME=str(cluster.folder / "w1"))  # fmt: skip
+    elsewhere = cluster.start("elsewhere", "worker", *cluster.towards_head, "--name", "w1",
+                              XDG_CACHE_HOME=str(cluster.folder / "another"))  # fmt: skip
+    assert (here.wait(), elsewhere.wait()) == (2, 2)
+    assert "alive on this machine" in here.said
+    assert "a worker called w1 is alive (heard of" in elsewhere.said
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+def test_the_head_is_killed_and_started_again(cluster: Cluster, code: Path) -> None:
+    """Workers and runs live on, are found again, and the one who waits hears of the end."""
+    submit = under_way(cluster, code, "w1")
+    (run,) = cluster.processes("deploy.run_process")
+    cluster.head.kill()
+    cluster.start_head()
+    cluster.alive("w1")
+    assert cluster.processes("deploy.run_process") == [run]
+    assert f"run {RUN} goes on" in cluster.head.said
+    summary = finished(cluster, submit)
+    assert (summary["rows_lost"], summary["restarts"]) == (0, 0)
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+def test_a_run_that_ended_while_the_head_was_away(cluster: Cluster, code: Path) -> None:
+    submit = under_way(cluster, code, "w1")
+    cluster.head.kill()
+    cluster.hurry()
+    cluster.until(lambda: not cluster.processes("deploy.run_process"))
+    cluster.start_head()
+    assert submit.wait() == 0, cluster.story()
+    run = cluster.status()[1][RUN]
+    assert (run["outcome"], run["restarts"]) == ("done", 0)
+    cluster.until(lambda: cluster.left() == [])
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+def test_a_run_process_is_killed_and_goes_on_from_its_checkpoint(
+    cluster: Cluster, code: Path
+) -> None:
+    submit = under_way(cluster, code, "w1")
+    (run,) = cluster.processes("deploy.run_process")
+    run.kill()
+    cluster.hurry()
+    assert submit.wait() == 0, cluster.story()
+    assert json.loads(submit.out)["steps"] == ROWS
+    assert cluster.status()[1][RUN]["restarts"] == 1
+    cluster.until(lambda: cluster.left() == [])
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+def test_a_site_is_killed_and_opened_again(cluster: Cluster, code: Path) -> None:
+    submit = under_way(cluster, code, "w1")
+    (site,) = cluster.processes("deploy.site_process")
+    site.kill()
+    finished(cluster, submit)
+    assert "killed by signal 9" in cluster.head.said
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+def test_a_drained_node_is_left_by_all(cluster: Cluster, code: Path) -> None:
+    submit = under_way(cluster, code, "w1", "w2")
+    assert cluster.ask("drain", "w1") == {"node": "w1", "actors": 1}
+    cluster.until(lambda: cluster.status()[1][RUN]["facts"]["nodes"].get("w2") == [0, 1])
+    assert finished(cluster, submit)["rows_lost"] == 0
+    node = cluster.status()[0]["w1"]
+    assert (node["alive"], node["leaves"]) == (True, "it is drained")
+    assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
+
+
+# -- how runs end ----------------------------------------------------------------------------------
+
+
+def test_stop_saves_and_the_run_can_be_continued(cluster: Cluster, code: Path) -> None:
+    submit = under_way(cluster, code, "w1")
+    assert cluster.ask("scale", RUN, 2) == {"actors": 2, "most": 2}
+    assert "2 are registered" in cluster.refused("scale", RUN, 9)
+    assert cluster.ask("stop", RUN)["state"] == "stopping"
+    assert submit.wait() == 130, cluster.story()
+    steps = json.loads(submit.out)["steps"]
+    assert steps < ROWS
+    assert "interrupted after" in cluster.ask("logs", RUN)["text"]
+    cluster.hurry()
+    more = cluster.submit("--resume", RUN, "--json", cwd=code)
+    assert more.wait() == 0, cluster.story()
+    assert json.loads(more.out)["steps"] == ROWS
+    cluster.until(lambda: cluster.left() == [])
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+def test_ctrl_c_stops_what_is_waited_for(cluster: Cluster, code: Path) -> None:
+    submit = under_way(cluster, code, "w1")
+    submit.signal(signal.SIGINT)
+    assert submit.wait() == 130, cluster.story()
+    assert json.loads(submit.out)["outcome"] == "interrupted"
+    assert cluster.status()[1][RUN]["outcome"] == "interrupted"
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+def test_what_is_refused_says_why(cluster: Cluster, code: Path) -> None:
+    (code / "broken.py").write_text("workload = 3\n")
+    submit = cluster.submit("broken.py:workload", cwd=code)
+    assert submit.wait() == 2, cluster.story()
+    assert "not a Workload" in submit.said
+    assert cluster.stop() == {"head": 0}
+
+
+def test_the_head_is_told_to_stop_and_runs_save(cluster: Cluster, code: Path) -> None:
+    cluster.start_worker("w1")
+    cluster.alive("w1")
+    run = cluster.ask("submit", *LONG, cwd=code)
+    assert run == {"run": RUN, "folder": str(cluster.runs / RUN)}
+    cluster.until_under_way(RUN)
+    cluster.head.signal(signal.SIGTERM)
+    assert cluster.head.wait() == 0, cluster.story()
+    summary = json.loads((cluster.runs / RUN / "summary.json").read_bytes())
+    assert summary["outcome"] == "interrupted"
+    cluster.until(lambda: cluster.left() == [])
+    cluster.start_head()
+    cluster.alive("w1")
+    assert cluster.status()[1][RUN]["outcome"] == "interrupted"
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+def test_two_runs_share_the_slots_of_a_worker(cluster: Cluster, code: Path) -> None:
+    cluster.start_worker("w1")
+    cluster.alive("w1")
+    other = RUN.replace("seed1", "seed2")
+    first = cluster.submit(*LONG, cwd=code)
+    cluster.until_under_way(RUN)
+    before = cluster.cpus("w1")[RUN]
+    if len(before) < 2:
+        pytest.skip("a worker with one slot runs one after the other")
+    second = cluster.submit(*LONG, "--seed", 2, cwd=code)
+    cluster.until_under_way(other)
+    cpus = cluster.cpus("w1")
+    assert set(cpus[RUN]) < set(before)
+    assert not set(cpus[RUN]) & set(cpus[other])
+    cluster.ask("stop", RUN)
+    assert first.wait() == 130, cluster.story()
+    cluster.until(lambda: cluster.cpus("w1")[other] == before)
+    cluster.ask("stop", other)
+    assert second.wait() == 130, cluster.story()
+    cluster.until(lambda: cluster.left() == [])
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+def test_one_slot_is_one_run_after_the_other(cluster: Cluster, code: Path) -> None:
+    cluster.start_worker("w1", "--slots", 1)
+    cluster.alive("w1")
+    cluster.hurry()
+    first, second = (cluster.submit(*COUNTING, "--seed", seed, cwd=code) for seed in (1, 2))
+    assert first.wait() == 0, cluster.story()
+    assert second.wait() == 0, cluster.story()
+    assert {run["outcome"] for run in cluster.status()[1].values()} == {"done"}
+    assert "waits for a slot" in first.said + second.said
+    assert cluster.stop() == {"w1": 0, "head": 0}

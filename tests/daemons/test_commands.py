@@ -1,0 +1,104 @@
+"""What commands send and print, without a head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artos.errors import Refused
+from deploy import overview
+from deploy.submit import Wanted, code_of, exit_status, last_words
+
+NODE = {"name": "w1", "alive": True, "slots": 4, "actors": 3, "runs": {"r1": 3}, "leaves": "",
+        "cpu": 0.5, "memory": 0.25, "memory_mb": 1000, "silent_seconds": 0.3}  # fmt: skip
+RUN = {"name": "r1", "state": "running", "outcome": "", "why": "", "waits_for": "", "actors": 3,
+       "folder": "/runs/r1", "placement": "pack", "restarts": 0, "nodes": {"w1": 3},
+       "facts": {}}  # fmt: skip
+
+
+def shown(nodes: list[dict[str, Any]], runs: list[dict[str, Any]]) -> str:
+    return overview.text(overview.cluster({"nodes": nodes, "runs": runs}))
+
+
+def test_nodes_and_runs_as_tables() -> None:
+    picture = shown([NODE], [RUN])
+    node, run = (next(line for line in picture.splitlines() if line.startswith(n))
+                 for n in ("w1", "r1"))  # fmt: skip
+    assert node.split() == ["w1", "alive", "4", "3", "50%", "25%", "r1", "3"]
+    assert run.split() == ["r1", "running", "3", "w1"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "runs", "words"),
+    [
+        ([], [], "no worker is there"),
+        ([NODE | {"alive": False, "silent_seconds": 40}], [], "gone for 40 s"),
+        ([NODE | {"leaves": "it is drained"}], [], "it is drained"),
+        ([NODE], [RUN | {"waits_for": "a worker"}], "waits for a worker"),
+        ([NODE], [RUN | {"state": "failed", "outcome": "refused", "why": "no\nmore"}], "refused"),
+        ([NODE], [RUN | {"facts": {"steps": 12}}], "steps 12"),
+    ],
+)
+def test_what_matters_is_in_the_picture(nodes, runs, words) -> None:
+    assert words in shown(nodes, runs)
+
+
+def test_one_run_in_full() -> None:
+    picture = overview.text(overview.run(RUN | {"why": "all of it", "outcome": "failed"}))
+    for words in ("all of it", "/runs/r1", "3 on w1", "pack"):
+        assert words in picture
+
+
+# -- what travels ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("workload", "settings", "travels"),
+    [
+        ("ppo", {}, False),
+        ("ppo", {"env": "CartPole-v1", "actors": "0:4,5:8", "lr": "0.001"}, False),
+        ("ppo", {"actors": "noise_scale:2..16"}, False),
+        ("ppo", {"env": "my_env:make"}, True),
+        ("ppo", {"env": "envs/mine.py:make"}, True),
+        ("algo.py:workload", {}, True),
+    ],
+)
+def test_the_users_folder_travels_if_something_there_is_named(
+    workload: str, settings: dict[str, Any], travels: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "algo.py").write_text("")
+    folder = code_of(Wanted(workload, settings, folder=tmp_path))[1]
+    assert folder == (tmp_path.resolve() if travels else None)
+
+
+def test_the_folder_of_the_file_is_what_travels(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "algo.py").write_text("")
+    wanted = Wanted("mine/algo.py:build", folder=tmp_path)
+    assert code_of(wanted) == ("algo.py:build", (tmp_path / "mine").resolve())
+
+
+def test_a_file_that_is_not_there_is_refused_here(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no file"):
+        code_of(Wanted("algo.py:build", folder=tmp_path))
+
+
+# -- how it ends -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [("done", 0), ("failed", 1), ("refused", 2), ("interrupted", 130)],
+)
+def test_the_exit_status_is_that_of_the_run(outcome: str, status: int) -> None:
+    assert exit_status(outcome) == status
+
+
+def test_last_words() -> None:
+    over = RUN | {"outcome": "interrupted", "summary": None}
+    assert last_words(over) == "r1: interrupted\nrun folder on the head: /runs/r1"
+    summary = {"mean_return_100": 3.25, "steps": 1200, "seconds": 5.0}
+    assert "mean return 3.2" in last_words(over | {"summary": summary})
+    assert "1,200 steps in 5 s" in last_words(over | {"summary": summary})

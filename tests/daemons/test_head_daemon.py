@@ -1,0 +1,287 @@
+"""A real head daemon with peers that the test plays: who may talk, and what it makes of it."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from artos.errors import DeadlineExceeded, Refused
+from artos.transport import wire
+from artos.transport.keys import Keys, make_keys, revoke
+from artos.transport.post import Post
+from artos.version import VERSION
+from deploy.archive import pack
+from deploy.head_client import HeadClient
+from deploy.head_daemon import HeadDaemon
+from deploy.head_options import HeadOptions
+
+PATIENCE = 60.0
+
+
+class Peer:
+    """A worker daemon, a user or something else that talks to the head."""
+
+    def __init__(self, endpoint: str, keys: Path, me: str) -> None:
+        self.rung = threading.Event()
+        self.post = Post.connect(endpoint, Keys.load(keys), me, self.rung.set)
+        self.heard: list[wire.Message] = []
+
+    def say(self, message: wire.Message) -> None:
+        self.post.send("head", message)
+
+    def listen(self) -> None:
+        self.heard += [message for _, message in self.post.take()]
+
+    def last(self, kind: type[wire.Message]) -> wire.Message | None:
+        return next((m for m in reversed(self.heard) if isinstance(m, kind)), None)
+
+
+class Head:
+    """A head daemon whose turns the test takes."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder, self._stack = folder, stack
+        self.keys = folder / "keys"
+        make_keys(self.keys)
+        self.said: list[str] = []
+        self.daemon: HeadDaemon | None = None
+        self.start("tcp://127.0.0.1:*")
+
+    def start(self, listen: str, deadline: float = 15.0) -> None:
+        options = HeadOptions(listen, self.keys, self.folder / "runs", deadline)
+        self.daemon = self._stack.enter_context(HeadDaemon(options, self.said.append))
+        self.endpoint = self.daemon.endpoint
+
+    def stop(self) -> None:
+        assert self.daemon is not None
+        self.daemon.close()
+
+    def peer(self, me: str, keys: Path | None = None) -> Peer:
+        peer = Peer(self.endpoint, keys or self.keys, me)
+        self._stack.callback(peer.post.close, 0.0)
+        return peer
+
+    def until(self, condition: Callable[[], object], *peers: Peer) -> None:
+        assert self.daemon is not None
+        end = time.monotonic() + PATIENCE
+        while True:
+            self.daemon.turn()
+            for peer in peers:
+                peer.listen()
+            if condition():
+                return
+            assert time.monotonic() < end, "\n".join(self.said)
+            time.sleep(0.005)
+
+    def ask(self, user: Peer, message: wire.Message) -> wire.Answer:
+        user.heard.clear()
+        user.say(message)
+        self.until(lambda: user.heard, user)
+        (answer,) = user.heard
+        assert isinstance(answer, wire.Answer)
+        return answer
+
+    def nodes(self, user: Peer) -> dict[str, dict[str, object]]:
+        return {n["name"]: n for n in self.ask(user, wire.Ask("status")).data["nodes"]}
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[Head]:
+    with ExitStack() as stack:
+        yield Head(tmp_path, stack)
+
+
+def hello(node: str, **changes: object) -> wire.Hello:
+    facts = {"protocol": wire.PROTOCOL, "version": VERSION, "slots": 2, **changes}
+    return wire.Hello(node, **facts)  # type: ignore[arg-type]
+
+
+def joined(head: Head, node: str) -> Peer:
+    peer = head.peer(f"{node}.{secrets.token_hex(2)}")
+    peer.say(hello(node))
+    head.until(lambda: peer.last(wire.Welcome), peer)
+    return peer
+
+
+# -- who may talk ----------------------------------------------------------------------------------
+
+
+def test_a_worker_is_welcomed_and_listed(head: Head) -> None:
+    joined(head, "w1")
+    node = head.nodes(head.peer("user.1"))["w1"]
+    assert (node["alive"], node["slots"], node["actors"]) == (True, 2, 0)
+
+
+@pytest.mark.parametrize("change", [{"protocol": wire.PROTOCOL + 1}, {"version": "99.1"}])
+def test_another_version_is_told_both(change, head: Head) -> None:
+    peer = head.peer("w1.a")
+    peer.say(hello("w1", **change))
+    head.until(lambda: peer.heard, peer)
+    (refusal,) = peer.heard
+    assert isinstance(refusal, wire.Refusal)
+    for named in (VERSION, f"protocol {wire.PROTOCOL}", *map(str, change.values())):
+        assert named in refusal.why
+    assert head.nodes(head.peer("user.1")) == {}
+
+
+def test_a_second_worker_of_a_name_is_refused_until_the_first_is_gone(head: Head) -> None:
+    first, second = joined(head, "w1"), head.peer("w1.other")
+    second.say(hello("w1"))
+    head.until(lambda: second.heard, second)
+    assert "w1 is alive" in second.heard[0].why
+    first.say(wire.Bye())
+    head.until(lambda: first.last(wire.Bye), first)
+    second.say(hello("w1"))
+    head.until(lambda: second.last(wire.Welcome), second)
+
+
+def test_who_has_other_keys_gets_nothing(head: Head, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    make_keys(foreign)
+    (foreign / "head.key").write_bytes((head.keys / "head.key").read_bytes())
+    stranger = head.peer("w1.a", foreign)
+    stranger.say(hello("w1"))
+    friend = head.peer("user.1")
+    for _ in range(20):
+        assert head.nodes(friend) == {}
+    stranger.listen()
+    assert stranger.heard == []
+
+
+def test_a_revoked_key_gets_nothing_any_more(head: Head) -> None:
+    make_keys(head.keys, "w1")
+    friend = head.peer("user.1")
+    peer = Peer(head.endpoint, head.keys, "w1")
+    head._stack.callback(peer.post.close, 0.0)
+    peer.say(hello("w1"))
+    head.until(lambda: peer.last(wire.Welcome), peer)
+    revoke(head.keys, "w1")
+    peer.heard.clear()
+    peer.say(wire.Bye())
+    for _ in range(20):
+        assert head.nodes(friend)["w1"]["alive"]
+    peer.listen()
+    assert peer.heard == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [wire.Chunk(0, 1, 0, 5, ("a",), (1,), (False,)), wire.Welcome(1, "1", 1.0), wire.Nudge(),
+     wire.RunUp("r", 1, 1, b"", "", "", (), 1), wire.Wish("stop")],
+    ids=lambda message: type(message).__name__,
+)  # fmt: skip
+def test_what_has_no_business_here_is_refused_and_changes_nothing(message, head: Head) -> None:
+    peer, user = joined(head, "w1"), head.peer("user.1")
+    before = head.ask(user, wire.Ask("list")).data
+    peer.say(message)
+    head.until(lambda: peer.last(wire.Refusal), peer)
+    assert type(message).__name__ in peer.last(wire.Refusal).why
+    assert head.ask(user, wire.Ask("list")).data == before
+    assert head.nodes(user)["w1"]["alive"]
+
+
+def test_words_of_a_node_that_never_greeted_change_nothing(head: Head) -> None:
+    peer, user = head.peer("w9.a"), head.peer("user.1")
+    for message in (wire.SiteEnded("r", 1, "x"), wire.Leaving("x"), wire.Bye(), wire.Load()):
+        peer.say(message)
+    peer.say(wire.Nudge())  # answered: so those before were read
+    head.until(lambda: peer.heard, peer)
+    assert head.nodes(user) == {}
+
+
+# -- what users ask --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (wire.Ask("status", "r9"), "no run 'r9'"),
+        (wire.Ask("logs", "r9"), "no run 'r9'"),
+        (wire.Ask("stop", "r9"), "no run 'r9'"),
+        (wire.Ask("scale", "r9", 3), "no run 'r9'"),
+        (wire.Ask("drain", "w9"), "no node 'w9'"),
+        (wire.Ask("dance"), "dance"),
+        (wire.Submit({}), "ticket"),
+        (wire.Submit({"ticket": "1"}), "name a workload"),
+        (wire.Submit({"ticket": "1", "workload": "ppo", "seed": "x"}), "seed"),
+        (wire.Submit({"ticket": "1", "workload": "ppo", "nonsense": 1}), "nonsense"),
+        (wire.Submit({"ticket": "1", "workload": "ppo"}, placement="heap"), "spread, pack"),
+        (wire.Submit({"ticket": "1", "resume": "r9"}), "no run 'r9'"),
+        (wire.Archive("0" * 64, b"x"), "damaged"),
+    ],
+)
+def test_a_question_that_is_wrong_is_answered_in_words(ask, words, head: Head) -> None:
+    answer = head.ask(head.peer("user.1"), ask)
+    assert words in answer.fault
+    assert answer.data == {}
+
+
+def test_code_is_asked_for_once(head: Head, tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "a.py").write_text("x = 1\n")
+    name, content = pack(folder)
+    user, worker = head.peer("user.1"), joined(head, "w1")
+    request = {"ticket": "t", "workload": "a.py:x"}
+    assert head.ask(user, wire.Submit(request, name)).missing == name
+    assert head.ask(user, wire.Archive(name, content)).fault == ""
+    worker.say(wire.Fetch(name))
+    head.until(lambda: worker.last(wire.Archive), worker)
+    assert worker.last(wire.Archive) == wire.Archive(name, content)
+    worker.say(wire.Fetch("0" * 64))
+    head.until(lambda: worker.last(wire.Archive).archive == "0" * 64, worker)
+    assert worker.last(wire.Archive).content == b""
+
+
+def test_a_client_with_nobody_to_ask_gives_up_in_words(head: Head) -> None:
+    head.stop()
+    gives_up = pytest.raises(DeadlineExceeded, match=r"keys in .* its keys")
+    with HeadClient(head.endpoint, head.keys) as client, gives_up:
+        client.tell(wire.Ask("list"), 0.3)
+
+
+# -- a head that is started again ------------------------------------------------------------------
+
+
+def test_the_next_head_waits_for_the_nodes_of_the_last(head: Head) -> None:
+    peer, user = joined(head, "w1"), head.peer("user.1")
+    assert head.ask(user, wire.Ask("drain", "w1")).data["node"] == "w1"
+    head.stop()
+    head.start(head.endpoint)
+    user = head.peer("user.2")
+    assert head.nodes(user)["w1"]["alive"]
+    head.until(lambda: peer.last(wire.Restarted), peer)  # so it greets again
+    peer.say(hello("w1"))
+    peer.heard.clear()
+    head.until(lambda: peer.last(wire.Welcome), peer)
+    assert head.nodes(user)["w1"]["leaves"] == "it is drained"
+
+
+def test_nodes_that_do_not_come_back_are_gone(head: Head) -> None:
+    joined(head, "w1").post.close(0.0)
+    head.stop()
+    head.start(head.endpoint, deadline=0.5)
+    head.until(lambda: any("gone" in line for line in head.said))
+    assert not head.nodes(head.peer("user.1"))["w1"]["alive"]
+
+
+def test_runs_have_one_head(head: Head) -> None:
+    with pytest.raises(Refused, match="another head"):
+        head.start("tcp://127.0.0.1:*")
+
+
+def test_a_damaged_state_file_is_refused_and_kept(head: Head) -> None:
+    joined(head, "w1")
+    head.stop()
+    file = head.folder / "runs" / ".head" / "state.json"
+    assert b"w1" in file.read_bytes()
+    file.write_bytes(b'{"runs": [')
+    with pytest.raises(Refused, match=r"state\.json is damaged"):
+        head.start("tcp://127.0.0.1:*")
+    assert file.read_bytes() == b'{"runs": ['

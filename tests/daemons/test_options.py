@@ -1,0 +1,135 @@
+"""What daemons and commands are told: head.toml, flags, environment; all faults at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from helpers import ROOT
+
+from artos.errors import Refused
+from deploy.cli import main
+from deploy.head_options import HeadOptions, head_options
+from deploy.worker_daemon import WorkerOptions
+
+UNITS = ROOT / "deploy" / "systemd"
+
+
+def test_a_file_says_all_and_flags_come_first(tmp_path: Path) -> None:
+    config = tmp_path / "head.toml"
+    config.write_text(
+        'listen = "tcp://10.0.0.1:5555"\nkeys = "keys"\nruns = "/srv/runs"\ndeadline = 5\n'
+    )
+    assert head_options(config, {"listen": None}) == HeadOptions(
+        "tcp://10.0.0.1:5555", tmp_path / "keys", Path("/srv/runs"), 5.0
+    )
+    changed = head_options(config, {"listen": "tcp://10.0.0.2:1", "keys": Path("other")})
+    assert (changed.listen, changed.keys, changed.host) == (
+        "tcp://10.0.0.2:1", Path("other"), "10.0.0.2",
+    )  # fmt: skip
+
+
+def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    config = tmp_path / "head.toml"
+    config.write_text('listen = "somewhere"\ndeadline = -1\nruns = 3\ndeadlin = 2\n')
+    with pytest.raises(Refused) as refused:
+        head_options(config, {})
+    told = "\n".join(refused.value.faults)
+    for words in ("listen", "deadline = -1", "runs = 3", "'deadlin'", "did you mean", "keys is"):
+        assert words in told
+    assert len(refused.value.faults) == 5
+
+
+@pytest.mark.parametrize("text", ["listen = ", None])
+def test_no_file_and_no_toml_are_refused(text: str | None, tmp_path: Path) -> None:
+    config = tmp_path / "head.toml"
+    if text is not None:
+        config.write_text(text)
+    with pytest.raises(Refused, match=r"head\.toml"):
+        head_options(config, {"listen": "tcp://127.0.0.1:1", "keys": tmp_path})
+
+
+def test_all_faults_of_a_worker_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(Refused) as refused:
+        WorkerOptions("localhost", tmp_path, "a/b", slots=10_000, stop_seconds=0).cpus()
+    assert len(refused.value.faults) == 4
+    assert len(WorkerOptions("tcp://h:1", tmp_path, "w1", slots=1).cpus()) == 1
+
+
+COMMANDS = [
+    ("submit", "ppo"), ("list",), ("status",), ("logs", "r"), ("stop", "r"), ("drain", "w"),
+    ("top",), ("scale", "r", "2", "--head", ""), ("worker",),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_without_a_head_every_command_says_what_to_give(
+    command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("ARTOS_HEAD", raising=False)
+    monkeypatch.delenv("ARTOS_KEYS", raising=False)
+    assert main(list(command)) == 2
+    said = capsys.readouterr().err
+    assert "ARTOS_HEAD" in said
+    assert "ARTOS_KEYS" in said
+
+
+def test_keys_that_are_not_there_are_refused(tmp_path: Path, capsys) -> None:
+    flags = ["--head", "tcp://127.0.0.1:1", "--keys", str(tmp_path)]
+    assert main(["list", *flags]) == 2
+    assert "artos keys" in capsys.readouterr().err
+    assert main(["head", "--listen", "tcp://127.0.0.1:*", "--keys", str(tmp_path)]) == 2
+    assert "artos keys" in capsys.readouterr().err
+
+
+def test_scale_without_a_head_looks_for_a_folder(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("ARTOS_HEAD", "tcp://127.0.0.1:1")
+    monkeypatch.setenv("ARTOS_KEYS", str(tmp_path))
+    assert main(["scale", str(tmp_path), "3"]) == 1
+    assert "no run is going on" in capsys.readouterr().err
+
+
+# -- systemd ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    folder = tmp_path / "keys"
+    assert main(["keys", str(folder)]) == 0
+    return folder
+
+
+def install(tmp_path: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    places = {"UNITS": str(tmp_path), "ETC": str(tmp_path / "etc"), "ARTOS": "/bin/true"}
+    return subprocess.run(
+        [UNITS / "install.sh", *map(str, arguments)], env={**os.environ, **places},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_a_head_is_installed_by_one_line(keys: Path, tmp_path: Path) -> None:
+    done = install(tmp_path, "head", "tcp://10.0.0.1:5555", keys)
+    assert done.returncode == 0, done.stderr
+    unit = (tmp_path / "artos-head.service").read_text()
+    assert "ExecStart=/bin/true head --config" in unit
+    assert "@" not in unit
+    options = head_options(tmp_path / "etc" / "head.toml", {})
+    assert (options.listen, options.keys) == ("tcp://10.0.0.1:5555", keys)
+
+
+def test_a_worker_is_installed_by_one_line(keys: Path, tmp_path: Path) -> None:
+    done = install(tmp_path, "worker", "tcp://10.0.0.1:5555", keys, "--name", "w1")
+    assert done.returncode == 0, done.stderr
+    assert "@" not in (tmp_path / "artos-worker.service").read_text()
+    assert (tmp_path / "etc" / "worker.env").read_text().splitlines() == [
+        "ARTOS_HEAD=tcp://10.0.0.1:5555", f"ARTOS_KEYS={keys}", "WORKER_FLAGS=--name w1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [(), ("judge", "tcp://h:1", "."), ("head", "tcp://h:1", "/")])
+def test_a_line_that_is_wrong_is_refused(arguments, tmp_path: Path) -> None:
+    done = install(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert "install.sh:" in done.stderr

@@ -1,0 +1,141 @@
+"""Who is there: greetings, heartbeats, names that are taken, nodes that are gone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artos.clock import ManualClock
+from artos.errors import Refused
+from artos.transport.wire import PROTOCOL, Hello, Load
+from head.roster import Known, Roster
+
+VERSION = "1.2.3"
+
+
+def hello(node: str, **changes: object) -> Hello:
+    facts = {"protocol": PROTOCOL, "version": VERSION, "slots": 2} | changes
+    return Hello(node, **facts)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(100.0)
+
+
+@pytest.fixture
+def roster(clock: ManualClock) -> Roster:
+    return Roster(VERSION, clock, deadline=15.0)
+
+
+def names(roster: Roster) -> list[str]:
+    return [node.name for node in roster if node.alive]
+
+
+def test_who_greets_belongs(roster: Roster) -> None:
+    node = roster.admit("w1.a", hello("w1", slots=4))
+    assert (node.slots, node.usable, roster.of("w1.a")) == (4, True, node)
+
+
+@pytest.mark.parametrize("change", [{"protocol": PROTOCOL + 1}, {"version": "1.2.4"}])
+def test_another_version_is_refused_and_both_are_named(change, roster: Roster) -> None:
+    with pytest.raises(Refused) as refused:
+        roster.admit("w1.a", hello("w1", **change))
+    words = str(refused.value)
+    assert VERSION in words
+    assert str(PROTOCOL) in words
+    assert all(str(value) in words for value in change.values())
+    assert names(roster) == []
+
+
+def test_silence_for_longer_than_the_deadline_is_death(roster: Roster, clock: ManualClock) -> None:
+    roster.admit("w1.a", hello("w1"))
+    roster.admit("w2.a", hello("w2"))
+    clock.advance(10)
+    roster.heard({"w1.a": 0.5, "w2.a": 10.0, "user.x": 0.0})
+    clock.advance(10)
+    assert [node.name for node in roster.late()] == ["w2"]
+    assert roster.late() == []
+    assert names(roster) == ["w1"]
+    assert roster.of("w2.a") is None
+
+
+def test_a_name_is_taken_while_its_owner_lives(roster: Roster, clock: ManualClock) -> None:
+    roster.admit("w1.a", hello("w1"))
+    with pytest.raises(Refused, match="w1 is alive"):
+        roster.admit("w1.b", hello("w1"))
+    clock.advance(16)
+    roster.late()
+    assert roster.admit("w1.b", hello("w1")).peer == "w1.b"
+
+
+def test_a_daemon_that_replaces_a_dead_one_is_welcome_at_once(roster: Roster) -> None:
+    roster.admit("w1.a", hello("w1"))
+    assert roster.admit("w1.b", hello("w1", replaces="w1.a")).peer == "w1.b"
+    assert roster.of("w1.a") is None
+
+
+def test_greeting_twice_is_fine(roster: Roster) -> None:
+    roster.admit("w1.a", hello("w1"))
+    roster.leave("w1", "drained")
+    again = roster.admit("w1.a", hello("w1"))
+    assert again.leaves == "drained"
+    assert names(roster) == ["w1"]
+
+
+def test_a_daemon_started_anew_is_no_longer_drained(roster: Roster) -> None:
+    roster.admit("w1.a", hello("w1"))
+    roster.leave("w1", "drained")
+    assert roster.admit("w1.b", hello("w1", replaces="w1.a")).usable
+
+
+def test_goodbye_frees_the_name(roster: Roster) -> None:
+    roster.admit("w1.a", hello("w1"))
+    roster.load("w1.a", Load({}, 0.5, 0.5))
+    roster.remove("w1")
+    assert names(roster) == []
+    assert roster.admit("w1.b", hello("w1")).load == Load()
+
+
+def test_a_restarted_head_waits_for_its_nodes(roster: Roster, clock: ManualClock) -> None:
+    roster.admit("w1.a", hello("w1"))
+    roster.admit("w2.a", hello("w2"))
+    roster.leave("w2", "drained")
+    clock.advance(3600)
+    after = Roster(VERSION, clock, deadline=15.0)
+    after.expect(roster.known())
+    assert roster.known() == after.known() == (Known("w1", 2), Known("w2", 2, "drained"))
+    clock.advance(14)
+    assert after.late() == []
+    assert after.admit("w1.a", hello("w1")).usable
+    assert not after.admit("w2.a", hello("w2")).usable
+    clock.advance(16)
+    assert {node.name for node in after.late()} == {"w1", "w2"}
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["hello", "wait", "late"]))))
+def test_every_name_has_one_living_daemon_at_most(steps) -> None:
+    clock = ManualClock()
+    roster = Roster(VERSION, clock, deadline=2.0)
+    for number, (name, step) in enumerate(steps):
+        if step == "hello":
+            try:
+                roster.admit(f"{name}.{number}", hello(name))
+            except Refused:
+                assert name in names(roster)
+        elif step == "wait":
+            clock.advance(1.0)
+        else:
+            assert all(not node.alive for node in roster.late())
+        alive = names(roster)
+        assert len(alive) == len(set(alive))
+        assert all(roster.of(node.peer) is node for node in roster if node.alive)
+
+
+def test_only_some_of_the_gone_are_remembered(roster: Roster, clock: ManualClock) -> None:
+    for number in range(300):
+        roster.admit(f"w{number}.a", hello(f"w{number}"))
+    clock.advance(16)
+    assert len(roster.late()) == 300
+    assert len(list(roster)) == 100

@@ -1,0 +1,378 @@
+"""Queue, places and sites of runs, decided without a process: what happens after what."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import World
+
+from artos.errors import Refused
+from head.runs import State
+from head.schedule import MOST_IN_A_ROW, Schedule
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def running(world: World, *names: str) -> None:
+    for name in names:
+        world.submit(name)
+        assert world.up(name)
+
+
+# -- the queue -------------------------------------------------------------------------------------
+
+
+def test_without_a_worker_one_run_begins_and_waits_for_one(world: World) -> None:
+    """So what is wrong with it shows at once; others wait in the queue."""
+    running(world, "r1")
+    world.submit("r2")
+    r1, r2 = world.schedule.runs.values()
+    assert (r1.state, r2.state) == ("running", "queued")
+    for run in (r1, r2):
+        assert "artos worker" in world.schedule.waits_for(run, list(world.roster))
+    world.join("w1")
+    assert Counter(r1.places.values()) == {"w1": 4}
+    assert world.schedule.waits_for(r1, list(world.roster)) == ""
+    assert r2.state == "starting"
+
+
+def test_no_more_runs_than_slots_go_on_at_once(world: World) -> None:
+    world.join("w1", slots=2)
+    running(world, "r1", "r2")
+    world.submit("r3")
+    assert world.schedule.runs["r3"].state == "queued"
+    assert "slot" in world.schedule.waits_for(world.schedule.runs["r3"], list(world.roster))
+    assert {run: site.slots for run, site in world.sites["w1"].items()} == {"r1": 1, "r2": 1}
+    world.ended("r1", 0)
+    assert world.schedule.runs["r3"].state == "starting"
+    assert {run: site.slots for run, site in world.sites["w1"].items()} == {"r2": 2}
+
+
+def test_the_order_of_submission_is_that_of_starting(world: World) -> None:
+    world.join("w1", slots=1)
+    for name in ("r1", "r2", "r3"):
+        world.submit(name)
+    for name in ("r1", "r2", "r3"):
+        assert [*world.processes] == [name]
+        world.up(name)
+        world.ended(name, 0)
+    assert [name for name, _, _ in world.began] == ["r1", "r2", "r3"]
+
+
+def test_a_name_is_taken_until_its_run_is_over(world: World) -> None:
+    running(world, "r1")
+    with pytest.raises(Refused, match="r1 is running"):
+        world.submit("r1")
+    world.ended("r1", 130)
+    assert world.submit("r1", resume=True).epoch == 2, "old sites are told apart from new ones"
+
+
+def test_stopped_in_the_queue_is_over_at_once(world: World) -> None:
+    running(world, "r1")
+    run = world.submit("r2")
+    world.schedule.stop(run)
+    assert (run.state, run.outcome) == ("done", "interrupted")
+
+
+# -- how a run ends --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "outcome"),
+    [(0, "done", "done"), (1, "failed", "failed"), (2, "failed", "refused"),
+     (130, "done", "interrupted"), (77, "failed", "failed")],
+)  # fmt: skip
+def test_the_exit_status_is_the_outcome(status, state, outcome, world: World) -> None:
+    world.join("w1")
+    running(world, "r1")
+    world.ended("r1", status, "its words")
+    run = world.schedule.runs["r1"]
+    assert (run.state, run.outcome, run.why) == (state, outcome, "its words")
+    assert world.sites["w1"] == {}
+
+
+def test_its_last_words_count_more_than_its_status(world: World) -> None:
+    running(world, "r1")
+    world.schedule.run_news(msgspec.structs.replace(_news("r1"), state="refused", waits_for="why"))
+    world.ended("r1", None)
+    run = world.schedule.runs["r1"]
+    assert (run.state, run.outcome, run.why) == ("failed", "refused", "why")
+
+
+def _news(run: str):
+    from artos.transport.wire import RunNews  # noqa: PLC0415
+
+    return RunNews(run, "running")
+
+
+@pytest.mark.parametrize("status", [-9, -11, None])
+def test_a_run_that_was_killed_goes_on_from_its_checkpoint(status, world: World) -> None:
+    world.join("w1")
+    running(world, "r1")
+    before = world.schedule.runs["r1"].places
+    world.ended("r1", status)
+    assert world.began[-1] == ("r1", 2, True)
+    assert world.sites["w1"] == {}, "sites of the old epoch are closed"
+    world.up("r1")
+    assert world.schedule.runs["r1"].places == before, "actors stay where their images are"
+    assert world.sites["w1"]["r1"].epoch == 2
+
+
+def test_it_is_not_tried_for_ever(world: World) -> None:
+    running(world, "r1")
+    for _ in range(MOST_IN_A_ROW):
+        world.ended("r1", -9)
+    assert world.schedule.runs["r1"].active
+    world.ended("r1", -9, "killed by signal 9")
+    run = world.schedule.runs["r1"]
+    assert (run.state, run.outcome) == ("failed", "failed")
+    assert "killed by signal 9" in run.why
+    assert "4 times" in run.why
+
+
+def test_progress_in_between_is_forgiven(world: World) -> None:
+    running(world, "r1")
+    for steps in range(10, 60, 10):
+        world.ended("r1", -9)
+        world.up("r1")
+        world.news("r1", steps=steps)
+    assert world.schedule.runs["r1"].active
+    for _ in range(MOST_IN_A_ROW + 1):  # it starts from the checkpoint and never gets further
+        assert world.schedule.runs["r1"].active
+        world.ended("r1", -9)
+        if world.schedule.runs["r1"].active:
+            world.up("r1")
+            world.news("r1", steps=40)
+    assert world.schedule.runs["r1"].over
+
+
+def test_killed_while_stopping_is_over(world: World) -> None:
+    running(world, "r1")
+    world.schedule.stop(world.schedule.runs["r1"])
+    world.ended("r1", -9)
+    assert world.schedule.runs["r1"].outcome == "interrupted"
+
+
+def test_a_process_of_an_old_epoch_is_not_believed(world: World) -> None:
+    running(world, "r1")
+    old = world.run_up(world.schedule.runs["r1"])
+    world.ended("r1", -9)
+    assert not world.schedule.run_up(old)
+    assert world.schedule.runs["r1"].up is None
+
+
+# -- nodes that come and go ------------------------------------------------------------------------
+
+
+def test_actors_of_a_node_that_is_gone_live_elsewhere(world: World) -> None:
+    world.join("w1")
+    world.join("w2")
+    running(world, "r1")
+    before = dict(world.places["r1"])
+    assert Counter(before.values()) == {"w1": 2, "w2": 2}
+    world.silence("w1")
+    run, placed = world.told[-1]
+    assert (run, placed.gone) == ("r1", ("w1",))
+    assert set(placed.actors.values()) == {"w2"}
+    assert all(placed.actors[a] == n for a, n in before.items() if n == "w2"), "nobody else moved"
+
+
+def test_with_nowhere_to_go_a_run_waits(world: World) -> None:
+    world.join("w1")
+    running(world, "r1")
+    world.silence("w1")
+    assert world.places["r1"] == {}
+    run = world.schedule.runs["r1"]
+    assert "worker" in world.schedule.waits_for(run, list(world.roster))
+    world.join("w2")
+    assert set(world.places["r1"].values()) == {"w2"}
+    assert world.told[-1][1].gone == ()
+
+
+def test_a_node_that_comes_back_has_its_old_sites_closed(world: World) -> None:
+    """Its actors live elsewhere by now: what it still runs is stale."""
+    world.join("w1")
+    world.join("w2")
+    running(world, "r1")
+    world.silence("w1")
+    assert "r1" in world.sites["w1"], "nobody could tell it"
+    world.join("w1")
+    assert world.sites["w1"] == {}
+
+
+def test_a_lone_node_that_comes_back_begins_anew(world: World) -> None:
+    world.join("w1")
+    running(world, "r1")
+    world.silence("w1")
+    orders = []
+    world._carry_out = lambda effects, then=world._carry_out: (
+        orders.extend(effects),
+        then(effects),
+    )
+    world.join("w1")
+    kinds = [type(effect.message).__name__ for effect in orders if hasattr(effect, "node")]
+    assert kinds == ["Unassign", "Assign"], "the stale site first, then a new one"
+
+
+def test_a_drained_node_keeps_its_sites_until_they_have_moved(world: World) -> None:
+    world.join("w1")
+    world.join("w2")
+    running(world, "r1")
+    world.drain("w1")
+    assert set(world.places["r1"].values()) == {"w2"}
+    assert world.told[-1][1].gone == ()
+    assert "r1" in world.sites["w1"], "rounds end, rows are sent"
+    world.site_ended("w1", "r1", why="")
+    world.clock.advance(100)
+    world.roster.heard({node.peer: 0.0 for node in world.roster})
+    world.turn()
+    assert world.sites["w1"] == {}
+    world.submit("r2")
+    world.up("r2")
+    assert set(world.places["r2"].values()) == {"w2"}
+
+
+def test_a_drained_node_is_not_waited_for_for_ever(world: World) -> None:
+    world.join("w1")
+    world.join("w2")
+    running(world, "r1")
+    world.drain("w1")
+    world.clock.advance(61)
+    world.roster.heard({node.peer: 0.0 for node in world.roster})
+    world.turn()
+    assert world.sites["w1"] == {}
+
+
+def test_a_new_node_takes_nobody_away(world: World) -> None:
+    world.join("w1")
+    running(world, "r1")
+    told = len(world.told)
+    world.join("w2")
+    assert set(world.places["r1"].values()) == {"w1"}
+    assert len(world.told) == told
+
+
+# -- sites that fail -------------------------------------------------------------------------------
+
+
+def test_a_site_that_was_killed_is_opened_again(world: World) -> None:
+    world.join("w1")
+    running(world, "r1")
+    world.site_ended("w1", "r1")
+    assert "r1" in world.sites["w1"]
+
+
+def test_a_site_that_its_run_closed_stays_closed(world: World) -> None:
+    world.join("w1")
+    running(world, "r1")
+    world.site_ended("w1", "r1", why="")
+    world.turn()
+    assert world.sites["w1"] == {}
+
+
+def test_a_node_where_it_always_fails_is_given_up(world: World) -> None:
+    world.join("w1")
+    running(world, "r1")
+    for _ in range(3):
+        world.site_ended("w1", "r1", why="no room in /dev/shm")
+    assert world.sites["w1"] == {}
+    run = world.schedule.runs["r1"]
+    assert "no room in /dev/shm" in world.schedule.waits_for(run, list(world.roster))
+    world.join("w2")
+    assert set(world.places["r1"].values()) == {"w2"}
+
+
+def test_sites_that_lived_long_do_not_count_as_failing(world: World) -> None:
+    world.join("w1")
+    running(world, "r1")
+    for _ in range(10):
+        world.clock.advance(61)
+        world.roster.heard({node.peer: 0.0 for node in world.roster})
+        world.site_ended("w1", "r1")
+    assert "r1" in world.sites["w1"]
+
+
+# -- a head that was killed ------------------------------------------------------------------------
+
+
+def test_what_is_stored_is_what_goes_on(world: World) -> None:
+    world.join("w1")
+    world.join("w2")
+    running(world, "r1")
+    world.submit("r2")
+    stored = msgspec.json.encode(State(tuple(world.schedule.runs.values()), world.roster.known()))
+    state = msgspec.json.decode(stored, type=State)
+    after = World(world.clock, Schedule(state.runs), sites=world.sites, processes=world.processes)
+    after.roster.expect(state.nodes)
+    after.turn()
+    assert after.began == []
+    assert after.told == [], "nobody moves"
+    after.join("w1")
+    after.join("w2")
+    assert after.told == []
+    after.check()
+    after.silence("w2")
+    assert set(after.places["r1"].values()) == {"w1"}
+
+
+# -- whatever happens ------------------------------------------------------------------------------
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["join", "join", "submit", "submit", "up", "up", "silence", "drain", "kill", "done",
+             "site dies", "site closes", "stop", "wait"],
+        ),
+        st.integers(0, 3),
+    ),
+    max_size=40,
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(EVENTS)
+def test_places_sites_and_slots_always_fit_together(events) -> None:
+    world = World()
+    for number, (event, which) in enumerate(events):
+        happen(world, event, which, number)
+        world.check()
+    effects = world.schedule.turn([*world.roster], world.clock.now())
+    assert effects == [], "a second turn finds nothing to do"
+
+
+def happen(world: World, event: str, which: int, number: int) -> None:
+    node, run = f"w{which}", f"r{which}"
+    known, found = world.roster.get(node), world.schedule.runs.get(run)
+    alive, active = known is not None and known.alive, found is not None and found.active
+    match event:
+        case "join" if not alive:
+            world.join(node, slots=1 + which, life=str(number))
+        case "submit" if found is None or found.over:
+            world.submit(run, placement="pack" if which % 2 else "spread")
+        case "up" if active and found.up is None:
+            world.up(run)
+        case "silence" if alive:
+            world.silence(node)
+        case "drain" if alive:
+            world.drain(node)
+        case "kill" if active:
+            world.ended(run, -9)
+        case "done" if active:
+            world.ended(run, 0)
+        case "site dies" if alive and world.sites[node]:
+            world.site_ended(node, next(iter(world.sites[node])))
+        case "site closes" if found is not None and active:
+            world.schedule.stop(found)
+        case "stop" if found is not None:
+            world.schedule.stop(found)
+        case "wait":
+            world.clock.advance(5)
+            world.roster.heard({each.peer: 0.0 for each in world.roster})
+            world.turn()

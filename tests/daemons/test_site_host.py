@@ -1,0 +1,118 @@
+"""Sites of a node as processes: opened, closed, what is wrong with one told in words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from artos.clock import SystemClock
+from artos.errors import Refused
+from artos.transport.wire import Archive, Assign, Fetch, Message, SiteEnded
+from deploy.archive import name_of, pack
+from deploy.archives import Archives
+from deploy.bell import Bell
+from deploy.site_host import SiteHost
+from deploy.strays import Strays
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[SiteHost]:
+    archives = Archives(tmp_path / "archives")
+    host = SiteHost("w1", (0, 1), tmp_path, archives, tmp_path / "runs", SystemClock(), 30.0)
+    (tmp_path / "runs").mkdir()
+    yield host
+    host.kill()
+
+
+def assign(epoch: int = 1, archive: str = "") -> Assign:
+    ends = ("tcp://127.0.0.1:1", ("tcp://127.0.0.1:1",))
+    return Assign("r", epoch, b"no plan", "/code", archive, *ends, slots=1)
+
+
+def until_told(host: SiteHost) -> Message:
+    with Bell() as bell:
+        while True:
+            if said := host.step():
+                (message,) = said
+                return message
+            assert bell.wait(60, host.descriptors), host
+
+
+def test_code_is_fetched_once(host: SiteHost, tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "a.py").write_text("x = 1\n")
+    name, content = pack(tmp_path / "code")
+    host.assign(assign(archive=name))
+    assert host.step() == [Fetch(name)]
+    assert host.step() == []
+    with pytest.raises(Refused, match="damaged"):
+        host.archived(Archive(name, content[:-1]))
+    assert host.step() == [Fetch(name)], "what came was damaged"
+    host.ask_again()
+    assert host.step() == [Fetch(name)], "the head was started again"
+    host.archived(Archive(name, content))
+    assert host.step() == []
+    assert host.runs == {"r": 1}
+
+
+def test_code_that_is_unsafe_is_not_unpacked(host: SiteHost) -> None:
+    bad = b"no archive at all"
+    host.assign(assign(archive=name_of(bad)))
+    host.step()
+    host.archived(Archive(name_of(bad), bad))
+    (ended,) = host.step()
+    assert isinstance(ended, SiteEnded)
+    assert "archive" in ended.why
+    assert (host.empty, host.runs) == (True, {})
+
+
+def test_a_site_that_fails_says_why_and_waits_for_orders(host: SiteHost) -> None:
+    """Only the head says whether it is opened again."""
+    host.assign(assign())
+    assert host.step() == []
+    ended = until_told(host)
+    assert isinstance(ended, SiteEnded)
+    assert (ended.run, ended.epoch) == ("r", 1)
+    assert "exit status 1" in ended.why
+    assert "malformed" in ended.why, "its last words"
+    assert host.step() == []
+    assert (host.empty, host.runs) == (True, {})
+
+
+def test_a_site_of_an_older_epoch_makes_room(host: SiteHost) -> None:
+    host.assign(assign(1))
+    host.step()
+    host.assign(assign(2))
+    assert until_told(host).epoch == 1
+    assert host.runs == {"r": 2}
+
+
+def test_a_site_that_is_closed_and_wanted_again_is_another_one(host: SiteHost) -> None:
+    host.assign(assign())
+    host.step()
+    host.unassign("r")
+    host.assign(assign())
+    assert isinstance(until_told(host), SiteEnded)
+    host.step()
+    assert host.runs == {"r": 1}
+
+
+def test_what_is_left_of_an_earlier_site_ends_first(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "r"
+    command = [sys.executable, "-c", "import time; time.sleep(600)", "-m", "deploy.site_process"]
+    with subprocess.Popen([*command, f"{folder}/site.json"]) as old:
+        try:
+            assert Strays(tmp_path / "runs" / "other", 1.0).gone(0.0)
+            strays = Strays(folder, end_by=1.0)
+            assert not strays.gone(0.0)
+            assert old.poll() is None
+            assert not strays.gone(2.0), "it is late: it is killed"
+            old.wait(60)
+            assert strays.gone(2.0)
+            strays.close()
+        finally:
+            old.kill()

@@ -1,0 +1,144 @@
+"""A world without processes for the schedule: nodes that obey, runs that are up when started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from artos.clock import ManualClock
+from artos.transport.wire import (
+    PROTOCOL,
+    Assign,
+    Hello,
+    Message,
+    Placed,
+    RunNews,
+    RunUp,
+    SiteEnded,
+    Unassign,
+)
+from head.roster import Node, Roster
+from head.runs import Run
+from head.schedule import Begin, Order, Schedule, Tell
+
+VERSION = "1.0"
+DEADLINE = 15.0
+
+
+@dataclass
+class World:
+    """Carries out what a schedule wants, and keeps what there is: sites, processes, places."""
+
+    clock: ManualClock = field(default_factory=ManualClock)
+    schedule: Schedule = field(default_factory=Schedule)
+    actors: int = 4
+    sites: dict[str, dict[str, Assign]] = field(default_factory=dict)
+    processes: dict[str, int] = field(default_factory=dict)
+    places: dict[str, dict[int, str]] = field(default_factory=dict)
+    told: list[tuple[str, Placed]] = field(default_factory=list)
+    ordered: list[Message] = field(default_factory=list)
+    began: list[tuple[str, int, bool]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.roster = Roster(VERSION, self.clock, DEADLINE)
+
+    # -- what happens --------------------------------------------------------------------------
+
+    def join(self, name: str, slots: int = 2, life: str = "a", **more: object) -> Node:
+        runs = {run: assign.epoch for run, assign in self.sites.setdefault(name, {}).items()}
+        hello = Hello(name, PROTOCOL, VERSION, slots, 0, runs, **more)  # type: ignore[arg-type]
+        node = self.roster.admit(f"{name}.{life}", hello)
+        self._carry_out(self.schedule.joined(node, hello))
+        self.turn()
+        return node
+
+    def submit(self, name: str, **more: object) -> Run:
+        run = Run(name, {}, f"runs/{name}", **more)  # type: ignore[arg-type]
+        self.schedule.submit(run)
+        self.turn()
+        return run
+
+    def up(self, name: str) -> bool:
+        run = self.schedule.runs[name]
+        taken = self.schedule.run_up(self.run_up(run))
+        self.turn()
+        return taken
+
+    def run_up(self, run: Run) -> RunUp:
+        return RunUp(
+            run.name, run.epoch, 1, b"{}", "code", "tcp://h:1", ("tcp://h:2",), self.actors
+        )
+
+    def news(self, name: str, state: str = "running", **facts: object) -> None:
+        self.schedule.run_news(RunNews(name, state, "", dict(facts)))
+
+    def ended(self, name: str, status: int | None, words: str = "") -> None:
+        del self.processes[name]
+        self.schedule.run_ended(name, status, words)
+        self.turn()
+
+    def silence(self, *names: str) -> None:
+        """Everybody else is heard until these are gone."""
+        self.clock.advance(DEADLINE + 1)
+        heard = [node for node in self.roster if node.alive and node.name not in names]
+        self.roster.heard({node.peer: 0.0 for node in heard})
+        late = [node.name for node in self.roster.late()]
+        self.schedule.gone(late, "not heard")
+        self.turn()
+
+    def drain(self, name: str) -> None:
+        self.roster.leave(name, "drained")
+        self.schedule.leaves(name, "drained")
+        self.turn()
+
+    def site_ended(self, node: str, run: str, why: str = "killed") -> None:
+        assign = self.sites[node].pop(run)
+        found = self.roster.get(node)
+        assert found is not None
+        ended = SiteEnded(run, assign.epoch, why)
+        self.schedule.site_ended(found, ended, self.clock.now())
+        self.turn()
+
+    def turn(self) -> None:
+        self._carry_out(self.schedule.turn([*self.roster], self.clock.now()))
+
+    # -- what is done --------------------------------------------------------------------------
+
+    def _carry_out(self, effects) -> None:
+        for effect in effects:
+            if isinstance(effect, Order):
+                self.ordered.append(effect.message)
+            match effect:
+                case Begin(run=run):
+                    assert run.name not in self.processes
+                    self.processes[run.name] = run.epoch
+                    self.began.append((run.name, run.epoch, run.resume))
+                case Tell(run=run, message=Placed() as placed):
+                    self.places[run.name] = placed.actors
+                    self.told.append((run.name, placed))
+                case Order(node=node, message=Assign() as assign):
+                    self.sites[node.name][assign.run] = assign
+                case Order(node=node, message=Unassign(run=run)):
+                    self.sites[node.name].pop(run, None)
+
+    # -- what must hold ------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Whatever happened: places, sites and slots fit together."""
+        usable = {node.name: node for node in self.roster if node.usable}
+        users: dict[str, set[str]] = {}
+        for run in self.schedule.runs.values():
+            assert set(run.places.values()) <= usable.keys() or run.up is None
+            assert not (run.over and run.places)
+            assert (run.name in self.processes) == run.active
+            for node in set(run.places.values()):
+                users.setdefault(node, set()).add(run.name)
+        for name, runs in users.items():
+            node = self.roster.get(name)
+            assert node is not None
+            assert len(runs) <= node.slots, "each run gets a slot of a node it uses"
+            sites = {run: site for run, site in self.sites[name].items() if run in runs}
+            up = {run for run in runs if self.schedule.runs[run].up}
+            assert sites.keys() == up or not node.alive
+            assert all(site.slots >= 1 for site in sites.values())
+            assert sum(site.slots for site in sites.values()) <= node.slots
+            assert all(site.epoch == self.schedule.runs[run].epoch for run, site in sites.items())

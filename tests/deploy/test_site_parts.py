@@ -1,0 +1,120 @@
+"""The parts of a site that decide: calls wait for weights, paths are those of this machine."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from artos.buffer.model_block import ObjectSpec
+from artos.messages import Invoke
+from artos.plan import Plan, Reference
+from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from artos.transport.wire import Call
+from deploy.gate import Gate
+from deploy.site import local_plan
+from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
+from triggers.table import Table
+from triggers.wiring import cache_plan, transfers, with_transfer
+
+
+def call(member: int, firing: int, version: int) -> Call:
+    return Call(member, Invoke(firing, "actors.sample", "sample"), version)
+
+
+class Weights:
+    def __init__(self) -> None:
+        self.version = -1
+        self.passed: list[tuple[int, int]] = []
+        self.gate = Gate(
+            lambda: self.version, lambda member, call: self.passed.append((member, call.firing))
+        )
+
+
+def test_calls_wait_for_their_weights_and_never_overtake() -> None:
+    weights = Weights()
+    weights.version = 3
+    for each in (call(1, 1, 3), call(1, 2, 4), call(1, 3, -1), call(2, 4, -1)):
+        weights.gate.send(each)
+    assert weights.passed == [(1, 1), (2, 4)]
+    assert weights.gate.holds(1)
+    weights.version = 7
+    weights.gate.look()
+    assert weights.passed == [(1, 1), (2, 4), (1, 2), (1, 3)]
+    assert not weights.gate.holds(1)
+
+
+def test_nothing_passes_before_there_are_any_weights() -> None:
+    weights = Weights()
+    weights.gate.send(call(1, 1, -1))
+    assert weights.passed == []
+    weights.version = 0
+    weights.gate.look()
+    assert weights.passed == [(1, 1)]
+
+
+def test_what_was_meant_for_somebody_dead_is_forgotten() -> None:
+    weights = Weights()
+    weights.gate.send(call(1, 1, 0))
+    weights.gate.forget(1)
+    weights.version = 0
+    weights.gate.look()
+    assert weights.passed == []
+
+
+KEYS = (DataKey("observations", (4,)), DataKey("actions"), DataKey("rewards"))
+
+
+def plan(**changes: object) -> Plan:
+    arrays = [ArraySpec("params", (5,)), ArraySpec("learner.m", (5,))]
+    made = Plan(
+        reference=Reference("/head/code/mine.py:make", {"map": "/head/code/a.txt"}, "/head/code"),
+        name="test", env="mine:Env", seed=1, actors=2, envs=1, steps=8, capacity=32,
+        on_full="overwrite", total_steps=100, data_keys=KEYS,
+        objects=(ObjectSpec.sized("model_param", arrays, 3),), layout=(),
+        triggers={"learner.update": {"type": "/head/code/mine.py:Mine", "fields": {}}},
+        methods={"actors": ("sample",), "learner": ("update",)},
+    )  # fmt: skip
+    return msgspec.structs.replace(made, **changes)
+
+
+@pytest.mark.parametrize("here", ["/worker/cache/abc", ""])
+def test_paths_below_the_users_folder_are_those_of_this_machine(here: str) -> None:
+    encoded = msgspec.json.encode(plan(env="/head/codes/not-mine.py:Env"))
+    local = local_plan(encoded, "/head/code", here)
+    folder = here or "/head/code"
+    assert local.reference.source == f"{folder}/mine.py:make"
+    assert local.reference.folder == folder
+    assert local.reference.settings == {"map": f"{folder}/a.txt"}
+    assert local.triggers["learner.update"]["type"] == f"{folder}/mine.py:Mine"
+    assert local.env == "/head/codes/not-mine.py:Env"
+    assert local_plan(encoded, "", here) == plan(env="/head/codes/not-mine.py:Env")
+
+
+def table(**more: TransferTrigger) -> Table:
+    return {
+        **more,
+        "learner.update": DataKeyTrigger(("rewards",), n=1, size=8),
+        "actors.sample": ObjectKeyTrigger("model_param"),
+    }
+
+
+def test_a_table_without_transfer_ships_everything_a_round_at_a_time() -> None:
+    shipped, whole = with_transfer(plan(), table())
+    assert whole["transfer"] == TransferTrigger(("observations", "actions", "rewards"), 8)
+    assert "transfer" in shipped.triggers
+    assert list(transfers(whole)) == ["transfer"]
+    own = table(transfer=TransferTrigger(("rewards",), 4))
+    assert with_transfer(plan(), own) == (plan(), own)
+
+
+def test_a_cache_has_a_consumer_per_stage_and_nothing_of_the_learners() -> None:
+    staged = table(transfer=TransferTrigger((("rewards",), ("actions",)), 8))
+    cache = cache_plan(plan(), staged)
+    assert [(c.name, c.keys) for c in cache.consumers] == [
+        ("transfer.0", ("rewards", VERSION_KEY)),
+        ("transfer.1", ("actions", "observations")),
+    ]
+    assert cache.on_full == "wait"
+    (weights,) = cache.objects
+    assert [array.name for array in weights.arrays] == ["params"]
+    assert weights.readers == 3

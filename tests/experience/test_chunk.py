@@ -1,0 +1,111 @@
+"""Rows out of one block and into another: across the wrap, in parts, compressed, damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import lz4.block
+import msgspec
+import numpy as np
+import pytest
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.layout import BlockSpec
+from artos.buffer.segment import ShmFolder
+from artos.errors import BadMessage
+from artos.spec import DataKey
+from artos.transport.chunk import Rings, load, unload
+
+KEYS = (
+    DataKey("frames", (5, 3), "uint8"),
+    DataKey("flags", (), "bool"),
+    DataKey("all", (), "int64", per_env=False),
+)
+NAMES = ("frames", "flags", "all", "policy_version")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    made = ShmFolder.create("test")
+    yield made.path
+    made.remove()
+
+
+def block_in(folder: Path, name: str, capacity: int) -> Rings:
+    return Rings(ActorBlock.create(folder / name, BlockSpec(4, KEYS, capacity, envs=2)))
+
+
+def fill(rings: Rings, start: int, stop: int) -> None:
+    rng = np.random.default_rng(start)
+    rings.block.reserve(stop, NAMES)
+    for array in rings.block.arrays.values():
+        for step in range(start, stop):
+            array[rings.block.index(step)] = rng.integers(0, 2, array.shape[1:])
+    rings.block.commit(stop)
+
+
+def rows(rings: Rings, name: str, start: int, stop: int) -> np.ndarray:
+    array = rings.block.arrays[name]
+    out = np.empty((stop - start, *array.shape[1:]), array.dtype)
+    rings.block.read(name, start, stop, out)
+    return out
+
+
+def squeeze(name: str, view: np.ndarray) -> bytes | None:
+    return None if name == "flags" else lz4.block.compress(view, store_size=False)
+
+
+@pytest.mark.parametrize("pack", [squeeze, lambda name, view: None])
+def test_rows_arrive_as_they_were(folder: Path, pack) -> None:
+    # Another capacity, so that the rows lie together in one and not in the other.
+    source, target = block_in(folder, "source", 12), block_in(folder, "target", 7)
+    fill(source, 0, 10)
+    for start, stop in ((0, 5), (5, 10)):
+        chunk, frames = load(source, 1, NAMES, range(start, stop), pack, ends=True)
+        unload(target, chunk, range(start, stop), frames)
+    for name in NAMES:
+        assert target.block.headers[name].written == 10
+        assert np.array_equal(rows(target, name, 4, 10), rows(source, name, 4, 10))
+
+
+def test_only_the_rows_asked_for_are_written(folder: Path) -> None:
+    source, target = block_in(folder, "source", 12), block_in(folder, "target", 12)
+    fill(source, 0, 10)
+    chunk, frames = load(source, 1, NAMES, range(10), squeeze, ends=True)
+    before = rows(target, "frames", 0, 6)
+    unload(target, chunk, range(6, 10), frames)
+    assert np.array_equal(rows(target, "frames", 0, 6), before)
+    assert np.array_equal(rows(target, "frames", 6, 10), rows(source, "frames", 6, 10))
+
+
+def test_frames_lie_in_the_block_itself(folder: Path) -> None:
+    source = block_in(folder, "source", 12)
+    fill(source, 0, 10)
+    _, frames = load(source, 1, ("frames",), range(10), lambda name, view: None, ends=True)
+    assert np.shares_memory(frames[0], source.block.arrays["frames"])
+
+
+@pytest.mark.parametrize("spoil", [
+    lambda data: data[:-1],
+    lambda data: b"\xff" * len(data),
+    lambda data: b"",
+    lambda data: lz4.block.compress(b"short", store_size=False),
+])  # fmt: skip
+def test_a_damaged_frame_changes_nothing(folder: Path, spoil) -> None:
+    source, target = block_in(folder, "source", 12), block_in(folder, "target", 12)
+    fill(source, 0, 10)
+    chunk, frames = load(source, 1, NAMES, range(10), squeeze, ends=True)
+    before = bytes(target.block.segment.memory)
+    with pytest.raises(BadMessage):
+        unload(target, chunk, range(10), [*frames[:-1], spoil(frames[-1])])
+    assert bytes(target.block.segment.memory) == before
+
+
+def test_a_frame_of_another_length_is_refused(folder: Path) -> None:
+    source, target = block_in(folder, "source", 12), block_in(folder, "target", 12)
+    fill(source, 0, 10)
+    chunk, frames = load(source, 1, ("all",), range(10), squeeze, ends=True)
+    longer = msgspec.structs.replace(chunk, raw=(chunk.raw[0] + 8,))
+    with pytest.raises(BadMessage):
+        unload(target, longer, range(10), frames)

@@ -1,0 +1,78 @@
+"""Leashes and companions: messages, ends, restarts, and when to give up."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from artos.clock import Deadline
+from artos.runtime.death import Death
+from artos.transport import wire
+from artos.transport.companion import Retries
+from artos.transport.leash import Leash
+
+OWN, KILLED = Death("it raised"), Death("killed", own=False)
+
+
+def test_messages_come_whole_and_in_order() -> None:
+    mine, end = Leash.pair()
+    with mine, Leash.held(end.detach()) as other:
+        said = [wire.Nudge(), wire.Finish(2.5), wire.Terms(dict.fromkeys(range(2000), 1), {})]
+        assert all(mine.send(message) for message in said)
+        assert list(other.take()) == said
+        assert not other.cut
+        assert other.send(wire.Listening("ipc://here"))
+        assert mine.get(1.0) == wire.Listening("ipc://here")
+
+
+def test_a_wait_for_a_message_has_an_end() -> None:
+    mine, end = Leash.pair()
+    with mine, end:
+        assert mine.get(0.0) is None
+        assert not mine.cut
+
+
+def test_who_does_not_read_is_not_waited_for() -> None:
+    mine, end = Leash.pair()
+    with mine, end:
+        sent = 0
+        while mine.send(wire.Nudge()) and sent < 1_000_000:
+            sent += 1
+        assert 0 < sent < 1_000_000
+
+
+def test_the_end_of_a_process_is_known_at_once() -> None:
+    mine, end = Leash.pair()
+    code = f"import os; os.read({end.fileno()}, 1)"
+    with mine, end:
+        os.set_inheritable(end.fileno(), True)
+        child = os.fork()
+        if child == 0:
+            mine.close()
+            os.execl(sys.executable, sys.executable, "-c", code)
+        end.close()
+        mine.send(wire.Nudge())
+        deadline = Deadline(20.0)
+        assert mine.get(deadline.left) is None
+        assert mine.cut
+        assert not mine.send(wire.Nudge())
+        os.waitpid(child, 0)
+
+
+def test_restarts_wait_longer_and_longer_and_then_stop() -> None:
+    retries = Retries(failures=4, pause=1.0, longest=3.0)
+    assert [retries.after(OWN, 0.0) for _ in range(5)] == [0.0, 1.0, 2.0, 3.0, None]
+
+
+def test_kills_are_forgiven_longer() -> None:
+    retries = Retries(failures=1, kills=3)
+    assert [retries.after(KILLED, 0.0) is None for _ in range(4)] == [False, False, False, True]
+
+
+@pytest.mark.parametrize("death", [OWN, KILLED])
+def test_who_lived_long_begins_anew(death: Death) -> None:
+    retries = Retries(failures=2, kills=2, calm=30.0)
+    for _ in range(10):
+        assert retries.after(death, 30.0) == 0.0

@@ -1,0 +1,133 @@
+"""Links that break or stand still, peers that talk nonsense: nothing is lost, nothing taken in."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+import zmq
+from relay import Relay
+from test_processes import await_version, dual_stage, weights_of
+from two_nodes import PATIENCE, Head, Worker, run_until, two_nodes
+
+from artos.clock import Deadline
+from artos.transport import sockets, wire
+from artos.transport.keys import Keys, make_keys
+
+pytestmark = pytest.mark.processes
+
+
+@contextmanager
+def relayed(tmp: Path) -> Iterator[tuple[Head, Worker, Relay]]:
+    """Head and worker with a relay between them."""
+    plan, table = dual_stage()
+    keys = tmp / "keys"
+    make_keys(keys)
+    with Head(plan, tmp, keys) as head:
+        head.host.start()
+        with Relay(*head.host.endpoints) as relay:
+            ends = (relay.endpoint,)
+            with Worker(plan, table, tmp, keys, head, range(plan.actors), ends=ends) as worker:
+                worker.host.start()
+                worker.place(head)
+                yield head, worker, relay
+
+
+def test_connections_that_break_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    with relayed(tmp_path) as (head, worker, relay):
+        for rows in range(80, 500, 60):
+            run_until(head, worker, rows, at_once=20)
+            worker.write(20)
+            relay.cut()
+        run_until(head, worker, 520, at_once=20)
+        assert worker.host.finish(PATIENCE) == {}
+
+
+def test_a_link_that_stands_still_costs_time_only(tmp_path: Path) -> None:
+    with relayed(tmp_path) as (head, worker, relay):
+        run_until(head, worker, 80, at_once=20)
+        relay.hold()
+        worker.write(20)
+        deadline, before = Deadline(6.0), relay.passed  # longer than heartbeats put up with
+        while not deadline.passed:
+            head.board.bell.wait(deadline.left)
+            head.consume()
+        assert relay.passed == before
+        relay.resume()
+        run_until(head, worker, 300, at_once=20)
+
+
+def test_a_slow_node_skips_versions(tmp_path: Path) -> None:
+    with two_nodes(tmp_path, *dual_stage()) as (head, worker):
+        head.publish(0)
+        await_version(head, worker, 0)
+        agent = worker.host.pids()["agent"]
+        os.kill(agent, signal.SIGSTOP)
+        for version in range(1, 21):
+            head.publish(version)
+        os.kill(agent, signal.SIGCONT)
+        await_version(head, worker, 20)
+        assert weights_of(worker) == (20, 20)
+        one = worker.model.newest.arrays["params"].nbytes
+        # The first, what was under way when it fell asleep, and the last.
+        assert worker.host.wire_bytes < 4 * one
+
+
+def test_an_agent_of_another_life_of_the_run_ships_nothing(tmp_path: Path) -> None:
+    plan, table = dual_stage()
+    with two_nodes(tmp_path, plan, table) as (head, worker):
+        assert worker.host.finish(PATIENCE) == {}
+        with Worker(plan, table, tmp_path, tmp_path / "keys", head, [0], "late", epoch=2) as late:
+            late.host.start()
+            late.host.terms({0: 1}, {0: 0})
+            late.write(40)
+            assert late.host.finish(2.0) == {0: 40}
+        assert head.blocks[0].written == 0
+
+
+def nonsense(start: int) -> list[list[bytes]]:
+    """Messages that no agent sends, about five rows from ``start`` on that would be taken."""
+    rows, raw = 5, 5 * 2 * 8
+    good = wire.Chunk(0, 1, start, start + rows, ("rewards",), (raw,), (False,))
+
+    def bad(size: int, **change: object) -> list[bytes]:
+        return [wire.encode(msgspec.structs.replace(good, **change)), bytes(size)]
+
+    return [
+        [b""],
+        [b"nonsense"],
+        [wire.encode(wire.Nudge())],
+        [wire.encode(good)],
+        bad(raw - 1),
+        bad(raw, packed=(True,)),
+        bad(raw, keys=("nothing",)),
+        bad(raw, actor=99),
+        bad(raw, term=9),
+        bad(raw * 100, stop=start + 500, raw=(raw * 100,)),
+        [wire.encode(wire.Greet("stranger", 7, {0: 1}))],
+    ]
+
+
+def test_nonsense_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    with two_nodes(tmp_path, *dual_stage()) as (head, worker):
+        run_until(head, worker, 40, at_once=40)
+        assert worker.host.finish(PATIENCE) == {}
+        head.consume()
+        before = [bytes(block.segment.memory) for block in head.blocks.values()]
+        with zmq.Context() as context:
+            keys = Keys.load(tmp_path / "keys")
+            with sockets.connect(context, *head.host.endpoints, keys, "stranger") as socket:
+                socket.setsockopt(zmq.SNDTIMEO, int(PATIENCE * 1000))
+                socket.setsockopt(zmq.RCVTIMEO, int(PATIENCE * 1000))
+                socket.send(wire.encode(wire.Greet("stranger", 1, {0: 1})))
+                assert isinstance(wire.decode(socket.recv()), wire.Arrivals)
+                for frames in nonsense(head.blocks[0].written):
+                    socket.send_multipart(frames)
+                    assert isinstance(wire.decode(socket.recv()), wire.Refusal), frames
+        assert [bytes(block.segment.memory) for block in head.blocks.values()] == before
+        assert head.host.pids()

@@ -1,0 +1,187 @@
+"""Real processes, real sockets with keys: every committed row arrives once, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from two_nodes import PATIENCE, Head, Worker, plan_of, run_until, two_nodes
+
+from artos.buffer.layout import Consumer
+from artos.clock import Deadline
+from artos.transport.keys import make_keys
+
+pytestmark = pytest.mark.processes
+
+LEARNER_KEYS = ("frames", "rewards", "seen", "policy_version")
+
+
+def dual_stage(actors: int = 3, steps: int = 40):
+    """Rooms for two and a half rounds, so that everybody waits for everybody."""
+    plan, table = plan_of(actors, steps, steps * 5 // 2)
+    consumer = Consumer("learner.update", LEARNER_KEYS)
+    return msgspec.structs.replace(plan, consumers=(consumer,)), table
+
+
+@pytest.mark.parametrize("curve", [True, False])
+@pytest.mark.parametrize("compress", [True, False])
+def test_every_row_arrives_once(tmp_path: Path, curve: bool, compress: bool) -> None:
+    with two_nodes(tmp_path, *dual_stage(), curve=curve, compress=compress) as (head, worker):
+        run_until(head, worker, 400, at_once=40)
+        assert worker.host.finish(PATIENCE) == {}
+        assert worker.host.wire_bytes > 0
+
+
+def test_several_receivers_share_the_actors(tmp_path: Path) -> None:
+    with two_nodes(tmp_path, *dual_stage(), receivers=2) as (head, worker):
+        assert len(set(head.host.endpoints)) == len(head.host.pids()) == 2
+        run_until(head, worker, 200, at_once=40)
+
+
+@contextmanager
+def standing_still(*processes: int) -> Iterator[None]:
+    """What is sent to these processes is on its way for as long as this lasts."""
+    for pid in processes:
+        os.kill(pid, signal.SIGSTOP)
+    yield
+    for pid in processes:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("victim", ["agent", "replay-0"])
+def test_a_killed_process_loses_and_repeats_nothing(tmp_path: Path, victim: str) -> None:
+    with two_nodes(tmp_path, *dual_stage(), receivers=2) as (head, worker):
+        endpoints, rng = head.host.endpoints, random.Random(victim)
+        for at in range(80, 480, 80):
+            run_until(head, worker, at + rng.randrange(40), at_once=40)
+            with standing_still(*head.host.pids().values()):
+                while not worker.host.unsent():
+                    worker.write(40)
+                os.kill((head.host.pids() | worker.host.pids())[victim], signal.SIGKILL)
+        run_until(head, worker, 560, at_once=40)
+        assert head.host.endpoints == endpoints
+        assert worker.host.finish(PATIENCE) == {}
+
+
+def test_an_actor_placed_anew_goes_on_where_the_head_is(tmp_path: Path) -> None:
+    with two_nodes(tmp_path, *dual_stage()) as (head, worker):
+        for term in range(2, 6):
+            run_until(head, worker, 100 * term, at_once=40)
+            worker.write(40)  # these rows are lost with their place, or arrive before it ends
+            worker.place(head, term)
+            assert {block.incarnation for block in head.blocks.values()} == {term}
+        run_until(head, worker, 700, at_once=40)
+
+
+def test_an_agent_told_to_finish_ships_what_no_trigger_asked_for(tmp_path: Path) -> None:
+    with two_nodes(tmp_path, *dual_stage()) as (head, worker):
+        worker.write(23)  # fewer than the trigger waits for
+        assert worker.host.finish(PATIENCE) == {}
+        assert worker.host.pids() == {}
+        head.consume()
+        assert set(head.checked.values()) == {23}
+
+
+def test_finishing_survives_the_death_of_the_agent(tmp_path: Path) -> None:
+    with two_nodes(tmp_path, *dual_stage()) as (head, worker):
+        worker.write(40)
+        os.kill(worker.host.pids()["agent"], signal.SIGKILL)
+        assert worker.host.finish(PATIENCE) == {}
+        head.consume()
+        assert set(head.checked.values()) == {40}
+
+
+def test_rows_that_cannot_be_shipped_are_named(tmp_path: Path) -> None:
+    with two_nodes(tmp_path, *dual_stage()) as (head, worker):
+        run_until(head, worker, 40, at_once=40)
+        head.host.stop()
+        worker.write(7)
+        left = worker.host.finish(0.5)
+        assert set(left) == set(worker.actors)
+        assert min(left.values()) >= 7
+
+
+def test_a_node_without_a_key_gets_nothing(tmp_path: Path) -> None:
+    plan, table = dual_stage()
+    with two_nodes(tmp_path, plan, table) as (head, worker):
+        assert worker.host.finish(PATIENCE) == {}
+        stranger = tmp_path / "stranger"
+        (stranger / "nodes").mkdir(parents=True)
+        (stranger / "head.key").write_bytes((tmp_path / "keys" / "head.key").read_bytes())
+        make_stranger(stranger)
+        with Worker(plan, table, tmp_path, stranger, head, [0], "stranger") as intruder:
+            intruder.host.start()
+            intruder.host.terms({0: 1}, {0: 0})
+            before = head.blocks[0].written
+            intruder.write(40)
+            assert intruder.host.finish(1.0) == {0: 40}
+            assert head.blocks[0].written == before
+
+
+def make_stranger(folder: Path) -> None:
+    """A key pair that the head does not know."""
+    other = folder.parent / "other"
+    make_keys(other)
+    for name in ("cluster.key", "cluster.key_secret"):
+        (folder / "nodes" / name).write_bytes((other / "nodes" / name).read_bytes())
+        (folder / "nodes" / name).chmod(0o600)
+
+
+def weights_of(worker: Worker) -> tuple[int, float]:
+    slot = worker.model.newest
+    assert set(slot.arrays) == {"params"}
+    values = set(slot.arrays["params"].tolist())
+    assert len(values) == 1
+    return slot.version, values.pop()
+
+
+def await_version(head: Head, worker: Worker, version: int) -> None:
+    deadline = Deadline(PATIENCE)
+    while worker.model.version < version:
+        worker.board.bell.wait(min(0.05, deadline.left))
+        head.host.reap()
+        worker.host.reap()
+        assert not deadline.passed, f"version {version} never came, {worker.model}"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_reach_the_node_whole(tmp_path: Path, dtype: str) -> None:
+    with two_nodes(tmp_path, *dual_stage(), dtype=dtype) as (head, worker):
+        for version in range(5):
+            head.publish(version)
+            await_version(head, worker, version)
+            assert weights_of(worker) == (version, version)
+        assert 0 in worker.board.changed()
+
+
+@pytest.mark.parametrize("victim", ["agent", "replay-0"])
+def test_weights_come_after_a_kill(tmp_path: Path, victim: str) -> None:
+    with two_nodes(tmp_path, *dual_stage()) as (head, worker):
+        for version in range(0, 12, 3):
+            head.publish(version)
+            os.kill((head.host.pids() | worker.host.pids())[victim], signal.SIGKILL)
+            head.publish(version + 1)
+            head.publish(version + 2)
+            await_version(head, worker, version + 2)
+            assert weights_of(worker) == (version + 2, version + 2)
+
+
+def test_a_new_replay_process_has_everybody_looked_at(tmp_path: Path) -> None:
+    with two_nodes(tmp_path, *dual_stage()) as (head, worker):
+        run_until(head, worker, 40, at_once=40)
+        assert worker.host.finish(PATIENCE) == {}
+        head.consume()
+        assert head.board.changed() == []
+        os.kill(head.host.pids()["replay-0"], signal.SIGKILL)  # maybe it had told nobody yet
+        deadline, looked = Deadline(PATIENCE), set[int]()
+        while len(looked) < len(head.blocks) and not deadline.passed:
+            head.board.bell.wait(0.05)
+            head.host.reap()
+            looked |= set(head.board.changed())
+        assert looked == {actor + 1 for actor in head.blocks}

@@ -1,0 +1,109 @@
+"""What a receiver refuses: anything that contradicts itself, the workload or what was agreed."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from artos.errors import BadMessage
+from artos.transport.wire import Chunk, Greet
+from head.replay.receiver import Receiver, Standing
+
+ROW_BYTES = {"frames": 100, "rewards": 4}
+SIZES = (1000, 40)
+CHUNK = Chunk(3, 2, 20, 30, ("frames", "rewards"), SIZES, (False, False))
+ME = b"node"
+
+
+def receiver(**written: int) -> tuple[Receiver, list[str]]:
+    counted: list[str] = []
+    standing = Standing(2, {"frames": 20, "rewards": 20} | written, 40)
+    made = Receiver(7, ROW_BYTES, {3: standing}.get, counted.append)
+    made.greet(ME, Greet("node", 7, {}))
+    return made, counted
+
+
+def test_new_rows_are_taken() -> None:
+    assert receiver()[0].admit(ME, CHUNK, SIZES) == range(20, 30)
+
+
+@pytest.mark.parametrize(("written", "rows"), [(25, range(25, 30)), (30, range(0)), (19, range(0))])
+def test_each_row_is_taken_once_and_none_is_left_out(written: int, rows: range) -> None:
+    made, _ = receiver(frames=written, rewards=written)
+    assert made.admit(ME, CHUNK, SIZES) == rows
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"term": 1}, "stale"),
+        ({"start": 21, "raw": (900, 36)}, "gap"),
+        ({"start": 10, "stop": 20}, "repeated"),
+    ],
+)
+def test_what_is_not_taken_is_counted(change: dict, why: str) -> None:
+    made, counted = receiver()
+    chunk = msgspec.structs.replace(CHUNK, **change)
+    assert made.admit(ME, chunk, chunk.raw) == range(0)
+    assert counted == [why]
+
+
+def test_nothing_is_taken_of_who_has_not_greeted() -> None:
+    made, counted = receiver()
+    assert made.admit(b"another", CHUNK, SIZES) == range(0)
+    assert counted == ["stale"]
+
+
+@pytest.mark.parametrize(
+    ("change", "sizes", "says"),
+    [
+        ({"actor": 4}, SIZES, "elsewhere"),
+        ({"keys": ()}, SIZES, "keys missing"),
+        ({"keys": ("frames", "frames")}, SIZES, "keys"),
+        ({"keys": ("frames", "values")}, SIZES, "values"),
+        ({"start": 30}, SIZES, "rows 30 to 30"),
+        ({"start": -1}, SIZES, "rows -1"),
+        ({"raw": (1000,)}, SIZES, "2 frames for 2 keys"),
+        ({"packed": (False,)}, SIZES, "2 frames"),
+        ({}, (1000,), "1 frames for 2 keys"),
+        ({}, (1000, 39), "39 of 40 bytes of key 'rewards'"),
+        ({"raw": (1001, 40)}, (1001, 40), "'frames'"),
+        ({"term": 3}, SIZES, "term 3 has not begun"),
+        ({"stop": 41, "raw": (2100, 84)}, (2100, 84), "room up to 40"),
+    ],
+)
+def test_contradictions_are_refused(change: dict, sizes: tuple[int, ...], says: str) -> None:
+    made, counted = receiver()
+    with pytest.raises(BadMessage, match=says):
+        made.admit(ME, msgspec.structs.replace(CHUNK, **change), sizes)
+    assert counted == []
+
+
+def test_compressed_frames_may_have_any_size() -> None:
+    packed = msgspec.structs.replace(CHUNK, packed=(True, False))
+    assert receiver()[0].admit(ME, packed, (17, 40)) == range(20, 30)
+
+
+def test_keys_that_did_not_come_together_do_not_go_on_together() -> None:
+    made, _ = receiver(rewards=25)
+    with pytest.raises(BadMessage, match="together"):
+        made.admit(ME, CHUNK, SIZES)
+
+
+def test_an_agent_of_another_life_of_the_run_is_refused() -> None:
+    with pytest.raises(BadMessage, match="epoch 7"):
+        receiver()[0].greet(ME, Greet("node", 6, {3: 2}))
+
+
+def test_a_greeting_is_answered_for_the_actors_of_this_process() -> None:
+    (news,) = receiver()[0].greet(ME, Greet("node", 7, {3: 2, 4: 1}, 12))
+    assert (news.actor, news.term, news.room, news.answers) == (3, 2, 40, 12)
+    assert news.written == {"frames": 20, "rewards": 20}
+
+
+def test_credits_shrink_with_the_number_of_nodes() -> None:
+    made, _ = receiver()
+    alone = made.credit
+    for number in range(1000):
+        made.greet(b"node %d" % number, Greet("node", 7, {}))
+    assert 0 < made.credit < alone

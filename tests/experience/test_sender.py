@@ -1,0 +1,159 @@
+"""In which order a sender ships, what holds it back, and how it begins again."""
+
+from __future__ import annotations
+
+from artos.buffer.layout import Consumer
+from artos.transport.wire import Arrivals
+from workers.agent.sender import Piece, Sender, Stream, streams
+
+FIRST = Stream(0, ("rewards", "version"), 12)
+SECOND = Stream(1, ("frames",), 4000)
+ROOM = 1000
+
+
+def sender(actors: int = 1, room: int = ROOM, **options: int) -> Sender:
+    made = Sender((FIRST, SECOND), 100, **{"piece": 16_000, "credit": 1 << 20, **options})
+    for actor in range(actors):
+        made.place(actor, 5, [0, 0], [0, 0])
+    made.greet()
+    for actor in range(actors):
+        made.hear(arrivals(actor, room=room, answers=made.number))
+    return made
+
+
+def arrivals(actor: int, rows: int = 0, room: int = ROOM, answers: int = 0) -> Arrivals:
+    written = dict.fromkeys(("rewards", "version", "frames"), rows)
+    return Arrivals(actor, 5, written, room, 0, answers)
+
+
+def all_of(made: Sender) -> list[Piece]:
+    return list(iter(made.next, None))
+
+
+def told(pieces: list[Piece]) -> list[tuple[int, int, range]]:
+    return [(piece.actor, piece.stream.stage, piece.rows) for piece in pieces]
+
+
+def test_small_keys_of_a_stage_travel_together_and_first() -> None:
+    sizes = {"frames": 4000, "rewards": 4, "depth": 9000, "ages": 1}
+    stages = (Consumer("a", ("frames", "rewards")), Consumer("b", ("ages", "depth")))
+    found = [(each.stage, each.keys) for each in streams(stages, sizes)]
+    assert found == [(0, ("rewards",)), (0, ("frames",)), (1, ("ages",)), (1, ("depth",))]
+
+
+def test_pieces_have_about_one_size_and_the_last_one_says_so() -> None:
+    made = sender()
+    made.fire(0, 1, 10)
+    pieces = all_of(made)
+    assert [piece.rows for piece in pieces] == [range(4), range(4, 8), range(8, 10)]
+    assert [piece.ends for piece in pieces] == [False, False, True]
+    assert made.flight == 40_000
+
+
+def test_a_piece_never_wraps_and_holds_one_row_at_least() -> None:
+    made = sender(piece=1)
+    made.fire(0, 1, 2)
+    assert [len(piece.rows) for piece in all_of(made)] == [1, 1]
+    made = sender(piece=1 << 20)
+    made.hear(arrivals(0, 90))
+    made.fire(0, 1, 130)
+    assert [piece.rows for piece in all_of(made)] == [range(90, 100), range(100, 130)]
+
+
+def test_earlier_stages_of_anybody_go_first() -> None:
+    made = sender(2)
+    made.fire(0, 1, 4)
+    made.fire(1, 0, 4)
+    made.fire(1, 1, 4)
+    made.fire(0, 0, 4)
+    assert told(all_of(made)) == [
+        (1, 0, range(4)),
+        (0, 0, range(4)),
+        (0, 1, range(4)),
+        (1, 1, range(4)),
+    ]
+
+
+def test_nothing_goes_beyond_the_credit_but_one_piece_always_does() -> None:
+    made = sender(credit=20_000)
+    made.fire(0, 1, 100)
+    assert len(all_of(made)) == 1
+    made.hear(arrivals(0, 4))
+    assert len(all_of(made)) == 1
+    tight = sender(credit=1)
+    tight.fire(0, 1, 100)
+    assert len(all_of(tight)) == 1
+
+
+def test_an_actor_without_room_holds_up_nobody() -> None:
+    made = sender(2, room=3)
+    made.hear(arrivals(1))
+    made.fire(0, 1, 10)
+    made.fire(1, 1, 4)
+    pieces = all_of(made)
+    assert told(pieces) == [(0, 1, range(3)), (1, 1, range(4))]
+    assert pieces[0].ends, "who makes room must hear of what is there"
+    made.hear(arrivals(0, 3, room=10))
+    assert told(all_of(made)) == [(0, 1, range(3, 7)), (0, 1, range(7, 10))]
+
+
+def test_nothing_is_sent_before_the_latest_greeting_was_answered() -> None:
+    made = sender()
+    made.fire(0, 1, 4)
+    before = made.number
+    made.greet()
+    made.hear(arrivals(0, answers=before))
+    assert all_of(made) == []
+    assert made.waits
+    made.hear(arrivals(0, answers=made.number))
+    assert told(all_of(made)) == [(0, 1, range(4))]
+
+
+def test_after_a_greeting_all_that_has_not_arrived_goes_again() -> None:
+    made = sender()
+    made.fire(0, 1, 8)
+    assert len(all_of(made)) == 2
+    made.hear(arrivals(0, 4))
+    made.greet()
+    assert made.flight == 0
+    made.hear(arrivals(0, 4, answers=made.number))
+    assert told(all_of(made)) == [(0, 1, range(4, 8))]
+
+
+def test_news_of_another_term_mean_nothing() -> None:
+    made = sender()
+    made.fire(0, 1, 4)
+    assert not made.hear(Arrivals(0, 4, {"frames": 4, "rewards": 4, "version": 4}, 99))
+    assert len(all_of(made)) == 1
+
+
+def test_it_has_settled_when_all_that_fired_arrived() -> None:
+    made = sender()
+    assert made.settled
+    made.fire(0, 0, 4)
+    made.fire(0, 1, 4)
+    all_of(made)
+    assert made.hear(arrivals(0, 4)) == {0: 4, 1: 4}
+    assert made.settled
+    assert not made.waits
+
+
+def test_a_stage_is_as_far_as_its_slowest_stream() -> None:
+    made = Sender((Stream(0, ("rewards",), 4), Stream(0, ("frames",), 4000)), 100)
+    made.place(0, 5, [4], [0])
+    made.greet()
+    made.hear(Arrivals(0, 5, {"rewards": 0, "frames": 0}, ROOM, 0, made.number))
+    assert len(all_of(made)) == 2
+    assert made.hear(Arrivals(0, 5, {"rewards": 4, "frames": 0}, ROOM)) == {}
+    assert made.hear(Arrivals(0, 5, {"rewards": 4, "frames": 3}, ROOM)) == {0: 3}
+
+
+def test_who_leaves_takes_what_was_on_its_way_along() -> None:
+    made = sender(2)
+    made.fire(0, 1, 10)
+    all_of(made)
+    made.leave(0)
+    assert made.flight == 0
+    assert not made.hear(arrivals(0, 10))
+    made.fire(1, 1, 4)
+    assert told(all_of(made)) == [(1, 1, range(4))]

@@ -1,0 +1,181 @@
+"""Weights in pieces: published whole or not at all; bfloat16 is a rounding and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSpec
+from artos.buffer.segment import ShmFolder
+from artos.spec import ArraySpec
+from artos.transport import wire
+from artos.transport.bfloat16 import BFLOAT16, narrow, widen
+from head.replay.weights import WeightStore
+from workers.agent.weights import Assembly
+
+PARAMS = 400_003
+ARRAYS = (ArraySpec("params", (PARAMS,)), ArraySpec("learner.moments", (PARAMS,)))
+
+
+@pytest.fixture
+def regions() -> Iterator[tuple[ObjectRegion, ObjectRegion]]:
+    """The model on the head, and on a node where the learner's state is left out."""
+    folder = ShmFolder.create("test")
+    head = ObjectSpec.sized("model_param", ARRAYS, 3)
+    node = ObjectSpec.sized("model_param", head.public, 3)
+    yield tuple(
+        ModelBlock.create(folder.path / name, [spec])["model_param"]
+        for name, spec in (("head", head), ("node", node))
+    )
+    folder.remove()
+
+
+def publish(region: ObjectRegion, version: int) -> np.ndarray:
+    slot = region.allocate()
+    slot.arrays["params"][:] = np.random.default_rng(version).normal(size=PARAMS)
+    region.commit(slot, version)
+    return slot.arrays["params"].copy()
+
+
+def pieces(region: ObjectRegion, dtype: str = "float32") -> list[tuple[wire.Weights, bytes]]:
+    store = WeightStore(region, 0, dtype)
+    made = [(wire.decode(message), bytes(part)) for message, part in store.newest()]
+    assert len(made) > 1
+    return made
+
+
+def test_all_pieces_make_a_version(regions) -> None:
+    head, node = regions
+    for version in (0, 4, 5):
+        values = publish(head, version)
+        assembly = Assembly(node)
+        assert [assembly.take(*piece) for piece in pieces(head)][-2:] == [False, True]
+        assert assembly.have == node.version == version
+        assert np.array_equal(node.pin(0).arrays["params"], values)
+        node.unpin(0)
+
+
+def test_nothing_is_seen_before_the_last_piece(regions) -> None:
+    head, node = regions
+    first = publish(head, 0)
+    assembly = Assembly(node)
+    for piece in pieces(head):
+        assembly.take(*piece)
+    publish(head, 1)
+    for piece in pieces(head)[:-1]:
+        assert not assembly.take(*piece)
+        assert node.version == 0
+        assert np.array_equal(node.newest.arrays["params"], first)
+
+
+def test_a_damaged_piece_spoils_its_version_only(regions) -> None:
+    head, node = regions
+    publish(head, 0)
+    assembly = Assembly(node)
+    whole = pieces(head)
+    message, part = whole[1]
+    spoilt = bytes([part[0] ^ 1]) + part[1:]
+    assert not assembly.take(*whole[0])
+    assert assembly.take(message, spoilt), "given up: ask again"
+    assert not any(assembly.take(*piece) for piece in whole[2:])
+    assert (node.version, assembly.damaged) == (-1, 1)
+    assert [assembly.take(*piece) for piece in whole][-1]
+    assert node.version == 0
+
+
+def test_pieces_of_two_versions_never_mix(regions) -> None:
+    head, node = regions
+    publish(head, 0)
+    old = pieces(head)
+    values = publish(head, 1)
+    new = pieces(head)
+    assembly = Assembly(node)
+    for piece in (old[0], old[1], new[2], *new[3:]):
+        assert not assembly.take(*piece)
+    assert node.version == -1
+    for piece in (old[0], *new):
+        assembly.take(*piece)
+    assert node.version == 1
+    assert np.array_equal(node.newest.arrays["params"], values)
+
+
+def test_what_was_begun_before_a_break_is_forgotten(regions) -> None:
+    head, node = regions
+    publish(head, 0)
+    whole = pieces(head)
+    assembly = Assembly(node)
+    assembly.take(*whole[0])
+    assembly.drop()
+    assert not any(assembly.take(*piece) for piece in whole[1:])
+    assert node.version == -1
+
+
+def test_older_weights_are_not_taken(regions) -> None:
+    head, node = regions
+    publish(head, 3)
+    old = pieces(head)
+    publish(node, 3)
+    assembly = Assembly(node)
+    assert not any(assembly.take(*piece) for piece in old)
+
+
+@pytest.mark.parametrize("change", [{"total": 4 * PARAMS + 4}, {"dtype": BFLOAT16}, {"start": 4}])
+def test_pieces_that_do_not_fit_the_model_are_dropped(regions, change: dict) -> None:
+    head, node = regions
+    publish(head, 0)
+    assembly = Assembly(node)
+    for message, part in pieces(head):
+        assembly.take(msgspec.structs.replace(message, **change), part)
+    assert node.version == -1
+
+
+def test_half_the_bytes_as_bfloat16(regions) -> None:
+    head, node = regions
+    values = publish(head, 0)
+    plain = sum(len(part) for _, part in pieces(head))
+    short = pieces(head, BFLOAT16)
+    assert sum(len(part) for _, part in short) * 2 == plain
+    assembly = Assembly(node)
+    for piece in short:
+        assembly.take(*piece)
+    arrived = node.newest.arrays["params"]
+    assert np.max(np.abs(arrived - values) / np.abs(values)) <= 2.0**-8
+
+
+def test_a_version_is_copied_once_and_pins_nothing(
+    regions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head, _ = regions
+    publish(head, 0)
+    store = WeightStore(head, 0, "float32")
+    first = [part for _, part in store.newest()]
+    assert all(a is b for a, (_, b) in zip(first, store.newest(), strict=True))
+    publish(head, 1)
+    assert [bytes(part) for _, part in store.newest()] != [bytes(part) for part in first]
+    for version in range(2, 10):
+        publish(head, version)  # as many as there are slots: none is held
+
+
+def test_halfway_between_two_bfloat16_the_even_one_is_taken() -> None:
+    words = np.array([0x3F808000, 0x3F818000, 0x3F808001, 0xBF818000], np.uint32)
+    assert narrow(words.view(np.float32)).tolist() == [0x3F80, 0x3F82, 0x3F81, 0xBF82]
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))
+def test_bfloat16_is_the_nearest_there_is(values: list[float]) -> None:
+    exact = np.array(values, np.float32)
+    exact = exact[np.abs(exact) < 3e38]
+    out = np.empty_like(exact)
+    widen(narrow(exact), out)
+    words = out.view(np.uint32)
+    assert not (words & 0xFFFF).any()
+    down, up = (words - 0x10000).view(np.float32), (words + 0x10000).view(np.float32)
+    error = np.abs(out - exact)
+    for other in (down, up):
+        valid = np.isfinite(other)
+        assert (error <= np.abs(other - exact))[valid].all()

@@ -1,0 +1,76 @@
+"""What the journal says of a run beside its firings: who came up and how, and what work took."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from elastic_loop import SECONDS, full_batch, troupe
+
+from artos.messages import Ready
+from artos.scaling import ByHand
+from triggers.journal import read
+
+
+def lines(folder: Path, key: str) -> list[dict[str, Any]]:
+    return [line for line in read(folder / "journal.jsonl") if key in line]
+
+
+def test_who_is_ready_how_and_after_how_long(tmp_path: Path) -> None:
+    with troupe(ByHand(1, 2), full_batch(), 6, tmp_path) as run:
+        run.begin()
+        run.sleepers.add(2)
+        run.coordinator.scale(2)
+        run.clock.advance(1.5)
+        run.wake(1)
+        run.run()
+    assert lines(tmp_path, "ready") == [
+        {"t": 0.0, "ready": "learner", "start": "cold", "seconds": 0.0},
+        {"t": 0.0, "ready": "actor 0", "start": "cold", "seconds": 0.0},
+        {"t": 1.5, "ready": "actor 1", "start": "clone", "seconds": 1.5},
+    ]
+
+
+def test_who_is_begun_anew_without_having_died_is_a_restart(tmp_path: Path) -> None:
+    """As an actor whose image was lost: whoever keeps its process makes another by itself."""
+    with troupe(ByHand(2, 2), full_batch(), 6, tmp_path) as run:
+        run.begin()
+        run.coordinator.receive(2, Ready(0.0, start="clone"))
+        run.run()
+        assert run.coordinator.monitor.restarts == 1
+    assert lines(tmp_path, "ready")[3:] == [
+        {"t": 0.0, "ready": "actor 1", "start": "clone", "anew": True}
+    ]
+
+
+def test_who_died_is_one_restart_and_ready_once_more(tmp_path: Path) -> None:
+    with troupe(ByHand(2, 2), full_batch(), 6, tmp_path) as run:
+        run.begin()
+        run.kill(1)
+        run.clock.advance(2.0)
+        run.run()
+        assert run.coordinator.monitor.restarts == 1
+    assert lines(tmp_path, "ready")[3:] == [
+        {"t": 2.0, "ready": "actor 1", "start": "clone", "seconds": 2.0}
+    ]
+
+
+def test_every_round_and_every_update_says_what_it_took(tmp_path: Path) -> None:
+    with troupe(ByHand(2, 2), full_batch(), 6, tmp_path) as run:
+        run.begin()
+        run.run()
+    done = lines(tmp_path, "done")
+    assert len(done) == 6 + 3
+    assert {line["seconds"] for line in done} == {SECONDS}
+    times = [line.get("times") for line in done if line["by"] == "learner"]
+    assert times == [{"gather": SECONDS / 4}] * 3
+
+
+def test_a_round_whose_actor_died_before_it_could_say_so_has_no_seconds(tmp_path: Path) -> None:
+    with troupe(ByHand(1, 1), full_batch(), 2, tmp_path) as run:
+        run.begin()
+        run.act_and_die(0)
+        run.run()
+    first = lines(tmp_path, "done")[0]
+    assert first["recovered"]
+    assert "seconds" not in first

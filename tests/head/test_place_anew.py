@@ -1,0 +1,171 @@
+"""An actor that is placed anew: where its rows go on, what is lost, what triggers still count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.model_block import ObjectSpec
+from artos.clock import ManualClock
+from artos.messages import Done, Invoke, Ready, ToMember
+from artos.plan import Plan, Reference
+from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from deploy.node import Node
+from deploy.wiring import connect
+from head.coordinator import Coordinator
+from head.intake import Arrivals
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers.journal import Journal
+from triggers.table import Table
+from triggers.wiring import complete, pace
+
+STEPS, CAPACITY = 4, 16
+
+
+class Players:
+    """Members that only remember what they were sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, ToMember]] = []
+
+    def send(self, member: int, message: ToMember) -> None:
+        self.sent.append((member, message))
+
+    def end(self, member: int) -> None: ...
+
+    def start(self, member: int) -> None: ...
+
+    def prepare(self, member: int) -> None: ...
+
+    def retire(self, member: int) -> None: ...
+
+    def claims(self) -> list[tuple[tuple[int, int, int], ...]]:
+        calls = [m for member, m in self.sent if member == 0 and isinstance(m, Invoke)]
+        return [tuple((c.actor, c.start, c.stop) for c in call.claims) for call in calls]
+
+
+class Stage:
+    def __init__(self, node: Node, coordinator: Coordinator, players: Players) -> None:
+        self.node, self.coordinator, self.players = node, coordinator, players
+
+    def block(self, actor: int) -> ActorBlock:
+        return self.node.blocks[actor]
+
+    def arrive(self, actor: int, rows: int) -> None:
+        self.block(actor).commit(rows)
+        self.coordinator.look(actor + 1)
+
+    def place(self, actor: int, term: int, committed: int = 0, node: str = "w1") -> int:
+        base = self.coordinator.place_anew(actor, term, committed, node)
+        self.block(actor).begin_term(term, base)
+        return base
+
+
+@contextmanager
+def stage(folder: Path, size: int = STEPS, keys: tuple[str, ...] = ("x",)) -> Iterator[Stage]:
+    table: Table = {
+        "learner.update": DataKeyTrigger(keys, n=2, size=size),
+        "actors.sample": ObjectKeyTrigger("model_param"),
+    }
+    clock, journal, players = ManualClock(), Journal(folder / "journal.jsonl"), Players()
+    plan = Plan(
+        reference=Reference("tests:workload"), name="test", env="none", seed=1, actors=2, envs=3,
+        steps=STEPS, capacity=CAPACITY, on_full="wait", total_steps=10_000,
+        data_keys=(DataKey("x"), DataKey("y")),
+        objects=(ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], 3),), layout=(),
+        triggers={}, methods={"actors": ("sample",), "learner": ("update",)},
+    )  # fmt: skip
+    pace(table)
+    with Node(complete(plan, table), "anew", folder) as node:
+        for block in node.blocks.values():
+            block.arrays[VERSION_KEY][:] = 0
+        coordinator = Coordinator(
+            node.plan, node.blocks, node.weights, players, clock, journal,
+            intake=Arrivals(node.blocks),
+        )  # fmt: skip
+        connect(table, coordinator, clock, journal)
+        there = Stage(node, coordinator, players)
+        for actor in (0, 1):
+            assert there.place(actor, 1) == 0
+        coordinator.begin()
+        for member in range(3):
+            coordinator.receive(member, Ready(0.0))
+        slot = node.weights.allocate()
+        node.weights.commit(slot, 0)
+        coordinator.look(0)
+        yield there
+    journal.close()
+
+
+def lost(folder: Path) -> list[Any]:
+    import json  # noqa: PLC0415
+
+    lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    return [line for line in lines if "lost" in line]
+
+
+def test_it_goes_on_at_the_last_whole_round(tmp_path: Path) -> None:
+    with stage(tmp_path) as there:
+        there.arrive(0, STEPS + 3)
+        assert there.place(0, 2, committed=2 * STEPS, node="w7") == STEPS
+        assert there.coordinator.monitor.rows_lost == STEPS * 3
+        assert there.coordinator.steps == STEPS * 3
+    (line,) = lost(tmp_path)
+    assert line == {"lost": STEPS, "actor": 0, "node": "w7", "from": STEPS, "granted": STEPS}
+
+
+def test_void_rows_are_not_handed_over(tmp_path: Path) -> None:
+    with stage(tmp_path, size=2) as there:
+        there.arrive(0, 3)
+        assert there.place(0, 2, committed=STEPS) == 0
+        there.arrive(1, STEPS)
+        assert there.players.claims() == [], "actor 0 has nothing any more"
+        there.arrive(0, 2)
+        assert there.players.claims() == [((0, 0, 2), (1, 0, 2))]
+
+
+def test_rows_that_were_handed_over_stay(tmp_path: Path) -> None:
+    with stage(tmp_path, size=2) as there:
+        there.arrive(1, STEPS)
+        there.arrive(0, 3)
+        assert there.players.claims() == [((0, 0, 2), (1, 0, 2))]
+        assert there.place(0, 2, committed=STEPS) == 2
+        there.arrive(0, STEPS)
+        assert there.players.claims()[1:] == [((0, 2, 4), (1, 2, 4))]
+
+
+def test_a_key_that_is_ahead_goes_back_to_the_slowest(tmp_path: Path) -> None:
+    with stage(tmp_path) as there:
+        there.block(0).commit(STEPS, ("x", VERSION_KEY))
+        there.coordinator.look(1)
+        assert there.place(0, 2, committed=STEPS) == 0
+        there.arrive(1, STEPS)
+        assert there.players.claims() == []
+        there.arrive(0, STEPS)
+        assert there.players.claims() == [((0, 0, STEPS), (1, 0, STEPS))]
+
+
+def test_nothing_is_lost_when_all_has_arrived(tmp_path: Path) -> None:
+    with stage(tmp_path) as there:
+        there.arrive(0, STEPS)
+        assert there.place(0, 2, committed=STEPS) == STEPS
+        assert there.coordinator.monitor.rows_lost == 0
+    assert lost(tmp_path) == []
+
+
+def test_a_finished_round_is_not_sampled_again(tmp_path: Path) -> None:
+    from artos.runtime.death import Death  # noqa: PLC0415
+
+    with stage(tmp_path) as there:
+        (call,) = [m for member, m in there.players.sent if member == 1]
+        assert isinstance(call, Invoke)
+        there.arrive(0, STEPS)
+        there.place(0, 2, committed=STEPS)
+        there.players.sent.clear()
+        there.coordinator.died(1, Death("node w1 is gone", own=False))
+        assert there.players.sent == []
+        there.coordinator.receive(1, Done(call.firing, 0))
+        assert there.coordinator.monitor.episodes == 0

@@ -1,0 +1,322 @@
+"""Messages once and in order, whatever the link does to frames and whoever restarts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from postbox import fill
+
+from artos.errors import BadMessage, MailboxFull
+from artos.transport import channel
+from artos.transport.channel import BEAT, Channel
+from artos.transport.wire import Seal
+
+Frame = tuple[Seal, bytes]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_pieces() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(channel, "_PIECE", 3)
+        patch.setattr(channel, "_PIECES_AHEAD", 5)
+        yield
+
+
+class Pair:
+    """Two ends and a link that does as it is told; every message says who put it, and when."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.lives = [1, 1]
+        self.ends = [Channel(1000, "b"), Channel(1000, "a")]
+        self.under_way: list[list[Frame]] = [[], []]  # by the end they go to
+        self.put_count: dict[tuple[int, int], int] = defaultdict(int)  # by end and life
+        self.arrived: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        self.told: list[bool] = []
+
+    def put(self, end: int, padding: int = 0) -> None:
+        life = end, self.lives[end]
+        text = f"{life[1]} {self.put_count[life]} {'x' * padding}"
+        self.ends[end].put(text.encode())
+        self.put_count[life] += 1
+
+    def speak(self, end: int) -> None:
+        frames = self.ends[end].speak(self.now)
+        self.under_way[1 - end] += [(seal, bytes(content)) for seal, content in frames]
+
+    def deliver(self, end: int, which: int, again: bool = False) -> None:
+        if frames := self.under_way[end]:
+            which %= len(frames)
+            self._hear(end, *(frames[which] if again else frames.pop(which)))
+
+    def lose(self, end: int, which: int) -> None:
+        if frames := self.under_way[end]:
+            frames.pop(which % len(frames))
+
+    def restart(self, end: int) -> None:
+        self.lives[end] += 1
+        self.ends[end] = Channel(self.lives[end] * 1000, "x")
+
+    def settle(self) -> None:
+        """The link is good from now on; what is still under way arrives, too."""
+        for turn in range(2000):
+            if turn > 4 and all(end.idle for end in self.ends):
+                return
+            self.now += BEAT
+            for end in (0, 1):
+                self.speak(end)
+            for end in (0, 1):
+                while self.under_way[end]:
+                    self.deliver(end, 0)
+        pytest.fail("not everything arrived over a good link")
+
+    def _hear(self, end: int, seal: Seal, content: bytes) -> None:
+        self.told.append(self.ends[end].meet(seal))
+        if message := self.ends[end].hear(seal, content, self.now):
+            life, number, *_ = map(int, message.split()[:2])
+            self.arrived[end, self.lives[end]].append((life, number))
+
+
+MOVES = st.tuples(
+    st.sampled_from(["put", "put", "speak", "speak", "deliver", "deliver", "deliver", "again",
+                     "lose", "later", "restart"]),
+    st.integers(0, 1), st.integers(0, 20),
+)  # fmt: skip
+
+
+def play(pair: Pair, moves: list[tuple[str, int, int]], restarts: bool) -> None:
+    for move, end, number in moves:
+        match move:
+            case "put":
+                pair.put(end, number)
+            case "speak":
+                pair.speak(end)
+            case "deliver" | "again":
+                pair.deliver(end, number, again=move == "again")
+            case "lose":
+                pair.lose(end, number)
+            case "later":
+                pair.now += number / 10
+            case "restart" if restarts:
+                pair.restart(end)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(MOVES, max_size=80))
+def test_everything_arrives_once_and_in_order(moves: list[tuple[str, int, int]]) -> None:
+    pair = Pair()
+    play(pair, moves, restarts=False)
+    pair.settle()
+    for end in (0, 1):
+        assert pair.arrived[end, 1] == [(1, n) for n in range(pair.put_count[1 - end, 1])]
+        assert pair.ends[end].idle
+    assert not any(pair.told)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(MOVES, min_size=20, max_size=120))
+def test_restarts_lose_at_most_what_was_under_way(moves: list[tuple[str, int, int]]) -> None:
+    pair = Pair()
+    pair.settle()
+    play(pair, moves, restarts=True)
+    pair.settle()
+    before = dict(pair.put_count)
+    for end in (0, 1):
+        pair.put(end)
+    pair.settle()
+    for end in (0, 1):
+        last = pair.arrived[end, pair.lives[end]]
+        other = 1 - end, pair.lives[1 - end]
+        assert last[-1] == (other[1], before.get(other, 0)), "both live, and it did not arrive"
+        everything = [each for (at, _), got in pair.arrived.items() if at == end for each in got]
+        assert len(everything) == len(set(everything)), "a message was taken twice"
+    for got in pair.arrived.values():
+        assert got == sorted(got), "out of order"
+        for (life, number), (next_life, next_number) in pairwise(got):
+            assert life != next_life or next_number == number + 1, "a hole, though both lived"
+
+
+def test_a_restart_is_told_to_who_is_left() -> None:
+    pair = Pair()
+    pair.settle()
+    pair.restart(0)
+    pair.told.clear()
+    pair.settle()
+    assert pair.told.count(True) == 1
+
+
+def test_what_an_old_life_may_have_taken_is_not_told_to_the_new_one() -> None:
+    pair = Pair()
+    pair.settle()
+    pair.put(0)
+    pair.speak(0)
+    pair.restart(1)
+    pair.under_way[1].clear()
+    pair.settle()
+    assert pair.arrived[1, 2] == []
+
+
+def test_what_an_old_life_said_is_not_taken_for_the_new_ones_words() -> None:
+    pair = Pair()
+    pair.settle()
+    pair.put(0)
+    pair.speak(0)
+    late, pair.under_way[1] = pair.under_way[1], []
+    pair.restart(0)
+    pair.settle()
+    pair.under_way[1] = late
+    pair.settle()
+    assert pair.arrived[1, 1] == []
+
+
+def test_nothing_is_sent_twice_into_a_cut_link() -> None:
+    pair = Pair()
+    pair.settle()
+    pair.put(0)
+    for _ in range(100):
+        pair.now += BEAT
+        pair.speak(0)
+    numbers = [seal.number for seal, _ in pair.under_way[1]]
+    assert numbers == [1, 2] + 99 * [0]  # two pieces, and beats
+
+
+def test_a_lost_message_is_sent_again_once_the_peer_is_heard() -> None:
+    pair = Pair()
+    pair.settle()
+    pair.put(0)
+    pair.speak(0)
+    pair.under_way[1].clear()
+    pair.now += BEAT
+    pair.speak(1)
+    pair.deliver(0, 0)
+    pair.speak(0)
+    pair.deliver(1, 0)
+    pair.deliver(1, 0)
+    assert pair.arrived[1, 1] == [(1, 0)]
+
+
+def test_a_steady_trickle_does_not_put_off_the_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "_PIECES_AHEAD", 1000)
+    pair = Pair()
+    pair.settle()
+    pair.put(0)
+    pair.speak(0)
+    pair.under_way[1].clear()
+    for _ in range(20):
+        pair.now += 0.3
+        pair.put(0)
+        for end in (0, 1):
+            pair.speak(end)
+        for end in (0, 1):
+            while pair.under_way[end]:
+                pair.deliver(end, 0)
+        if pair.arrived[1, 1]:
+            return
+    pytest.fail("the first message was never sent again")
+
+
+def test_a_life_with_a_smaller_number_steps_up() -> None:
+    """The clock was set back, or the peer has seen the future."""
+    pair = Pair()
+    pair.settle()
+    pair.ends[0] = Channel(5, "b")
+    pair.lives[0] = 2
+    pair.put(0)
+    pair.put(1)
+    pair.settle()
+    assert pair.ends[0].session == 1001
+    assert pair.arrived[1, 1] == [(2, 0)]
+    assert not pair.ends[0].usurped
+
+
+def test_of_two_with_one_name_the_later_one_stays() -> None:
+    head, first, second = Channel(1, "w"), Channel(10, "head"), Channel(20, "head")
+    exchange(first, head)
+    exchange(second, head)
+    assert not second.usurped
+    exchange(first, head, now=BEAT)
+    assert first.usurped
+    assert first.speak(1e9) == []
+
+
+def test_late_words_of_an_old_head_take_no_name_away() -> None:
+    head, worker = Channel(100, "w"), Channel(5, "head")
+    exchange(worker, head)
+    assert not worker.meet(Seal(50, of=9))
+    assert not worker.usurped
+
+
+def exchange(one: Channel, other: Channel, now: float = 0.0) -> None:
+    for _ in range(2):
+        for speaker, listener in ((one, other), (other, one)):
+            for seal, content in speaker.speak(now):
+                listener.meet(seal)
+                listener.hear(seal, bytes(content), now)
+
+
+def test_a_peer_that_acknowledges_nothing_costs_a_bounded_amount() -> None:
+    end = Channel(1, "w1", most=2000)
+    with pytest.raises(MailboxFull, match="w1"):
+        fill(lambda: end.put(b"x" * 100))
+    assert end._bytes <= 2000
+
+
+def test_what_was_acknowledged_costs_nothing() -> None:
+    pair = Pair()
+    for _ in range(3):
+        pair.put(0, 30)
+        pair.settle()
+    assert pair.ends[0]._bytes == 0
+
+
+def test_without_room_nothing_is_taken_and_nothing_is_lost() -> None:
+    head, worker = Channel(1, "w"), Channel(2, "head")
+    exchange(worker, head)
+    worker.put(b"abc")
+    [(seal, content)] = worker.speak(0.0)
+    assert head.hear(seal, bytes(content), 0.0, room=False) is None
+    assert head.hear(seal, bytes(content), 0.0) == b"abc"
+
+
+def test_an_acknowledgement_of_what_was_never_sent_changes_nothing() -> None:
+    head, worker = Channel(1, "w"), Channel(2, "head")
+    exchange(worker, head)
+    worker.put(b"abc")
+    with pytest.raises(BadMessage, match="7"):
+        worker.hear(Seal(1, 2, took=7), b"", 0.0)
+    assert not worker.idle
+
+
+def test_a_message_without_end_is_refused() -> None:
+    head = Channel(1, "w", most=10)
+    head.meet(Seal(2, 1))
+    for number in (1, 2, 3):
+        head.hear(Seal(2, 1, number, more=True), b"xxx", 0.0)
+    with pytest.raises(BadMessage, match="10 bytes"):
+        head.hear(Seal(2, 1, 4, more=True), b"xxx", 0.0)
+    assert len(head._part) == 9
+
+
+@given(st.integers(0, 30), st.integers(0, 5))
+def test_what_could_not_be_sent_is_sent_later(length: int, broken: int) -> None:
+    head, worker = Channel(1, "w"), Channel(2, "head")
+    exchange(worker, head)
+    worker.put(b"x" * length)
+    frames = worker.speak(0.0)
+    sent = frames[:broken]
+    if broken < len(frames):
+        worker.unsent(frames[broken][0])
+    came = None
+    for _ in range(5):
+        for seal, content in sent:
+            came = head.hear(seal, bytes(content), 0.0) or came
+        for seal, content in head.speak(0.0):
+            worker.hear(seal, bytes(content), 0.0)
+        sent = worker.speak(0.0)
+    assert worker.idle
+    assert came == (b"x" * length or None)

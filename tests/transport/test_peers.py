@@ -1,0 +1,262 @@
+"""What a post does with what comes in: messages, rubbish, revoked keys, peers that restart."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from postbox import fill
+
+from artos.errors import MailboxFull
+from artos.transport import peers, wire
+from artos.transport.channel import Channel
+from artos.transport.peers import Peers
+
+LOAD = wire.Load(cpu=0.5)
+
+
+def encoded(message: wire.Message) -> bytes:
+    return bytes(wire.encode(message))
+
+
+class Worker:
+    """The other end of a channel to the ``Peers`` under test."""
+
+    def __init__(self, head: Peers, name: str = "w1", session: int = 10, key: str = "") -> None:
+        self.head, self.name, self.key = head, name, key
+        self.channel = Channel(session, "head")
+        self.heard: list[wire.Message] = []
+
+    def exchange(self, now: float = 0.0) -> None:
+        for _ in range(3):
+            for seal, content in self.channel.speak(now):
+                frames = [encoded(seal), bytes(content)][: 2 if seal.number else 1]
+                self.head.hear(self.name, self.key, frames, now)
+            self.head.speak(self.name, now, self._hear)
+
+    def _hear(self, frames: peers.Frames) -> bool:
+        seal = wire.decode(bytes(frames[0]))
+        assert isinstance(seal, wire.Seal)
+        self.channel.meet(seal)
+        whole = self.channel.hear(seal, b"".join(frames[1:]), 0.0)
+        if whole is not None:
+            self.heard.append(wire.decode(whole))
+        return True
+
+
+@pytest.fixture
+def head() -> Peers:
+    sessions = count(100)
+    return Peers(lambda: next(sessions))
+
+
+def test_messages_both_ways(head: Peers) -> None:
+    worker = Worker(head)
+    worker.channel.put(encoded(LOAD))
+    head.put("w1", wire.Bye(), 0.0)
+    worker.exchange()
+    assert head.take() == [("w1", LOAD)]
+    assert head.take() == []
+    assert worker.heard == [wire.Bye()]
+    assert head.idle
+
+
+RUBBISH = {
+    "no frames": ([], "no frames"),
+    "no MessagePack": ([b"\xc1rubbish"], "invalid opcode"),
+    "an unknown message": ([b"\x81\xa4type\xa4Nope"], "Nope"),
+    "a negative count": ([encoded(wire.Seal(1, 0)).replace(b"\xa7session\x01", b"\xa7session\xff")],
+                         "session"),
+    "a message without a seal": ([encoded(LOAD)], "Load came without a Seal"),
+    "a piece without content": ([encoded(wire.Seal(1, 0, 1))], "1 frames with piece 1"),
+    "content without a number": ([encoded(wire.Seal(1, 0)), b"x"], "2 frames with piece 0"),
+    "too many frames": ([encoded(wire.Seal(1, 0, 1)), b"x", b"y"], "3 frames"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", RUBBISH)
+def test_rubbish_is_counted_refused_and_changes_nothing(head: Peers, kind: str) -> None:
+    frames, why = RUBBISH[kind]
+    refusal = head.hear("w1", "", frames, 0.0)
+    assert refusal is not None
+    assert why in refusal.why
+    assert head.malformed == 1
+    assert head.take() == []
+    assert head.names == []
+
+
+@pytest.mark.parametrize("name", ["", "\x00\x01\x02", "\udcff"])
+def test_a_peer_needs_a_name(head: Peers, name: str) -> None:
+    assert head.hear(name, "", [encoded(wire.Seal(1, 0))], 0.0)
+    assert head.names == []
+
+
+@given(st.lists(st.binary(max_size=40), max_size=4))
+def test_any_bytes_at_all_change_nothing(frames: list[bytes]) -> None:
+    head = Peers(lambda: 1)
+    refusal = head.hear("w1", "", frames, 0.0)
+    assert isinstance(refusal, wire.Refusal)
+    assert (head.malformed, head.take(), head.names) == (1, [], [])
+
+
+@pytest.mark.parametrize(
+    "body", [b"rubbish", encoded(wire.Seal(1, 2)), b"\x81\xa4type\xa9Restarted"]
+)
+def test_a_bad_message_in_a_good_envelope_is_refused_in_its_turn(head: Peers, body: bytes) -> None:
+    worker = Worker(head)
+    for each in (encoded(LOAD), body, encoded(wire.Bye())):
+        worker.channel.put(each)
+    worker.exchange()
+    assert head.take() == [("w1", LOAD), ("w1", wire.Bye())]
+    assert head.malformed == 1
+    assert [type(message) for message in worker.heard] == [wire.Refusal]
+
+
+def test_an_impossible_acknowledgement_is_refused(head: Peers) -> None:
+    worker = Worker(head)
+    worker.exchange()
+    head.hear("w1", "", [encoded(wire.Seal(10, 100, took=9))], 0.0)
+    worker.exchange()
+    assert head.malformed == 1
+    assert [type(message) for message in worker.heard] == [wire.Refusal]
+
+
+def test_a_refusal_is_not_answered(head: Peers) -> None:
+    """Or two posts would refuse one another's refusals for ever."""
+    assert head.hear("w1", "", [encoded(wire.Refusal("no"))], 0.0) is None
+    assert head.take() == [("w1", wire.Refusal("no"))]
+    assert head.malformed == 0
+
+
+def test_a_restarted_peer_is_announced_before_what_it_says(head: Peers) -> None:
+    Worker(head).exchange()
+    head.put("w1", wire.Unassign("old"), 0.0)
+    again = Worker(head, session=11)
+    again.channel.put(encoded(LOAD))
+    again.exchange()
+    assert head.take() == [("w1", wire.Restarted()), ("w1", LOAD)]
+    assert again.heard == []
+
+
+def test_a_forgotten_peer_that_comes_back_is_told(head: Peers) -> None:
+    worker = Worker(head)
+    worker.exchange()
+    head.put("w1", wire.Bye(), 0.0)
+    head.forget("w1")
+    assert head.names == []
+    known = worker.channel._theirs
+    worker.exchange(now=2.0)
+    assert worker.channel._theirs > known
+    assert worker.heard == []
+
+
+def test_who_asked_once_is_not_remembered_for_ever(head: Peers) -> None:
+    Worker(head).exchange(now=0.0)
+    head.forget_silent(now=299.0)
+    assert head.names == ["w1"]
+    head.forget_silent(now=301.0)
+    assert head.names == []
+
+
+def test_silence_is_counted_from_the_last_beat(head: Peers) -> None:
+    head.put("w2", LOAD, now=3.0)
+    worker = Worker(head)
+    for now in (5.0, 6.0):
+        worker.exchange(now)
+    assert head.silent(now=7.0) == {"w2": 4.0, "w1": 1.0}
+
+
+def test_what_nobody_takes_is_bounded(head: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "_MOST_UNTAKEN", 2)
+    worker = Worker(head)
+    for number in range(4):
+        worker.channel.put(encoded(wire.End(number)))
+    worker.exchange()
+    assert head.untaken == 2
+    first = head.take()
+    worker.exchange(now=10.0)
+    numbers = [message.member for _, message in first + head.take()]  # type: ignore[attr-defined]
+    assert numbers == [0, 1, 2, 3]
+
+
+def test_a_peer_that_takes_nothing_is_an_error(
+    head: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "Channel", partial(Channel, most=1000))
+    with pytest.raises(MailboxFull, match="w1"):
+        fill(lambda: head.put("w1", LOAD, 0.0))
+    head.forget("w1")
+    head.put("w1", LOAD, 0.0)
+
+
+# -- keys ------------------------------------------------------------------------------------------
+
+
+def test_a_stranger_gets_no_word_and_leaves_no_trace() -> None:
+    head = Peers(lambda: 1, {"good"}.__contains__)
+    assert head.hear("w1", "bad", [b"rubbish"], 0.0) is None
+    Worker(head, key="bad").exchange()
+    assert (head.names, head.malformed, head.take()) == ([], 0, [])
+
+
+def test_a_revoked_peer_gets_nothing_more_and_counts_as_silent() -> None:
+    friends = {"key1", "key2"}
+    sessions = count(100)
+    head = Peers(lambda: next(sessions), friends.__contains__)
+    worker, other = Worker(head, key="key1"), Worker(head, "w2", key="key2")
+    worker.exchange(now=0.0)
+    friends.remove("key1")
+    worker.channel.put(encoded(LOAD))
+    head.put("w1", wire.Bye(), 1.0)
+    head.put("w2", wire.Bye(), 1.0)
+    worker.exchange(now=1.0)
+    other.exchange(now=1.0)
+    assert worker.heard == []
+    assert head.take() == []
+    assert other.heard == [wire.Bye()]
+    assert head.silent(5.0) == {"w1": 5.0, "w2": 4.0}
+    assert head.idle, "what is for a revoked peer must not hold up the end"
+
+
+def test_a_peer_may_come_back_with_a_new_key() -> None:
+    friends = {"old"}
+    sessions = count(100)
+    head = Peers(lambda: next(sessions), friends.__contains__)
+    worker = Worker(head, key="old")
+    worker.exchange()
+    friends.clear()
+    worker.exchange(now=2.0)
+    friends.add("new")
+    worker.key = "new"
+    worker.exchange(now=4.0)
+    head.put("w1", wire.Bye(), 4.0)
+    head.hear("w1", "old", [b"late"], 4.0)
+    worker.exchange(now=4.0)
+    assert worker.heard == [wire.Bye()]
+
+
+def test_nothing_is_said_to_who_has_not_shown_a_key() -> None:
+    head = Peers(lambda: 1, {"good"}.__contains__)
+    head.put("w1", wire.Bye(), 0.0)
+    sent: list[peers.Frames] = []
+    head.speak("w1", 0.0, lambda frames: sent.append(frames) is None)
+    assert sent == []
+    worker = Worker(head, key="good")
+    worker.exchange()
+    assert worker.heard == [wire.Bye()]
+
+
+def test_the_post_is_told_when_its_name_is_taken(head: Peers) -> None:
+    worker = Peers(lambda: 1)
+    worker.meet("head", 0.0)
+    frames: list[list[bytes]] = []
+    worker.speak("head", 0.0, lambda each: frames.append([bytes(part) for part in each]) is None)
+    for of in (1, 5):
+        worker.hear("head", "", [encoded(wire.Seal(100, of))], 0.0)
+    [(_, told)] = worker.take()
+    assert isinstance(told, wire.Refusal)
+    assert "name" in told.why
+    assert worker.usurped("head")

@@ -1,0 +1,304 @@
+"""Posts over real sockets: order, once, restarts, cuts, rubbish, bounds, ends."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+import zmq
+from postbox import PATIENCE, Cable, Postbox, calling, fill, serving
+
+from artos.errors import MailboxFull, Refused
+from artos.transport import channel, lines, peers, wire
+from artos.transport.keys import Keys, make_keys
+from artos.transport.post import Post
+
+Joined = tuple[Postbox, Cable, Postbox]
+
+
+@pytest.fixture
+def ipc(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"ipc://{tmp_path_factory.mktemp('s') / 'p'}"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Keys:
+    make_keys(tmp_path / "keys")
+    return Keys.load(tmp_path / "keys")
+
+
+@pytest.fixture(params=["ipc", "tcp"])
+def place(request: pytest.FixtureRequest, ipc: str, keys: Keys) -> tuple[str, Keys | None]:
+    return (ipc, None) if request.param == "ipc" else ("tcp://127.0.0.1:*", keys)
+
+
+def ends(count: int) -> list[wire.Message]:
+    return [wire.End(number) for number in range(count)]
+
+
+def test_messages_arrive_in_order_both_ways(place: tuple[str, Keys | None]) -> None:
+    with serving(*place) as head, calling(head.post.endpoint, place[1]) as worker:
+        for message in ends(2000):
+            worker.post.send("head", message)
+            head.post.send("w1", message)
+        for box, peer in ((head, "w1"), (worker, "head")):
+            box.wait_for(ends(2000)[-1], peer)
+            assert box.mail == [(peer, message) for message in ends(2000)]
+
+
+def test_every_worker_is_known_by_its_name(ipc: str) -> None:
+    with serving(ipc) as head, calling(ipc, me="w1") as one, calling(ipc, me="w2") as other:
+        one.post.send("head", wire.End(1))
+        other.post.send("head", wire.End(2))
+        head.until(lambda: len(head.mail) == 2, "two messages")
+        assert set(head.mail) == {("w1", wire.End(1)), ("w2", wire.End(2))}
+        head.post.send("w2", wire.Bye())
+        other.wait_for(wire.Bye())
+        assert one.post.take() == []
+        assert set(head.post.silent()) == {"w1", "w2"}
+
+
+def test_a_large_message(place: tuple[str, Keys | None]) -> None:
+    archive = wire.Archive("a", os.urandom(20_000_000))
+    with serving(*place) as head, calling(head.post.endpoint, place[1]) as worker:
+        head.post.send("w1", archive)
+        head.post.send("w1", wire.Bye())
+        worker.wait_for(wire.Bye())
+        assert worker.messages() == [archive, wire.Bye()]
+
+
+def test_a_worker_may_come_before_the_head(ipc: str) -> None:
+    with calling(ipc) as worker:
+        worker.post.send("head", wire.Bye())
+        with serving(ipc) as head:
+            head.wait_for(wire.Bye(), "w1")
+
+
+def test_nobody_is_silent_who_lives(ipc: str) -> None:
+    with serving(ipc) as head, calling(ipc) as worker:
+        head.until(lambda: "w1" in head.post.silent(), "the worker's first beat")
+        start = time.monotonic()
+        # Beats only: after a while each has been heard since the start.
+        head.until(lambda: head.post.silent()["w1"] < time.monotonic() - start, "a beat")
+        worker.until(lambda: worker.post.silent()["head"] < time.monotonic() - start, "a beat")
+
+
+def test_a_restarted_worker_is_announced(ipc: str) -> None:
+    with serving(ipc) as head:
+        with calling(ipc) as worker:
+            worker.post.send("head", wire.End(1))
+            head.wait_for(wire.End(1), "w1")
+        with calling(ipc) as worker:
+            worker.post.send("head", wire.End(2))
+            head.wait_for(wire.End(2), "w1")
+            head.post.send("w1", wire.Bye())
+            worker.wait_for(wire.Bye())
+    assert head.messages() == [wire.End(1), wire.Restarted(), wire.End(2)]
+
+
+def test_a_restarted_head_is_announced(keys: Keys) -> None:
+    with ExitStack() as stack:
+        head = stack.enter_context(serving("tcp://127.0.0.1:*", keys))
+        worker = stack.enter_context(calling(head.post.endpoint, keys))
+        worker.post.send("head", wire.End(1))
+        head.wait_for(wire.End(1), "w1")
+        head.post.close(0.0)
+        again = stack.enter_context(serving(head.post.endpoint, keys))
+        worker.wait_for(wire.Restarted())
+        worker.post.send("head", wire.End(2))
+        again.wait_for(wire.End(2), "w1")
+        assert again.messages() == [wire.End(2)]
+
+
+# -- links that break ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def through(keys: Keys) -> Iterator[Joined]:
+    """A head, and a worker at the other end of a cable."""
+    with (
+        serving("tcp://127.0.0.1:*", keys) as head,
+        Cable(int(head.post.endpoint.rpartition(":")[2])) as cable,
+        calling(cable.endpoint, keys) as worker,
+    ):
+        worker.post.send("head", wire.End(-1))
+        head.wait_for(wire.End(-1), "w1")
+        yield head, cable, worker
+
+
+def test_connections_that_break_change_nothing(through: Joined) -> None:
+    head, cable, worker = through
+    for number, message in enumerate(ends(300)):
+        worker.post.send("head", message)
+        head.post.send("w1", message)
+        if number % 100 == 50:
+            head.until(lambda n=number: ("w1", wire.End(n - 50)) in head.mail, "a message")
+            cable.drop()
+    for box, peer in ((head, "w1"), (worker, "head")):
+        box.wait_for(ends(300)[-1], peer)
+    assert head.messages()[1:] == worker.messages() == ends(300)
+
+
+def test_a_dead_link_of_some_seconds_changes_nothing(through: Joined) -> None:
+    """Longer than connections are given up after; nothing that is sent meanwhile is lost."""
+    head, cable, worker = through
+    cable.cut = True
+    for message in ends(100):
+        worker.post.send("head", message)
+        head.post.send("w1", message)
+    worker.until(lambda: worker.post.silent()["head"] > 6, "silence")
+    assert worker.mail == []
+    cable.cut = False
+    for box, peer in ((head, "w1"), (worker, "head")):
+        box.wait_for(ends(100)[-1], peer)
+    assert head.messages()[1:] == worker.messages() == ends(100)
+
+
+# -- peers that misbehave --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def raw(ipc: str) -> Iterator[zmq.Socket[bytes]]:
+    with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+        dealer.linger = 0
+        dealer.rcvtimeo = int(PATIENCE * 1000)
+        dealer.set(zmq.ROUTING_ID, b"raw")
+        dealer.connect(ipc)
+        yield dealer
+
+
+def test_rubbish_gets_a_clear_answer(ipc: str, raw: zmq.Socket[bytes]) -> None:
+    with serving(ipc) as head, calling(ipc) as worker:
+        raw.send_multipart([b"hello"])
+        refusal = wire.decode(raw.recv())
+        assert isinstance(refusal, wire.Refusal)
+        assert head.post.malformed == 1
+        assert "raw" not in head.post.silent()
+        worker.post.send("head", wire.Bye())
+        head.wait_for(wire.Bye(), "w1")
+
+
+def test_repeated_and_reordered_frames(ipc: str, raw: zmq.Socket[bytes]) -> None:
+    with serving(ipc) as head:
+        raw.send_multipart([wire.encode(wire.Seal(5, 0))])
+        answer = wire.decode(raw.recv())
+        assert isinstance(answer, wire.Seal)
+        for number in (2, 1, 1, 3, 2, 2, 1, 3, 3):
+            seal = wire.Seal(5, answer.session, number)
+            raw.send_multipart([wire.encode(seal), wire.encode(wire.End(number))])
+        head.wait_for(wire.End(3), "raw")
+        head.post.send("raw", wire.Bye())
+        while len(raw.recv_multipart()) == 1:
+            pass
+        head.mail += head.post.take()
+        assert head.mail == [("raw", wire.End(number)) for number in (1, 2, 3)]
+
+
+def test_a_peer_that_reads_nothing_holds_up_nobody(
+    ipc: str, raw: zmq.Socket[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "Channel", partial(channel.Channel, most=50_000_000))
+    with serving(ipc) as head, calling(ipc) as worker:
+        raw.send_multipart([wire.encode(wire.Seal(5, 0))])
+        head.until(lambda: "raw" in head.post.silent(), "the peer that reads nothing")
+        with pytest.raises(MailboxFull, match="raw"):
+            fill(lambda: head.post.send("raw", wire.Archive("a", bytes(1_000_000))))
+        head.post.send("w1", wire.Bye())
+        worker.wait_for(wire.Bye())
+        head.post.forget("raw")
+        head.post.send("raw", wire.Bye())
+
+
+def test_of_two_workers_with_one_name_the_first_is_told(
+    ipc: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "_RENEW", 2.0)
+    with serving(ipc) as head, calling(ipc) as first:
+        first.post.send("head", wire.End(1))
+        head.wait_for(wire.End(1), "w1")
+        with calling(ipc) as second:
+            second.post.send("head", wire.End(2))
+            head.wait_for(wire.End(2), "w1")
+            first.until(lambda: bool(first.mail), "word that its name is taken")
+            assert "name" in first.mail[0][1].why  # type: ignore[attr-defined]
+            head.post.send("w1", wire.Bye())
+            second.wait_for(wire.Bye())
+
+
+def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
+    with serving(ipc) as head, lines.Calling(ipc, None, "w1") as line:
+        line.tend(0.0, usurped=True)
+        line.tend(1e6, usurped=True)
+        line.wait(0.01, to_send=True)
+        assert not line.send("head", [wire.encode(wire.Seal(1, 0))])
+        assert head.post.take() == []
+
+
+# -- beginnings and ends ---------------------------------------------------------------------------
+
+
+def test_what_is_queued_goes_out_before_the_end(place: tuple[str, Keys | None]) -> None:
+    with serving(*place) as head:
+        with calling(head.post.endpoint, place[1]) as worker:
+            for message in ends(500):
+                worker.post.send("head", message)
+            worker.post.close(PATIENCE)
+        head.mail += head.post.take()
+        assert head.messages() == ends(500)
+
+
+def test_an_end_waits_no_longer_than_it_is_told(ipc: str) -> None:
+    with calling(ipc) as worker:
+        worker.post.send("head", wire.Bye())
+        worker.post.close(0.1)
+        worker.post.close(0.1)
+        worker.post.send("head", wire.Bye())
+
+
+def test_a_failure_of_the_thread_is_not_silent(ipc: str) -> None:
+    def ring() -> None:
+        raise RuntimeError("the bell is broken")
+
+    with Post.serve(ipc, None, ring) as head, calling(ipc) as worker:
+        worker.post.send("head", wire.Bye())
+        head._thread.join(PATIENCE)
+        assert head.take() == [("w1", wire.Bye())]
+        with pytest.raises(RuntimeError, match="the bell is broken"):
+            head.take()
+        with pytest.raises(RuntimeError, match="the bell is broken"):
+            head.send("w1", wire.Bye())
+
+
+def test_an_address_that_is_taken(keys: Keys) -> None:
+    with (
+        serving("tcp://127.0.0.1:*", keys) as head,
+        pytest.raises(Refused, match=head.post.endpoint),
+    ):
+        Post.serve(head.post.endpoint, keys, threading.Event().set)
+
+
+@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1", "nonsense", "ipc://" + "x" * 200])
+def test_an_address_that_is_none(endpoint: str, keys: Keys) -> None:
+    for make in (
+        lambda: Post.serve(endpoint, keys, threading.Event().set),
+        lambda: Post.connect(endpoint, keys, "w1", threading.Event().set),
+    ):
+        with pytest.raises(Refused, match="cannot"):
+            make()
+
+
+def test_tcp_without_keys_is_refused() -> None:
+    with pytest.raises(Refused, match="keys"):
+        Post.serve("tcp://127.0.0.1:*", None, threading.Event().set)
+    with pytest.raises(Refused, match="keys"):
+        Post.connect("tcp://127.0.0.1:1", None, "w1", threading.Event().set)
+
+
+def test_beats_are_more_frequent_than_patience() -> None:
+    assert channel.BEAT * 3 < lines._RENEW

@@ -1,0 +1,53 @@
+"""Ways to overlap sampling, transfer and learning, as rows of a trigger table (paper §3.4).
+
+They go with a learner that has the methods of ``artos.PPO``; an update never depends on whether
+they were fired. On one machine a transfer moves a cursor only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from triggers import DataKeyTrigger, TransferTrigger
+from triggers.table import Table
+
+Pipeline = Literal["none", "dual", "minibatch", "dual+minibatch", "full"]
+"""``dual``: what advantages are made of is shipped first, and they are computed as it comes (A33).
+
+``minibatch``: the first epoch begins with those who are first (A31); ``full``: the gradient of the
+full batch is added up as rows come; it needs the advantages of all and so contains ``dual``.
+"""
+
+FIRST = (
+    "rewards", "values", "log_probs", "bootstraps", "terminations", "truncations", "valid",
+)  # fmt: skip
+"""The first stage; the last observation is in it as its value, in ``bootstraps``."""
+
+
+def stages(keys: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Data keys as two stages: those above, then observations, actions and all else."""
+    first = tuple(key for key in keys if key in FIRST)
+    return first, tuple(key for key in keys if key not in first)
+
+
+def learner_rows(
+    pipeline: Pipeline, keys: Sequence[str], size: int, n: int = 1, max_lag: int = 0
+) -> Table:
+    """The rows of a table that hand ``size`` rows of each actor to the learner.
+
+    A minibatch of the first epoch is made of the rows of ``n`` actors. Whatever comes before
+    ``learner.update`` claims rows for itself: they are kept until the update is done with them.
+    """
+    everything = tuple(keys)
+    first, second = stages(everything)
+    early: Table = {}
+    if pipeline in ("dual", "dual+minibatch", "full"):
+        whole = None if pipeline == "full" else 1
+        early["transfer"] = TransferTrigger((first, second), size=size)
+        early["learner.preprocess"] = DataKeyTrigger(first, n=whole, size=size)
+    if pipeline in ("minibatch", "dual+minibatch"):
+        early["learner.first_pass"] = DataKeyTrigger(everything, n=n, size=size)
+    if pipeline == "full":
+        early["learner.accumulate"] = DataKeyTrigger(everything, n=1, size=size)
+    return {**early, "learner.update": DataKeyTrigger(everything, size=size, max_lag=max_lag)}

@@ -1,0 +1,56 @@
+"""Checks targets that publish nothing: they help an update along, and cannot be all there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from artos.plan import Plan
+from artos.spec import closest
+from triggers.data_key import DataKeyTrigger
+from triggers.table import Table
+from triggers.wiring import data_triggers, role_of, silent_targets
+
+
+def faults(plan: Plan, table: Table) -> list[str]:
+    """Everything wrong with the silent methods of a learner and what fires them."""
+    return [*_unknown(plan), *_alone(plan, table), *_claiming(plan, table)]
+
+
+def _unknown(plan: Plan) -> Iterator[str]:
+    known = plan.methods.get("learner", ())
+    for name in plan.silent:
+        if name not in known:
+            hint = closest(name, known)
+            yield f"silent names {name!r}, but the learner has no such method{hint}"
+
+
+def _alone(plan: Plan, table: Table) -> Iterator[str]:
+    learner = {target for target in table if role_of(target) == "learner"}
+    if learner and learner <= silent_targets(plan):
+        yield (
+            f"nothing fires a method that publishes: {', '.join(sorted(learner))} are silent; add "
+            'e.g. "learner.update": DataKeyTrigger(keys, n, size)'
+        )
+
+
+def _claiming(plan: Plan, table: Table) -> Iterator[str]:
+    silent, claiming = silent_targets(plan), data_triggers(table)
+    kept = {
+        key for t, parts in claiming.items() if t not in silent for p in parts for key in p.keys
+    }
+    for target in (target for target in claiming if target in silent):
+        for part in claiming[target]:
+            yield from (f"triggers[{target!r}]: {fault}" for fault in _faults_of(part, kept))
+
+
+def _faults_of(part: DataKeyTrigger, kept: set[str]) -> Iterator[str]:
+    if part.max_lag is not None:
+        yield (
+            "publishes nothing, so there are no versions for max_lag to count: leave it to the "
+            "target that updates"
+        )
+    if not kept.issuperset(part.keys):
+        yield (
+            "publishes nothing, so a crash would lose what it was handed: let a target that "
+            "publishes claim its rows too, in all its keys"
+        )

@@ -1,0 +1,201 @@
+"""The transfer agent of a site: between the cache blocks and the head's replay processes (§4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import zmq
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.board import LEARNER, Board
+from artos.buffer.model_block import ModelBlock
+from artos.buffer.segment import ShmFolder
+from artos.clock import Clock, Deadline, SystemClock
+from artos.closing import Closing
+from artos.plan import Plan, Site
+from artos.transport import sockets, wire
+from artos.transport.keys import Keys
+from artos.transport.leash import Leash
+from artos.transport.tally import Tally
+from triggers.table import decode_table
+from triggers.wiring import role_of
+from workers.agent.caches import Caches
+from workers.agent.experience import Shipping
+from workers.agent.packing import Packing
+from workers.agent.pull import Pulling
+from workers.agent.sender import Sender, streams
+from workers.agent.weights import Assembly
+
+MODEL = "model_param"
+COUNTS = ("bytes", "raw", "chunks", "greetings", "refused", "weights")
+"""What an agent counts: ``bytes`` went out, ``raw`` before compression; ``weights`` came in."""
+_TICK = 1.0
+_THREADS = 4
+
+Load = Callable[[str, str], Any]
+"""Imports a trigger class of the user's by its source, from the user's folder."""
+
+
+class AgentOrders(msgspec.Struct, frozen=True):
+    """What a transfer agent must know. ``keys`` is the folder of the cluster's keys, "" for none.
+
+    ``lock`` is the descriptor of the lock of the site's shared memory (-1: somebody else sees to
+    that), ``patience`` the seconds that it ships on after the site has died.
+    """
+
+    site: Site
+    plan_file: str
+    endpoints: tuple[str, ...]
+    keys: str
+    node: str
+    epoch: int
+    lock: int = -1
+    patience: float = 30.0
+    compress: bool = True
+
+    @property
+    def tally_path(self) -> Path:
+        """File of its counters."""
+        return Path(self.site.folder) / "agent"
+
+
+def serve(orders: str, leash: int, load: Load) -> int:
+    """Be the agent that ``orders`` (JSON) describe; returns the exit status."""
+    given = msgspec.json.decode(orders, type=AgentOrders)
+    with Leash.held(leash) as line, Agent(given, line, load, SystemClock()) as agent:
+        while not agent.over:
+            agent.turn()
+        if agent.orphaned:
+            agent.clear_away()
+    return 0
+
+
+class Agent(Closing):
+    """Sockets, blocks, triggers and weights of one site, and the loop that serves them."""
+
+    def __init__(self, orders: AgentOrders, leash: Leash, load: Load, clock: Clock) -> None:
+        plan = msgspec.json.decode(Path(orders.plan_file).read_bytes(), type=Plan)
+        self._orders, self._leash, self._clock = orders, leash, clock
+        self._tally = Tally(orders.tally_path, COUNTS)
+        shipped = {t: each for t, each in plan.triggers.items() if role_of(t) == "transfer"}
+        table = decode_table(shipped, lambda source: load(source, plan.reference.folder))
+        self._caches = Caches(plan.consumers, table, clock, self._fire)
+        self._stages = plan.consumers
+        self._keys = Keys.load(Path(orders.keys), orders.node) if orders.keys else None
+        # What is encrypted for one of them is encrypted by one thread.
+        self._context: sockets.Context = zmq.Context(min(_THREADS, len(orders.endpoints)))
+        self._shippings = [self._shipping(plan, endpoint) for endpoint in orders.endpoints]
+        board = Board.attach(orders.site.board_path, orders.site.members)
+        assembly = Assembly(ModelBlock.attach(orders.site.model_path)[MODEL])
+        self._pulling = Pulling(
+            self._opens(orders.endpoints[0], f"{orders.node}/weights"),
+            assembly, partial(board.notify, LEARNER), clock, self._tally,
+        )  # fmt: skip
+        self._all: list[Shipping | Pulling] = [*self._shippings, self._pulling]
+        self._terms: dict[int, int] = {}
+        self._deadline: Deadline | None = None
+        self.orphaned = False
+
+    def _shipping(self, plan: Plan, endpoint: str) -> Shipping:
+        row_bytes = {key.name: key.row_bytes(plan.envs) for key in plan.block(0).all_keys}
+        return Shipping(
+            self._opens(endpoint, self._orders.node),
+            lambda terms, number: wire.Greet(self._orders.node, self._orders.epoch, terms, number),
+            Sender(streams(self._stages, row_bytes), plan.capacity),
+            Packing(self._orders.compress),
+            self._caches.rings, self._caches.arrived, self._clock, self._tally,
+        )  # fmt: skip
+
+    def _opens(self, endpoint: str, me: str) -> Callable[[], sockets.Socket]:
+        return lambda: sockets.connect(self._context, endpoint, self._keys, me, queue=0)
+
+    def _shipping_of(self, actor: int) -> Shipping:
+        return self._shippings[actor % len(self._shippings)]
+
+    def _fire(self, actor: int, stage: int, stop: int) -> None:
+        self._shipping_of(actor).sender.fire(actor, stage, stop)
+
+    # -- the loop ------------------------------------------------------------------------------
+
+    @property
+    def over(self) -> bool:
+        """Whether it was told to finish and everything committed has arrived, or time is up."""
+        if self._deadline is None:
+            return False
+        return self._deadline.passed or all(each.sender.settled for each in self._shippings)
+
+    def turn(self) -> None:
+        """Sleep until something comes, and see to it."""
+        ready = self._sleep()
+        if self._leash.fileno() in ready:
+            self._obey()
+            self._caches.look()
+        self._caches.engine.tick()
+        if self._deadline is not None:
+            self._caches.flush()
+        for each in self._all:
+            each.turn(ready)
+
+    def _sleep(self) -> set[sockets.Socket | int]:
+        """Sleep until there is something to read or time for something; what can be read."""
+        polled: list[Any] = [socket for each in self._all for socket in each.link.sockets]
+        if not self._leash.cut:
+            polled.append(self._leash.fileno())
+        found = zmq.zmq_poll([(what, zmq.POLLIN) for what in polled], int(1000 * self._nap()))
+        return {what for what, _ in found}
+
+    def _nap(self) -> float:
+        due = self._caches.engine.due()
+        left = _TICK if self._deadline is None else min(_TICK, self._deadline.left)
+        return left if due is None else min(left, max(0.0, due - self._clock.now()))
+
+    # -- the site ------------------------------------------------------------------------------
+
+    def _obey(self) -> None:
+        for message in self._leash.take():
+            if isinstance(message, wire.Terms):
+                self._live(message.terms)
+            elif isinstance(message, wire.Finish):
+                self._deadline = Deadline(message.seconds, self._clock)
+        if self._leash.cut and not self.orphaned:
+            self.orphaned = True
+            self._deadline = self._deadline or Deadline(self._orders.patience, self._clock)
+
+    def _live(self, terms: dict[int, int]) -> None:
+        """These actors live here, in these terms, and no others."""
+        changed = {
+            actor for actor in terms.keys() | self._terms.keys()
+            if terms.get(actor) != self._terms.get(actor)
+        }  # fmt: skip
+        for actor in sorted(changed):
+            self._move(actor, terms.get(actor))
+        self._terms = terms
+        for each in {self._shipping_of(actor): None for actor in changed}:
+            each.greet()
+
+    def _move(self, actor: int, term: int | None) -> None:
+        sender = self._shipping_of(actor).sender
+        if actor in self._terms:
+            sender.leave(actor)
+            self._caches.leave(actor)
+        if term is not None:
+            block = ActorBlock.attach(self._orders.site.block_path(actor))
+            due, arrived = self._caches.place(actor, block)
+            sender.place(actor, term, due, arrived)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def clear_away(self) -> None:
+        """Remove the shared memory of a site that is gone."""
+        if self._orders.lock >= 0:
+            ShmFolder(Path(self._orders.site.folder), self._orders.lock).remove()
+
+    def close(self) -> None:
+        """Hang up at once."""
+        for each in self._all:
+            each.close()
+        self._context.destroy(linger=0)

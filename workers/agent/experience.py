@@ -1,0 +1,133 @@
+"""Experience on its way out: the pieces a sender chooses, over a link to one replay process."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Container, Sequence
+from typing import NamedTuple
+
+import lz4.block
+import zmq
+
+from artos.clock import Clock
+from artos.closing import Closing
+from artos.errors import BadMessage
+from artos.transport import wire
+from artos.transport.chunk import Bytes, Rings, load
+from artos.transport.sockets import Socket
+from artos.transport.tally import Tally
+from workers.agent.link import Link
+from workers.agent.packing import Packing
+from workers.agent.sender import Piece, Sender
+
+
+class _OnItsWay(NamedTuple):
+    """Bytes of a piece as it was sent, and when."""
+
+    piece: Piece
+    size: int
+    sent: float
+
+
+class Shipping(Closing):
+    """Ships rows of those actors that one replay process serves.
+
+    ``rings`` finds an actor's rows, ``arrived`` is told how far a stage of an actor is.
+    """
+
+    def __init__(
+        self,
+        opens: Callable[[], Socket],
+        hello: Callable[[dict[int, int], int], wire.Greet],
+        sender: Sender,
+        packing: Packing,
+        rings: Callable[[int], Rings],
+        arrived: Callable[[int, int, int], None],
+        clock: Clock,
+        tally: Tally,
+    ) -> None:
+        self.sender = sender
+        self._packing, self._rings, self._arrived = packing, rings, arrived
+        self._hello, self._clock, self._tally = hello, clock, tally
+        self._way: deque[_OnItsWay] = deque()
+        self._landed = 0.0
+        self.link = Link(opens, clock, self.greet, self._hear)
+
+    def greet(self) -> None:
+        """Say who is here and have everything sent again that is not known to have arrived."""
+        self._way.clear()
+        terms = self.sender.greet()
+        if self.link.send([wire.encode(self._hello(terms, self.sender.number))]):
+            self._tally.add("greetings")
+
+    def turn(self, ready: Container[object]) -> None:
+        """Read what came, send what may be sent."""
+        self.link.turn(ready, waits=self.sender.waits)
+        while (piece := self.sender.next()) is not None:
+            if not self._ship(piece):
+                return  # not connected: there is a greeting once it is
+
+    def _ship(self, piece: Piece) -> bool:
+        rings = self._rings(piece.actor)
+        chunk, frames = load(
+            rings, piece.term, piece.stream.keys, piece.rows, self._pack, ends=piece.ends
+        )
+        message = wire.encode(chunk)
+        if not self.link.send([message, *frames]):
+            return False
+        size = len(message) + sum(memoryview(frame).nbytes for frame in frames)
+        self._way.append(_OnItsWay(piece, size, self._clock.now()))
+        self._tally.add("bytes", size)
+        self._tally.add("raw", piece.size)
+        self._tally.add("chunks")
+        return True
+
+    def _pack(self, key: str, rows: Bytes) -> bytes | None:
+        now = self._clock.now()
+        if not self._packing.wants(key, rows.nbytes, now):
+            return None
+        began = time.perf_counter()
+        packed: bytes = lz4.block.compress(rows, store_size=False)
+        seconds = time.perf_counter() - began
+        worth = self._packing.packed(key, rows.nbytes, len(packed), seconds, now)
+        return packed if worth else None
+
+    # -- what comes back -----------------------------------------------------------------------
+
+    def _hear(self, message: wire.Message, frames: Sequence[zmq.Frame]) -> None:
+        match message:
+            case wire.Arrivals():
+                self._land(message)
+            case wire.Refusal():
+                self._tally.add("refused")
+                print(f"refused: {message.why}", flush=True)
+            case _:
+                raise BadMessage(f"{type(message).__name__} is nothing to tell an agent")
+
+    def _land(self, news: wire.Arrivals) -> None:
+        moved = self.sender.hear(news)
+        self._time(news)
+        for stage, rows in moved.items():
+            self._arrived(news.actor, stage, rows)
+
+    def _time(self, news: wire.Arrivals) -> None:
+        """Tell the packing how long what has arrived now was on its way, by itself."""
+        now, began, size = self._clock.now(), 0.0, 0
+        while self._way and _is_there(self._way[0].piece, news):
+            gone = self._way.popleft()
+            began = began or max(self._landed, gone.sent)
+            size += gone.size
+        if size:
+            self._packing.crossed(size, now - began)
+            self._landed = now
+
+    def close(self) -> None:
+        """Hang up at once."""
+        self.link.close()
+
+
+def _is_there(piece: Piece, news: wire.Arrivals) -> bool:
+    if piece.actor != news.actor:
+        return False
+    return all(news.written.get(name, 0) >= piece.rows.stop for name in piece.stream.keys)

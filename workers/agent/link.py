@@ -1,0 +1,107 @@
+"""One connection of the agent's to a replay process, renewed when nothing is heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from artos.clock import Clock
+from artos.closing import Closing
+from artos.errors import BadMessage
+from artos.transport import sockets, wire
+from artos.transport.sockets import Socket
+
+_SILENCE = 5.0  # seconds without an answer after which it is asked for again
+_RENEW = 2  # times that it is asked on the same connection
+_UP, _DOWN = zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_DISCONNECTED
+
+Hear = Callable[[wire.Message, Sequence[zmq.Frame]], None]
+
+
+class Link(Closing):
+    """A socket that knows when it is connected (again).
+
+    ``greet`` is called then, and again when what it asked for was not answered for some seconds: it
+    sends what brings both ends together. ``hear`` gets every message with its raw frames.
+    """
+
+    def __init__(
+        self,
+        opens: Callable[[], Socket],
+        clock: Clock,
+        greet: Callable[[], None],
+        hear: Hear,
+    ) -> None:
+        self._opens, self._clock, self._greet, self._hear = opens, clock, greet, hear
+        self._asked = 0
+        self._open()
+
+    def _open(self) -> None:
+        self.socket = self._opens()
+        self.monitor: Socket = self.socket.get_monitor_socket(_UP | _DOWN)
+        self._heard, self._up = self._clock.now(), False
+
+    @property
+    def sockets(self) -> tuple[Socket, Socket]:
+        """What to poll for reading; other ones after it was renewed."""
+        return self.socket, self.monitor
+
+    def send(self, frames: Sequence[Any]) -> bool:
+        """Send now, frames that are large without a copy; False if there is no connection."""
+        return sockets.push(self.socket, frames, copy=False)
+
+    def turn(self, ready: Container[object], *, waits: bool) -> None:
+        """Read from those sockets that are ``ready``.
+
+        ``waits``: something was asked, so silence means something.
+        """
+        while self.monitor in ready and (event := self._event()) is not None:
+            self._connected(event == _UP)
+        while self.socket in ready and (frames := self._next()) is not None:
+            self._heard, self._asked = self._clock.now(), 0
+            self._take(frames)
+        if self._up and not waits:
+            self._heard = self._clock.now()
+        elif self._clock.now() - self._heard > _SILENCE:
+            self._ask_again()
+
+    def _connected(self, up: bool) -> None:
+        self._up, self._heard = up, self._clock.now()
+        if up:
+            self.socket.get(zmq.EVENTS)  # makes it notice its new connection before it sends
+            self._greet()
+
+    def _event(self) -> int | None:
+        try:
+            return int(recv_monitor_message(self.monitor, zmq.NOBLOCK)["event"])
+        except zmq.Again:
+            return None
+
+    def _next(self) -> list[zmq.Frame] | None:
+        try:
+            return self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            return None
+
+    def _take(self, frames: Sequence[zmq.Frame]) -> None:
+        try:
+            self._hear(wire.decode(frames[0].buffer), frames[1:])
+        except BadMessage as error:
+            print(f"from the head: {error}", flush=True)
+
+    def _ask_again(self) -> None:
+        self._heard, self._asked = self._clock.now(), self._asked + 1
+        if self._asked % (_RENEW + 1) == 0:
+            self.close()  # a peer that refused our key once is not tried again on this one
+            self._open()
+        else:
+            self._greet()
+
+    def close(self) -> None:
+        """Hang up at once."""
+        self.socket.disable_monitor()
+        self.monitor.close(0)
+        self.socket.close(0)

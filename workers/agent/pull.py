@@ -1,0 +1,56 @@
+"""Weights on their way in: pulled once for all actors of a site, whenever there are newer ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+import zmq
+
+from artos.clock import Clock
+from artos.closing import Closing
+from artos.errors import BadMessage
+from artos.transport import wire
+from artos.transport.sockets import Socket
+from artos.transport.tally import Tally
+from workers.agent.link import Link
+from workers.agent.weights import Assembly
+
+
+class Pulling(Closing):
+    """A long pull: asks for newer weights, gets them when there are any, and asks again.
+
+    ``published`` is called when a new version is there.
+    """
+
+    def __init__(
+        self,
+        opens: Callable[[], Socket],
+        assembly: Assembly,
+        published: Callable[[], None],
+        clock: Clock,
+        tally: Tally,
+    ) -> None:
+        self._assembly, self._published, self._tally = assembly, published, tally
+        self.link = Link(opens, clock, self._pull, self._hear)
+
+    def _pull(self) -> None:
+        self._assembly.drop()
+        self.link.send([wire.encode(wire.Pull(self._assembly.have))])
+
+    def turn(self, ready: Container[object]) -> None:
+        """Take in what came. Silence means only that the learner is at work."""
+        self.link.turn(ready, waits=False)
+
+    def _hear(self, message: wire.Message, frames: Sequence[zmq.Frame]) -> None:
+        if not isinstance(message, wire.Weights) or len(frames) != 1:
+            raise BadMessage(f"{type(message).__name__} with {len(frames)} frames are no weights")
+        self._tally.add("weights", len(frames[0]))
+        had = self._assembly.have
+        if self._assembly.take(message, frames[0].buffer):
+            if self._assembly.have > had:
+                self._published()
+            self._pull()
+
+    def close(self) -> None:
+        """Hang up at once."""
+        self.link.close()

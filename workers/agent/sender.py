@@ -1,0 +1,216 @@
+"""What to send next: from which block, given what arrived, how much room there is, and what fired.
+
+Decisions only, for one replay process. Rows are shipped in order and again from the first that has
+not arrived whenever something may have been lost; the other end takes each row once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from artos.buffer.layout import Consumer
+from artos.transport.chunk import PIECE
+from artos.transport.wire import Arrivals
+
+WINDOW = 8 << 20
+"""Bytes that may be on their way before the other end said how many."""
+_SMALL = 2048  # bytes of a row; smaller ones share chunks, for a frame of few bytes costs as much
+
+
+class Stream(NamedTuple):
+    """Keys of one stage that travel in the same chunks; ``row_bytes`` of all of them together."""
+
+    stage: int
+    keys: tuple[str, ...]
+    row_bytes: int
+
+
+class Piece(NamedTuple):
+    """Rows ``start`` to ``stop`` of an actor, to be sent now; ``ends``: no more for the moment."""
+
+    actor: int
+    term: int
+    stream: Stream
+    rows: range
+    ends: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes before compression."""
+        return len(self.rows) * self.stream.row_bytes
+
+
+def streams(stages: Sequence[Consumer], row_bytes: Mapping[str, int]) -> tuple[Stream, ...]:
+    """The streams of an actor: of each stage first its small keys, then each large one alone."""
+    found = []
+    for number, stage in enumerate(stages):
+        small = tuple(name for name in stage.keys if row_bytes[name] < _SMALL)
+        groups = [small, *((name,) for name in stage.keys if name not in small)]
+        found += [
+            Stream(number, keys, sum(row_bytes[name] for name in keys)) for keys in groups if keys
+        ]
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class _Flow:
+    """How far one stream of an actor is: rows that may go, have gone, and have arrived."""
+
+    due: int
+    sent: int
+    arrived: int
+
+
+@dataclass(slots=True)
+class _Shipment:
+    """One actor's rows. ``known``: its arrivals have been reported since the last greeting."""
+
+    term: int
+    flows: list[_Flow]
+    room: int = 0
+    known: bool = False
+
+
+@dataclass
+class Sender:
+    """Chooses pieces of about ``piece`` bytes, at most ``credit`` bytes on their way at a time.
+
+    Earlier stages go first, actors in the order in which they became due. An actor for whom the
+    replay buffer has no room holds up nobody else.
+    """
+
+    streams: Sequence[Stream]
+    capacity: int
+    piece: int = PIECE
+    credit: int = WINDOW
+    number: int = 0
+    flight: int = 0
+    _shipments: dict[int, _Shipment] = field(init=False, repr=False, default_factory=dict)
+    _ready: list[dict[tuple[int, int], None]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._ready = [{} for _ in range(1 + max(stream.stage for stream in self.streams))]
+
+    # -- what there is to ship -----------------------------------------------------------------
+
+    def place(self, actor: int, term: int, due: Sequence[int], arrived: Sequence[int]) -> None:
+        """An actor lives here (anew); per stage the rows that fired and those known to be there.
+
+        Nothing is sent for it before the next greeting was answered.
+        """
+        self.leave(actor)
+        flows = [_Flow(due[s.stage], arrived[s.stage], arrived[s.stage]) for s in self.streams]
+        self._shipments[actor] = _Shipment(term, flows)
+
+    def leave(self, actor: int) -> None:
+        """The actor lives elsewhere."""
+        shipment = self._shipments.pop(actor, None)
+        if shipment is not None:
+            self._rewind(actor, shipment)
+
+    def fire(self, actor: int, stage: int, stop: int) -> None:
+        """The rows of a stage below ``stop`` are to be shipped."""
+        shipment = self._shipments[actor]
+        for number, flow in self._flows(shipment):
+            if self.streams[number].stage == stage and flow.due < stop:
+                flow.due = stop
+                self._sort(actor, shipment, number)
+
+    # -- what the other end says ---------------------------------------------------------------
+
+    def greet(self) -> dict[int, int]:
+        """What was sent may be lost: begin again from what arrived. Returns the actors' terms.
+
+        Send them with ``number`` in a ``Greet``; nothing else is to be sent until it is answered.
+        """
+        self.number += 1
+        for actor, shipment in self._shipments.items():
+            shipment.known = False
+            self._rewind(actor, shipment)
+        return {actor: shipment.term for actor, shipment in self._shipments.items()}
+
+    def hear(self, news: Arrivals) -> dict[int, int]:
+        """Take note of what arrived; returns the stages that got further, with their rows."""
+        shipment = self._shipments.get(news.actor)
+        if shipment is None or shipment.term != news.term:
+            return {}
+        before = self._arrived(shipment)
+        self.credit = news.credit or self.credit
+        # Messages may overtake each other, and none of these numbers ever falls within a term.
+        shipment.room = max(shipment.room, news.room)
+        shipment.known = shipment.known or news.answers == self.number > 0
+        for number, flow in self._flows(shipment):
+            arrived = min(news.written.get(name, 0) for name in self.streams[number].keys)
+            self._land(flow, self.streams[number], arrived)
+            self._sort(news.actor, shipment, number)
+        after = self._arrived(shipment)
+        return {stage: rows for stage, rows in after.items() if rows > before[stage]}
+
+    def _land(self, flow: _Flow, stream: Stream, arrived: int) -> None:
+        if arrived > flow.arrived:
+            self.flight -= (min(arrived, flow.sent) - flow.arrived) * stream.row_bytes
+            flow.arrived, flow.sent = arrived, max(arrived, flow.sent)
+
+    def _arrived(self, shipment: _Shipment) -> dict[int, int]:
+        rows: dict[int, int] = {}
+        for number, flow in self._flows(shipment):
+            stage = self.streams[number].stage
+            rows[stage] = min(flow.arrived, rows.get(stage, flow.arrived))
+        return rows
+
+    # -- what to do ----------------------------------------------------------------------------
+
+    def next(self) -> Piece | None:
+        """The next piece, which counts as sent from now on; None if nothing can be sent now."""
+        for ready in self._ready:
+            for actor, number in ready:
+                return self._piece(actor, number)
+        return None
+
+    def _piece(self, actor: int, number: int) -> Piece | None:
+        shipment, stream = self._shipments[actor], self.streams[number]
+        flow = shipment.flows[number]
+        most = max(1, self.piece // stream.row_bytes)
+        wrap = self.capacity - flow.sent % self.capacity
+        limit = min(flow.due, shipment.room)
+        rows = range(flow.sent, min(limit, flow.sent + most, flow.sent + wrap))
+        size = len(rows) * stream.row_bytes
+        if self.flight and self.flight + size > self.credit:
+            return None
+        self.flight += size
+        flow.sent = rows.stop
+        self._sort(actor, shipment, number)
+        return Piece(actor, shipment.term, stream, rows, rows.stop == limit)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits to hear something: of rows on their way, or of an actor."""
+        return self.flight > 0 or not all(each.known for each in self._shipments.values())
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything that fired has arrived."""
+        flows = (flow for each in self._shipments.values() for flow in each.flows)
+        return all(flow.arrived >= flow.due for flow in flows)
+
+    # ------------------------------------------------------------------------------------------
+
+    def _flows(self, shipment: _Shipment) -> Iterator[tuple[int, _Flow]]:
+        return enumerate(shipment.flows)
+
+    def _sort(self, actor: int, shipment: _Shipment, number: int) -> None:
+        """Put a stream among those that can be sent, at the end, or take it away from there."""
+        flow, ready = shipment.flows[number], self._ready[self.streams[number].stage]
+        if shipment.known and flow.sent < min(flow.due, shipment.room):
+            ready.setdefault((actor, number))
+        else:
+            ready.pop((actor, number), None)
+
+    def _rewind(self, actor: int, shipment: _Shipment) -> None:
+        shipment.known = False
+        for number, flow in self._flows(shipment):
+            self.flight -= (flow.sent - flow.arrived) * self.streams[number].row_bytes
+            flow.sent = flow.arrived
+            self._sort(actor, shipment, number)
