@@ -29,8 +29,10 @@ from workers.cpus import usable_cpus
 _LOAD_PERIOD = 1.0
 _FIRST_WORD = 60.0
 """Seconds for the head's first word; one that has answered once may be away for any time."""
-_HANDOVER = 0.4
+_HANDOVER = 1 / 3
 """Share of the time for leaving that the head has to close the sites, before it is done here."""
+_CLOSING = 30.0
+"""Seconds for a site to close: its actors end, their rows are sent, the run is told."""
 _FAREWELL = 2.0
 _LAST_TICK = 0.1
 _NEVER = float("inf")
@@ -48,7 +50,7 @@ class WorkerOptions:
     keys: Path
     name: str
     slots: int = 0
-    stop_seconds: float = 25.0
+    stop_seconds: float = 30.0
 
     def cpus(self) -> tuple[int, ...]:
         """The CPUs that are this node's slots.
@@ -85,7 +87,7 @@ class WorkerDaemon(Closing):
             self._bell = stack.enter_context(Bell())
             self._sites = SiteHost(
                 options.name, cpus, options.keys.resolve(), Archives(cache / "code"), home.folder,
-                self._clock, (1 - _HANDOVER) * options.stop_seconds,
+                self._clock, _CLOSING,
             )  # fmt: skip
             self._post = stack.enter_context(
                 Post.connect(options.head, keys, home.peer, self._bell.ring, self._clock)
@@ -200,8 +202,11 @@ class WorkerDaemon(Closing):
             self._leaving_since = now
             self._say("leaving: actors end, what they committed is sent (again: at once)")
             self._send(wire.Leaving(_WHY))
-        if not self._welcome or now - self._leaving_since > _HANDOVER * self._options.stop_seconds:
+        since, most = now - self._leaving_since, self._options.stop_seconds
+        if not self._welcome or since > _HANDOVER * most:
             self._sites.unassign_all()
+        if since > most:
+            self._sites.kill()
         if not self._sites.runs and self._sites.empty:
             self._say_goodbye(now)
 

@@ -37,6 +37,7 @@ from evaluation.pipelining_cases import (
     copies,
     first_use,
     fleet,
+    training,
 )
 from evaluation.pipelining_contestants import FULL, QUICK, Contestants, Scale
 from evaluation.recording import record
@@ -68,6 +69,8 @@ def judge(results: Results, scale: Scale) -> None:
     ratio(f"{RATE}: {NOTHING}", f"{RATE}: {SOCKETS}", None, "at least")
     ratio(case(TRANSFER, SLOWEST, OURS), case(TRANSFER, SLOWEST, REDIS), 0.1)
     ratio(case(ITERATION, SLOWEST, OURS), case(ITERATION, UNTHROTTLED, OURS), 1.05)
+    ratio(f"{training(SLOWEST)}: {OURS}", f"{training(UNTHROTTLED)}: {OURS}", 1.05)
+    ratio(f"{training(SLOWEST)}: {OURS}", f"{training(SLOWEST)}: {NO_PIPELINE}", None)
     ratio(f"{HANDOVER}: {OURS}, {ONE_BATCH}", f"{HANDOVER}: {RAY}, {ONE_BATCH}", 0.4)
     ratio(f"{WEIGHTS_HERE}: {OURS}", f"{WEIGHTS_HERE}: {RAY}", 0.05)
     ratio(f"{first_use(UNTHROTTLED)}: {OURS}", f"{first_use(UNTHROTTLED)}: {RAY}", 0.2)

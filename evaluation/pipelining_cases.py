@@ -87,6 +87,16 @@ def copies(speed: str) -> str:
     return f"copies of the weights a node receives, {speed}"
 
 
+def training(speed: str) -> str:
+    """A whole run of PPO on Pong, over links of a speed."""
+    return f"iteration of training, {speed}"
+
+
+def training_wire(speed: str) -> str:
+    """What such a run puts on the wire for each update."""
+    return f"bytes on the wire of training, {speed}"
+
+
 def fleet(workers: int) -> str:
     """So many simulated workers."""
     return f"{OURS}, {workers:,} workers"

@@ -18,6 +18,7 @@ from evaluation.pipelining_cases import (
     HANDOVER,
     IN_PLACE,
     MEASURES,
+    NO_PIPELINE,
     NOTHING,
     ONE_BATCH,
     RATE,
@@ -37,6 +38,8 @@ from evaluation.pipelining_cases import (
     copies,
     first_use,
     fleet,
+    training,
+    training_wire,
 )
 from evaluation.report import OURS
 from evaluation.rivals import environments
@@ -59,17 +62,18 @@ class Scale:
     weights_speeds: tuple[str, ...]
     fleets: tuple[int, ...]
     recorded: int
+    updates: int
 
 
 FULL = Scale(
     size=Size(16, 512),
     others=(*(Size(n, 512) for n in (4, 8, 32)), *(Size(16, t) for t in (128, 256, 1024))),
     iterations=5, speeds=tuple(SPEEDS), weights_speeds=(UNTHROTTLED, SLOWEST),
-    fleets=(10, 30, 100, 300, 1000), recorded=1024,
+    fleets=(10, 30, 100, 300, 1000), recorded=1024, updates=6,
 )  # fmt: skip
 QUICK = Scale(
     size=Size(4, 64), others=(Size(2, 64),), iterations=1, speeds=(UNTHROTTLED, FASTEST, SLOWEST),
-    weights_speeds=(UNTHROTTLED,), fleets=(2, 4), recorded=64,
+    weights_speeds=(UNTHROTTLED,), fleets=(2, 4), recorded=64, updates=4,
 )  # fmt: skip
 
 
@@ -87,6 +91,8 @@ class Contestants:
             yield from self.of(size)
         for speed in self._scale.weights_speeds:
             yield from self.weights(speed)
+        for speed in (UNTHROTTLED, SLOWEST):
+            yield from self.training(speed)
         yield from self.control()
 
     # -- one machine ---------------------------------------------------------------------------
@@ -229,6 +235,24 @@ class Contestants:
             more = (*self._size(self._scale.size), "--what", "weights")
             call = self._link(module, speed, environment, *more, workers=_WORKERS)
             yield Contestant(f"{who}, weights, {speed}", cases, call, scale)
+
+    # -- training ------------------------------------------------------------------------------
+
+    def training(self, speed: str) -> Iterator[Contestant]:
+        """Whole runs on the cluster, everything real, with both pipelines and with none."""
+        size, mbit = self._scale.size, SPEEDS[speed]
+        for who, pipeline in ((OURS, "dual+minibatch"), (NO_PIPELINE, "none")):
+            cases = {
+                "iteration_s": (f"{training(speed)}: {who}", "s"),
+                "wire_mb": (f"{training_wire(speed)}: {who}", "MB"),
+            }
+            arguments = (
+                "--actors", str(size.actors), "--steps", str(size.steps), "--workers",
+                str(_WORKERS), "--updates", str(self._scale.updates), "--set",
+                f"pipeline={pipeline}", *(() if mbit is None else ("--mbit", str(mbit))),
+            )  # fmt: skip
+            call = ours("cluster_ours", *arguments, seconds=_DEADLINE_SECONDS)
+            yield Contestant(f"{who}, training, {speed}", cases, call)
 
     # -- control -------------------------------------------------------------------------------
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import LEARNER, actor_member
 from artos.buffer.model_block import ObjectRegion
 from artos.clock import Clock
-from artos.errors import CannotScale, DeadlineExceeded
+from artos.errors import DeadlineExceeded
 from artos.messages import Claim, Done, Failed, FromMember, Invoke, Ready
 from artos.plan import Plan
 from artos.runtime.death import Death
@@ -25,13 +23,13 @@ from head.failures import Limits
 from head.intake import Commits, Intake
 from head.ledger import Claims, Invocations, Rounds
 from head.members import Members
-from head.monitor import Monitor
+from head.monitor import Monitor, lags
 from head.recovery import Recovery, name_of
-from head.scaler import Scaler
+from head.relocation import Relocation
+from head.scaler import Scaler, check_number
 from triggers.base import Firing
-from triggers.data_key import DataKeyTrigger
 from triggers.engine import Engine
-from triggers.events import Arrived, Joined, Left, Published, Rewound
+from triggers.events import Arrived, Joined, Left, Published
 from triggers.journal import Journal
 from triggers.wiring import fewest, method_of, samples, silent_targets
 
@@ -82,6 +80,7 @@ class Coordinator:
         # Without an actors.sync of their own, actors take the newest weights at rollout start.
         self._binds = "actors.sync" not in plan.triggers
         self._intake = intake or Commits(blocks, shipped="transfer" in plan.triggers)
+        self._relocation = Relocation(plan, self._rounds, self._claims, self._intake, journal)
         self._draining, self._last_event = False, clock.now()
         self.on_restart: Callable[[str], None] = lambda text: None
         self.held_back: Callable[[int], bool] = lambda member: False
@@ -143,18 +142,8 @@ class Coordinator:
 
     def waits(self) -> dict[str, str]:
         """Who waits for what, in words."""
-        members = (LEARNER, *map(actor_member, self.actors))
-        return {name_of(member): self._wait_of(member) for member in members}
-
-    def _wait_of(self, member: int) -> str:
-        if away := self.homeless(member):
-            return away
-        if not self._crew.is_ready(member):
-            return "starting"
-        calls = self._invocations.of(member)
-        if calls:
-            return f"running {calls[0].method} (firing {calls[0].firing})"
-        return "rows" if member == LEARNER else f"version {self._version + 1}"
+        members, version = (LEARNER, *map(actor_member, self.actors)), self._version
+        return {name_of(member): self._recovery.wait_of(member, version) for member in members}
 
     # -- events from the node ------------------------------------------------------------------
 
@@ -175,14 +164,27 @@ class Coordinator:
             self._committed(member - 1)
 
     def _published(self) -> None:
-        queued = sum(call.trigger not in self._silent for call in self._invocations.of(LEARNER))
-        while self._version < self.model.version:
+        newest, firing = self._newest()
+        while self._version < newest:
             if self._version >= self._first_version:
                 self._end_round()
             self._version += 1
-            queued = max(0, queued - 1)
             self._rescale()
-            self.engine.feed(Published(self.model.spec.name, self._version, queued))
+            ahead = self._unpublished(firing) + newest - self._version
+            self.engine.feed(Published(self.model.spec.name, self._version, ahead))
+
+    def _newest(self) -> tuple[int, int]:
+        """The newest version and the firing that made it; the learner may publish meanwhile."""
+        while (version := self.model.version) >= 0:
+            firing = self.model.newest.firing
+            if self.model.version == version:
+                return version, firing
+        return -1, 0
+
+    def _unpublished(self, firing: int) -> int:
+        """Invocations that may make versions and come after that firing; it may be unanswered."""
+        calls = [c.firing for c in self._invocations.of(LEARNER) if c.trigger not in self._silent]
+        return len(calls) - (calls.index(firing) + 1 if firing in calls else 0)
 
     def _end_round(self) -> None:
         held = [self.bound[actor] for actor in self.actors]
@@ -244,15 +246,8 @@ class Coordinator:
         began, self._learned_version = self._learned_version, done.version
         if not call.claims:
             return {}
-        mean, largest = self.monitor.lag.consume(self._lags(call, began))
+        mean, largest = self.monitor.lag.consume(lags(self.blocks, call.claims, began))
         return {"lag_mean": round(mean, 4), "lag_max": largest}
-
-    def _lags(self, call: Invoke, version: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        rows = [
-            view for c in call.claims
-            for view in self.blocks[c.actor].views(VERSION_KEY, c.start, c.stop)
-        ]  # fmt: skip
-        return np.asarray(version - np.concatenate(rows), np.int64).clip(min=0)
 
     def _acknowledge(self, consumer: str, claims: tuple[Claim, ...]) -> None:
         for claim in claims:
@@ -271,11 +266,7 @@ class Coordinator:
             CannotScale: more than are registered, or too few for a trigger.
         """
         table = {wrapper.trigger_id: wrapper.trigger for wrapper in self.engine.wrappers}
-        least, most = fewest(table), self.plan.actors
-        if actors > most:
-            raise CannotScale(actors, least, most, f"{most} are registered")
-        if actors < least:
-            raise CannotScale(actors, least, most, f"its triggers wait for {least} at least")
+        check_number(actors, fewest(table), self.plan.actors)
         self._crew.scale(actors)
 
     def _rescale(self) -> None:
@@ -361,29 +352,9 @@ class Coordinator:
         What it ``committed`` and nobody received is lost: counted, noted and sampled again.
         """
         self.look(actor_member(actor))
-        base = self._border(actor)
-        self._intake.rewind(actor, term, base)
-        self._rounds.wrote(actor, base)
-        if committed > base:
-            self.monitor.rows_lost += (committed - base) * self.plan.envs
-            lost = {"lost": committed - base, "actor": actor, "node": node, "from": base}
-            self._journal.write(lost | {"granted": self._rounds.granted_to(actor)})
-        self.engine.feed(Rewound(actor, base))
-        return base
-
-    def _border(self, actor: int) -> int:
-        """The last row up to which all are there that ends a round, or was handed over as a last.
-
-        So a round is of one place, unless the learner has begun to use it. Whoever samples rows as
-        they come, without claims, loses none of them.
-        """
-        rows = self._rounds.written_by(actor)
-        if not self.plan.consumers:
-            return rows
-        parts = [part for wrapper in self.engine.wrappers for part in wrapper.trigger.parts()]
-        claimed = [part.taken(actor) for part in parts if isinstance(part, DataKeyTrigger)]
-        claimed += [self._claims.claimed(c.name, actor) for c in self.plan.consumers]
-        return max([rows - rows % self.plan.steps, *(stop for stop in claimed if stop <= rows)])
+        lost = self._relocation.move(self.engine, actor, term, committed, node)
+        self.monitor.rows_lost += len(lost) * self.plan.envs
+        return lost.start
 
     def restarting(self, member: int) -> None:
         """A member that did no wrong is being started elsewhere; it reports ``Ready`` there."""

@@ -8,6 +8,18 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.buffer.actor_block import ActorBlock
+from artos.messages import Claim
+from artos.spec import VERSION_KEY
+
+
+def lags(
+    blocks: Mapping[int, ActorBlock], claims: Iterable[Claim], version: int
+) -> NDArray[np.int64]:
+    """How many versions older than ``version`` each claimed row is, (rows,) int64, none below 0."""
+    rows = [v for c in claims for v in blocks[c.actor].views(VERSION_KEY, c.start, c.stop)]
+    return np.asarray(version - np.concatenate(rows), np.int64).clip(min=0)
+
 
 class LagMeter:
     """Policy lag: the learner's version minus the version that rows or actors have (C4)."""

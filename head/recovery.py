@@ -46,6 +46,17 @@ class Recovery:
         self._failures = Failures(limits)
         self._due: dict[int, float] = {}
 
+    def wait_of(self, member: int, version: int) -> str:
+        """What the member waits for while ``version`` is the newest, in words."""
+        if away := self._homeless(member):
+            return away
+        if not self._crew.is_ready(member):
+            return "starting"
+        calls = self._invocations.of(member)
+        if calls:
+            return f"running {calls[0].method} (firing {calls[0].firing})"
+        return "rows" if member == LEARNER else f"version {version + 1}"
+
     def answered(self, member: int) -> None:
         """The member carried out an invocation."""
         self._failures.answered(member)

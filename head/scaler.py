@@ -9,10 +9,22 @@ from typing import Any
 
 import msgspec
 
-from artos.errors import ScalingFailed
+from artos.errors import CannotScale, ScalingFailed
 from artos.plan import Plan
 from artos.scaling import Actors, Schedule
 from artos.scaling_policy import Own, ScalingPolicy, Seen, decided
+
+
+def check_number(actors: int, least: int, most: int) -> None:
+    """See that a run can go on with so many actors.
+
+    Raises:
+        CannotScale: more than are registered, or too few for a trigger.
+    """
+    if actors > most:
+        raise CannotScale(actors, least, most, f"{most} are registered")
+    if actors < least:
+        raise CannotScale(actors, least, most, f"its triggers wait for {least} at least")
 
 
 class Kept(msgspec.Struct, frozen=True):

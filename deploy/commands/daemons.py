@@ -30,8 +30,8 @@ def add_worker(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default=socket.gethostname(), help="default: the host's name")
     parser.add_argument("--slots", type=int, default=0, metavar="N", help="default: all CPUs")
     parser.add_argument(
-        "--stop-seconds", type=float, default=25.0, metavar="SECONDS",
-        help="from SIGTERM until actors have ended and their rows are sent; default: 25",
+        "--stop-seconds", type=float, default=30.0, metavar="SECONDS",
+        help="from SIGTERM until actors have ended and their rows are sent; default: 30",
     )  # fmt: skip
     parser.set_defaults(command=_worker)
 

@@ -128,7 +128,7 @@ class Cluster:
         while True:
             if found := condition():
                 return found
-            assert time.monotonic() < end, self.story()
+            assert time.monotonic() < end, f"{self.left()}\n{self.story()}"
             time.sleep(0.2)
 
     def alive(self, *names: str) -> None:

@@ -77,6 +77,8 @@ def test_the_goals_are_those_of_the_issue(contestants):
     speeds = (cases.SLOWEST, cases.UNTHROTTLED)
     both = [cases.case(cases.ITERATION, speed, "ARTOS") for speed in speeds]
     assert goals.pop(tuple(both)) == 1.05
+    runs = [f"{cases.training(speed)}: ARTOS" for speed in speeds]
+    assert goals.pop(tuple(runs)) == 1.05
     assert sorted(goals.values()) == pytest.approx([0.05, 0.2, 0.4, 0.9, 115.0])
 
 

@@ -1,0 +1,62 @@
+"""How many versions are still to be made: counted exactly, however late the answers are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from elastic_loop import STEPS, Troupe, full_batch, troupe
+
+from artos.buffer.board import LEARNER
+from artos.messages import Done, Invoke, Ready
+from artos.runtime.death import Death
+from artos.scaling import ByHand
+from artos.spec import VERSION_KEY
+
+
+def sample(players: Troupe, actor: int, rows: int, version: int) -> None:
+    block = players.coordinator.blocks[actor]
+    start = block.allocate(rows - block.written, seconds=0.0)
+    for step in range(start, rows):
+        block.arrays[VERSION_KEY][block.index(step)] = version
+    block.commit(rows)
+    players.coordinator.look(actor + 1)
+
+
+def publish(players: Troupe, version: int, firing: int) -> None:
+    slot = players.coordinator.model.allocate()
+    players.coordinator.model.commit(slot, version, firing)
+
+
+def test_a_learner_that_dies_before_its_first_version_has_published_nothing(
+    tmp_path: Path,
+) -> None:
+    with troupe(ByHand(1, 1), full_batch(), 9, tmp_path) as players:
+        players.coordinator.begin()
+        players.coordinator.died(LEARNER, Death("killed", own=False))
+        assert players.coordinator.version == -1
+
+
+def test_an_update_published_before_the_one_before_it_was_answered(tmp_path: Path) -> None:
+    sent: list[Invoke] = []
+    with troupe(ByHand(1, 1), full_batch(max_lag=1), 9, tmp_path) as players:
+        coordinator = players.coordinator
+        send = players.send
+        players.send = lambda member, call: (  # type: ignore[method-assign]
+            sent.append(call) if member == LEARNER and isinstance(call, Invoke) else None,
+            send(member, call),
+        )[0]
+        coordinator.begin()
+        for member in (0, 1):
+            coordinator.receive(member, Ready(0.0))
+        publish(players, 0, 0)
+        coordinator.look(LEARNER)
+        sample(players, 0, 2 * STEPS, 0)
+        first, second = sent
+        publish(players, 1, first.firing)
+        coordinator.look(LEARNER)
+        publish(players, 2, second.firing)
+        coordinator.receive(LEARNER, Done(first.firing, 1))
+        coordinator.receive(LEARNER, Done(second.firing, 2))
+        sample(players, 0, 3 * STEPS, 1)
+        assert len(sent) == 3, "rows one version old when they are used were given up"
+        assert coordinator.monitor.rows_lost == 0
