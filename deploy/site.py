@@ -208,7 +208,8 @@ class RunSite(Loop):
             self._node.blocks[member - 1].recover()
             for told in self._mail.take(member):
                 self._pass_on(member, told)
-        unsent = self._agent.finish(_SHIP_SECONDS)
+        # Who has been given up has nobody to ship to.
+        unsent = self._agent.finish(0.0 if self.why else _SHIP_SECONDS)
         self._tell(self._news())
         self._tell(wire.SiteClosed(self._bill(), unsent))
 

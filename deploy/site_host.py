@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from artos.buffer.segment import reap_orphans
 from artos.clock import Clock
 from artos.errors import Refused
 from artos.runtime.child import Child, start
@@ -23,6 +24,7 @@ from deploy.strays import Strays
 from workers.cpu_shares import allot
 
 MODULE = "deploy.site_process"
+_SETTLED = 1.0
 _MOST_RUNS = 20
 """Runs whose logs are kept on a node after they are over."""
 
@@ -62,6 +64,7 @@ class SiteHost:
         self._sites: dict[str, _Site] = {}
         self._asked: set[str] = set()
         self._strays: dict[str, Strays] = {}
+        self._tidy_at: float | None = clock.now()
 
     def __repr__(self) -> str:
         return f"<SiteHost {self._node} wanted={[*self._wanted]} there={[*self._sites]}>"
@@ -133,7 +136,14 @@ class SiteHost:
         for run in self._strays.keys() - self._wanted.keys():
             self._strays.pop(run).close()
         self._share()
+        self._tidy()
         return said
+
+    def _tidy(self) -> None:
+        """Remove the memory of sites that were killed, here or with an earlier daemon."""
+        if self._tidy_at is not None and self._clock.now() >= self._tidy_at:
+            self._tidy_at = None
+            reap_orphans()
 
     def _end(self, site: _Site) -> None:
         now = self._clock.now()
@@ -151,6 +161,8 @@ class SiteHost:
         wanted = self._wanted.get(run)
         if site.end_by is None and wanted is not None and wanted.epoch == site.epoch:
             del self._wanted[run]  # only the head says whether there is another try
+        if status < 0:
+            self._tidy_at = self._clock.now() + _SETTLED
         if status == 0 or (site.end_by is not None and status == -signal.SIGTERM):
             return ""
         return Death.of_process(site.child.pid, status, site.child.log_tail(10)).why
@@ -225,6 +237,7 @@ class SiteHost:
             self._forget(run, site, -signal.SIGKILL)
         for strays in self._strays.values():
             strays.close()
+        self._strays.clear()
 
 
 @contextmanager

@@ -20,20 +20,20 @@ def spread(actors: int, *nodes: str) -> dict[int, str]:
 
 
 def begin_counting(
-    cluster: Cluster, *nodes: str, workload: str = COUNTING, **settings: int
+    cluster: Cluster, *nodes: str, workload: str = COUNTING, rows: int = ROWS, **settings: int
 ) -> None:
-    cluster.begin(workload, total_steps=ROWS, **settings)
+    cluster.begin(workload, total_steps=rows, **settings)
     for node in nodes:
         cluster.open(node)
     cluster.place(spread(2, *nodes))
 
 
-def assert_all_there(cluster: Cluster, summary: dict[str, Any]) -> None:
+def assert_all_there(cluster: Cluster, summary: dict[str, Any], rows: int = ROWS) -> None:
     assert summary["outcome"] == "done"
-    assert summary["steps"] == ROWS
+    assert summary["steps"] == rows
     assert summary["lag_max"] <= 1
     assert set(cluster.statuses().values()) == {0}, cluster.said()
-    assert_each_row_once(cluster.run_folder, ROWS, 2)
+    assert_each_row_once(cluster.run_folder, rows, 2)
     assert cluster.survivors() == []
 
 
@@ -193,17 +193,16 @@ def test_a_node_that_is_silent_for_a_while_costs_nothing_but_time(cluster: Clust
 
 def test_a_node_that_comes_back_after_it_was_given_up(cluster: Cluster) -> None:
     with cluster.slowly():
-        begin_counting(cluster, "w1", "w2")
+        begin_counting(cluster, "w1", "w2", rows=5 * ROWS)
         cluster.until_update(5)
         with cluster.frozen("w2"):
             cluster.place(spread(2, "w1"), "w2", why="it was silent for 15 s")
             cluster.until(lambda: cluster.news[-1].facts.get("nodes") == {"w1": [0, 1]})
-        stray = cluster.sites.pop("w2")
+        stray = cluster.sites["w2"]
         cluster.until(lambda: stray.poll() is not None)
-    assert stray.returncode == 1
+    assert cluster.sites.pop("w2").returncode == 1
     assert "does not know this site" in cluster.log("w2").read_text()
-    summary = cluster.finish()
-    assert_all_there(cluster, summary)
+    assert_all_there(cluster, cluster.finish(), 5 * ROWS)
     assert len(places(cluster.run_folder, 1)) == 2
 
 
