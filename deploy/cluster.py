@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from artos.buffer.board import actor_member
 from artos.clock import Clock, Deadline
 from artos.errors import BadMessage, CannotScale
 from artos.plan import Plan
@@ -91,21 +90,14 @@ class ClusterRun(Supervisor):
     def facts(self) -> dict[str, Any]:
         """What there is to tell beside ``Status``: actors by node, and what went over the wire."""
         return {
-            "nodes": self._remote.places(),
+            "nodes": self._remote.whereabouts.places(),
             "bytes_on_wire": self._replay.wire_bytes,
             "actors": len(self._coordinator.actors),
         }
 
     def waits_for(self) -> str:
         """What actors without a place wait for, in words; "" if all have one."""
-        waits: dict[str, list[str]] = {}
-        for actor in self._coordinator.actors:
-            if why := self._remote.homeless(actor_member(actor)):
-                waits.setdefault(why, []).append(str(actor))
-        words = [f"actors {', '.join(who)} wait for {why}" for why, who in waits.items()]
-        silent = self._remote.silent().items()
-        words += [f"node {node} was not heard for {seconds:.0f} s" for node, seconds in silent]
-        return "; ".join(words)
+        return self._remote.whereabouts.waits(self._coordinator.actors)
 
     @property
     def draining(self) -> bool:
@@ -127,8 +119,8 @@ class ClusterRun(Supervisor):
     # -- the loop ------------------------------------------------------------------------------
 
     def _begin(self, coordinator: Coordinator) -> None:
-        coordinator.held_back = self._remote.held_back
-        coordinator.homeless = self._remote.homeless
+        coordinator.held_back = self._remote.whereabouts.held_back
+        coordinator.homeless = self._remote.whereabouts.homeless
         self._replay.start()
         self._remote.begin(coordinator)
         self._remote.step()
@@ -231,7 +223,7 @@ class ClusterRun(Supervisor):
 
     def _speaking(self) -> bool:
         """Whether there is a site from which there may still be something to be heard."""
-        return len(self._remote.silent()) < len(self._remote.nodes.open)
+        return len(self._remote.whereabouts.silent()) < len(self._remote.nodes.open)
 
     def kill(self) -> None:
         """End everything here at once; sites are told to close."""

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
+from artos.buffer.segment import reap_orphans
 from artos.clock import Clock, SystemClock
 from artos.closing import Closing
 from artos.errors import MailboxFull, Refused
@@ -25,6 +26,7 @@ from head.runs import State
 from head.schedule import Begin, Effect, Order, Schedule, Tell
 
 _TICK = 0.5
+_SETTLED = 1.0
 
 
 class HeadDaemon(Closing):
@@ -57,6 +59,7 @@ class HeadDaemon(Closing):
             )  # fmt: skip
             self._dirty, self._next_tick = True, self._clock.now()
             self._stopping, self._stop_at = False, float("inf")
+            self._tidy_at = self._clock.now()
             self.endpoint = self._post.endpoint
             self._adopt()
             self._owned = stack.pop_all()
@@ -104,6 +107,7 @@ class HeadDaemon(Closing):
     def _tick(self) -> None:
         self._roster.heard(self._post.silent())
         self._desk.give_up()
+        self._tidy()
         if late := self._roster.late():
             names = [node.name for node in late]
             why = f"not heard for {self._options.deadline:g} s"
@@ -112,6 +116,12 @@ class HeadDaemon(Closing):
             self._dirty = True
             for node in late:
                 self._post.forget(node.peer)  # should it come back, it greets
+
+    def _tidy(self) -> None:
+        """Remove the memory of run processes that were killed, with this head or an earlier one."""
+        if self._clock.now() >= self._tidy_at:
+            self._tidy_at = float("inf")
+            reap_orphans()
 
     def _save(self) -> None:
         self._home.save(State(tuple(self._schedule.runs.values()), self._roster.known()))
@@ -227,6 +237,8 @@ class HeadDaemon(Closing):
     def _run_ended(self, ended: Ended) -> None:
         self._schedule.run_ended(ended.run, ended.status, ended.words)
         self._inside.forget(ended.run)
+        if ended.status is None or ended.status < 0:
+            self._tidy_at = self._clock.now() + _SETTLED
         run = self._schedule.runs[ended.run]
         self._say(f"run {run.name}: {run.outcome or 'to be started again'} ({ended.words})")
         self._dirty = True

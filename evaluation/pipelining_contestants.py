@@ -99,11 +99,13 @@ class Contestants:
 
     def one_machine(self) -> Iterator[Contestant]:
         """No link: rounds and weights between processes of one machine."""
-        yield self._handover(OURS, "cursors_s", "batch_s", "weights_s")
-        yield self._handover(f"{OURS}, whole stacks", "cursors_s", "batch_s", flag="--whole")
-        yield self._handover(
-            f"{OURS}, a slot for each actor", weights="weights_s", flag="--in-place"
-        )
+        for who, flags in ((OURS, ()), (f"{OURS}, whole stacks", ("--whole",))):
+            yield self._handover(who, *flags)
+        for who, flags in ((OURS, ()), (f"{OURS}, a slot for each actor", ("--in-place",))):
+            cases = {"first_use_s": (f"{WEIGHTS_HERE}: {who}", "ms")}
+            arguments = ("local", *self._size(self._scale.size), *self._count(), *flags)
+            call = ours("weights_ours", *arguments, seconds=_DEADLINE_SECONDS)
+            yield Contestant(f"{who}, one machine", cases, call, {"first_use_s": _MILLISECONDS})
         yield self._ray_here()
         cases = {"first_use_s": (f"{WEIGHTS_HERE}: {RAY}", "ms")}
         yield self._here(RAY, "ray", "moving_ray", cases, "--what", "weights")
@@ -112,16 +114,11 @@ class Contestants:
         cases = {"first_use_s": (f"{WEIGHTS_HERE}: {REDIS}", "ms")}
         yield self._here(REDIS, "redis", "moving_redis", cases, "--what", "weights")
 
-    def _handover(
-        self, who: str, cursors: str = "", batch: str = "", weights: str = "", flag: str = ""
-    ) -> Contestant:
+    def _handover(self, who: str, *flags: str) -> Contestant:
         cases = {
-            cursors: (f"{HANDOVER}: {who}, {IN_PLACE}", "ms"),
-            batch: (f"{HANDOVER}: {who}, {ONE_BATCH}", "ms"),
-            weights: (f"{WEIGHTS_HERE}: {who}", "ms"),
+            "cursors_s": (f"{HANDOVER}: {who}, {IN_PLACE}", "ms"),
+            "batch_s": (f"{HANDOVER}: {who}, {ONE_BATCH}", "ms"),
         }
-        cases.pop("", None)
-        flags = (flag,) if flag else ()
         arguments = (*self._size(self._scale.size), *flags)
         call = ours("handover_ours", *arguments, seconds=_DEADLINE_SECONDS)
         return Contestant(who, cases, call, dict.fromkeys(cases, _MILLISECONDS))

@@ -17,7 +17,6 @@ from artos.buffer.model_block import ObjectSpec
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.plan import Plan, Reference
 from artos.policies.build import Policy, build_policy
-from artos.policies.flat import layout, size
 from artos.spec import ArraySpec, DataKey
 from deploy.node import MODEL
 from evaluation.rivals.rounds import FRAME, OBSERVATIONS, STACK, Recording, small_keys, stacked
@@ -30,6 +29,8 @@ SPEC = EnvSpec(
     "rounds", (Part(OBSERVATIONS, FRAME, "uint8", STACK),), ActionSpec("discrete", (), (6,))
 )
 """Pong as the network sees it."""
+PARAMS = 1_687_719
+"""Parameters of the Nature network for Pong."""
 _MOMENTS = ("learner.exp_avg", "learner.exp_avg_sq")
 
 
@@ -43,7 +44,7 @@ def weights(readers: int, *, in_place: bool = False) -> ObjectSpec:
 
     ``in_place``: the weights alone, with a slot for every reader whatever that takes.
     """
-    params = ArraySpec("params", (size(layout(network())),))
+    params = ArraySpec("params", (PARAMS,))
     if in_place:
         return ObjectSpec(MODEL, (params,), readers, readers + 2)
     moments = [ArraySpec(name, params.shape) for name in _MOMENTS]

@@ -164,27 +164,15 @@ class Coordinator:
             self._committed(member - 1)
 
     def _published(self) -> None:
-        newest, firing = self._newest()
+        newest, firing = self.model.made_by()
         while self._version < newest:
             if self._version >= self._first_version:
                 self._end_round()
             self._version += 1
             self._rescale()
-            ahead = self._unpublished(firing) + newest - self._version
+            later = self._invocations.after(LEARNER, firing, self._silent)
+            ahead = later + newest - self._version
             self.engine.feed(Published(self.model.spec.name, self._version, ahead))
-
-    def _newest(self) -> tuple[int, int]:
-        """The newest version and the firing that made it; the learner may publish meanwhile."""
-        while (version := self.model.version) >= 0:
-            firing = self.model.newest.firing
-            if self.model.version == version:
-                return version, firing
-        return -1, 0
-
-    def _unpublished(self, firing: int) -> int:
-        """Invocations that may make versions and come after that firing; it may be unanswered."""
-        calls = [c.firing for c in self._invocations.of(LEARNER) if c.trigger not in self._silent]
-        return len(calls) - (calls.index(firing) + 1 if firing in calls else 0)
 
     def _end_round(self) -> None:
         held = [self.bound[actor] for actor in self.actors]

@@ -44,6 +44,11 @@ class Invocations:
         """What the member has still to answer, oldest first."""
         return tuple(entry.call for entry in self._queues.get(member, ()))
 
+    def after(self, member: int, firing: int, silent: Container[str]) -> int:
+        """Invocations after that firing, which may be unanswered, without those of ``silent``."""
+        calls = [call.firing for call in self.of(member) if call.trigger not in silent]
+        return len(calls) - (calls.index(firing) + 1 if firing in calls else 0)
+
     def restamp(self, member: int, now: float) -> None:
         """The member starts anew: give its invocations their full time again."""
         for entry in self._queues.get(member, ()):

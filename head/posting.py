@@ -85,6 +85,5 @@ class Posting:
         self.next = None
         self.term, self.base, self.committed = term, base, base
         self.there = self.up = False
-        self.waiting.extendleft(reversed(self.given))
         self.given.clear()
         self.reports.clear()

@@ -11,16 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.board import LEARNER
 from artos.errors import BadMessage
 from artos.messages import FromMember, Invoke, ToMember
 from artos.runtime.death import Death
 from artos.transport import wire
 from head.node_books import NodeBooks
 from head.posting import Posting
-
-_SILENT = 3.0
-"""Seconds without a sign of life after which a node's silence is why an actor does not answer."""
+from head.whereabouts import Whereabouts
 
 
 class Books(Protocol):
@@ -53,7 +50,7 @@ class RemoteActors:
         silent: Callable[[str], float],
     ) -> None:
         self._blocks, self._epoch = blocks, epoch
-        self._tell, self._tell_terms, self._silent = tell, terms, silent
+        self._tell, self._tell_terms = tell, terms
         self._postings = {actor: Posting(actor) for actor in blocks}
         self._bound_for: dict[str, dict[int, None]] = {}
         self._to_enter: dict[int, None] = {}
@@ -62,6 +59,7 @@ class RemoteActors:
         self._raised: dict[int, None] = {}
         self._closing = False
         self.nodes = NodeBooks()
+        self.whereabouts = Whereabouts(self._postings, self.nodes, silent)
 
     def begin(self, books: Books) -> None:
         """The first term of every actor begins."""
@@ -202,41 +200,6 @@ class RemoteActors:
         self._closing = True
         for node in self.nodes.open:
             self._tell(node, wire.CloseSite())
-
-    # -- questions -----------------------------------------------------------------------------
-
-    def held_back(self, member: int) -> bool:
-        """Whether its calls wait for something that is not its doing: a place, a slot, a link."""
-        if member == LEARNER:
-            return False
-        posting = self._of(member)
-        if not posting.there or (posting.waiting and not posting.given):
-            return True
-        waits = self.nodes.waits_for_slot(posting.node, member)
-        return waits or self._silent(posting.node) > _SILENT
-
-    def homeless(self, member: int) -> str:
-        """What an actor that lives nowhere waits for, in words; "" for one that has its place."""
-        if member == LEARNER or (posting := self._of(member)).there:
-            return ""
-        if not posting.node:
-            return "a node with a free slot"
-        if posting.node not in self.nodes:
-            return f"the site on {posting.node}"
-        return "the replay buffer"
-
-    def places(self) -> dict[str, list[int]]:
-        """Actors by the node where they live."""
-        found: dict[str, list[int]] = {node: [] for node in self.nodes.open}
-        for posting in self._postings.values():
-            if posting.there and posting.node in found:
-                found[posting.node].append(posting.actor)
-        return found
-
-    def silent(self) -> dict[str, float]:
-        """Nodes with a site that were not heard for a while, and for how many seconds."""
-        silence = {node: self._silent(node) for node in self.nodes.open}
-        return {node: seconds for node, seconds in silence.items() if seconds > _SILENT}
 
     # -- places --------------------------------------------------------------------------------
 

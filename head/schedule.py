@@ -132,7 +132,8 @@ class Schedule:
         run = self.runs[name]
         stopping, run.up = run.state == STOPPING, None
         if run.outcome or (status is not None and status >= 0):
-            self._over(run, run.outcome or OUTCOMES.get(status or 0, "failed"), run.why or words)
+            outcome = run.outcome or OUTCOMES.get(status or 0, "failed")
+            self._over(run, outcome, run.why or ("" if outcome == "done" else words))
         elif stopping:
             self._over(run, "interrupted", f"it died while it was stopping: {words}")
         elif run.deaths >= MOST_IN_A_ROW:

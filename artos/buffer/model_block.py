@@ -145,6 +145,14 @@ class ObjectRegion:
 
     # -- the writer ----------------------------------------------------------------------------
 
+    def made_by(self) -> tuple[int, int]:
+        """The newest version and the firing that made it; its writer may publish meanwhile."""
+        while (version := self.version) >= 0:
+            firing = self.newest.firing
+            if self.version == version:
+                return version, firing
+        return -1, 0
+
     def allocate(self, seconds: float = 10.0) -> Slot:
         """A slot to write in place: not the newest, and pinned by nobody.
 

@@ -6,7 +6,7 @@ Its first two arguments are its orders, as JSON, and the descriptor of its leash
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -32,14 +32,16 @@ class Retries:
     calm: float = 30.0
     pause: float = 0.1
     longest: float = 5.0
-    _row: int = 0
+    _rows: dict[bool, int] = field(default_factory=dict, repr=False)
 
     def after(self, death: Death, lived: float) -> float | None:
         """Seconds to wait before the next start; None to give up."""
-        self._row = 1 if lived >= self.calm else self._row + 1
-        if self._row > (self.failures if death.own else self.kills):
+        if lived >= self.calm:
+            self._rows.clear()
+        row = self._rows[death.own] = self._rows.get(death.own, 0) + 1
+        if row > (self.failures if death.own else self.kills):
             return None
-        return 0.0 if self._row == 1 else min(self.longest, self.pause * 2.0 ** (self._row - 2))
+        return 0.0 if row == 1 else min(self.longest, self.pause * 2.0 ** (row - 2))
 
 
 class Companion:

@@ -45,8 +45,8 @@ class Counting(Learning):
 
 
 @contextmanager
-def a_learner(tmp_path, *off):
-    options = argparse.Namespace(actors=ACTORS, steps=STEPS, off=off)
+def a_learner(tmp_path, *off, actors=ACTORS):
+    options = argparse.Namespace(actors=actors, steps=STEPS, off=off)
     learning, told = Counting(), []
     with Node(workload(options)[0], "test", tmp_path) as node:
         for block in node.blocks.values():
@@ -84,6 +84,14 @@ def test_every_row_is_learned_from_once_and_given_back(tmp_path, off):
         last = (ROUNDS - 1) * STEPS
         assert all(b.headers[OBSERVATIONS].released >= last for b in node.blocks.values())
         assert told
+
+
+def test_an_update_learns_from_those_whom_no_mini_batch_took(tmp_path):
+    odd = 2 * 4 + 1
+    with a_learner(tmp_path, actors=odd) as (node, learner, learning, _):
+        arrive(node, 0, actors=range(odd))
+        learner.update(lambda: None)
+        assert Counter(learning.actors) == dict.fromkeys(range(odd), STEPS)
 
 
 def test_only_mini_batches_begin_before_all_rows_are_there(tmp_path, monkeypatch):

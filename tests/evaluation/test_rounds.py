@@ -7,6 +7,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.batch import Batch
 from artos.losses.gae import advantages
 from artos.messages import Claim
+from artos.policies.flat import layout, size
 from evaluation.recording import ENVS, drawn
 from evaluation.rivals.learning import PIECE, Learning
 from evaluation.rivals.moving import Place
@@ -20,7 +21,8 @@ from evaluation.rivals.rounds import (
     round_of,
     unpacked,
 )
-from evaluation.rounds_plan import fill, keys, plan, weights
+from evaluation.rivals.weights import weights as theirs
+from evaluation.rounds_plan import PARAMS, fill, keys, network, plan, weights
 
 STEPS = 24
 
@@ -74,6 +76,10 @@ def test_every_key_of_the_plan_is_moved_by_everyone():
     names = {key.name for key in keys(once=True)}
     assert names == {OBSERVATIONS, *SMALL}
     assert {key.name: key.dtype for key in keys(once=False)} == {OBSERVATIONS: "uint8", **SMALL}
+
+
+def test_the_weights_are_those_of_the_network():
+    assert size(layout(network())) == PARAMS == sum(each.size for each in theirs().values())
 
 
 def test_small_keys_survive_packing(recording):

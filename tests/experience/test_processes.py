@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
-from two_nodes import PATIENCE, Head, Worker, plan_of, run_until, two_nodes
+from two_nodes import PATIENCE, Head, Worker, plan_of, run_until, two_nodes, value
 
 from artos.buffer.layout import Consumer
 from artos.clock import Deadline
-from artos.transport.keys import make_keys
+from artos.transport.keys import make_keys, revoke
 
 pytestmark = pytest.mark.processes
 
@@ -79,6 +80,57 @@ def test_an_actor_placed_anew_goes_on_where_the_head_is(tmp_path: Path) -> None:
         run_until(head, worker, 700, at_once=40)
 
 
+def test_all_of_it_at_once(tmp_path: Path) -> None:
+    rng, term = random.Random(4), 1
+    with two_nodes(tmp_path, *dual_stage(), receivers=2) as (head, worker):
+        for at in range(60, 900, 60):
+            run_until(head, worker, at, at_once=rng.choice([1, 7, 40]))
+            with standing_still(*rng.sample(sorted(head.host.pids().values()), 1)):
+                worker.write(40)
+                pids = head.host.pids() | worker.host.pids()
+                for victim in rng.sample(sorted(pids), rng.randrange(3)):
+                    os.kill(pids[victim], signal.SIGKILL)
+            if rng.random() < 0.4:
+                term += 1
+                worker.place(head, term)
+        run_until(head, worker, 960, at_once=40)
+        assert worker.host.finish(PATIENCE) == {}
+
+
+def test_two_nodes_ship_to_one_head(tmp_path: Path) -> None:
+    plan, table = dual_stage()
+    make_keys(tmp_path / "keys")
+    with Head(plan, tmp_path, tmp_path / "keys") as head:
+        head.host.start()
+        first = Worker(plan, table, tmp_path, tmp_path / "keys", head, [0, 2], "first")
+        second = Worker(plan, table, tmp_path, tmp_path / "keys", head, [1], "second")
+        with first, second:
+            for worker in (first, second):
+                worker.host.start()
+                worker.place(head)
+            for rows in range(40, 240, 40):
+                for worker in (first, second):
+                    run_until(head, worker, rows, at_once=20)
+
+
+def test_a_buffer_that_overwrites_never_runs_full(tmp_path: Path) -> None:
+    plan, table = plan_of(2, 40, 100, on_full="overwrite")
+    with two_nodes(tmp_path, plan, table) as (head, worker):
+        deadline = Deadline(PATIENCE)
+        while min(block.written for block in head.blocks.values()) < 1000:
+            worker.write(40)
+            head.board.bell.wait(0.05)
+            assert not deadline.passed
+        assert worker.host.finish(PATIENCE) == {}
+        for actor, block in head.blocks.items():
+            for name, array in block.arrays.items():
+                out = np.empty((50, *array.shape[1:]), array.dtype)
+                block.read(name, block.written - 50, block.written, out)
+                for at, row in enumerate(out):
+                    expected = value(actor, name, block.written - 50 + at, row.shape)
+                    assert np.array_equal(row, expected)
+
+
 def test_an_agent_told_to_finish_ships_what_no_trigger_asked_for(tmp_path: Path) -> None:
     with two_nodes(tmp_path, *dual_stage()) as (head, worker):
         worker.write(23)  # fewer than the trigger waits for
@@ -122,6 +174,30 @@ def test_a_node_without_a_key_gets_nothing(tmp_path: Path) -> None:
             intruder.write(40)
             assert intruder.host.finish(1.0) == {0: 40}
             assert head.blocks[0].written == before
+
+
+def test_a_node_whose_key_was_revoked_ships_nothing_more(tmp_path: Path) -> None:
+    with two_nodes(tmp_path, *dual_stage()) as (head, worker):
+        worker.write(40)
+        deadline = Deadline(PATIENCE)
+        while worker.host.unsent():
+            head.board.bell.wait(0.05)
+            assert not deadline.passed
+        revoke(tmp_path / "keys", "cluster")
+        worker.write(40)
+        assert worker.host.finish(1.0) == dict.fromkeys(worker.actors, 40)
+        assert {block.written for block in head.blocks.values()} == {40}
+
+
+def test_terms_are_in_force_also_if_the_process_just_died(tmp_path: Path) -> None:
+    with two_nodes(tmp_path, *dual_stage(), receivers=2) as (head, worker):
+        for term in range(2, 5):
+            if term % 2:
+                os.kill(head.host.pids()["replay-0"], signal.SIGKILL)
+            bases = {actor: block.written for actor, block in head.blocks.items()}
+            head.host.terms(dict.fromkeys(head.blocks, term), bases)
+            assert {block.incarnation for block in head.blocks.values()} == {term}
+        assert worker.host.pids()
 
 
 def make_stranger(folder: Path) -> None:

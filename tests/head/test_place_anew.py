@@ -17,7 +17,7 @@ from deploy.node import Node
 from deploy.wiring import connect
 from head.coordinator import Coordinator
 from head.intake import Arrivals
-from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, Trigger
 from triggers.journal import Journal
 from triggers.table import Table
 from triggers.wiring import complete, pace
@@ -65,9 +65,10 @@ class Stage:
 
 
 @contextmanager
-def stage(folder: Path, size: int = STEPS, keys: tuple[str, ...] = ("x",)) -> Iterator[Stage]:
+def stage(folder: Path, size: int = STEPS, later: Trigger | None = None) -> Iterator[Stage]:
+    rows = DataKeyTrigger(("x",), n=2, size=size)
     table: Table = {
-        "learner.update": DataKeyTrigger(keys, n=2, size=size),
+        "learner.update": rows if later is None else rows & later,
         "actors.sample": ObjectKeyTrigger("model_param"),
     }
     clock, journal, players = ManualClock(), Journal(folder / "journal.jsonl"), Players()
@@ -135,6 +136,14 @@ def test_rows_that_were_handed_over_stay(tmp_path: Path) -> None:
         assert there.place(0, 2, committed=STEPS) == 2
         there.arrive(0, STEPS)
         assert there.players.claims()[1:] == [((0, 2, 4), (1, 2, 4))]
+
+
+def test_rows_that_a_trigger_holds_stay(tmp_path: Path) -> None:
+    with stage(tmp_path, size=2, later=TimeTrigger(5.0)) as there:
+        there.arrive(1, STEPS)
+        there.arrive(0, 3)
+        assert there.players.claims() == []
+        assert there.place(0, 2, committed=STEPS) == 2
 
 
 def test_a_key_that_is_ahead_goes_back_to_the_slowest(tmp_path: Path) -> None:

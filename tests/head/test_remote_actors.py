@@ -115,17 +115,17 @@ def test_calls_wait_for_a_place_and_then_follow_the_start(head: Head) -> None:
     head.remote.start(ONE)
     head.remote.send(ONE, sample(7, STEPS))
     assert head.said() == []
-    assert head.remote.held_back(ONE)
-    assert head.remote.homeless(ONE) == "a node with a free slot"
+    assert head.remote.whereabouts.held_back(ONE)
+    assert head.remote.whereabouts.homeless(ONE) == "a node with a free slot"
     head.place({0: "w1"})
-    assert head.remote.homeless(ONE) == "the site on w1"
+    assert head.remote.whereabouts.homeless(ONE) == "the site on w1"
     head.up("w1")
     assert head.said() == [
         ("w1", wire.Start(ONE, 1, 0)),
         ("w1", wire.Call(ONE, sample(7, STEPS), 0)),
     ]
-    assert head.remote.homeless(ONE) == ""
-    assert not head.remote.held_back(ONE)
+    assert head.remote.whereabouts.homeless(ONE) == ""
+    assert not head.remote.whereabouts.held_back(ONE)
 
 
 def test_only_calls_that_bind_wait_for_weights(head: Head) -> None:
@@ -206,7 +206,7 @@ def test_nobody_starts_before_the_replay_buffer_knows_the_term(head: Head) -> No
     head.remote.start(TWO)
     head.remote.step()
     assert head.said() == []
-    assert head.remote.homeless(TWO) == "the replay buffer"
+    assert head.remote.whereabouts.homeless(TWO) == "the replay buffer"
     head.adopt()
     head.remote.step()
     assert head.said() == [("w1", wire.Start(TWO, 2, 0))]
@@ -230,6 +230,22 @@ def test_a_move_waits_until_nothing_is_under_way(head: Head) -> None:
     ]
     assert head.moved == [TWO]
     assert head.lost == []
+
+
+def test_a_move_waits_for_rows_and_words_that_are_on_their_way(head: Head) -> None:
+    head.begin()
+    head.remote.heard("w2", wire.SiteNews({}, (), {1: STEPS}))
+    head.place({0: "w1", 1: "w1"})
+    assert head.reports() == []
+    assert head.said() == []
+    head.remote.heard("w2", wire.Died(TWO, 1, "killed", None, False, False, STEPS + 1))
+    head.arrive(1, STEPS)
+    assert head.reports() == []
+    assert head.said() == []
+    head.arrive(1, STEPS + 1)
+    ((member, _),) = head.reports()
+    assert member == TWO
+    assert head.said()[0] == ("w2", wire.End(TWO))
 
 
 def test_a_move_that_is_taken_back(head: Head) -> None:
@@ -297,12 +313,12 @@ def test_who_was_put_away_is_not_started_at_its_next_place(head: Head) -> None:
 def test_a_silent_node_is_why_nobody_answers(head: Head) -> None:
     head.begin()
     head.remote.send(ONE, sample(7, STEPS))
-    assert not head.remote.held_back(ONE)
+    assert not head.remote.whereabouts.held_back(ONE)
     head.quiet["w1"] = 8.0
-    assert head.remote.held_back(ONE)
+    assert head.remote.whereabouts.held_back(ONE)
     head.quiet["w1"] = 0.1
     head.remote.heard("w1", wire.SiteNews({}, held_back=(ONE,)))
-    assert head.remote.held_back(ONE)
+    assert head.remote.whereabouts.held_back(ONE)
 
 
 def test_a_closing_run_only_keeps_books(head: Head) -> None:

@@ -302,6 +302,16 @@ def test_rows_that_were_claimed_are_claimed_once_even_if_they_arrive_again() -> 
     assert firing.claims == claims((0, 4, 8))
 
 
+def test_rows_that_come_again_after_they_were_claimed_have_no_version_any_more() -> None:
+    supply = Supply(KEYS)
+    supply.add(dict.fromkeys(KEYS, 4), 1)
+    supply.take(4)
+    supply.rewind(0)
+    supply.add(dict.fromkeys(KEYS, 4), 5)
+    supply.add(dict.fromkeys(KEYS, 8), 6)
+    assert (supply.left, supply.oldest_version) == (4, 6)
+
+
 @given(st.data())
 def test_a_supply_after_a_rewind_is_as_if_the_void_rows_had_never_come(data: st.DataObject) -> None:
     versions = sorted(data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=12)))

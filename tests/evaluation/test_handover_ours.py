@@ -1,0 +1,24 @@
+"""One machine: rounds reach the learner by cursors, and weights every actor, through real roles."""
+
+import pytest
+
+from evaluation.recording import record
+from evaluation.rivals.process import measure_ours
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.mark.parametrize("whole", [(), ("--whole",)], ids=["frames once", "whole stacks"])
+def test_rounds_are_handed_over_before_they_are_gathered(tmp_path, whole):
+    record(tmp_path, steps=16)
+    size = ("--actors", "3", "--steps", "16", "--iterations", "2", "--recording", str(tmp_path))
+    rates, versions = measure_ours("handover_ours", *size, *whole, seconds=100)
+    assert 0 < rates["cursors_s"] < rates["batch_s"]
+    assert "torch" in versions
+
+
+@pytest.mark.parametrize("slots", [(), ("--in-place",)], ids=["as a run has it", "slots for all"])
+def test_every_actor_binds_what_was_published(slots):
+    size = ("--actors", "3", "--iterations", "2")
+    rates, _ = measure_ours("weights_ours", "local", *size, *slots, seconds=100)
+    assert rates["first_use_s"] > 0
