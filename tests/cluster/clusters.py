@@ -119,6 +119,13 @@ class Cluster:
                 return child
         return None
 
+    def kill_learner(self) -> None:
+        """SIGKILL for the learner."""
+        assert self.run is not None
+        learner = self.member(self.run, "learner.log")
+        assert learner is not None
+        learner.kill()
+
     def memory_of(self, node: str) -> Path:
         """The folder of a site's shared memory."""
         (folder,) = shm_root().glob(f"{PREFIX}run.{node}.*")
@@ -146,6 +153,8 @@ class Cluster:
         for process in there:
             process.kill()
         site.wait(PATIENCE)
+        _, alive = psutil.wait_procs(there, PATIENCE)  # each may hold the lock of the memory
+        assert not alive
         reap_orphans()  # memory of a node that is gone is gone
 
     # -- waiting -------------------------------------------------------------------------------

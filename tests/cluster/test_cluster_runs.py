@@ -53,11 +53,12 @@ def test_two_sites_of_two_actors_learn_cartpole(cluster: Cluster) -> None:
 
 
 def test_an_actor_is_killed(cluster: Cluster) -> None:
-    begin_counting(cluster, "w1", "w2")
-    cluster.until_update(10)
-    actor = cluster.member(cluster.sites["w2"], "actor-1.log")
-    assert actor is not None
-    actor.kill()
+    with cluster.slowly():
+        begin_counting(cluster, "w1", "w2")
+        cluster.until_update(5)
+        actor = cluster.member(cluster.sites["w2"], "actor-1.log")
+        assert actor is not None
+        actor.kill()
     summary = cluster.finish()
     assert summary["restarts"] == 1
     assert summary["rows_lost"] == 0
@@ -66,28 +67,27 @@ def test_an_actor_is_killed(cluster: Cluster) -> None:
 
 
 def test_the_learner_is_killed(cluster: Cluster) -> None:
-    begin_counting(cluster, "w1", "w2")
-    cluster.until_update(10)
-    assert cluster.run is not None
-    learner = cluster.member(cluster.run, "learner.log")
-    assert learner is not None
-    learner.kill()
+    with cluster.slowly():
+        begin_counting(cluster, "w1", "w2")
+        cluster.until_update(5)
+        cluster.kill_learner()
     summary = cluster.finish()
     assert summary["restarts"] == 1
     assert_all_there(cluster, summary)
 
 
 def test_replay_buffer_and_agent_are_killed(cluster: Cluster) -> None:
-    begin_counting(cluster, "w1", "w2")
-    cluster.until_update(10)
-    assert cluster.run is not None
-    replay = cluster.member(cluster.run, "replay-0.log")
-    agent = cluster.member(cluster.sites["w1"], "agent.log")
-    assert replay is not None
-    assert agent is not None
-    replay.kill()
-    cluster.until_update(30)
-    agent.kill()
+    with cluster.slowly():
+        begin_counting(cluster, "w1", "w2")
+        cluster.until_update(5)
+        assert cluster.run is not None
+        replay = cluster.member(cluster.run, "replay-0.log")
+        agent = cluster.member(cluster.sites["w1"], "agent.log")
+        assert replay is not None
+        assert agent is not None
+        replay.kill()
+        cluster.until_update(15)
+        agent.kill()
     summary = cluster.finish()
     assert (summary["restarts"], summary["rows_lost"]) == (0, 0)
     assert_all_there(cluster, summary)
@@ -141,12 +141,9 @@ def test_keys_that_travel_in_stages(cluster: Cluster, chunk: int) -> None:
         begin_counting(cluster, "w1", "w2", workload=STAGED, chunk=chunk)
         cluster.until_update(5)
         cluster.kill_node("w2")
-    cluster.place(spread(2, "w1"), "w2")
-    cluster.until_update(60)
-    assert cluster.run is not None
-    learner = cluster.member(cluster.run, "learner.log")
-    assert learner is not None
-    learner.kill()
+        cluster.place(spread(2, "w1"), "w2")
+        cluster.until_update(15)
+        cluster.kill_learner()
     assert_all_there(cluster, cluster.finish())
 
 
@@ -243,11 +240,12 @@ def test_a_run_waits_for_a_place_and_says_so(cluster: Cluster) -> None:
 
 
 def test_a_run_is_told_to_stop(cluster: Cluster) -> None:
-    begin_counting(cluster, "w1")
-    cluster.until_update(10)
-    assert "scale" in cluster.wish("dance").fault
-    assert "registered" in cluster.wish("scale", 99).fault
-    assert cluster.wish("stop").fault == ""
+    with cluster.slowly():
+        begin_counting(cluster, "w1")
+        cluster.until_update(5)
+        assert "scale" in cluster.wish("dance").fault
+        assert "registered" in cluster.wish("scale", 99).fault
+        assert cluster.wish("stop").fault == ""
     summary = cluster.finish()
     assert cluster.statuses() == {"run": 130, "w1": 0}
     assert cluster.news[-1].state == "interrupted"
