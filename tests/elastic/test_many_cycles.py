@@ -15,6 +15,8 @@ from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
 pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.timeout(240)]
 
 CYCLES = 200
+SLACK_KB = 4000
+"""By how much the supervisor's heap may breathe in 100 cycles: half of what one image holds."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def test_nothing_grows(start: Callable[..., ElasticRun], home: Path) -> None:
     assert late.zombies <= early.zombies
     assert late.images <= early.images
     assert late.actor_kb <= early.actor_kb * 1.02
-    assert late.supervisor_kb <= early.supervisor_kb * 1.02
+    assert late.supervisor_kb <= early.supervisor_kb + SLACK_KB
 
 
 def holdings(run: ElasticRun, actor: psutil.Process) -> Holdings | None:

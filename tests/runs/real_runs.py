@@ -82,7 +82,7 @@ class Artos:
 
     def survivors(self) -> list[psutil.Process]:
         """Descendants seen at any time that still run."""
-        return [p for p in self._known.values() if _runs(p)]
+        return [p for p in self._known.values() if runs(p)]
 
     def end(self) -> None:
         """Kill it and whatever it started."""
@@ -116,8 +116,12 @@ def _member_of(process: psutil.Process) -> int | None:
     return int(found[1]) + 1 if found else None
 
 
-def _runs(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+def runs(process: psutil.Process) -> bool:
+    """Whether it is alive; one that nobody has reaped yet is not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def shared_memory() -> list[str]:
