@@ -1,4 +1,4 @@
-"""What commands send and print, without a head."""
+"""What commands send and print, and what a submission becomes; without processes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from artos.errors import Refused
+from artos.transport.wire import Submit
 from deploy import overview
+from deploy.admission import admitted, request_of
 from deploy.submit import Wanted, code_of, exit_status, last_words
+from head.runs import Run
+from head.schedule import Schedule
 
 NODE = {"name": "w1", "alive": True, "slots": 4, "actors": 3, "runs": {"r1": 3}, "leaves": "",
         "cpu": 0.5, "memory": 0.25, "memory_mb": 1000, "silent_seconds": 0.3}  # fmt: skip
@@ -102,3 +106,66 @@ def test_last_words() -> None:
     summary = {"mean_return_100": 3.25, "steps": 1200, "seconds": 5.0}
     assert "mean return 3.2" in last_words(over | {"summary": summary})
     assert "1,200 steps in 5 s" in last_words(over | {"summary": summary})
+
+
+# -- what a submission becomes ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def schedule() -> Schedule:
+    return Schedule()
+
+
+def admit(schedule: Schedule, root: Path, **request: Any) -> Run:
+    submit = Submit({"ticket": "t", **request}, "archive", "pack")
+    run = admitted(request_of(submit), submit, schedule, root)
+    schedule.submit(run)
+    return run
+
+
+def test_runs_are_named_like_those_of_one_machine(schedule: Schedule, tmp_path: Path) -> None:
+    names = [
+        admit(schedule, tmp_path, **request).name
+        for request in (
+            {"workload": "ppo"},
+            {"workload": "ppo", "settings": {"env": "CartPole-v1"}, "seed": 3},
+            {"workload": "algo.py:build"},
+            {"workload": "algo.py:build"},
+            {"workload": "algo.py:build", "settings": {"env": "my_env:make"}},
+        )
+    ]
+    assert names == [
+        "ppo-default-seed1-1", "ppo-CartPole-v1-seed3-1", "algo-build-seed1-1",
+        "algo-build-seed1-2", "algo-my_env-make-seed1-1",
+    ]  # fmt: skip
+
+
+def test_a_folder_may_be_chosen_unless_a_run_is_there(schedule: Schedule, tmp_path: Path) -> None:
+    run = admit(schedule, tmp_path, workload="ppo", run_dir="runs/mine")
+    assert (run.name, run.folder) == ("mine", str(tmp_path / "runs" / "mine"))
+    elsewhere = tmp_path / "elsewhere" / "other"
+    assert admit(schedule, tmp_path, workload="ppo", run_dir=str(elsewhere)).folder == str(
+        elsewhere
+    )
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "config.json").write_text("{}")
+    with pytest.raises(Refused, match="already holds a run"):
+        admit(schedule, tmp_path, workload="ppo", run_dir=str(elsewhere))
+    with pytest.raises(Refused, match="mine is queued"):
+        admit(schedule, tmp_path, workload="ppo", run_dir="mine")
+    with pytest.raises(Refused, match="letters"):
+        admit(schedule, tmp_path, workload="ppo", run_dir="..")
+
+
+def test_what_is_continued_keeps_its_code_and_settings(schedule: Schedule, tmp_path: Path) -> None:
+    settings = {"lr": "0.1", "total_steps": 100}
+    run = admit(schedule, tmp_path, workload="a.py:b", settings=settings, seed=4)
+    run.end("interrupted", "")
+    again = admit(schedule, tmp_path, resume=run.folder, settings={"total_steps": 200})
+    assert (again.name, again.folder, again.archive, again.placement, again.resume) == (
+        run.name, run.folder, "archive", "pack", True,
+    )  # fmt: skip
+    assert again.request["settings"] == {"lr": "0.1", "total_steps": 200}
+    assert (again.request["workload"], again.request["seed"]) == ("a.py:b", 4)
+    with pytest.raises(Refused, match="did you mean"):
+        admit(schedule, tmp_path, resume="a-b-seed4-11")

@@ -20,6 +20,7 @@ from deploy.archive import pack
 from deploy.head_client import HeadClient
 from deploy.head_daemon import HeadDaemon
 from deploy.head_options import HeadOptions
+from head.runs import Run
 
 PATIENCE = 60.0
 
@@ -237,6 +238,16 @@ def test_code_is_asked_for_once(head: Head, tmp_path: Path) -> None:
     worker.say(wire.Fetch("0" * 64))
     head.until(lambda: worker.last(wire.Archive).archive == "0" * 64, worker)
     assert worker.last(wire.Archive).content == b""
+
+
+def test_asking_again_does_not_submit_again(head: Head) -> None:
+    """An answer may get lost with a head; what it was about is not."""
+    assert head.daemon is not None
+    head.daemon._schedule.submit(Run("r1", {"ticket": "t1"}, "/runs/r1", state="done"))
+    user = head.peer("user.1")
+    answer = head.ask(user, wire.Submit({"ticket": "t1", "workload": "ppo"}))
+    assert answer.data == {"run": "r1", "folder": "/runs/r1"}
+    assert len(head.ask(user, wire.Ask("list")).data["runs"]) == 1
 
 
 def test_a_client_with_nobody_to_ask_gives_up_in_words(head: Head) -> None:

@@ -72,6 +72,16 @@ def test_only_those_of_a_node_that_goes_move() -> None:
     assert Counter(after.values()) == {"a": 3, "c": 3}
 
 
+def test_pack_goes_on_where_somebody_is_already() -> None:
+    rooms = [Room("a", 2), Room("b", 4, taken=1), Room("c", 2)]
+    assert [*place(5, {}, rooms, "pack").values()] == ["b", "b", "b", "a", "a"]
+
+
+def test_what_does_not_divide_goes_to_the_first() -> None:
+    assert shares(3, {"r": 5, "s": 5}) == {"r": 2, "s": 1}
+    assert shares(8, {"r": 9, "s": 1, "t": 9}) == {"s": 1, "r": 4, "t": 3}
+
+
 WISHES = st.dictionaries(st.sampled_from("rstuvw"), st.integers(1, 20), min_size=1)
 
 

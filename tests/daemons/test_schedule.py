@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from worlds import World
 
 from artos.errors import Refused
+from artos.transport.wire import Hello, SiteEnded, Unassign
 from head.runs import State
 from head.schedule import MOST_IN_A_ROW, Schedule
 
@@ -251,6 +252,31 @@ def test_a_drained_node_is_not_waited_for_for_ever(world: World) -> None:
     assert world.sites["w1"] == {}
 
 
+def test_a_node_takes_no_more_runs_than_it_has_slots(world: World) -> None:
+    """Those that lose their node wait for one where each of them gets a slot."""
+    world.join("w1", slots=1)
+    running(world, "r1")
+    world.join("w2", slots=2)
+    running(world, "r2", "r3")
+    world.silence("w2")
+    assert set(world.places["r1"].values()) == {"w1"}
+    assert world.places["r2"] == world.places["r3"] == {}
+    waiting = world.schedule.waits_for(world.schedule.runs["r2"], [*world.roster])
+    assert waiting == "a worker with a free slot"
+    world.check()
+
+
+def test_who_has_no_process_has_no_place_on_a_node_that_is_gone(world: World) -> None:
+    world.join("w1")
+    running(world, "r1")
+    world.ended("r1", -9)
+    world.silence("w1")
+    world.check()
+    world.join("w1")
+    world.up("r1")
+    assert set(world.places["r1"].values()) == {"w1"}
+
+
 def test_a_new_node_takes_nobody_away(world: World) -> None:
     world.join("w1")
     running(world, "r1")
@@ -288,6 +314,43 @@ def test_a_node_where_it_always_fails_is_given_up(world: World) -> None:
     assert "no room in /dev/shm" in world.schedule.waits_for(run, list(world.roster))
     world.join("w2")
     assert set(world.places["r1"].values()) == {"w2"}
+
+
+def test_a_node_that_was_given_up_is_tried_again_when_it_comes_back(world: World) -> None:
+    world.join("w1")
+    running(world, "r1")
+    for _ in range(3):
+        world.site_ended("w1", "r1", why="no room in /dev/shm")
+    world.silence("w1")
+    world.join("w1")
+    assert "r1" in world.sites["w1"]
+
+
+def test_the_end_of_an_old_site_is_not_that_of_the_new_one(world: World) -> None:
+    world.join("w1")
+    running(world, "r1")
+    node, old = world.roster.get("w1"), world.sites["w1"]["r1"]
+    world.ended("r1", -9)
+    world.up("r1")
+    world.ordered.clear()
+    world.schedule.site_ended(node, SiteEnded("r1", old.epoch, "killed"), world.clock.now())
+    world.turn()
+    assert world.ordered == []
+
+
+def test_a_node_that_comes_back_with_an_old_site_is_told_to_close_it(world: World) -> None:
+    """The link was away while the run was started again; the node was never gone."""
+    node = world.join("w1")
+    running(world, "r1")
+    stale = dict(world.sites["w1"])
+    world.ended("r1", -9)
+    world.up("r1")
+    hello = Hello("w1", 1, "1.0", 2, 0, {"r1": stale["r1"].epoch, "r7": 3})
+    orders = [effect.message for effect in world.schedule.joined(node, hello)]
+    assert orders == [Unassign("r1"), Unassign("r7")]
+    world.ordered.clear()
+    world.turn()
+    assert [order.epoch for order in world.ordered] == [2]
 
 
 def test_sites_that_lived_long_do_not_count_as_failing(world: World) -> None:

@@ -129,6 +129,7 @@ class World:
         for run in self.schedule.runs.values():
             assert set(run.places.values()) <= usable.keys() or run.up is None
             assert not (run.over and run.places)
+            assert all(self.roster.get(node).alive for node in run.places.values())
             assert (run.name in self.processes) == run.active
             for node in set(run.places.values()):
                 users.setdefault(node, set()).add(run.name)
