@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from artos.losses.gae import advantages
     from artos.messages import Claim, Invoke
     from artos.policies.build import Policy
-    from artos.scaling_policy import ScalingPolicy
+    from artos.scaling_policy import ScalingPolicy, Seen
     from artos.spec import DataKey, ObjectKey, Workload
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "PrioritisedSampler",
     "RolloutActor",
     "ScalingPolicy",
+    "Seen",
     "SequenceSampler",
     "TorchLearner",
     "UniformSampler",
@@ -67,6 +68,7 @@ _HOMES = {
     "PrioritisedSampler": "artos.buffer.prioritised",
     "RolloutActor": "artos.actors.rollout",
     "ScalingPolicy": "artos.scaling_policy",
+    "Seen": "artos.scaling_policy",
     "SequenceSampler": "artos.buffer.sequences",
     "TorchLearner": "artos.learners.torch_learner",
     "UniformSampler": "artos.buffer.uniform",

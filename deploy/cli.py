@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parser().parse_args(arguments)
         command: Callable[[argparse.Namespace], int] = options.command
-        return command(options)
+        return _flushed(command(options))
     except (Refused, RunExists, ShmTooSmall, CheckpointFault) as error:
         faults = error.faults if isinstance(error, Refused) else (str(error),)
         _complain("refused, nothing was started:", *(f"  - {fault}" for fault in faults))
@@ -42,11 +43,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ArtosError as error:
         _complain(f"{type(error).__name__}: {error}")
         return ERROR
+    except BrokenPipeError:
+        # Whoever reads our output has seen enough; the interpreter's last flush must not fail too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
     except KeyboardInterrupt:
         _complain("stopped at once")
         return INTERRUPTED
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _flushed(status: int) -> int:
+    sys.stdout.flush()
+    return status
 
 
 def _complain(*lines: str) -> None:
@@ -75,7 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     daemons.add_worker(commands.add_parser("worker", help="be a worker node of a cluster"))
     _add_keys(commands.add_parser("keys", help="make, add or revoke the keys of a cluster"))
     bench = commands.add_parser("bench", help="measure ours against rivals in the same run")
-    bench.add_argument("name", help="buffer, triggers, throughput, elasticity or all")
+    bench.add_argument(
+        "name", help="buffer, triggers, throughput, elasticity, pipelining, learning, all"
+    )
     bench.add_argument("--json", type=Path, metavar="FILE", help="write rows and ratios to FILE")
     bench.add_argument("--repeats", type=int, metavar="N", help="repetitions of each case")
     bench.add_argument("--quick", action="store_true", help="a smoke test, no figures to quote")

@@ -42,8 +42,9 @@ class Desk:
         """Answer a user, now or once the run has answered."""
         try:
             data = self._served(user, message)
-        except Refused as refused:
-            self._post.send(user, Answer(fault="\n".join(refused.faults)))
+        except (Refused, OSError) as error:
+            faults = error.faults if isinstance(error, Refused) else (f"the head: {error}",)
+            self._post.send(user, Answer(fault="\n".join(faults)))
         else:
             if data is not None:
                 self._post.send(user, data if isinstance(data, Answer) else Answer(data))

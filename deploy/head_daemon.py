@@ -124,7 +124,12 @@ class HeadDaemon(Closing):
             reap_orphans()
 
     def _save(self) -> None:
-        self._home.save(State(tuple(self._schedule.runs.values()), self._roster.known()))
+        try:
+            self._home.save(State(tuple(self._schedule.runs.values()), self._roster.known()))
+        except OSError as error:
+            # A cluster does not stand still for a full disk; it is tried again with every tick.
+            self._say(f"what a next head must know cannot be written: {error}; make room")
+            self._dirty = True
 
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -178,8 +178,8 @@ class WorkerDaemon(Closing):
     def _keep(self, archive: wire.Archive) -> None:
         try:
             self._sites.archived(archive)
-        except Refused as refused:
-            self._say(str(refused))
+        except (Refused, OSError) as error:
+            self._say(f"the code of a run cannot be kept: {error}; it is asked for again")
 
     def _reachable(self, assign: wire.Assign) -> wire.Assign:
         """A head that listens on any address is where it was found."""

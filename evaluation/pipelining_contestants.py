@@ -72,7 +72,7 @@ FULL = Scale(
     fleets=(10, 30, 100, 300, 1000), recorded=1024, updates=6,
 )  # fmt: skip
 QUICK = Scale(
-    size=Size(4, 64), others=(Size(2, 64),), iterations=1, speeds=(UNTHROTTLED, FASTEST, SLOWEST),
+    size=Size(4, 64), others=(Size(2, 64),), iterations=1, speeds=(UNTHROTTLED, SLOWEST),
     weights_speeds=(UNTHROTTLED,), fleets=(2, 4), recorded=64, updates=4,
 )  # fmt: skip
 

@@ -41,8 +41,10 @@ class Receiver:
         count: Callable[[str], None],
     ) -> None:
         self._epoch, self._row_bytes, self._standing = epoch, row_bytes, standing
-        self._greeted: set[bytes] = set()
         self._count = count
+        self._greeted: set[bytes] = set()
+        self._homes: dict[int, bytes] = {}
+        self._told: dict[int, int] = {}
 
     @property
     def credit(self) -> int:
@@ -59,16 +61,30 @@ class Receiver:
         if greet.epoch != self._epoch:
             raise BadMessage(f"this is epoch {self._epoch} of the run, not {greet.epoch}")
         self._greeted.add(who)
-        return [
-            news for actor in greet.terms
-            if (news := self.arrivals(actor, greet.number)) is not None
-        ]  # fmt: skip
+        known = {a: standing for a in greet.terms if (standing := self._standing(a)) is not None}
+        # Who had an actor once may greet late: the news are for the node that has it now.
+        at_home = [actor for actor, each in known.items() if each.term == greet.terms[actor]]
+        self._homes |= dict.fromkeys(at_home, who)
+        self._told |= {actor: known[actor].room for actor in at_home}
+        return [self._news(actor, standing, greet.number) for actor, standing in known.items()]
 
-    def arrivals(self, actor: int, answers: int = 0) -> Arrivals | None:
-        """What the actor's node must know; None if the actor is not one of this process."""
+    def home(self, actor: int) -> bytes | None:
+        """The node that has the actor, if that has greeted since this process began."""
+        return self._homes.get(actor)
+
+    def arrivals(self, actor: int) -> Arrivals:
+        """What the actor's home must know now."""
         standing = self._standing(actor)
-        if standing is None:
-            return None
+        assert standing is not None
+        self._told[actor] = standing.room
+        return self._news(actor, standing)
+
+    def roomier(self) -> list[int]:
+        """Actors that have more room than their homes know of."""
+        now = {actor: self._standing(actor) for actor in self._homes}
+        return [a for a, each in now.items() if each is not None and each.room > self._told[a]]
+
+    def _news(self, actor: int, standing: Standing, answers: int = 0) -> Arrivals:
         term, written, room = standing
         return Arrivals(actor, term, dict(written), room, self.credit, answers)
 

@@ -28,6 +28,7 @@ MODEL = "model_param"
 COUNTS = ("bytes", "weights", "chunks", "stale", "gap", "repeated", "bad")
 """What a replay process counts. ``bytes`` came in, ``weights`` counts bytes that went out."""
 _THREADS = 4
+_PAUSE = 1  # ms without news after which agents are told what came before it
 _BURST = 8 << 20  # bytes taken in before anybody is answered
 
 
@@ -79,11 +80,10 @@ class Replay(Closing):
         self._tally = Tally(orders.tally_path, COUNTS)
         row_bytes = next(iter(self._rings.values())).row_bytes
         self._receiver = Receiver(orders.epoch, row_bytes, self._standing, self._tally.add)
-        self._owed: dict[int, bytes] = {}
+        self._owed: set[int] = set()
         self._unpaid = 0
-        self._where: dict[int, bytes] = {}
-        self._told: dict[int, int] = {}
         self._pulls: dict[bytes, int] = {}
+        self._peers: dict[bytes, str] = {}
         self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
         # Each encrypts for some of the nodes.
         threads = min(_THREADS, len(os.sched_getaffinity(0)))
@@ -128,9 +128,12 @@ class Replay(Closing):
         self._does[what] = does
 
     def turn(self) -> None:
-        """Sleep until something comes, and see to it."""
-        for what, _ in self._poller.poll():
+        """Sleep until something comes, and see to it; before a longer sleep pay what is owed."""
+        ready = self._poller.poll(_PAUSE if self._owed else None)
+        for what, _ in ready:
             self._does[what]()
+        if not ready:
+            self._pay()
 
     def close(self) -> None:
         """Hang up at once."""
@@ -153,9 +156,7 @@ class Replay(Closing):
 
     def _look(self) -> None:
         """Rows were released or a version published: tell who waits for that."""
-        for actor, who in self._where.items():
-            if self._rings[actor].block.room() > self._told[actor]:
-                self._owed[actor] = who
+        self._owed.update(self._receiver.roomier())
         self._pay()
         for who, have in tuple(self._pulls.items()):
             self._hand_out(who, have)
@@ -170,14 +171,15 @@ class Replay(Closing):
             except zmq.Again:
                 break
             taken += self._hear(frames)
-        # Well before anybody's credit is spent; who has nothing more to send says so.
         if self._unpaid >= self._receiver.credit // 4:
             self._pay()
 
     def _hear(self, frames: Sequence[zmq.Frame]) -> int:
         """Take in one message; returns its bytes."""
         who, size = frames[0].bytes, sum(map(len, frames[1:]))
-        if not self._friend(frames[0]):
+        if self._keys is not None:
+            self._peers[who] = str(frames[0].get("User-Id"))
+        if not self._is_friend(who):
             return size
         self._tally.add("bytes", size)
         try:
@@ -187,8 +189,9 @@ class Replay(Closing):
             self._send(who, wire.Refusal(error.why))
         return size
 
-    def _friend(self, frame: zmq.Frame) -> bool:
-        return self._keys is None or self._keys.accepts(str(frame.get("User-Id")))
+    def _is_friend(self, who: bytes) -> bool:
+        """Whether the peer's key is one of ours now: it may have been revoked."""
+        return self._keys is None or self._keys.accepts(self._peers[who])
 
     def _answer(self, who: bytes, message: wire.Message, frames: Sequence[zmq.Frame]) -> None:
         match message:
@@ -196,8 +199,7 @@ class Replay(Closing):
                 self._take(who, message, frames)
             case wire.Greet():
                 for news in self._receiver.greet(who, message):
-                    self._where[news.actor] = who
-                    self._tell(who, news)
+                    self._send(who, news)
             case wire.Pull():
                 self._hand_out(who, message.have)
             case _:
@@ -208,7 +210,7 @@ class Replay(Closing):
         self._tally.add("chunks")
         if rows:
             unload(self._rings[chunk.actor], chunk, rows, [frame.buffer for frame in frames])
-            self._owed[chunk.actor] = who
+            self._owed.add(chunk.actor)
             self._unpaid += sum(chunk.raw)
             if chunk.ends:
                 self._board.notify(actor_member(chunk.actor))
@@ -216,19 +218,15 @@ class Replay(Closing):
 
     def _pay(self) -> None:
         """Tell agents what arrived and how much room there is."""
-        owed, self._owed, self._unpaid = self._owed, {}, 0
-        for actor, who in owed.items():
-            news = self._receiver.arrivals(actor)
-            assert news is not None
-            self._tell(who, news)
-
-    def _tell(self, who: bytes, news: wire.Arrivals) -> None:
-        self._told[news.actor] = news.room
-        self._send(who, news)
+        owed, self._owed, self._unpaid = self._owed, set(), 0
+        for actor in owed:
+            if (who := self._receiver.home(actor)) is not None:
+                self._send(who, self._receiver.arrivals(actor))
 
     def _send(self, who: bytes, message: wire.Message) -> None:
         # An agent that is not there greets when it is back, and is told everything then.
-        sockets.push(self._socket, [who, wire.encode(message)])
+        if self._is_friend(who):
+            sockets.push(self._socket, [who, wire.encode(message)])
 
     def _hand_out(self, who: bytes, have: int) -> None:
         """Send newer weights, or remember who waits for them."""
@@ -236,6 +234,8 @@ class Replay(Closing):
             self._pulls[who] = have
             return
         self._pulls.pop(who, None)
+        if not self._is_friend(who):
+            return
         for message, part in self._weights.newest():
             if sockets.push(self._socket, [who, message, part], copy=False):
                 self._tally.add("weights", len(message) + len(part))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from real_cluster import Cluster
+from worlds import World
 
 RUNS = Path(__file__).parents[1] / "runs"
 
@@ -20,6 +21,12 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield there
     finally:
         there.close()
+
+
+@pytest.fixture
+def world() -> World:
+    """A schedule without processes."""
+    return World()
 
 
 @pytest.fixture

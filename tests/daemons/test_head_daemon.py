@@ -282,6 +282,22 @@ def test_nodes_that_do_not_come_back_are_gone(head: Head) -> None:
     assert not head.nodes(head.peer("user.1"))["w1"]["alive"]
 
 
+def test_a_full_disk_stops_neither_answers_nor_the_head(head: Head, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    user = head.peer("user.1")
+    monkeypatch.setattr("deploy.head_home.write_durably", full)
+    monkeypatch.setattr("deploy.archives.Archives.put", full)
+    peer = joined(head, "w1")
+    assert any("No space left" in line for line in head.said)
+    answer = head.ask(user, wire.Archive("0" * 64, b"x"))
+    assert "No space left" in answer.fault
+    monkeypatch.undo()
+    file = head.folder / "runs" / ".head" / "state.json"
+    head.until(lambda: file.exists() and b"w1" in file.read_bytes(), peer)
+
+
 def test_runs_have_one_head(head: Head) -> None:
     with pytest.raises(Refused, match="another head"):
         head.start("tcp://127.0.0.1:*")

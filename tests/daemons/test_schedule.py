@@ -11,28 +11,15 @@ from hypothesis import strategies as st
 from worlds import World
 
 from artos.errors import Refused
-from artos.transport.wire import Hello, SiteEnded, Unassign
 from head.runs import State
 from head.schedule import MOST_IN_A_ROW, Schedule
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-def running(world: World, *names: str) -> None:
-    for name in names:
-        world.submit(name)
-        assert world.up(name)
-
 
 # -- the queue -------------------------------------------------------------------------------------
 
 
 def test_without_a_worker_one_run_begins_and_waits_for_one(world: World) -> None:
     """So what is wrong with it shows at once; others wait in the queue."""
-    running(world, "r1")
+    world.begin("r1")
     world.submit("r2")
     r1, r2 = world.schedule.runs.values()
     assert (r1.state, r2.state) == ("running", "queued")
@@ -46,7 +33,7 @@ def test_without_a_worker_one_run_begins_and_waits_for_one(world: World) -> None
 
 def test_no_more_runs_than_slots_go_on_at_once(world: World) -> None:
     world.join("w1", slots=2)
-    running(world, "r1", "r2")
+    world.begin("r1", "r2")
     world.submit("r3")
     assert world.schedule.runs["r3"].state == "queued"
     assert "slot" in world.schedule.waits_for(world.schedule.runs["r3"], list(world.roster))
@@ -68,7 +55,7 @@ def test_the_order_of_submission_is_that_of_starting(world: World) -> None:
 
 
 def test_a_name_is_taken_until_its_run_is_over(world: World) -> None:
-    running(world, "r1")
+    world.begin("r1")
     with pytest.raises(Refused, match="r1 is running"):
         world.submit("r1")
     world.ended("r1", 130)
@@ -76,7 +63,7 @@ def test_a_name_is_taken_until_its_run_is_over(world: World) -> None:
 
 
 def test_stopped_in_the_queue_is_over_at_once(world: World) -> None:
-    running(world, "r1")
+    world.begin("r1")
     run = world.submit("r2")
     world.schedule.stop(run)
     assert (run.state, run.outcome) == ("done", "interrupted")
@@ -92,7 +79,7 @@ def test_stopped_in_the_queue_is_over_at_once(world: World) -> None:
 )  # fmt: skip
 def test_the_exit_status_is_the_outcome(status, state, outcome, world: World) -> None:
     world.join("w1")
-    running(world, "r1")
+    world.begin("r1")
     world.ended("r1", status, "its words")
     run = world.schedule.runs["r1"]
     why = "" if status == 0 else "its words"
@@ -101,7 +88,7 @@ def test_the_exit_status_is_the_outcome(status, state, outcome, world: World) ->
 
 
 def test_its_last_words_count_more_than_its_status(world: World) -> None:
-    running(world, "r1")
+    world.begin("r1")
     world.schedule.run_news(msgspec.structs.replace(_news("r1"), state="refused", waits_for="why"))
     world.ended("r1", None)
     run = world.schedule.runs["r1"]
@@ -117,7 +104,7 @@ def _news(run: str):
 @pytest.mark.parametrize("status", [-9, -11, None])
 def test_a_run_that_was_killed_goes_on_from_its_checkpoint(status, world: World) -> None:
     world.join("w1")
-    running(world, "r1")
+    world.begin("r1")
     before = world.schedule.runs["r1"].places
     world.ended("r1", status)
     assert world.began[-1] == ("r1", 2, True)
@@ -128,7 +115,7 @@ def test_a_run_that_was_killed_goes_on_from_its_checkpoint(status, world: World)
 
 
 def test_it_is_not_tried_for_ever(world: World) -> None:
-    running(world, "r1")
+    world.begin("r1")
     for _ in range(MOST_IN_A_ROW):
         world.ended("r1", -9)
     assert world.schedule.runs["r1"].active
@@ -140,7 +127,7 @@ def test_it_is_not_tried_for_ever(world: World) -> None:
 
 
 def test_progress_in_between_is_forgiven(world: World) -> None:
-    running(world, "r1")
+    world.begin("r1")
     for steps in range(10, 60, 10):
         world.ended("r1", -9)
         world.up("r1")
@@ -156,14 +143,14 @@ def test_progress_in_between_is_forgiven(world: World) -> None:
 
 
 def test_killed_while_stopping_is_over(world: World) -> None:
-    running(world, "r1")
+    world.begin("r1")
     world.schedule.stop(world.schedule.runs["r1"])
     world.ended("r1", -9)
     assert world.schedule.runs["r1"].outcome == "interrupted"
 
 
 def test_a_process_of_an_old_epoch_is_not_believed(world: World) -> None:
-    running(world, "r1")
+    world.begin("r1")
     old = world.run_up(world.schedule.runs["r1"])
     world.ended("r1", -9)
     assert not world.schedule.run_up(old)
@@ -176,7 +163,7 @@ def test_a_process_of_an_old_epoch_is_not_believed(world: World) -> None:
 def test_actors_of_a_node_that_is_gone_live_elsewhere(world: World) -> None:
     world.join("w1")
     world.join("w2")
-    running(world, "r1")
+    world.begin("r1")
     before = dict(world.places["r1"])
     assert Counter(before.values()) == {"w1": 2, "w2": 2}
     world.silence("w1")
@@ -188,7 +175,7 @@ def test_actors_of_a_node_that_is_gone_live_elsewhere(world: World) -> None:
 
 def test_with_nowhere_to_go_a_run_waits(world: World) -> None:
     world.join("w1")
-    running(world, "r1")
+    world.begin("r1")
     world.silence("w1")
     assert world.places["r1"] == {}
     run = world.schedule.runs["r1"]
@@ -202,7 +189,7 @@ def test_a_node_that_comes_back_has_its_old_sites_closed(world: World) -> None:
     """Its actors live elsewhere by now: what it still runs is stale."""
     world.join("w1")
     world.join("w2")
-    running(world, "r1")
+    world.begin("r1")
     world.silence("w1")
     assert "r1" in world.sites["w1"], "nobody could tell it"
     world.join("w1")
@@ -211,7 +198,7 @@ def test_a_node_that_comes_back_has_its_old_sites_closed(world: World) -> None:
 
 def test_a_lone_node_that_comes_back_begins_anew(world: World) -> None:
     world.join("w1")
-    running(world, "r1")
+    world.begin("r1")
     world.silence("w1")
     orders = []
     world._carry_out = lambda effects, then=world._carry_out: (
@@ -226,7 +213,7 @@ def test_a_lone_node_that_comes_back_begins_anew(world: World) -> None:
 def test_a_drained_node_keeps_its_sites_until_they_have_moved(world: World) -> None:
     world.join("w1")
     world.join("w2")
-    running(world, "r1")
+    world.begin("r1")
     world.drain("w1")
     assert set(world.places["r1"].values()) == {"w2"}
     assert world.told[-1][1].gone == ()
@@ -244,7 +231,7 @@ def test_a_drained_node_keeps_its_sites_until_they_have_moved(world: World) -> N
 def test_a_drained_node_is_not_waited_for_for_ever(world: World) -> None:
     world.join("w1")
     world.join("w2")
-    running(world, "r1")
+    world.begin("r1")
     world.drain("w1")
     world.clock.advance(61)
     world.roster.heard({node.peer: 0.0 for node in world.roster})
@@ -255,9 +242,9 @@ def test_a_drained_node_is_not_waited_for_for_ever(world: World) -> None:
 def test_a_node_takes_no_more_runs_than_it_has_slots(world: World) -> None:
     """Those that lose their node wait for one where each of them gets a slot."""
     world.join("w1", slots=1)
-    running(world, "r1")
+    world.begin("r1")
     world.join("w2", slots=2)
-    running(world, "r2", "r3")
+    world.begin("r2", "r3")
     world.silence("w2")
     assert set(world.places["r1"].values()) == {"w1"}
     assert world.places["r2"] == world.places["r3"] == {}
@@ -268,7 +255,7 @@ def test_a_node_takes_no_more_runs_than_it_has_slots(world: World) -> None:
 
 def test_who_has_no_process_has_no_place_on_a_node_that_is_gone(world: World) -> None:
     world.join("w1")
-    running(world, "r1")
+    world.begin("r1")
     world.ended("r1", -9)
     world.silence("w1")
     world.check()
@@ -279,88 +266,11 @@ def test_who_has_no_process_has_no_place_on_a_node_that_is_gone(world: World) ->
 
 def test_a_new_node_takes_nobody_away(world: World) -> None:
     world.join("w1")
-    running(world, "r1")
+    world.begin("r1")
     told = len(world.told)
     world.join("w2")
     assert set(world.places["r1"].values()) == {"w1"}
     assert len(world.told) == told
-
-
-# -- sites that fail -------------------------------------------------------------------------------
-
-
-def test_a_site_that_was_killed_is_opened_again(world: World) -> None:
-    world.join("w1")
-    running(world, "r1")
-    world.site_ended("w1", "r1")
-    assert "r1" in world.sites["w1"]
-
-
-def test_a_site_that_its_run_closed_stays_closed(world: World) -> None:
-    world.join("w1")
-    running(world, "r1")
-    world.site_ended("w1", "r1", why="")
-    world.turn()
-    assert world.sites["w1"] == {}
-
-
-def test_a_node_where_it_always_fails_is_given_up(world: World) -> None:
-    world.join("w1")
-    running(world, "r1")
-    for _ in range(3):
-        world.site_ended("w1", "r1", why="no room in /dev/shm")
-    assert world.sites["w1"] == {}
-    run = world.schedule.runs["r1"]
-    assert "no room in /dev/shm" in world.schedule.waits_for(run, list(world.roster))
-    world.join("w2")
-    assert set(world.places["r1"].values()) == {"w2"}
-
-
-def test_a_node_that_was_given_up_is_tried_again_when_it_comes_back(world: World) -> None:
-    world.join("w1")
-    running(world, "r1")
-    for _ in range(3):
-        world.site_ended("w1", "r1", why="no room in /dev/shm")
-    world.silence("w1")
-    world.join("w1")
-    assert "r1" in world.sites["w1"]
-
-
-def test_the_end_of_an_old_site_is_not_that_of_the_new_one(world: World) -> None:
-    world.join("w1")
-    running(world, "r1")
-    node, old = world.roster.get("w1"), world.sites["w1"]["r1"]
-    world.ended("r1", -9)
-    world.up("r1")
-    world.ordered.clear()
-    world.schedule.site_ended(node, SiteEnded("r1", old.epoch, "killed"), world.clock.now())
-    world.turn()
-    assert world.ordered == []
-
-
-def test_a_node_that_comes_back_with_an_old_site_is_told_to_close_it(world: World) -> None:
-    """The link was away while the run was started again; the node was never gone."""
-    node = world.join("w1")
-    running(world, "r1")
-    stale = dict(world.sites["w1"])
-    world.ended("r1", -9)
-    world.up("r1")
-    hello = Hello("w1", 1, "1.0", 2, 0, {"r1": stale["r1"].epoch, "r7": 3})
-    orders = [effect.message for effect in world.schedule.joined(node, hello)]
-    assert orders == [Unassign("r1"), Unassign("r7")]
-    world.ordered.clear()
-    world.turn()
-    assert [order.epoch for order in world.ordered] == [2]
-
-
-def test_sites_that_lived_long_do_not_count_as_failing(world: World) -> None:
-    world.join("w1")
-    running(world, "r1")
-    for _ in range(10):
-        world.clock.advance(61)
-        world.roster.heard({node.peer: 0.0 for node in world.roster})
-        world.site_ended("w1", "r1")
-    assert "r1" in world.sites["w1"]
 
 
 # -- a head that was killed ------------------------------------------------------------------------
@@ -369,7 +279,7 @@ def test_sites_that_lived_long_do_not_count_as_failing(world: World) -> None:
 def test_what_is_stored_is_what_goes_on(world: World) -> None:
     world.join("w1")
     world.join("w2")
-    running(world, "r1")
+    world.begin("r1")
     world.submit("r2")
     stored = msgspec.json.encode(State(tuple(world.schedule.runs.values()), world.roster.known()))
     state = msgspec.json.decode(stored, type=State)

@@ -63,6 +63,11 @@ class World:
         self.turn()
         return taken
 
+    def begin(self, *names: str) -> None:
+        for name in names:
+            self.submit(name)
+            assert self.up(name)
+
     def run_up(self, run: Run) -> RunUp:
         return RunUp(
             run.name, run.epoch, 1, b"{}", "code", "tcp://h:1", ("tcp://h:2",), self.actors

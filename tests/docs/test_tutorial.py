@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import UserFolder
+from user_folder import UserFolder
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -18,6 +18,7 @@ SHOWN_IN = {
     "my_trigger.py": "docs/tutorial.md",
     "my_env.py": "docs/how-to.md",
     "my_pipeline.py": "docs/how-to.md",
+    "my_scaling.py": "docs/how-to.md",
     "peek.py": "docs/how-to.md",
     "table.py": "README.md",
 }
@@ -98,6 +99,15 @@ def test_own_pipeline_absorbs_each_actor_once(user: UserFolder) -> None:
     for target, times in (("learner.weigh", 40), ("learner.absorb", 40), ("transfer", 120)):
         assert fired.count(target) == times
     assert _last_metric(user, "absorbed_late") == 0
+
+
+@pytest.mark.processes
+def test_own_scaling_policy_decides(user: UserFolder) -> None:
+    goal = ("--set", "goal=10", "--total-steps", "8192", "--json")
+    ended = user.artos("run", "my_scaling.py:patient", *goal)
+    assert ended.returncode == 0, ended.stderr
+    actors = user.summary()["actors_by_update"]
+    assert (actors[0], actors[-1]) == (2, 8)
 
 
 def _last_metric(user: UserFolder, name: str) -> float:

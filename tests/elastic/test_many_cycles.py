@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.timeout(240)]
 CYCLES = 200
 SLACK_KB = 4000
 """By how much the supervisor's heap may breathe in 100 cycles: half of what one image holds."""
+FILES = 3
+"""How many files it may happen to have open more often: the journal, a checkpoint, a message."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def test_nothing_grows(start: Callable[..., ElasticRun], home: Path) -> None:
     assert_nothing_left(home)
     early, late = in_the_beginning_and_in_the_end([*seen.values()])
     print(len(seen), early, late)
-    assert late.descriptors <= early.descriptors
+    assert late.descriptors <= early.descriptors + FILES
     assert late.zombies <= early.zombies
     assert late.images <= early.images
     assert late.actor_kb <= early.actor_kb * 1.02

@@ -25,17 +25,17 @@ from real_runs import runs
 pytestmark = [pytest.mark.processes, needs_criu]
 
 Start = Callable[..., ElasticRun]
-ACTORS, STEPS, KILLS = 8, 8 * 16 * 8, 2
+ACTORS, STEPS, KILLS = 8, 8 * 16 * 12, 2
 
 
 def test_eight_actors_in_every_state(start: Start, home: Path) -> None:
     """Eight actors on at most two slots: some sample, some are dumped, images, restored."""
     chance = random.Random(8)
+    (home / "slow").touch()
     first = start(
         "counted.py:workload", "--actors", ACTORS, "--total-steps", STEPS, park="checkpoint"
     )
     run, saved = first, first.folder / "checkpoint" / "manifest.json"
-    (home / "slow").touch()
     for _ in range(KILLS):
         before = first.updates
         run.until(lambda: first.updates > before and saved.exists())  # noqa: B023

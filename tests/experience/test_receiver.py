@@ -101,6 +101,29 @@ def test_a_greeting_is_answered_for_the_actors_of_this_process() -> None:
     assert news.written == {"frames": 20, "rewards": 20}
 
 
+def test_news_go_to_the_node_that_has_the_actor_now() -> None:
+    standing = {3: Standing(2, {"frames": 20}, 40)}
+    made = Receiver(7, ROW_BYTES, standing.get, lambda why: None)
+    assert made.home(3) is None
+    made.greet(b"here", Greet("here", 7, {3: 2}))
+    (news,) = made.greet(b"former", Greet("former", 7, {3: 1}))
+    assert news.term == 2
+    assert made.home(3) == b"here"
+
+
+def test_more_room_is_news_once() -> None:
+    standing = {3: Standing(2, {"frames": 20}, 40)}
+    made = Receiver(7, ROW_BYTES, standing.get, lambda why: None)
+    assert made.roomier() == []
+    made.greet(ME, Greet("node", 7, {3: 2}))
+    assert made.roomier() == []
+    standing[3] = Standing(2, {"frames": 20}, 50)
+    made.greet(b"former", Greet("former", 7, {3: 1}))
+    assert made.roomier() == [3], "who had it once may know, but not its home"
+    assert made.arrivals(3).room == 50
+    assert made.roomier() == []
+
+
 def test_credits_shrink_with_the_number_of_nodes() -> None:
     made, _ = receiver()
     alone = made.credit

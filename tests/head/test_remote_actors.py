@@ -130,10 +130,31 @@ def test_calls_wait_for_a_place_and_then_follow_the_start(head: Head) -> None:
 
 def test_only_calls_that_bind_wait_for_weights(head: Head) -> None:
     head.begin()
+    head.remote.send(ONE, sample(1, STEPS))
     head.version = 5
-    head.remote.send(ONE, sample(1, STEPS, bind=False))
-    head.remote.send(ONE, sample(2, STEPS))
-    assert [message.version for _, message in head.said()] == [-1, 5]
+    head.remote.send(ONE, sample(2, 2 * STEPS, bind=False))
+    head.remote.send(ONE, sample(3, 3 * STEPS))
+    assert [message.version for _, message in head.said()] == [0, -1, 5]
+
+
+def test_a_new_process_never_samples_with_older_weights_than_there_are(head: Head) -> None:
+    """It has none, so it binds some; those of its node may be older than what it had elsewhere."""
+    head.begin()
+    for version in (5, 6):
+        head.version = version
+        head.remote.send(ONE, sample(version, STEPS, bind=False))
+        head.remote.send(ONE, sample(version, STEPS, bind=False))
+        calls = [message for _, message in head.said() if isinstance(message, wire.Call)]
+        assert [call.version for call in calls] == [version, -1]
+        head.remote.start(ONE)
+    head.version = 7
+    head.remote.send(TWO, sample(7, STEPS))
+    head.done("w2", TWO, 7, STEPS)
+    head.arrive(1, STEPS)
+    head.reports()
+    head.place({0: "w1", 1: "w1"})
+    head.remote.send(TWO, sample(8, 2 * STEPS, bind=False))
+    assert ("w1", wire.Call(TWO, sample(8, 2 * STEPS, bind=False), 7)) in head.said()
 
 
 def test_an_answer_counts_once_its_rows_are_there(head: Head) -> None:
@@ -245,6 +266,15 @@ def test_a_move_waits_for_rows_and_words_that_are_on_their_way(head: Head) -> No
     head.arrive(1, STEPS + 1)
     ((member, _),) = head.reports()
     assert member == TWO
+    assert head.said()[0] == ("w2", wire.End(TWO))
+
+
+def test_a_move_waits_until_what_was_said_is_heard(head: Head) -> None:
+    head.begin()
+    head.remote.heard("w2", wire.Said(TWO, 1, Ready(0.5), 0))
+    head.place({0: "w1", 1: "w1"})
+    assert head.said() == []
+    assert head.reports() == [(TWO, Ready(0.5))]
     assert head.said()[0] == ("w2", wire.End(TWO))
 
 

@@ -78,7 +78,8 @@ class Sender:
     """Chooses pieces of about ``piece`` bytes, at most ``credit`` bytes on their way at a time.
 
     Earlier stages go first, actors in the order in which they became due. An actor for whom the
-    replay buffer has no room holds up nobody else.
+    replay buffer has no room holds up nobody else. ``number`` counts greetings, ``flight`` are the
+    bytes on their way.
     """
 
     streams: Sequence[Stream]
@@ -127,7 +128,6 @@ class Sender:
         """
         self.number += 1
         for actor, shipment in self._shipments.items():
-            shipment.known = False
             self._rewind(actor, shipment)
         return {actor: shipment.term for actor, shipment in self._shipments.items()}
 
