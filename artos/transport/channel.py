@@ -20,6 +20,7 @@ _PIECE = 1 << 14  # bytes
 _PIECES_AHEAD = 64  # sent and not yet acknowledged: what is urgent waits for 1 MiB at most
 _MOST_QUEUED = 1 << 29  # bytes
 _OVERHEAD = 256  # bytes that a piece costs whatever is in it
+_NOTHING = memoryview(b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Channel:
             self._bytes = 0
         return later
 
-    def hear(self, seal: Seal, content: bytes, now: float, room: bool = True) -> bytes | None:
+    def hear(self, seal: Seal, now: float, room: bool = True) -> bytes | None:
         """Take what came in; returns the message that is complete by it, if one is.
 
         Without ``room`` nothing is taken: the peer will send it again.
@@ -92,25 +93,25 @@ class Channel:
             return None
         self._known = self._heard = True
         self._acknowledge(seal.took, now)
-        return self._take(seal, content) if seal.number and room else None
+        return self._take(seal) if seal.number and room else None
 
-    def speak(self, now: float) -> list[tuple[Seal, memoryview]]:
-        """What to send now (a seal and, if it has a number, the content); [] if nothing is due."""
+    def speak(self, now: float) -> list[Seal]:
+        """What to send now; [] if nothing is due."""
         if self.usurped:
             return []
         if self._stuck(now):
             self._next, self._moved_at, self._heard = self._acknowledged + 1, now, False
-        frames = []
+        seals = []
         while self._theirs and (piece := self._due()):
             if self._next == self._acknowledged + 1:
                 self._moved_at, self._heard = now, False
-            frames.append((self._seal(self._next, piece.more), piece.content))
+            seals.append(self._seal(self._next, piece.more, piece.content))
             self._next += 1
-        if not frames and (self._owes or now - self._spoke_at >= BEAT):
-            frames.append((self._seal(0, False), memoryview(b"")))
-        if frames:
+        if not seals and (self._owes or now - self._spoke_at >= BEAT):
+            seals.append(self._seal(0))
+        if seals:
             self._spoke_at, self._owes = now, False
-        return frames
+        return seals
 
     def unsent(self, seal: Seal) -> None:
         """What ``speak`` returned from this one on could not be sent; it returns it again."""
@@ -122,8 +123,8 @@ class Channel:
         ahead = self._next - self._acknowledged - 1
         return self._queue[ahead] if ahead < min(len(self._queue), _PIECES_AHEAD) else None
 
-    def _seal(self, number: int, more: bool) -> Seal:
-        return Seal(self.session, self._theirs, number, self._took, more)
+    def _seal(self, number: int, more: bool = False, content: memoryview = _NOTHING) -> Seal:
+        return Seal(self.session, self._theirs, number, self._took, more, content)
 
     def _stuck(self, now: float) -> bool:
         # Only a peer that is heard: into a cut link nothing is sent twice.
@@ -139,14 +140,14 @@ class Channel:
             self._moved_at = now
         self._next = max(self._next, self._acknowledged + 1)
 
-    def _take(self, seal: Seal, content: bytes) -> bytes | None:
+    def _take(self, seal: Seal) -> bytes | None:
         self._owes = True
         if seal.number != self._took + 1:
             return None
-        if len(self._part) + len(content) > self._most:
+        if len(self._part) + len(seal.content) > self._most:
             raise BadMessage(f"a message of more than {self._most} bytes")
         self._took += 1
-        self._part += content
+        self._part += seal.content
         if seal.more:
             return None
         message = bytes(self._part)

@@ -100,7 +100,7 @@ class Peers:
         if isinstance(first, wire.Refusal):
             self._came.append((name, first))
         else:
-            self._listen(name, key, first, b"".join(frames[1:]), now)
+            self._listen(name, key, first, now)
         return None
 
     def speak(self, name: str, now: float, send: Callable[[Frames], bool]) -> bool:
@@ -111,8 +111,8 @@ class Peers:
         if not self._friend(peer.key):
             self._shut_out(name, peer.key)
             return True
-        for seal, content in peer.channel.speak(now):
-            if not send([wire.encode(seal), content] if seal.number else [wire.encode(seal)]):
+        for seal in peer.channel.speak(now):
+            if not send([wire.encode(seal)]):
                 peer.channel.unsent(seal)
                 return False
         return True
@@ -135,7 +135,7 @@ class Peers:
         self.malformed += 1
         return wire.Refusal(str(error))
 
-    def _listen(self, name: str, key: str, seal: wire.Seal, content: bytes, now: float) -> None:
+    def _listen(self, name: str, key: str, seal: wire.Seal, now: float) -> None:
         peer = self._peer(name, now)
         peer.key, peer.heard_at = key, now
         if peer.channel.meet(seal):
@@ -145,7 +145,7 @@ class Peers:
             self._came.append((name, wire.Refusal(_USURPED)))
         room = len(self._came) < _MOST_UNTAKEN
         try:
-            whole = peer.channel.hear(seal, content, now, room)
+            whole = peer.channel.hear(seal, now, room)
             if whole is not None:
                 self._came.append((name, _unsealed(whole)))
         except BadMessage as error:
@@ -154,15 +154,15 @@ class Peers:
 
 
 def _opening(name: str, frames: list[bytes]) -> wire.Seal | wire.Refusal:
-    if not frames or not name or not name.isprintable():
-        raise BadMessage("no frames, or a routing id that is no name")
+    if len(frames) != 1 or not name or not name.isprintable():
+        raise BadMessage(f"{len(frames)} frames, or a routing id that is no name")
     first = wire.decode(frames[0])
     if isinstance(first, wire.Refusal):
         return first
     if not isinstance(first, wire.Seal):
         raise BadMessage(f"{type(first).__name__} came without a Seal before it")
-    if len(frames) != (2 if first.number else 1):
-        raise BadMessage(f"{len(frames)} frames with piece {first.number}")
+    if bool(first.number) != bool(len(first.content)):
+        raise BadMessage(f"{len(first.content)} bytes with piece {first.number}")
     return first
 
 

@@ -94,7 +94,8 @@ def connect(
 ) -> Socket:  # fmt: skip
     """A DEALER that ``serve``'s end knows as ``me``; connects again whenever the link breaks.
 
-    Nothing is queued while there is no connection. A peer whose key was refused is not tried
+    Nothing is queued while there is no connection. What is sent to it must be one frame a message
+    (see ``artos.transport.wire``). A peer whose key was refused is not tried
     again: who hears nothing for some seconds should connect anew.
 
     Raises:

@@ -1,7 +1,9 @@
 """Every message between nodes, in one place: tagged, typed, versioned, no pickle (design §6, §10).
 
-A message on a socket is one frame of MessagePack, and raw frames after it where it says so. What
-does not fit its type is a ``BadMessage``: counted, answered with ``Refusal``, and nothing changes.
+A message on a socket is one frame of MessagePack; only those of a ``Chunk`` are followed by raw
+frames. (What a calling socket receives must be one frame: when a connection breaks between two,
+libzmq 4.3.5 aborts the process, ``!_more (src/fq.cpp:80)``.) What does not fit its type is a
+``BadMessage``: counted, answered with ``Refusal``, and nothing changes.
 """
 
 from __future__ import annotations
@@ -31,10 +33,10 @@ class Refusal(Message, frozen=True, tag=True):
 
 
 class Seal(Message, frozen=True, tag=True):
-    """Any → any, first frame of all that posts send; see ``artos.transport.channel.Channel``.
+    """Any → any, around all that posts send; see ``artos.transport.channel.Channel``.
 
-    Piece ``number`` (from 1) of what ``session`` tells session ``of`` is the next frame, ``more``
-    pieces of the same message follow; 0: a beat, no frame follows. ``took`` pieces of ``of``'s
+    ``content`` is piece ``number`` (from 1) of what ``session`` tells session ``of``, ``more``
+    pieces of the same message follow; 0: a beat, without content. ``took`` pieces of ``of``'s
     have been taken. ``of`` 0: I have not heard you yet.
     """
 
@@ -43,6 +45,7 @@ class Seal(Message, frozen=True, tag=True):
     number: Count = 0
     took: Count = 0
     more: bool = False
+    content: memoryview = memoryview(b"")
 
 
 class Restarted(Message, frozen=True, tag=True):
@@ -379,9 +382,9 @@ class Pull(Message, frozen=True, tag=True):
 
 
 class Weights(Message, frozen=True, tag=True):
-    """Replay → agent: a piece of the weights of a version, as a raw frame of type ``dtype``.
+    """Replay → agent: a piece of the weights of a version, numbers of type ``dtype``.
 
-    It begins at byte ``start`` of ``total``; ``crc`` is the CRC-32 of the frame. The pieces of a
+    It begins at byte ``start`` of ``total``; ``crc`` is the CRC-32 of ``content``. The pieces of a
     version come in order and nothing comes between them.
     """
 
@@ -390,6 +393,7 @@ class Weights(Message, frozen=True, tag=True):
     crc: int
     start: int
     total: int
+    content: memoryview
 
 
 # -- run process or site -> its data process (ipc, same machine) -----------------------------------

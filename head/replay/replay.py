@@ -236,6 +236,6 @@ class Replay(Closing):
         self._pulls.pop(who, None)
         if not self._is_friend(who):
             return
-        for message, part in self._weights.newest():
-            if sockets.push(self._socket, [who, message, part], copy=False):
-                self._tally.add("weights", len(message) + len(part))
+        for message in self._weights.newest():
+            if sockets.push(self._socket, [who, message], copy=False):
+                self._tally.add("weights", len(message))

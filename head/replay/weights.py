@@ -27,15 +27,15 @@ class WeightStore:
     def __init__(self, region: ObjectRegion, reader: int, dtype: str) -> None:
         self._region, self._reader, self._dtype = region, reader, dtype
         self._version = -1
-        self._messages: list[tuple[bytes, memoryview]] = []
+        self._messages: list[bytes] = []
 
     @property
     def version(self) -> int:
         """The newest version there is; -1 before the first."""
         return self._region.version
 
-    def newest(self) -> Iterator[tuple[bytes, memoryview]]:
-        """Message and raw frame of every piece of the newest version; there must be one."""
+    def newest(self) -> Iterator[bytes]:
+        """A message for every piece of the newest version; there must be one."""
         if self._version == self.version:
             yield from self._messages
             return
@@ -49,14 +49,13 @@ class WeightStore:
             self._region.unpin(self._reader)
         self._version = slot.version
 
-    def _made(self, slot: Slot) -> Iterator[tuple[bytes, memoryview]]:
+    def _made(self, slot: Slot) -> Iterator[bytes]:
         params = slot.arrays[PARAMS].reshape(-1)
         short = self._dtype == BFLOAT16 and params.dtype == np.float32
         dtype, size = (BFLOAT16, 2) if short else (params.dtype.name, params.itemsize)
         for start in range(0, params.size, _PIECE):
             part = params[start : start + _PIECE]
-            values: NDArray[Any] = narrow(part) if short else part.copy()
+            values: NDArray[Any] = narrow(part) if short else part
             content = values.data.cast("B")
             total, crc = size * params.size, zlib.crc32(content)
-            message = wire.Weights(slot.version, dtype, crc, size * start, total)
-            yield wire.encode(message), content
+            yield wire.encode(wire.Weights(slot.version, dtype, crc, size * start, total, content))

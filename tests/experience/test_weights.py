@@ -42,9 +42,9 @@ def publish(region: ObjectRegion, version: int) -> np.ndarray:
     return slot.arrays["params"].copy()
 
 
-def pieces(region: ObjectRegion, dtype: str = "float32") -> list[tuple[wire.Weights, bytes]]:
+def pieces(region: ObjectRegion, dtype: str = "float32") -> list[wire.Weights]:
     store = WeightStore(region, 0, dtype)
-    made = [(wire.decode(message), bytes(part)) for message, part in store.newest()]
+    made = [wire.decode(message) for message in store.newest()]
     assert len(made) > 1
     return made
 
@@ -54,7 +54,7 @@ def test_all_pieces_make_a_version(regions) -> None:
     for version in (0, 4, 5):
         values = publish(head, version)
         assembly = Assembly(node)
-        assert [assembly.take(*piece) for piece in pieces(head)][-2:] == [False, True]
+        assert [assembly.take(piece) for piece in pieces(head)][-2:] == [False, True]
         assert assembly.have == node.version == version
         assert np.array_equal(node.pin(0).arrays["params"], values)
         node.unpin(0)
@@ -65,10 +65,10 @@ def test_nothing_is_seen_before_the_last_piece(regions) -> None:
     first = publish(head, 0)
     assembly = Assembly(node)
     for piece in pieces(head):
-        assembly.take(*piece)
+        assembly.take(piece)
     publish(head, 1)
     for piece in pieces(head)[:-1]:
-        assert not assembly.take(*piece)
+        assert not assembly.take(piece)
         assert node.version == 0
         assert np.array_equal(node.newest.arrays["params"], first)
 
@@ -78,13 +78,14 @@ def test_a_damaged_piece_spoils_its_version_only(regions) -> None:
     publish(head, 0)
     assembly = Assembly(node)
     whole = pieces(head)
-    message, part = whole[1]
-    spoilt = bytes([part[0] ^ 1]) + part[1:]
-    assert not assembly.take(*whole[0])
-    assert assembly.take(message, spoilt), "given up: ask again"
-    assert not any(assembly.take(*piece) for piece in whole[2:])
+    content = bytearray(whole[1].content)
+    content[0] ^= 1
+    spoilt = msgspec.structs.replace(whole[1], content=memoryview(content))
+    assert not assembly.take(whole[0])
+    assert assembly.take(spoilt), "given up: ask again"
+    assert not any(assembly.take(piece) for piece in whole[2:])
     assert (node.version, assembly.damaged) == (-1, 1)
-    assert [assembly.take(*piece) for piece in whole][-1]
+    assert [assembly.take(piece) for piece in whole][-1]
     assert node.version == 0
 
 
@@ -96,10 +97,10 @@ def test_pieces_of_two_versions_never_mix(regions) -> None:
     new = pieces(head)
     assembly = Assembly(node)
     for piece in (old[0], old[1], new[2], *new[3:]):
-        assert not assembly.take(*piece)
+        assert not assembly.take(piece)
     assert node.version == -1
     for piece in (old[0], *new):
-        assembly.take(*piece)
+        assembly.take(piece)
     assert node.version == 1
     assert np.array_equal(node.newest.arrays["params"], values)
 
@@ -109,9 +110,9 @@ def test_what_was_begun_before_a_break_is_forgotten(regions) -> None:
     publish(head, 0)
     whole = pieces(head)
     assembly = Assembly(node)
-    assembly.take(*whole[0])
+    assembly.take(whole[0])
     assembly.drop()
-    assert not any(assembly.take(*piece) for piece in whole[1:])
+    assert not any(assembly.take(piece) for piece in whole[1:])
     assert node.version == -1
 
 
@@ -121,7 +122,7 @@ def test_older_weights_are_not_taken(regions) -> None:
     old = pieces(head)
     publish(node, 3)
     assembly = Assembly(node)
-    assert not any(assembly.take(*piece) for piece in old)
+    assert not any(assembly.take(piece) for piece in old)
 
 
 @pytest.mark.parametrize("change", [{"total": 4 * PARAMS + 4}, {"dtype": BFLOAT16}, {"start": 4}])
@@ -129,20 +130,20 @@ def test_pieces_that_do_not_fit_the_model_are_dropped(regions, change: dict) -> 
     head, node = regions
     publish(head, 0)
     assembly = Assembly(node)
-    for message, part in pieces(head):
-        assembly.take(msgspec.structs.replace(message, **change), part)
+    for piece in pieces(head):
+        assembly.take(msgspec.structs.replace(piece, **change))
     assert node.version == -1
 
 
 def test_half_the_bytes_as_bfloat16(regions) -> None:
     head, node = regions
     values = publish(head, 0)
-    plain = sum(len(part) for _, part in pieces(head))
+    plain = sum(len(piece.content) for piece in pieces(head))
     short = pieces(head, BFLOAT16)
-    assert sum(len(part) for _, part in short) * 2 == plain
+    assert sum(len(piece.content) for piece in short) * 2 == plain
     assembly = Assembly(node)
     for piece in short:
-        assembly.take(*piece)
+        assembly.take(piece)
     arrived = node.newest.arrays["params"]
     assert np.max(np.abs(arrived - values) / np.abs(values)) <= 2.0**-8
 
@@ -153,10 +154,10 @@ def test_a_version_is_copied_once_and_pins_nothing(
     head, _ = regions
     publish(head, 0)
     store = WeightStore(head, 0, "float32")
-    first = [part for _, part in store.newest()]
-    assert all(a is b for a, (_, b) in zip(first, store.newest(), strict=True))
+    first = [*store.newest()]
+    assert all(a is b for a, b in zip(first, store.newest(), strict=True))
     publish(head, 1)
-    assert [bytes(part) for _, part in store.newest()] != [bytes(part) for part in first]
+    assert [*store.newest()] != first
     for version in range(2, 10):
         publish(head, version)  # as many as there are slots: none is held
 

@@ -22,6 +22,10 @@ def encoded(message: wire.Message) -> bytes:
     return bytes(wire.encode(message))
 
 
+def sealed(number: int, content: bytes) -> wire.Seal:
+    return wire.Seal(1, 0, number, content=memoryview(content))
+
+
 class Worker:
     """The other end of a channel to the ``Peers`` under test."""
 
@@ -32,16 +36,16 @@ class Worker:
 
     def exchange(self, now: float = 0.0) -> None:
         for _ in range(3):
-            for seal, content in self.channel.speak(now):
-                frames = [encoded(seal), bytes(content)][: 2 if seal.number else 1]
-                self.head.hear(self.name, self.key, frames, now)
+            for seal in self.channel.speak(now):
+                self.head.hear(self.name, self.key, [encoded(seal)], now)
             self.head.speak(self.name, now, self._hear)
 
     def _hear(self, frames: peers.Frames) -> bool:
-        seal = wire.decode(bytes(frames[0]))
+        (frame,) = frames
+        seal = wire.decode(bytes(frame))
         assert isinstance(seal, wire.Seal)
         self.channel.meet(seal)
-        whole = self.channel.hear(seal, b"".join(frames[1:]), 0.0)
+        whole = self.channel.hear(seal, 0.0)
         if whole is not None:
             self.heard.append(wire.decode(whole))
         return True
@@ -65,15 +69,15 @@ def test_messages_both_ways(head: Peers) -> None:
 
 
 RUBBISH = {
-    "no frames": ([], "no frames"),
+    "no frames": ([], "0 frames"),
     "no MessagePack": ([b"\xc1rubbish"], "invalid opcode"),
     "an unknown message": ([b"\x81\xa4type\xa4Nope"], "Nope"),
     "a negative count": ([encoded(wire.Seal(1, 0)).replace(b"\xa7session\x01", b"\xa7session\xff")],
                          "session"),
     "a message without a seal": ([encoded(LOAD)], "Load came without a Seal"),
-    "a piece without content": ([encoded(wire.Seal(1, 0, 1))], "1 frames with piece 1"),
-    "content without a number": ([encoded(wire.Seal(1, 0)), b"x"], "2 frames with piece 0"),
-    "too many frames": ([encoded(wire.Seal(1, 0, 1)), b"x", b"y"], "3 frames"),
+    "a piece without content": ([encoded(wire.Seal(1, 0, 1))], "0 bytes with piece 1"),
+    "content without a number": ([encoded(sealed(0, b"x"))], "1 bytes with piece 0"),
+    "too many frames": ([encoded(sealed(1, b"x")), b"y"], "2 frames"),
 }  # fmt: skip
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from typing import NamedTuple
 
 import lz4.block
-import zmq
 
 from artos.clock import Clock
 from artos.closing import Closing
@@ -95,7 +94,7 @@ class Shipping(Closing):
 
     # -- what comes back -----------------------------------------------------------------------
 
-    def _hear(self, message: wire.Message, frames: Sequence[zmq.Frame]) -> None:
+    def _hear(self, message: wire.Message) -> None:
         match message:
             case wire.Arrivals():
                 self._land(message)

@@ -18,14 +18,14 @@ _SILENCE = 5.0  # seconds without an answer after which it is asked for again
 _RENEW = 2  # times that it is asked on the same connection
 _UP, _DOWN = zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_DISCONNECTED
 
-Hear = Callable[[wire.Message, Sequence[zmq.Frame]], None]
+Hear = Callable[[wire.Message], None]
 
 
 class Link(Closing):
     """A socket that knows when it is connected (again).
 
     ``greet`` is called then, and again when what it asked for was not answered for some seconds: it
-    sends what brings both ends together. ``hear`` gets every message with its raw frames.
+    sends what brings both ends together. ``hear`` gets every message.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class Link(Closing):
         """
         while self.monitor in ready and (event := self._event()) is not None:
             self._connected(event == _UP)
-        while self.socket in ready and (frames := self._next()) is not None:
+        while self.socket in ready and (frame := self._next()) is not None:
             self._heard, self._asked = self._clock.now(), 0
-            self._take(frames)
+            self._take(frame)
         if self._up and not waits:
             self._heard = self._clock.now()
         elif self._clock.now() - self._heard > _SILENCE:
@@ -80,15 +80,15 @@ class Link(Closing):
         except zmq.Again:
             return None
 
-    def _next(self) -> list[zmq.Frame] | None:
+    def _next(self) -> zmq.Frame | None:
         try:
-            return self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
+            return self.socket.recv(zmq.NOBLOCK, copy=False)
         except zmq.Again:
             return None
 
-    def _take(self, frames: Sequence[zmq.Frame]) -> None:
+    def _take(self, frame: zmq.Frame) -> None:
         try:
-            self._hear(wire.decode(frames[0].buffer), frames[1:])
+            self._hear(wire.decode(frame.buffer))
         except BadMessage as error:
             print(f"from the head: {error}", flush=True)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-
-import zmq
+from collections.abc import Callable, Container
 
 from artos.clock import Clock
 from artos.closing import Closing
@@ -41,14 +39,16 @@ class Pulling(Closing):
         """Take in what came. Silence means only that the learner is at work."""
         self.link.turn(ready, waits=False)
 
-    def _hear(self, message: wire.Message, frames: Sequence[zmq.Frame]) -> None:
-        if not isinstance(message, wire.Weights) or len(frames) != 1:
-            raise BadMessage(f"{type(message).__name__} with {len(frames)} frames are no weights")
-        self._tally.add("weights", len(frames[0]))
+    def _hear(self, message: wire.Message) -> None:
+        if not isinstance(message, wire.Weights):
+            raise BadMessage(f"{type(message).__name__} is no answer to a Pull")
+        self._tally.add("weights", len(message.content))
         had = self._assembly.have
-        if self._assembly.take(message, frames[0].buffer):
+        if self._assembly.take(message):
             if self._assembly.have > had:
                 self._published()
+            else:
+                print(f"weights of version {message.version} came damaged", flush=True)
             self._pull()
 
     def close(self) -> None:

@@ -33,17 +33,17 @@ class Assembly:
         """The version that is published here."""
         return self._region.version
 
-    def take(self, piece: Weights, content: Any) -> bool:
+    def take(self, piece: Weights) -> bool:
         """Take a piece; True if a version is complete and published, or was given up."""
         if piece.start == 0:
             self._begin(piece)
         if piece.version != self._version or piece.start != self._next:
             return False  # of a version that is not wanted or was given up
-        if not self._fits(piece, content):
+        if not self._fits(piece):
             self.damaged += 1
             self.drop()
             return True
-        self._next += len(content)
+        self._next += len(piece.content)
         if self._next < piece.total:
             return False
         self._publish(piece.version)
@@ -57,7 +57,8 @@ class Assembly:
         self._next = 0
         self._version = piece.version if piece.version > self.have else -1
 
-    def _fits(self, piece: Weights, content: Any) -> bool:
+    def _fits(self, piece: Weights) -> bool:
+        content = piece.content
         if zlib.crc32(content) != piece.crc:
             return False
         target = self._target()
