@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from artos.buffer.segment import IMAGES, reap_orphans
+from artos.buffer.segment import IMAGES, PREFIX, reap_orphans, shm_root
 from artos.errors import Refused
 
 
@@ -39,6 +39,20 @@ def remove_images(run: Path) -> list[Path]:
     for folder in found:
         shutil.rmtree(folder, ignore_errors=True)
     return found
+
+
+def remove_unlinked_images(folder: Path) -> list[Path]:
+    """Remove the images in ``folder`` to which no shared memory leads (any more); what there was.
+
+    A machine that was started anew has lost the links to them.
+    """
+    # The link is there before the images, and is looked for after them.
+    found = sorted(folder.glob(f"{IMAGES}-*"))
+    linked = {link.resolve() for link in shm_root().glob(f"{PREFIX}*/{IMAGES}")}
+    unlinked = [images for images in found if images.resolve() not in linked]
+    for images in unlinked:
+        shutil.rmtree(images, ignore_errors=True)
+    return unlinked
 
 
 def clean(runs: Sequence[Path] = ()) -> list[Path]:

@@ -64,6 +64,7 @@ class RunSite(Loop):
         self._news_due = clock.now()
         self.closing = False
         self.why = ""
+        self._given_up = False
 
     def run(self, after: Callable[[], None]) -> str:
         """Open the site and serve until it is to be closed; returns why, "" if it was told to."""
@@ -77,6 +78,16 @@ class RunSite(Loop):
         """Close in order, from within the loop. Safe in a signal handler."""
         self.closing = True
         self._board.bell.ring()
+
+    def give_up(self) -> None:
+        """As ``close_soon``, for a run that has begun anew. Safe in a signal handler."""
+        self._given_up = True
+        self.close_soon()
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody wants to have what is still here."""
+        return self._given_up or bool(self.why)
 
     def _tell(self, message: wire.Message) -> None:
         self._post.send(HEAD, message)
@@ -208,8 +219,7 @@ class RunSite(Loop):
             self._node.blocks[member - 1].recover()
             for told in self._mail.take(member):
                 self._pass_on(member, told)
-        # Who has been given up has nobody to ship to.
-        unsent = self._agent.finish(0.0 if self.why else _SHIP_SECONDS)
+        unsent = self._agent.finish(0.0 if self.abandoned else _SHIP_SECONDS)
         self._tell(self._news())
         self._tell(wire.SiteClosed(self._bill(), unsent))
 

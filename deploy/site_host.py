@@ -19,6 +19,7 @@ from artos.runtime.child import Child, start
 from artos.runtime.death import Death
 from artos.transport.wire import Archive, Assign, Fetch, Message, SiteEnded
 from deploy.archives import Archives
+from deploy.leftovers import remove_unlinked_images
 from deploy.orders import SiteOrder, write_order
 from deploy.strays import Strays
 from workers.cpu_shares import allot
@@ -128,8 +129,10 @@ class SiteHost:
         for run, site in [*self._sites.items()]:
             if (status := site.child.died()) is not None:
                 said.append(SiteEnded(run, site.epoch, self._forget(run, site, status)))
-            elif site.end_by is not None or self._wanted[run].epoch != site.epoch:
+            elif site.end_by is not None:
                 self._end(site)
+            elif self._wanted[run].epoch != site.epoch:
+                self._end(site, signal.SIGINT)  # who began it is dead
         for run, assign in [*self._wanted.items()]:
             if run not in self._sites:
                 said += self._open(assign)
@@ -140,16 +143,18 @@ class SiteHost:
         return said
 
     def _tidy(self) -> None:
-        """Remove the memory of sites that were killed, here or with an earlier daemon."""
+        """Remove memory and images of sites that were killed, here or with an earlier daemon."""
         if self._tidy_at is not None and self._clock.now() >= self._tidy_at:
             self._tidy_at = None
             reap_orphans()
+            for images in self._folder.glob("*/images"):
+                remove_unlinked_images(images)
 
-    def _end(self, site: _Site) -> None:
+    def _end(self, site: _Site, how: signal.Signals = signal.SIGTERM) -> None:
         now = self._clock.now()
         if site.end_by is None:
             site.end_by = now + self._patience
-            site.signal(signal.SIGTERM)
+            site.signal(how)
         elif now >= site.end_by:
             site.child.kill()
 
@@ -201,7 +206,7 @@ class SiteHost:
             self._allot({assign.run: assign.slots})[assign.run],
         )  # fmt: skip
         write_order(self._file(assign.run), order)
-        with _blocked(signal.SIGTERM, signal.SIGHUP):
+        with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             child = start(MODULE, [str(self._file(assign.run))], folder / "logs" / "site.log", 1)
         self._sites[assign.run] = _Site(order, child, os.pidfd_open(child.pid))
 

@@ -26,7 +26,10 @@ _POST_SECONDS = 5.0
 
 
 class SiteProcess:
-    """The site that the order in ``file`` asks for; who changes the file sends SIGHUP."""
+    """The site that the order in ``file`` asks for; who changes the file sends SIGHUP.
+
+    SIGTERM closes it in order, SIGINT without sending what is still here.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file, self._order = file, read_order(file, SiteOrder)
@@ -50,7 +53,7 @@ class SiteProcess:
             site = RunSite(order, node, post, agent, clock, _warn)
             with _handling(self._handlers(site)):
                 why = self._serve(site)
-            post.close(_POST_SECONDS)
+            post.close(0.0 if site.abandoned else _POST_SECONDS)
         return why
 
     def _serve(self, site: RunSite) -> str:
@@ -64,7 +67,7 @@ class SiteProcess:
     def _handlers(self, site: RunSite) -> dict[signal.Signals, Callable[[], None]]:
         return {
             signal.SIGTERM: site.close_soon,
-            signal.SIGINT: site.close_soon,
+            signal.SIGINT: site.give_up,
             signal.SIGCHLD: site.child_ended,
             signal.SIGHUP: self._file_changed,
         }

@@ -25,6 +25,9 @@ class Relocation:
     def move(self, engine: Engine, actor: int, term: int, committed: int, node: str) -> range:
         """The actor leaves ``node``, where it ``committed`` so many rows; its next term begins.
 
+        The journal lists the rows that it was asked for there and that it samples elsewhere: at
+        least the first ``lost`` had been committed; more, if the node was gone before it said so.
+
         Returns:
             The rows that are lost; the actor begins its next place with the first of them.
         """
@@ -32,9 +35,10 @@ class Relocation:
         self._intake.rewind(actor, term, base)
         self._rounds.wrote(actor, base)
         lost = range(base, max(base, committed))
-        if lost:
+        granted = self._rounds.granted_to(actor)
+        if lost or (node and granted > base):
             facts = {"lost": len(lost), "actor": actor, "node": node, "from": base}
-            self._journal.write(facts | {"granted": self._rounds.granted_to(actor)})
+            self._journal.write(facts | {"granted": granted})
         engine.feed(Rewound(actor, base))
         return lost
 

@@ -31,7 +31,7 @@ def remove_left(folder: Path, moment: float = _MOMENT) -> bool:
     """
     path = folder / _NAME
     try:
-        if time.time() - path.stat().st_ctime < moment:
+        if 0 <= time.time() - path.stat().st_ctime < moment:
             return False
     except OSError:
         return False

@@ -185,20 +185,21 @@ def _is_orphan(path: Path) -> bool:
         lock = os.open(path / "owner", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         # Between mkdir and lock of a run that is just starting, or half removed: age decides.
-        return _age_seconds(path) > 60
+        return _is_older(path, 60.0)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     else:
         # A folder is locked right after its lock file appears; a fresh one may be starting.
-        return _age_seconds(path) > 0.1
+        return _is_older(path, 0.1)
     finally:
         os.close(lock)
 
 
-def _age_seconds(path: Path) -> float:
+def _is_older(path: Path, seconds: float) -> bool:
     try:
-        return time.time() - path.stat().st_mtime
+        age = time.time() - path.stat().st_mtime
     except FileNotFoundError:
-        return 0.0
+        return False
+    return not 0 <= age <= seconds  # of the future: the time of day was set back since

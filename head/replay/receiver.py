@@ -88,6 +88,13 @@ class Receiver:
         term, written, room = standing
         return Arrivals(actor, term, dict(written), room, self.credit, answers)
 
+    def outdated(self, chunk: Chunk) -> Arrivals | None:
+        """What the sender of a chunk must hear if the actor lives elsewhere by now."""
+        standing = self._standing(chunk.actor)
+        if standing is None or chunk.term >= standing.term:
+            return None
+        return self._news(chunk.actor, standing)
+
     def admit(self, who: bytes, chunk: Chunk, sizes: Sequence[int]) -> range:
         """The rows of a chunk that are to be taken: none if it brings nothing new.
 

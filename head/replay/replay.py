@@ -215,6 +215,8 @@ class Replay(Closing):
             if chunk.ends:
                 self._board.notify(actor_member(chunk.actor))
                 self._pay()
+        elif (news := self._receiver.outdated(chunk)) is not None:
+            self._send(who, news)
 
     def _pay(self) -> None:
         """Tell agents what arrived and how much room there is."""

@@ -149,8 +149,8 @@ def start_owner() -> tuple[subprocess.Popen[str], Path]:
     return process, Path(process.stdout.readline().strip())
 
 
-def make_old(path: Path) -> None:
-    os.utime(path, (1, 1))
+def make_old(path: Path, when: int = 1) -> None:
+    os.utime(path, (when, when))
 
 
 def test_the_folder_of_a_killed_run_is_reaped_that_of_a_live_one_never(
@@ -218,8 +218,9 @@ def test_members_that_still_use_the_folder_of_a_dead_run_are_killed(
             process.communicate()
 
 
+@pytest.mark.parametrize("when", [1, 2**31 - 1], ids=["old", "clock_set_back_since"])
 def test_a_folder_that_is_just_being_made_is_not_reaped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: int
 ) -> None:
     monkeypatch.setenv("ARTOS_SHM", str(tmp_path))
     (tmp_path / "artos.starting.1").mkdir()
@@ -228,7 +229,7 @@ def test_a_folder_that_is_just_being_made_is_not_reaped(
     (tmp_path / "other").mkdir()
     assert reap_orphans() == []
     for path in tmp_path.iterdir():
-        make_old(path)
+        make_old(path, when)
     assert sorted(path.name for path in reap_orphans()) == ["artos.starting.1", "artos.unlocked.1"]
     assert (tmp_path / "other").exists()
 

@@ -19,13 +19,20 @@ def book_of(run: Path) -> Book:
     return arrays["learner.book"][: int(arrays["learner.count"][0])]
 
 
-def assert_each_row_once(run: Path, rows: int, actors: int) -> None:
-    """Every actor's rows from 0 on, no gap and no repeat, also by what environments counted."""
+def assert_each_row_once(run: Path, rows: int, actors: int, lives: int = 1) -> None:
+    """Every actor's rows from 0 on, no gap and no repeat, also by what environments counted.
+
+    In every one of the run's ``lives`` they begin with 0.
+    """
     book = book_of(run)
     assert len(book) == rows
     for actor in range(actors):
         _, step, identity, count = book[book[:, 0] == actor].T
-        np.testing.assert_array_equal(step, np.arange(rows // actors))
+        assert len(step) == rows // actors
+        begins = np.flatnonzero(step == 0)
+        assert len(begins) == lives
+        for life in np.split(step, begins[1:]):
+            np.testing.assert_array_equal(life, np.arange(len(life)))
         same_process = identity[1:] == identity[:-1]
         np.testing.assert_array_equal(np.diff(count)[same_process], 1)
 

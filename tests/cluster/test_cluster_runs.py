@@ -262,7 +262,7 @@ def test_the_run_process_is_killed_and_goes_on_from_its_checkpoint(cluster: Clus
         cluster.run.kill()
         cluster.run.wait()
     site = cluster.sites.pop("w1")
-    site.send_signal(signal.SIGTERM)  # as the worker daemon does with sites of an older epoch
+    site.send_signal(signal.SIGINT)  # as the worker daemon does with sites of an older epoch
     site.wait()
     cluster.begin(COUNTING, resume=True, total_steps=ROWS)
     cluster.open("w1")

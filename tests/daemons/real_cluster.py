@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +28,17 @@ DEADLINE = 4.0
 
 
 class Command:
-    """One `artos` process with its output in files."""
+    """One `artos` process with its output in files; ``within`` is a command that runs it."""
 
-    def __init__(self, folder: Path, name: str, cwd: Path, *arguments: object, **more: str) -> None:
+    def __init__(
+        self, folder: Path, name: str, cwd: Path, *arguments: object, within: Sequence[str] = (),
+        **more: str,
+    ) -> None:  # fmt: skip
         self.name = name
         self._out, self._err = folder / f"{name}.out", folder / f"{name}.err"
         with self._out.open("ab") as out, self._err.open("ab") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "deploy.cli", *map(str, arguments)],
+                [*within, sys.executable, "-P", "-m", "deploy.cli", *map(str, arguments)],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=cwd, start_new_session=True,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **more},
             )  # fmt: skip
@@ -62,19 +65,22 @@ class Command:
 class Cluster:
     """A head and workers; each node has a cache of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, deadline: float = DEADLINE, endpoint: str = "") -> None:
         self.folder = folder
         self.keys, self.runs = folder / "keys", folder / "runs"
         make_keys(self.keys)
         self.config = folder / "head.toml"
-        self.config.write_text(f"deadline = {DEADLINE}\n")
-        self.endpoint = f"tcp://127.0.0.1:{_free_port()}"
+        self.config.write_text(f"deadline = {deadline}\n")
+        self.endpoint = endpoint or f"tcp://127.0.0.1:{_free_port()}"
         self._slow = folder / "slow"
         self._slow.touch()
         self.workers: dict[str, Command] = {}
         self.others: list[Command] = []
         self.head = self.start_head()
-        self._client = HeadClient(self.endpoint, self.keys)
+        self._client = self._connected()
+
+    def _connected(self) -> HeadClient:
+        return HeadClient(self.endpoint, self.keys)
 
     # -- processes -----------------------------------------------------------------------------
 
@@ -83,9 +89,10 @@ class Cluster:
         self.head = self.start("head", "head", "--config", self.config, *arguments)
         return self.head
 
-    def start_worker(self, name: str, *flags: object) -> Command:
+    def start_worker(self, name: str, *flags: object, **more: str) -> Command:
         arguments = ("worker", *self.towards_head, "--name", name, *flags)
-        self.workers[name] = self.start(name, *arguments, XDG_CACHE_HOME=str(self.folder / name))
+        more |= {"XDG_CACHE_HOME": str(self.folder / name)}
+        self.workers[name] = self.start(name, *arguments, **more)
         return self.workers[name]
 
     def start(self, name: str, *arguments: object, cwd: Path | None = None, **more: str) -> Command:

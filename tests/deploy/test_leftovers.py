@@ -16,7 +16,7 @@ import pytest
 from artos.buffer.segment import ShmFolder, reap_orphans
 from artos.errors import Refused
 from deploy.cli import main
-from deploy.leftovers import clean, image_folder, remove_images
+from deploy.leftovers import clean, image_folder, remove_images, remove_unlinked_images
 from head.records.run_folder import RunFolder
 
 WHERE = ["disk", "tmpfs", "elsewhere"]
@@ -150,3 +150,15 @@ def test_a_link_of_somebody_elses_leads_nowhere(tmp_path: Path, memory: Path) ->
     os.lchown(trap, 65534, 65534)
     assert reap_orphans() == []
     assert kept.exists()
+
+
+def test_images_to_which_no_memory_leads_are_removed(tmp_path: Path, memory: Path) -> None:
+    live, lost = memory / "artos.live.1", memory / "artos.lost.2"
+    for each in (live, lost):
+        each.mkdir()
+        image_folder(each, "disk", tmp_path)
+    shutil.rmtree(lost)  # as when the machine was started anew
+    assert remove_unlinked_images(tmp_path) == [tmp_path / "images-2"]
+    assert not (tmp_path / "images-2").exists()
+    assert (tmp_path / "images-1").exists()
+    assert remove_unlinked_images(tmp_path) == []

@@ -48,6 +48,14 @@ def test_what_is_not_taken_is_counted(change: dict, why: str) -> None:
     assert counted == [why]
 
 
+def test_who_sends_rows_of_an_actor_that_lives_elsewhere_is_told() -> None:
+    made, _ = receiver()
+    assert made.outdated(CHUNK) is None
+    news = made.outdated(msgspec.structs.replace(CHUNK, term=1))
+    assert news is not None
+    assert (news.actor, news.term) == (3, 2)
+
+
 def test_nothing_is_taken_of_who_has_not_greeted() -> None:
     made, counted = receiver()
     assert made.admit(b"another", CHUNK, SIZES) == range(0)

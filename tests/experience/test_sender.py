@@ -120,11 +120,24 @@ def test_after_a_greeting_all_that_has_not_arrived_goes_again() -> None:
     assert told(all_of(made)) == [(0, 1, range(4, 8))]
 
 
-def test_news_of_another_term_mean_nothing() -> None:
+def test_news_of_an_older_term_mean_nothing() -> None:
     made = sender()
     made.fire(0, 1, 4)
     assert not made.hear(Arrivals(0, 4, {"frames": 4, "rewards": 4, "version": 4}, 99))
     assert len(all_of(made)) == 1
+
+
+def test_rows_of_an_actor_that_lives_elsewhere_are_not_waited_for() -> None:
+    made = sender(2)
+    made.fire(0, 1, 10)
+    assert len(all_of(made)) == 3
+    assert made.hear(Arrivals(0, 6, {"frames": 4, "rewards": 4, "version": 4}, 99)) == {}
+    made.fire(0, 1, 20)
+    assert all_of(made) == []
+    assert (made.flight, made.settled, made.waits) == (0, True, False)
+    made.place(0, 7, [0, 10], [0, 4])
+    assert not made.settled
+    assert made.waits
 
 
 def test_it_has_settled_when_all_that_fired_arrived() -> None:

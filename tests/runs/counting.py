@@ -57,7 +57,7 @@ class Bookkeeper(TorchLearner):
     def update(self, batch: Any, call: Any) -> dict[str, float]:
         for claim, rows in zip(batch.claims, batch.gather("observations"), strict=True):
             for step, row in zip(range(claim.start, claim.stop), rows, strict=True):
-                self.book[self.count[0]] = (claim.actor, step, *row[0])
+                self.book[self.count[0]] = (claim.actor, step, *row[0][:2])
                 self.count += 1
         parameters = sum(p.sum() for p in self.module.parameters())
         self.step(parameters * 0.0)

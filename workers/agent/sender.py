@@ -65,12 +65,16 @@ class _Flow:
 
 @dataclass(slots=True)
 class _Shipment:
-    """One actor's rows. ``known``: its arrivals have been reported since the last greeting."""
+    """One actor's rows. ``known``: its arrivals have been reported since the last greeting.
+
+    ``void``: the actor lives elsewhere by now, so nobody takes its rows from here.
+    """
 
     term: int
     flows: list[_Flow]
     room: int = 0
     known: bool = False
+    void: bool = False
 
 
 @dataclass
@@ -134,7 +138,11 @@ class Sender:
     def hear(self, news: Arrivals) -> dict[int, int]:
         """Take note of what arrived; returns the stages that got further, with their rows."""
         shipment = self._shipments.get(news.actor)
-        if shipment is None or shipment.term != news.term:
+        if shipment is None or shipment.term > news.term:
+            return {}
+        if shipment.term < news.term:
+            self._rewind(news.actor, shipment)
+            shipment.void = True
             return {}
         before = self._arrived(shipment)
         self.credit = news.credit or self.credit
@@ -187,15 +195,18 @@ class Sender:
     @property
     def waits(self) -> bool:
         """Whether it waits to hear something: of rows on their way, or of an actor."""
-        return self.flight > 0 or not all(each.known for each in self._shipments.values())
+        return self.flight > 0 or not all(each.known for each in self._live())
 
     @property
     def settled(self) -> bool:
-        """Whether everything that fired has arrived."""
-        flows = (flow for each in self._shipments.values() for flow in each.flows)
+        """Whether everything that fired and can arrive has arrived."""
+        flows = (flow for each in self._live() for flow in each.flows)
         return all(flow.arrived >= flow.due for flow in flows)
 
     # ------------------------------------------------------------------------------------------
+
+    def _live(self) -> Iterator[_Shipment]:
+        return (each for each in self._shipments.values() if not each.void)
 
     def _flows(self, shipment: _Shipment) -> Iterator[tuple[int, _Flow]]:
         return enumerate(shipment.flows)
