@@ -15,6 +15,9 @@ Park = Literal["auto", "memory", "freeze", "checkpoint", "never"]
 Start = Literal["auto", "clone", "fork", "cold"]
 """How processes of actors come to be: restored copies of a warm template, its forks, anew."""
 
+WireDtype = Literal["float32", "bfloat16"]
+"""How float32 weights travel to other nodes: as they are, or rounded to half the bytes."""
+
 
 class Elastic(msgspec.Struct, frozen=True):
     """What may be set for the actors of a run, each with ``--set NAME=VALUE``.
@@ -22,7 +25,8 @@ class Elastic(msgspec.Struct, frozen=True):
     ``park`` and ``start`` choose a way, ``auto`` the best this host has. ``pin`` keeps a running
     actor on the CPU of its slot. ``slots`` is how many actors may run at once (0: one a usable
     CPU). ``images`` is where those of actors are kept: ``disk`` (the run's folder), ``tmpfs`` or a
-    folder; ``image_mb`` is the room they may take (0: half of what is free there).
+    folder; ``image_mb`` is the room they may take (0: half of what is free there). ``wire_dtype``
+    is how weights travel to actors on other nodes.
     """
 
     park: Park = "auto"
@@ -31,6 +35,7 @@ class Elastic(msgspec.Struct, frozen=True):
     slots: int = 0
     images: str = "disk"
     image_mb: int = 0
+    wire_dtype: WireDtype = "float32"
 
     def changed(self, settings: Mapping[str, Any]) -> Elastic:
         """The same with settings of a user's, numbers and words as they were typed.
@@ -51,9 +56,12 @@ NAMES = frozenset(Elastic.__struct_fields__)
 """Settings that concern every workload's actors, whatever its own settings are."""
 
 
+_CHOICES = {"Park": Park, "Start": Start, "WireDtype": WireDtype}
+
+
 def _fitted(name: str, value: Any, faults: list[str]) -> Any:
     kind = Elastic.__annotations__[name]
-    choices = {"Park": get_args(Park), "Start": get_args(Start)}.get(kind)
+    choices = get_args(_CHOICES.get(kind))
     if choices and value not in choices:
         faults.append(f"{name} must be one of {', '.join(choices)}, not {value!r}")
     if kind == "int" and (not str(value).isdecimal()):

@@ -71,8 +71,9 @@ class ClusterRun(Supervisor):
         self._cache_plan, self._address, self._head = plan, address, head
         self._warn, self._drain = warn, drain
         self._replay = ReplayHost(
-            node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch
-        )
+            node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
+            weights_dtype=node.plan.elastic.wire_dtype,
+        )  # fmt: skip
         self._remote = RemoteActors(
             node.blocks, address.epoch, self._tell, self._replay.terms, self._silence
         )
@@ -93,6 +94,7 @@ class ClusterRun(Supervisor):
             "nodes": self._remote.whereabouts.places(),
             "bytes_on_wire": self._replay.wire_bytes,
             "actors": len(self._coordinator.actors),
+            "lag_by_actor": self._coordinator.monitor.lag_by_actor(),
         }
 
     def waits_for(self) -> str:

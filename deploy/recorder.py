@@ -205,6 +205,7 @@ class Recorder:
             times=status.times,
             not_restored=NOT_RESTORED if self._before else (),
             actors_by_update=tuple(self._coordinator.monitor.actors_by_update),
+            lag_by_actor=self._coordinator.monitor.lag_by_actor(),
             **msgspec.structs.asdict(bill),
         )
         self._folder.write_summary(summary)

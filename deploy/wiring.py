@@ -11,7 +11,7 @@ from triggers.engine import Engine
 from triggers.journal import Journal
 from triggers.passers import DirectPasser
 from triggers.table import Table
-from triggers.wiring import pace, role_of
+from triggers.wiring import pace, role_of, window
 from triggers.wrapper import TriggerWrapper
 
 
@@ -32,6 +32,7 @@ def connect(table: Table, coordinator: Coordinator, clock: Clock, journal: Journ
         "actors": coordinator.invoke_actors,
     }
     pace(table)
+    coordinator.window = window(coordinator.plan, table)
     wrappers = [
         TriggerWrapper(target, trigger, DirectPasser(destinations[role_of(target)]))
         for target, trigger in table.items()

@@ -23,7 +23,8 @@ from head.failures import Limits
 from head.intake import Commits, Intake
 from head.ledger import Claims, Invocations, Rounds
 from head.members import Members
-from head.monitor import Monitor, lags
+from head.monitor import Monitor
+from head.pulls import Pulls
 from head.recovery import Recovery, name_of
 from head.relocation import Relocation
 from head.scaler import Scaler, check_number
@@ -31,6 +32,7 @@ from triggers.base import Firing
 from triggers.engine import Engine
 from triggers.events import Arrived, Joined, Left, Published
 from triggers.journal import Journal
+from triggers.window import Window
 from triggers.wiring import fewest, method_of, samples, silent_targets
 
 
@@ -79,6 +81,7 @@ class Coordinator:
         self._version = self._learned_version = -1
         # Without an actors.sync of their own, actors take the newest weights at rollout start.
         self._binds = "actors.sync" not in plan.triggers
+        self._pulls, self.window = Pulls(self._invocations, self._invoke), Window()
         self._intake = intake or Commits(blocks, shipped="transfer" in plan.triggers)
         self._relocation = Relocation(plan, self._rounds, self._claims, self._intake, journal)
         self._draining, self._last_event = False, clock.now()
@@ -172,6 +175,7 @@ class Coordinator:
             self._rescale()
             later = self._invocations.after(LEARNER, firing, self._silent)
             ahead = later + newest - self._version
+            self.window.ahead = ahead
             self.engine.feed(Published(self.model.spec.name, self._version, ahead))
 
     def _end_round(self) -> None:
@@ -216,6 +220,7 @@ class Coordinator:
             self._learned(call, done)
         else:
             self.bound[member - 1] = done.version
+            self._pulls.answered(member, self._version - done.version)
             self.monitor.sampled(done.returns, done.lengths, done.times, self.steps)
             self._note(done.firing, member, seconds=done.seconds, version=done.version)
 
@@ -224,18 +229,12 @@ class Coordinator:
         if call.trigger in self._silent:
             self.monitor.helped(done.times)
         else:
-            facts |= self._updated(call, done)
+            self.monitor.learned(done.metrics, done.times)
+            # An update that publishes starts from the version before the one it makes.
+            began, self._learned_version = self._learned_version, done.version
+            facts |= self.monitor.consumed(self.blocks, call.claims, began)
         self._acknowledge(call.trigger, call.claims)
         self._note(done.firing, LEARNER, seconds=done.seconds, times=done.times, **facts)
-
-    def _updated(self, call: Invoke, done: Done) -> dict[str, Any]:
-        self.monitor.learned(done.metrics, done.times)
-        # An update that publishes starts from the version before the one it makes.
-        began, self._learned_version = self._learned_version, done.version
-        if not call.claims:
-            return {}
-        mean, largest = self.monitor.lag.consume(lags(self.blocks, call.claims, began))
-        return {"lag_mean": round(mean, 4), "lag_max": largest}
 
     def _acknowledge(self, consumer: str, claims: tuple[Claim, ...]) -> None:
         for claim in claims:
@@ -280,16 +279,13 @@ class Coordinator:
             self.monitor.rows_lost += sum(c.stop - c.start for c in firing.dropped) * self.plan.envs
             self._acknowledge(firing.trigger, firing.dropped)
             return
-        if not firing.claims and self._busy_with(firing.trigger):
+        if not firing.claims and self._invocations.includes(LEARNER, firing.trigger):
             return  # a period that passed while the learner was busy is not made up for
         progress = min(1.0, self.consumed / self.plan.total_steps)
         method = method_of(firing.trigger)
         call = Invoke(firing.number, firing.trigger, method, firing.claims, progress=progress)
         self._invoke(LEARNER, call)
         self._claims.claim(firing.trigger, firing.claims)
-
-    def _busy_with(self, trigger: str) -> bool:
-        return any(call.trigger == trigger for call in self._invocations.of(LEARNER))
 
     def invoke_actors(self, firing: Firing) -> None:
         """An actor trigger fired: grant rounds of sampling, or have weights pulled.
@@ -309,17 +305,21 @@ class Coordinator:
 
     def _sample(self, firing: Firing, actors: Iterable[int]) -> None:
         number, target, method = firing.number, firing.trigger, method_of(firing.trigger)
-        for actor in actors:
-            if (stop := self._rounds.grant(actor)) is not None:
+        for actor in self.window.in_turn(actors, self._rounds.granted_to):
+            if self.window.admits(actor) and (stop := self._rounds.grant(actor)) is not None:
                 # Who was away has missed what others pulled meanwhile.
                 bind = self._binds or actor in self._newcomers
                 self._newcomers.discard(actor)
-                self._invoke(actor_member(actor), Invoke(number, target, method, (), stop, bind))
+                self.window.granted(actor, self._version if bind else self.bound[actor])
+                call = Invoke(number, target, method, (), stop, bind)
+                self._pulls.before(actor_member(actor), call)
 
     def _sync(self, firing: Firing, actors: Iterable[int]) -> None:
+        if self._version < 0:
+            return  # there is nothing to pull, and the first round binds whatever there is
         call = Invoke(firing.number, firing.trigger, method_of(firing.trigger), bind=True)
         for actor in actors:
-            self._invoke(actor_member(actor), call)
+            self._pulls.ask(actor_member(actor), call)
 
     def transfer(self, firing: Firing) -> None:
         """A transfer trigger fired: head and worker share this machine's blocks, so rows arrive."""

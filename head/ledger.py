@@ -44,6 +44,15 @@ class Invocations:
         """What the member has still to answer, oldest first."""
         return tuple(entry.call for entry in self._queues.get(member, ()))
 
+    def includes(self, member: int, trigger: str) -> bool:
+        """Whether the member has still to answer something that this trigger asked for."""
+        return any(entry.call.trigger == trigger for entry in self._queues.get(member, ()))
+
+    def last(self, member: int) -> Invoke | None:
+        """What the member was asked for last, if it has still to answer that."""
+        queue = self._queues.get(member)
+        return queue[-1].call if queue else None
+
     def after(self, member: int, firing: int, silent: Container[str]) -> int:
         """Invocations after that firing, which may be unanswered, without those of ``silent``."""
         calls = [call.firing for call in self.of(member) if call.trigger not in silent]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +31,14 @@ class LagMeter:
     def consume(self, lags: NDArray[np.int64]) -> tuple[float, int]:
         """Count the lags of one measurement (versions); returns their mean and maximum."""
         mean, largest = float(lags.mean()), int(lags.max())
-        self.rows += lags.size
-        self.total += int(lags.sum())
-        self.largest = max(self.largest, largest)
+        self.add(lags.size, int(lags.sum()), largest)
         return mean, largest
+
+    def add(self, rows: int, total: int, largest: int) -> None:
+        """Count rows of which the sum and the maximum of their lags are known."""
+        self.rows += rows
+        self.total += total
+        self.largest = max(self.largest, largest)
 
     @property
     def mean(self) -> float:
@@ -45,7 +50,8 @@ class Monitor:
     """Counts and sums of a run. Fed by the coordinator, read by the view and the records.
 
     Policy lag is measured at both honest points (checklist C4): ``lag`` of rows at consumption,
-    ``round_lag`` of the actors' weights at the end of a round, after the update and the pull.
+    of all and of each actor's, ``round_lag`` of the actors' weights at the end of a round, after
+    the update and the pull.
     ``actors_by_update`` says for each version made how many actors took part until then.
     """
 
@@ -56,6 +62,7 @@ class Monitor:
         self.restarts = 0
         self.rows_lost = 0
         self.lag = LagMeter()
+        self.lag_of: dict[int, LagMeter] = {}
         self.round_lag = LagMeter()
         self.actors_by_update: list[int] = []
         self.metrics: dict[str, float] = {}
@@ -90,6 +97,34 @@ class Monitor:
         self.updates += 1
         self.metrics = dict(metrics)
         self._spend("learner", times)
+
+    def consumed(
+        self, blocks: Mapping[int, ActorBlock], claims: Sequence[Claim], version: int
+    ) -> dict[str, Any]:
+        """The learner, at ``version``, took these rows: their lags as the journal has them.
+
+        ``lags`` are ``(actor, mean, maximum)`` of each claim.
+        """
+        if not claims:
+            return {}
+        found = lags(blocks, claims, version)
+        mean, largest = self.lag.consume(found)
+        each = found.reshape(len(claims), -1)
+        rows = each.shape[1]
+        told = []
+        for claim, total, most in zip(
+            claims, each.sum(1).tolist(), each.max(1).tolist(), strict=True
+        ):
+            self.lag_of.setdefault(claim.actor, LagMeter()).add(rows, total, most)
+            told.append((claim.actor, round(total / rows, 4), most))
+        return {"lag_mean": round(mean, 4), "lag_max": largest, "lags": told}
+
+    def lag_by_actor(self) -> dict[int, dict[str, float]]:
+        """Mean and maximum (``max``) of the lags of each actor's rows that were consumed."""
+        return {
+            actor: {"mean": round(meter.mean, 4), "max": meter.largest}
+            for actor, meter in sorted(self.lag_of.items())
+        }
 
     def round_ended(self, version: int, bound: Iterable[int]) -> tuple[float, int]:
         """The learner minted ``version`` and actors pulled: count the lags of what they hold."""

@@ -19,7 +19,8 @@ class Posting:
     count as ``term``. ``wanted`` is how it is to be brought up, None if it is not (any more), and
     ``up`` whether its site was told so. ``waiting`` calls wait for a place, ``given`` ones for an
     answer. ``reports`` wait for the rows they speak of; ``committed`` counts those known of.
-    ``bereft``: its node took it along, and the coordinator has not been told yet.
+    ``asked``: its process there was given a call. ``bereft``: its node took it along, and the
+    coordinator has not been told yet.
     """
 
     actor: int
@@ -30,6 +31,7 @@ class Posting:
     base: int = 0
     wanted: type[Start | Prepare] | None = None
     up: bool = False
+    asked: bool = False
     waiting: deque[Call] = field(default_factory=deque)
     given: deque[Call] = field(default_factory=deque)
     reports: deque[Said | Died] = field(default_factory=deque)
@@ -84,6 +86,6 @@ class Posting:
         """It lives nowhere until it gets to its next place, where its rows begin with ``base``."""
         self.next = None
         self.term, self.base, self.committed = term, base, base
-        self.there = self.up = False
+        self.there = self.up = self.asked = False
         self.given.clear()
         self.reports.clear()

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
+import msgspec
+
 from artos.buffer.actor_block import ActorBlock
 from artos.errors import BadMessage
 from artos.messages import FromMember, Invoke, ToMember
@@ -264,7 +266,7 @@ class RemoteActors:
 
     def _wake(self, posting: Posting) -> None:
         assert posting.wanted is not None
-        posting.up = True
+        posting.up, posting.asked = True, False
         message = posting.wanted(posting.member, posting.term, posting.base)
         self._tell(posting.node, message)
 
@@ -273,6 +275,10 @@ class RemoteActors:
             self._give(posting, posting.waiting.popleft())
 
     def _give(self, posting: Posting, call: wire.Call) -> None:
+        if not posting.asked:
+            # Its process has no weights yet, and its node may have older ones than it had before.
+            posting.asked = True
+            call = msgspec.structs.replace(call, version=self._books.version)
         posting.given.append(call)
         self._tell(posting.node, call)
 

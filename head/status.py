@@ -45,7 +45,10 @@ class Bill(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """``summary.json``: the outcome of a run. Fields are only ever added."""
+    """``summary.json``: the outcome of a run. Fields are only ever added.
+
+    ``lag_by_actor`` has for each actor the ``mean`` and ``max`` lag of its rows when consumed.
+    """
 
     algorithm: str
     env: str
@@ -69,3 +72,4 @@ class Summary(msgspec.Struct, frozen=True):
     actors_by_update: tuple[int, ...] = ()
     bytes_on_wire: int = 0
     nodes: tuple[str, ...] = ()
+    lag_by_actor: dict[int, dict[str, float]] = {}

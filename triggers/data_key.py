@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from itertools import islice
@@ -10,6 +11,7 @@ from artos.messages import Claim
 from triggers.base import Firing, Trigger
 from triggers.events import Arrived, Event, Joined, Left, Published, Rewound
 from triggers.supply import Supply
+from triggers.window import Window
 
 
 @dataclass
@@ -26,7 +28,7 @@ class DataKeyTrigger(Trigger):
     With ``max_lag`` rows whose policy version will be more than that many versions behind when they
     are consumed are never handed over, assuming that each invocation mints at most one version.
     Producers are paced so that this hardly happens, and what must be given up is reported in
-    ``Firing.dropped`` (checklist C4, leap 5).
+    ``Firing.dropped`` (checklist C4, leap 5). Whoever grants rounds may share a ``window`` with it.
     """
 
     keys: tuple[str, ...]
@@ -34,6 +36,7 @@ class DataKeyTrigger(Trigger):
     size: int = 1
     max_lag: int | None = None
     object_key: str = "model_param"
+    window: Window = field(init=False, repr=False, compare=False, default_factory=Window)
     _supplies: dict[int, Supply] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
@@ -66,7 +69,8 @@ class DataKeyTrigger(Trigger):
         needed = len(self._members) if self.n is None else self.n
         if needed == 0 or len(self._ready) < needed:
             return None
-        return self._fire(tuple(islice(self._ready, needed)))
+        chosen = self._chosen(needed)
+        return self._fire(chosen) if chosen else None
 
     def keys_read(self) -> tuple[str, ...]:
         """The keys it claims."""
@@ -87,6 +91,7 @@ class DataKeyTrigger(Trigger):
 
     def _rewind(self, actor: int, rows: int) -> None:
         self._supply(actor).rewind(rows)
+        self.window.void(actor)
         if self._supply(actor).left < self.size:
             self._ready.pop(actor, None)
 
@@ -116,15 +121,33 @@ class DataKeyTrigger(Trigger):
 
     # -- firing --------------------------------------------------------------------------------
 
+    def _chosen(self, needed: int) -> tuple[int, ...]:
+        """Those who were ready first or, if others would come too late then, have the oldest rows.
+
+        Nobody if that is so for them too: then it is better to wait.
+        """
+        first = tuple(islice(self._ready, needed))
+        if not self.window.n or any(map(self._is_stale, first)):
+            return first
+        oldest = heapq.nsmallest(needed, self._ready, lambda a: self._supply(a).oldest_version)
+        when_consumed = self._version + self._ahead
+        if not self.window.waits(first, when_consumed):
+            return first
+        return () if self.window.waits(oldest, when_consumed, self._ready) else tuple(oldest)
+
     def _fire(self, chosen: tuple[int, ...]) -> Firing:
         stale = [actor for actor in chosen if self._is_stale(actor)]
         # In actor order, so that the same rows make the same batch whoever was ready first.
         claims = tuple(self._claim(actor) for actor in sorted(stale or chosen))
+        if self.window.n:
+            for actor in stale or chosen:
+                self.window.used(actor)
         if self._changes:
             self._settle()
         if stale:
             return Firing(dropped=claims, keys=self.keys, version=self._version)
         self._ahead += 1
+        self.window.ahead = self._ahead
         return Firing(claims=claims, keys=self.keys, version=self._version)
 
     def _claim(self, actor: int) -> Claim:

@@ -13,6 +13,7 @@ from triggers.data_key import DataKeyTrigger
 from triggers.object_key import ObjectKeyTrigger
 from triggers.table import Table
 from triggers.transfer import TransferTrigger
+from triggers.window import Window
 
 
 def role_of(target: str) -> str:
@@ -71,6 +72,17 @@ def pace(table: Table) -> None:
     for part in sampling_parts(table):
         if isinstance(part, ObjectKeyTrigger):
             part.lead = max(part.lead, ahead)
+
+
+def window(plan: Plan, table: Table) -> Window:
+    """What paces sampling where updates take rounds of some actors; open where they do not."""
+    silent = silent_targets(plan)
+    parts = [p for t, ps in data_triggers(table).items() if t not in silent for p in ps]
+    if len(parts) == 1 and (part := parts[0]).max_lag is not None:
+        if part.n is not None and part.n < plan.actors and part.size == plan.steps:
+            part.window = Window(part.n, part.max_lag)
+        return part.window
+    return Window()
 
 
 def sampling_parts(table: Table) -> list[Trigger]:

@@ -21,7 +21,10 @@ _MOST_EPISODES = 1000
 
 
 class ActorRole:
-    """Runs an actor: binds the newest weights, samples a round, commits it as one."""
+    """Runs an actor: binds the newest weights, samples a round, commits it as one.
+
+    It waits for room first, so that rows are of the weights that are newest when they are sampled.
+    """
 
     def __init__(self, actor: Any, context: ActorContext, model: ObjectRegion) -> None:
         self._actor, self._block, self._model = actor, context.block, model
@@ -43,18 +46,19 @@ class ActorRole:
 
     def run(self, call: Invoke) -> Done:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
+        start = self._block.written
+        rows = max(0, call.stop - start)
+        if rows:
+            self._block.allocate(rows, self._patience)
         if call.bind or not self._bound:
             self._bind()
         times: dict[str, float] = {}
         seconds = 0.0
-        if call.stop:
-            start = self._block.written
-            if start < call.stop:
-                self._block.allocate(call.stop - start, self._patience)
-                began = time.perf_counter()
-                times = getattr(self._actor, call.method)(start, call.stop - start)
-                self._block.commit(call.stop)
-                seconds = time.perf_counter() - began
+        if rows:
+            began = time.perf_counter()
+            times = getattr(self._actor, call.method)(start, rows)
+            self._block.commit(call.stop)
+            seconds = time.perf_counter() - began
         returns, lengths = self._actor.episodes()
         newest = slice(-_MOST_EPISODES, None)
         return Done(

@@ -11,6 +11,7 @@ from clusters import Cluster
 
 HERE = Path(__file__).parent
 RUNS = HERE.parent / "runs"
+USERS = ("staged.py", "witness.py", "episodes.py")
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def code(tmp_path: Path) -> Path:
     """A user's folder on the head."""
     folder = tmp_path / "code"
     folder.mkdir()
-    for file in (RUNS / "counting.py", HERE / "staged.py"):
+    for file in (RUNS / "counting.py", *(HERE / name for name in USERS)):
         shutil.copy(file, folder)
     return folder
 

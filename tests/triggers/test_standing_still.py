@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 import pytest
-from trigger_helpers import KEYS, arrived, fire, joined, new_plan
+from trigger_helpers import KEYS, arrived, fire, joined, new_plan, rows
 
 from artos.plan import Plan
 from head.ledger import Rounds
-from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger
 from triggers.events import Event, Published
 from triggers.table import Table
 from triggers.verifier import faults
+from triggers.wiring import window
 
 STEPS, VERSIONS = 4, 40
 Wiring = tuple[int | None, int, int | None, int]
@@ -27,7 +28,8 @@ Choose = Callable[[list[Deed]], Deed]
 class Play:
     """Actors and a learner who do what a table's triggers ask, in the order that ``choose`` likes.
 
-    The triggers and the books of granted rounds are those of a run.
+    The triggers and the books of granted rounds are those of a run. ``used`` has the actor and the
+    lag of every row that was learned from, ``dropped`` counts rows that were not.
     """
 
     def __init__(self, plan: Plan, table: Table, choose: Choose) -> None:
@@ -35,8 +37,12 @@ class Play:
         self._rounds = Rounds(range(plan.actors), plan.steps)
         self._asked: dict[int, deque[int]] = {actor: deque() for actor in range(plan.actors)}
         self._sampling: dict[int, int] = {}
-        self._updates = 0
+        self._sampled_with: dict[tuple[int, int], int] = {}
+        self._updates: deque[Firing] = deque()
         self._choose = choose
+        self._window = window(plan, table)
+        self.used: list[tuple[int, int]] = []
+        self.dropped = 0
         self.version = -1
         for event in joined(plan.actors):
             self._feed(event)
@@ -60,26 +66,38 @@ class Play:
 
     def _do(self, what: str, actor: int) -> None:
         if what == "learn":
-            self._updates -= 1
+            for row in rows(self._updates.popleft().claims):
+                self.used.append((row[0], self.version - self._sampled_with[row]))
             self._publish()
         elif what == "begin":
             self._sampling[actor] = self.version
         else:
             stop = self._asked[actor].popleft()
-            self._rounds.wrote(actor, stop)
-            self._feed(arrived(actor, stop, self._sampling.pop(actor)))
+            start, version = self._rounds.wrote(actor, stop), self._sampling.pop(actor)
+            for step in range(start, stop):
+                self._sampled_with[actor, step] = version
+            self._feed(arrived(actor, stop, version))
 
     def _publish(self) -> None:
         self.version += 1
-        self._feed(Published("model_param", self.version, self._updates))
+        self._window.ahead = len(self._updates)
+        self._feed(Published("model_param", self.version, len(self._updates)))
 
     def _feed(self, event: Event) -> None:
-        self._updates += sum(bool(firing.claims) for firing in fire(self._update, event))
+        for firing in fire(self._update, event):
+            self.dropped += len(rows(firing.dropped))
+            if firing.claims:
+                self._updates.append(firing)
         for firing in fire(self._sample, event):
             self._rounds.at_once(firing.rounds)
-            for actor in [*self._asked] * firing.rounds:
-                if (stop := self._rounds.grant(actor)) is not None:
-                    self._asked[actor].append(stop)
+            for _ in range(firing.rounds):
+                self._grant()
+
+    def _grant(self) -> None:
+        for actor in self._window.in_turn(self._asked, self._rounds.granted_to):
+            if self._window.admits(actor) and (stop := self._rounds.grant(actor)) is not None:
+                self._window.granted(actor, self.version)
+                self._asked[actor].append(stop)
 
 
 def actors_first(deeds: list[Deed]) -> Deed:
@@ -136,7 +154,7 @@ def test_what_is_refused_stands_still_if_actors_are_quick(actors: int) -> None:
 
 def takes_bad_luck(actors: int, n: int | None, size: int, max_lag: int | None, every: int) -> bool:
     """Whether also the order within a round has to be bad: refused all the same."""
-    rounds = size // STEPS
-    one_older = rounds > 1 and max_lag == (2 * rounds - 1) * every - 1
+    several = size // STEPS
+    one_older = several > 1 and max_lag == (2 * several - 1) * every - 1
     left_alone = every > 1 and n is not None and actors % n > 0
     return one_older or left_alone

@@ -1,0 +1,85 @@
+"""Which rounds may be under way at once, so that each can be used in time. Pure arithmetic."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable
+
+_ANY_TIME = 1 << 62  # more than any version
+
+
+class Window:
+    """Paces a workload whose updates take rounds of some actors and not of all (leap 5).
+
+    A round that is granted while version v is the newest is of use to updates of versions v to
+    v + ``max_lag``. No more are granted than these updates can take, ``n`` each, and an update
+    waits rather than go by a round that is still sampled and would be too old for the next: so slow
+    actors and long episodes have their full share, and nothing need be dropped.
+
+    ``ahead`` updates were handed over and are not done. Without ``n`` it is open: it lets all pass.
+    """
+
+    def __init__(self, n: int = 0, max_lag: int = 0) -> None:
+        self.n, self.max_lag, self.ahead = n, max_lag, 0
+        self._under_way: dict[int, deque[int]] = {}
+        self._granted: Counter[int] = Counter()
+        self._count = 0
+
+    def in_turn(self, actors: Iterable[int], rows: Callable[[int], int]) -> Iterable[int]:
+        """Actors in the order in which they are granted rounds: who was granted fewest ``rows``."""
+        return sorted(actors, key=rows) if self.n else actors
+
+    def admits(self, actor: int) -> bool:
+        """Whether one more round, of this actor, can still be used in time.
+
+        Where an update takes rounds of several actors, each has one under way at most: two of the
+        same actor would need two updates.
+        """
+        if not self.n:
+            return True
+        if self.n > 1 and self._under_way.get(actor):
+            return False
+        return self._count + self.ahead * self.n < self.n * (1 + self.max_lag)
+
+    def granted(self, actor: int, version: int) -> None:
+        """An actor is to sample a round with weights of this version or newer."""
+        if self.n:
+            self._under_way.setdefault(actor, deque()).append(version)
+            self._granted[version] += 1
+            self._count += 1
+
+    def used(self, actor: int) -> None:
+        """The first round of an actor that is under way was handed over, or given up."""
+        if self._under_way.get(actor):
+            self._granted -= Counter((self._under_way[actor].popleft(),))
+            self._count -= 1
+
+    def void(self, actor: int) -> None:
+        """The actor lost its place: nobody waits for what it samples again at its next one."""
+        if not (rounds := self._under_way.get(actor)):
+            return
+        self._granted -= Counter(rounds)
+        self._granted[_ANY_TIME] += len(rounds)
+        self._under_way[actor] = deque([_ANY_TIME] * len(rounds))
+
+    def waits(self, chosen: Collection[int], version: int, ready: Collection[int] = ()) -> bool:
+        """Whether the update of this version must not take the rounds of the ``chosen`` actors yet.
+
+        So it is if then others could not all be used in time, and one of those comes from an actor
+        that is not ``ready``.
+        """
+        others = self._granted - Counter(r[0] for a in chosen if (r := self._under_way.get(a)))
+        count = 0
+        for granted in sorted(others):
+            count += others[granted]
+            updates = max(0, granted + self.max_lag - version)  # that are in time, after this one
+            if count > self.n * updates and self._awaits(granted, ready):
+                return True
+        return False
+
+    def _awaits(self, last: int, ready: Collection[int]) -> bool:
+        """Whether the next round of an actor that is not ready was granted up to that version."""
+        return any(r and r[0] <= last and a not in ready for a, r in self._under_way.items())
+
+    def __repr__(self) -> str:
+        return f"<Window n={self.n} max_lag={self.max_lag} under_way={self._count}>"
