@@ -9,8 +9,9 @@ import msgspec
 
 from artos.errors import BadMessage
 
-StartKind = Literal["cold", "fork", "clone"]
-"""How a member's process came to be: from scratch, or as a fork or a clone of a template."""
+StartKind = Literal["cold", "fork", "clone", "moved"]
+"""How a member's process came to be: from scratch, as a fork or a clone of a template, or as what
+it was on another node."""
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True):
@@ -42,11 +43,15 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """Member → node: set up and waiting. ``seconds`` is how long that took."""
+    """Member → node: set up and waiting. ``seconds`` is how long that took.
+
+    ``moved`` are the nodes from and to which it went, if it goes on as what it was elsewhere.
+    """
 
     seconds: float
     incarnation: int = 0
     start: StartKind = "cold"
+    moved: tuple[str, ...] = ()
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):

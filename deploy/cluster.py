@@ -27,6 +27,7 @@ from deploy.mail import Mail
 from deploy.node import Node
 from deploy.supervisor import STOP_SECONDS, Supervisor
 from head.coordinator import Coordinator
+from head.parcels import Parcels
 from head.remote_actors import RemoteActors
 from head.replay_host import ReplayHost
 from head.status import Bill
@@ -39,13 +40,15 @@ _CLOSE_SECONDS = 20.0
 class Address:
     """Who a run is on its cluster, and where its sockets are.
 
-    ``code`` is the folder of the user's code here, ``host`` the head's address as workers see it,
-    ``keys`` the folder of the cluster's keys (None: no sockets but those of one machine).
+    ``code`` is the folder of the user's code here, ``parcels`` one for images on their way,
+    ``host`` the head's address as workers see it, ``keys`` the folder of the cluster's keys (None:
+    no sockets but those of one machine).
     """
 
     run: str
     epoch: int
     code: str
+    parcels: Path
     host: str
     keys: Path | None
 
@@ -74,8 +77,9 @@ class ClusterRun(Supervisor):
             node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
             weights_dtype=node.plan.elastic.wire_dtype,
         )  # fmt: skip
+        self._parcels = Parcels(address.parcels, self._tell, warn, clock)
         self._remote = RemoteActors(
-            node.blocks, address.epoch, self._tell, self._replay.terms, self._silence
+            node.blocks, address.epoch, self._tell, self._replay.terms, self._silence, self._parcels
         )
         super().__init__(node, Mail(node.board), self._remote, clock, undisturbed)
         keys = Keys.load(address.keys) if address.keys else None
@@ -222,6 +226,7 @@ class ClusterRun(Supervisor):
             self._warn(f"the site on {node} did not say that it is closed")
         self._replay.stop(STOP_SECONDS)
         self._steering.close()
+        self._parcels.close()
 
     def _speaking(self) -> bool:
         """Whether there is a site from which there may still be something to be heard."""
@@ -233,3 +238,4 @@ class ClusterRun(Supervisor):
         self._learner.stop(0.0)
         self._replay.stop(0.0)
         self._steering.close()
+        self._parcels.close()

@@ -34,9 +34,18 @@ class LocalActors:
         self.pids = self._manager.pids
         self.prepare = self._manager.prepare
         self.retire = self._manager.retire
+        self.images, self.home_of = self._manager.images, self._manager.home_of
+        self.shelve = self._manager.shelve
+        self.take_in, self.miss = self._manager.take_in, self._manager.miss
+        self.arrivals = self._manager.arrivals
 
     def _progress(self, actor: int) -> Progress:
         return Progress(self._node.blocks[actor].written, self._node.weights.version)
+
+    @property
+    def criu(self) -> str:
+        """The version that makes images of them, "" if none can."""
+        return self._manager.criu
 
     def start(self, member: int) -> None:
         """Have a process of it made, with an empty mailbox."""
@@ -55,6 +64,11 @@ class LocalActors:
         self._manager.end(member)
         self._node.blocks[member - 1].recover()
         self._node.weights.unpin(member - 1)
+
+    def expect(self, member: int) -> None:
+        """Its image is on its way here; until that came its mailbox is nobody's."""
+        self._mail.clear(member)
+        self._manager.expect(member)
 
     def reports(self, member: int) -> Iterator[FromMember]:
         """What it said; the process manager hears it once the caller is through with it."""

@@ -98,6 +98,11 @@ class CacheNode(Node):
         block = ActorBlock.create(path, self.plan.block(actor), base=base, term=term)
         self.blocks[actor] = block
 
+    def shut(self, actor: int) -> None:
+        """The actor lives elsewhere, and so do its rows: its block is gone."""
+        self.blocks.pop(actor, None)
+        self.site.block_path(actor).unlink(missing_ok=True)
+
 
 def needed_bytes(plan: Plan) -> int:
     """Bytes of shared memory that a run of this plan takes."""

@@ -142,7 +142,8 @@ class RunProcess:
     ) -> Summary:  # fmt: skip
         order = self._order
         keys = Path(order.keys) if order.keys else None
-        address = Address(order.run, order.epoch, order.code, order.host, keys)
+        parcels = folder.path / "parcels"
+        address = Address(order.run, order.epoch, order.code, parcels, order.host, keys)
         view = NewsView(order.run, self._head)
         here, there = apart(registration)
 

@@ -15,7 +15,7 @@ import msgspec
 from artos.buffer.board import LEARNER
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
-from artos.messages import Failed, FromMember
+from artos.messages import Failed, FromMember, Ready
 from artos.plan import Plan
 from artos.transport import wire
 from artos.transport.lines import HEAD
@@ -26,6 +26,7 @@ from deploy.loop import Loop
 from deploy.mail import Mail
 from deploy.node import CacheNode
 from deploy.orders import SiteOrder
+from deploy.porter import Porter
 from workers.agent_host import AgentHost
 
 _STOP_SECONDS = 5.0
@@ -57,6 +58,7 @@ class RunSite(Loop):
         self._mail = Mail(node.board)
         self._actors = LocalActors(node, self._mail, Path(order.images), clock, warn, order.cpus)
         self._gate = Gate(lambda: node.weights.version, self._actors.send)
+        self._porter = Porter(self._actors, self._tell, self.child_ended, self._arrived, clock)
         self._terms: dict[int, int] = {}
         self._bases: dict[int, int] = {}
         self._lodged: set[int] = set()
@@ -70,7 +72,8 @@ class RunSite(Loop):
         """Open the site and serve until it is to be closed; returns why, "" if it was told to."""
         self._agent.start()
         assign = self._order.assign
-        self._tell(wire.SiteUp(self._order.node, assign.epoch, assign.slots))
+        criu = self._actors.criu
+        self._tell(wire.SiteUp(self._order.node, assign.epoch, assign.slots, criu))
         self.serve(lambda: self.closing, after)
         return self.why
 
@@ -107,9 +110,12 @@ class RunSite(Loop):
             case wire.Start() | wire.Prepare():
                 self._bring_up(message)
             case wire.Call(member=member) if member in self._lodged:
+                self._porter.stays(member)
                 self._gate.send(message)
             case wire.End(member=member):
                 self._end(member)
+            case wire.Pack() | wire.Bring() | wire.Piece():
+                self._carry(message)
             case wire.Retire(member=member) if member in self._lodged:
                 self._actors.retire(member)
             case wire.CloseSite():
@@ -127,14 +133,16 @@ class RunSite(Loop):
         member = message.member
         if not 0 < member <= self._node.plan.actors or message.base < 0:
             raise BadMessage(f"there is no member {member} with a row {message.base}")
-        if isinstance(message, wire.Start):
+        if isinstance(message, wire.Start) or message.parcel:
             self._end(member)
         try:
             self._lodge(message)
         except ShmTooSmall as error:
             self._tell(_no_room(message, error))
             return
-        if isinstance(message, wire.Start):
+        if message.parcel:
+            self._porter.fetch(member, message.parcel)
+        elif isinstance(message, wire.Start):
             self._actors.start(member)
         else:
             self._actors.prepare(member)
@@ -147,11 +155,31 @@ class RunSite(Loop):
             self._agent.terms(dict(self._terms), dict(self._bases))
         self._lodged.add(message.member)
 
+    def _carry(self, message: wire.Pack | wire.Bring | wire.Piece) -> None:
+        match message:
+            case wire.Pack(member=member, number=number) if member not in self._lodged:
+                self._tell(wire.Packed(number, "it does not live here"))
+            case wire.Pack():
+                self._porter.pack(message)
+            case wire.Bring():
+                self._porter.bring(message)
+            case wire.Piece():
+                self._porter.take(message)
+
     def _end(self, member: int) -> None:
         self._lodged.discard(member)
         self._gate.forget(member)
+        left = self._porter.forget(member)
         if member - 1 in self._node.blocks:
             self._actors.end(member)
+        if left:
+            self._leave(member - 1)
+
+    def _leave(self, actor: int) -> None:
+        """It lives elsewhere, and all its rows are there."""
+        del self._terms[actor], self._bases[actor]
+        self._agent.terms(dict(self._terms), dict(self._bases))
+        self._node.shut(actor)
 
     # -- what happens here ---------------------------------------------------------------------
 
@@ -185,7 +213,13 @@ class RunSite(Loop):
                         death.fatal, written,
                     )
                 )  # fmt: skip
+        self._porter.look()
         self._agent.reap()
+
+    def _arrived(self, member: int, seconds: float) -> None:
+        """An actor from another node goes on here; it does not know, so it does not say so."""
+        incarnation = self._node.blocks[member - 1].incarnation
+        self._pass_on(member, Ready(seconds, incarnation, "moved"))
 
     def _tick(self) -> None:
         self._actors.tick()
@@ -213,6 +247,7 @@ class RunSite(Loop):
 
     def close(self) -> None:
         """Let actors end, ship what they committed, report. Nothing of theirs is left."""
+        self._porter.close()
         self._actors.tell_to_stop()
         self._actors.stop(_STOP_SECONDS)
         for member in tuple(self._lodged):
@@ -225,6 +260,7 @@ class RunSite(Loop):
 
     def kill(self) -> None:
         """End everything at once."""
+        self._porter.close()
         self._actors.stop(0.0)
         self._agent.stop()
 

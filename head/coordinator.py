@@ -204,7 +204,7 @@ class Coordinator:
         now, seconds = self._clock.now(), self._crew.ready(member)
         if seconds is None:
             self.monitor.restarts += 1
-        self._journal.ready(now, name_of(member), ready.start, seconds)
+        self._journal.ready(now, name_of(member), ready, seconds)
         self._invocations.restamp(member, now)
         if member == LEARNER:
             self._learned_version = max(self._learned_version, self._version)

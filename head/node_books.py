@@ -36,6 +36,7 @@ class _Site:
 
     bill: _Bill = field(default_factory=_Bill)
     held_back: frozenset[int] = frozenset()
+    criu: str = ""
 
 
 class NodeBooks:
@@ -59,10 +60,15 @@ class NodeBooks:
         """Nodes that ever had one."""
         return tuple(self._seen)
 
-    def begin(self, node: str) -> None:
-        """A site is up."""
-        self._open[node] = _Site()
+    def begin(self, node: str, criu: str = "") -> None:
+        """A site is up; ``criu`` is the version that makes images there, "" if none can."""
+        self._open[node] = _Site(criu=criu)
         self._seen[node] = None
+
+    def images_fit(self, source: str, target: str) -> bool:
+        """Whether an image made on one node may be of use on the other, as far as is known."""
+        made = self._open[source].criu if source in self._open else ""
+        return bool(made) and (target not in self._open or self._open[target].criu == made)
 
     def news(self, node: str, news: SiteNews) -> None:
         """It reported.
@@ -70,7 +76,8 @@ class NodeBooks:
         Raises:
             BadMessage: its bill is none.
         """
-        self._open[node] = _Site(_decoded(news.bill), frozenset(news.held_back))
+        site = self._open[node]
+        site.bill, site.held_back = _decoded(news.bill), frozenset(news.held_back)
 
     def last_bill(self, node: str, bill: Mapping[str, Any]) -> None:
         """It closes, and this is what it cost.

@@ -14,10 +14,11 @@ import msgspec
 
 from artos.buffer.actor_block import ActorBlock
 from artos.errors import BadMessage
-from artos.messages import FromMember, Invoke, ToMember
+from artos.messages import FromMember, Invoke, Ready, ToMember
 from artos.runtime.death import Death
 from artos.transport import wire
 from head.node_books import NodeBooks
+from head.parcels import Parcels
 from head.posting import Posting
 from head.whereabouts import Whereabouts
 
@@ -40,7 +41,8 @@ class RemoteActors:
     """The actors' half of ``head.members.Members``, over steering.
 
     ``tell`` sends a message to a node's site, ``terms`` tells the replay buffer the term and the
-    base of actors that leave a place, ``silent`` knows for how long a node was not heard.
+    base of actors that leave a place, ``silent`` knows for how long a node was not heard. One that
+    moves goes on there as it was, by its image, if that can be had (``parcels``).
     """
 
     def __init__(
@@ -50,8 +52,9 @@ class RemoteActors:
         tell: Callable[[str, wire.Message], None],
         terms: Callable[[dict[int, int], dict[int, int]], None],
         silent: Callable[[str], float],
+        parcels: Parcels,
     ) -> None:
-        self._blocks, self._epoch = blocks, epoch
+        self._blocks, self._epoch, self._parcels = blocks, epoch, parcels
         self._tell, self._tell_terms = tell, terms
         self._postings = {actor: Posting(actor) for actor in blocks}
         self._bound_for: dict[str, dict[int, None]] = {}
@@ -61,7 +64,7 @@ class RemoteActors:
         self._raised: dict[int, None] = {}
         self._closing = False
         self.nodes = NodeBooks()
-        self.whereabouts = Whereabouts(self._postings, self.nodes, silent)
+        self.whereabouts = Whereabouts(self._postings, self.nodes, silent, parcels.origin)
 
     def begin(self, books: Books) -> None:
         """The first term of every actor begins."""
@@ -103,6 +106,7 @@ class RemoteActors:
         posting = self._of(member)
         posting.wanted, posting.bereft = None, False
         posting.forget_calls()
+        self._parcels.drop(posting.actor)
         if posting.up:
             posting.up = False
             self._tell(posting.node, wire.End(member))
@@ -112,6 +116,8 @@ class RemoteActors:
         """Have its site put it away; it is not brought up at another place."""
         posting = self._of(member)
         posting.wanted = None
+        self._parcels.drop(posting.actor)
+        self._looked_for[posting.actor] = None  # it need not wait for its parcel any more
         if posting.up:
             self._tell(posting.node, wire.Retire(member))
 
@@ -131,9 +137,9 @@ class RemoteActors:
             BadMessage: it makes no sense, and changed nothing.
         """
         match message:
-            case wire.SiteUp(epoch=self._epoch):
+            case wire.SiteUp(epoch=self._epoch, criu=criu):
                 self._lose(node, "its site was started anew")
-                self.nodes.begin(node)
+                self.nodes.begin(node, criu)
                 self._to_enter |= self._bound_for.get(node, {})
             case wire.Restarted():
                 self._lose(node, "its site is gone")
@@ -147,17 +153,31 @@ class RemoteActors:
                 if posting is None:
                     raise BadMessage(f"there is no member {message.member}")
                 if posting.is_from_here(node, message):
-                    posting.heard(message)
+                    posting.heard(self._unpacked(posting, message))
                     self._looked_for[posting.actor] = None
             case wire.SiteNews():
                 self.nodes.news(node, message)
                 for actor, written in message.written.items():
                     self._committed(node, actor, written)
+            case wire.Packed() | wire.Bring() | wire.Piece() | wire.Unfit():
+                if self._parcels.heard(node, message):
+                    self._looked_for |= self._bound_for.get(node, {})
             case wire.SiteClosed():
                 self.nodes.last_bill(node, message.bill)
                 self._lose(node, "its site was closed")
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell a run")
+
+    def _unpacked(self, posting: Posting, message: wire.Said | wire.Died) -> wire.Said | wire.Died:
+        """What an actor says first at its new place: it needs its parcel no more."""
+        if not (origin := self._parcels.origin(posting.actor)):
+            return message
+        self._parcels.drop(posting.actor)
+        match message:
+            case wire.Said(told=Ready(start="moved") as told):
+                told = msgspec.structs.replace(told, moved=(origin, posting.node))
+                return msgspec.structs.replace(message, told=told)
+        return message
 
     def _committed(self, node: str, actor: int, written: int) -> None:
         posting = self._postings.get(actor)
@@ -181,6 +201,8 @@ class RemoteActors:
 
     def step(self) -> None:
         """Send those to their place whose term the replay buffer knows."""
+        for node in self._parcels.give_up_late():
+            self._looked_for |= self._bound_for.get(node, {})
         self._spread_terms()
         to_enter, self._to_enter = self._to_enter, {}
         for actor in to_enter:
@@ -213,6 +235,7 @@ class RemoteActors:
             self._bind(posting, node)
         elif posting.node == node:
             posting.next = None
+            self._parcels.stay(posting.actor)
             self._pass_on(posting)
         else:
             posting.next = node
@@ -221,11 +244,19 @@ class RemoteActors:
     def _go_if_idle(self, posting: Posting) -> None:
         if posting.next is None or not posting.is_idle(self._arrived(posting)):
             return
+        if self._takes_image(posting) and not self._parcels.is_settled(posting.actor):
+            self._parcels.want(posting.actor, posting.node)
+            return
         if posting.up:
             self._tell(posting.node, wire.End(posting.member))
         if posting.wanted is not None:
             self._books.restarting(posting.member)
         self._leave(posting)
+
+    def _takes_image(self, posting: Posting) -> bool:
+        """Whether there may be an image of it that is of use where it goes."""
+        fits = self.nodes.images_fit(posting.node, posting.next or "")
+        return posting.up and posting.wanted is not None and fits
 
     def _lose(self, node: str, why: str) -> None:
         """A node, or its site, is gone; so is what its actors committed and nobody received."""
@@ -235,6 +266,7 @@ class RemoteActors:
             if not posting.there:
                 continue
             self._collect(posting)
+            self._parcels.drop(posting.actor)
             if posting.up:
                 posting.bereft = True
                 self._reports.append((posting.member, _Bereft(f"node {node} is gone: {why}")))
@@ -246,6 +278,7 @@ class RemoteActors:
         term, node = posting.term + 1, posting.node if posting.there else ""
         base = self._books.place_anew(posting.actor, term, posting.committed, node)
         going = posting.next or ""
+        self._parcels.leave(posting.actor)
         posting.leave(term, base)
         self._bind(posting, going)
         self._raised[posting.actor] = None
@@ -267,7 +300,8 @@ class RemoteActors:
     def _wake(self, posting: Posting) -> None:
         assert posting.wanted is not None
         posting.up, posting.asked = True, False
-        message = posting.wanted(posting.member, posting.term, posting.base)
+        parcel = self._parcels.send(posting.actor)
+        message = posting.wanted(posting.member, posting.term, posting.base, parcel)
         self._tell(posting.node, message)
 
     def _pass_on(self, posting: Posting) -> None:

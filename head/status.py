@@ -31,7 +31,7 @@ class Status(msgspec.Struct, frozen=True):
 class Bill(msgspec.Struct, frozen=True):
     """What a run's actors cost. Seconds of CPU slots held and of CPU used, MB·s kept while parked.
 
-    ``starts`` tells by kind (cold fork clone restore thaw) how many there were (``count``)
+    ``starts`` tells by kind (cold fork clone restore moved thaw) how many there were (``count``)
     and how long they took (``median_s``, ``p95_s``). On a cluster ``nodes`` had actors of the run,
     and ``bytes_on_wire`` of experience and weights went between them and the head.
     """

@@ -13,15 +13,21 @@ _SILENT = 3.0
 
 
 class Whereabouts:
-    """Answers questions about actors' places; ``silence`` is for how long a node was not heard."""
+    """Answers questions about actors' places.
+
+    ``silence`` is for how long a node was not heard, ``origin`` where an actor's image comes from
+    that is on its way.
+    """
 
     def __init__(
         self,
         postings: Mapping[int, Posting],
         nodes: NodeBooks,
         silence: Callable[[str], float],
+        origin: Callable[[int], str],
     ) -> None:
-        self._postings, self._nodes, self._silence = postings, nodes, silence
+        self._postings, self._nodes = postings, nodes
+        self._silence, self._origin = silence, origin
 
     def held_back(self, member: int) -> bool:
         """Whether its calls wait for something that is not its doing: a place, a slot, a link."""
@@ -35,8 +41,12 @@ class Whereabouts:
 
     def homeless(self, member: int) -> str:
         """What an actor that lives nowhere waits for, in words; "" for one that has its place."""
-        if member == LEARNER or (posting := self._postings[member - 1]).there:
+        if member == LEARNER:
             return ""
+        posting = self._postings[member - 1]
+        if posting.there:
+            origin = self._origin(posting.actor)
+            return f"an image from {origin}" if origin else ""
         if not posting.node:
             return "a node with a free slot"
         if posting.node not in self._nodes:

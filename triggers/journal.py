@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from artos.messages import Ready
 from triggers.base import Firing
 
 _MOST_HELD = 1000
@@ -54,13 +55,15 @@ class Journal:
             line["times"] = {kind: round(value, 6) for kind, value in times.items()}
         self.write(line)
 
-    def ready(self, now: float, member: str, start: str, seconds: float | None) -> None:
+    def ready(self, now: float, member: str, ready: Ready, seconds: float | None) -> None:
         """Record that a member is set up, ``seconds`` after it was asked for.
 
         None: nobody asked; it was begun anew because its image was lost.
         """
-        how = {"anew": True} if seconds is None else {"seconds": round(seconds, 6)}
-        self.write({"t": round(now - self._began, 6), "ready": member, "start": start, **how})
+        line: dict[str, Any] = {"t": round(now - self._began, 6), "ready": member}
+        line["start"] = ready.start
+        line |= dict(zip(("from", "to"), ready.moved, strict=False))
+        self.write(line | ({"anew": True} if seconds is None else {"seconds": round(seconds, 6)}))
 
     def write(self, line: dict[str, Any]) -> None:
         """Append one line; it is encoded when flushed, away from the path of a firing."""

@@ -12,7 +12,7 @@ import psutil
 
 from artos.clock import Clock
 
-Start = Literal["cold", "fork", "clone", "restore", "thaw", "unpark"]
+Start = Literal["cold", "fork", "clone", "restore", "moved", "thaw", "unpark"]
 """How an actor came to run."""
 
 _KEPT = 4096  # starts of a kind whose durations are remembered

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from workers.criu.driver import Criu, Operation
 from workers.criu.facts import Facts
 from workers.criu.unavailable import NoCriu
 from workers.images import Image, ImageStore, estimate
+from workers.migration import Home, belongings, pack, unpack
 from workers.proc_folder import is_collision, remove_left
 from workers.slots import Slot
 
@@ -113,10 +113,33 @@ class Checkpointer:
         Raises:
             ImageUnusable: it is damaged or does not fit this host.
         """
-        with log.open("ab") as output:
-            # By the path that CRIU saw: absolute and without links.
-            inherit = {os.path.realpath(log): output.fileno()}
+        with belongings(image, Home(self._site, str(log))) as inherit:
             return self._criu.restore(image, inherit, self._prefix(slot))
+
+    # -- from one node to another; these take long, and may be called by another thread --------
+
+    @property
+    def criu(self) -> str:
+        """CRIU's version, "" without it."""
+        return self._criu.version
+
+    def parcel(self, number: int) -> Path:
+        """Where the parcel of that number lies, beside the images."""
+        return self._store.folder / f"{number}.parcel"
+
+    def pack(self, image: Image, home: Home, number: int) -> None:
+        """See ``migration.pack``; the actor's rows do not come along."""
+        pack(image, home, self.parcel(number), rows=False)
+
+    def unpack(self, number: int, home: Home) -> Image:
+        """See ``migration.unpack``; nothing is left of the parcel."""
+        parcel = self.parcel(number)
+        try:
+            return unpack(parcel, self._store, home, self._criu.version)
+        finally:
+            parcel.unlink(missing_ok=True)
+
+    # ------------------------------------------------------------------------------------------
 
     def drop(self, image: Image) -> None:
         """Nobody needs the image any more."""

@@ -12,6 +12,8 @@ class State(StrEnum):
 
     COLD = "cold"
     """No process and no image."""
+    ARRIVING = "arriving"
+    """Its image is on its way here from another node."""
     STARTING = "starting"
     """A process of it is being made: from scratch, by fork, or as a clone."""
     RUNNING = "running"
@@ -33,6 +35,8 @@ class State(StrEnum):
 class Move(StrEnum):
     """What can happen to an actor."""
 
+    EXPECT = "expect"
+    ARRIVE = "arrive"
     START = "start"
     STARTED = "started"
     RUN = "run"
@@ -51,6 +55,9 @@ class Move(StrEnum):
 
 _TABLE: dict[tuple[State, Move], State] = {
     (State.COLD, Move.START): State.STARTING,
+    (State.COLD, Move.EXPECT): State.ARRIVING,
+    (State.ARRIVING, Move.ARRIVE): State.CHECKPOINTED,
+    (State.ARRIVING, Move.LOSE): State.COLD,
     (State.STARTING, Move.STARTED): State.PARKED,
     (State.STARTING, Move.LOSE): State.COLD,
     (State.PARKED, Move.RUN): State.RUNNING,

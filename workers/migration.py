@@ -1,9 +1,10 @@
 """An actor moves house: its image and what it needs travel as one file to another worker (A25).
 
-With the image go the actor's block and, if it is a clone, the memory it shares with its template.
-What a process sleeps on goes too: a semaphore's memory counts who sleeps there, so on a fresh one a
-sleeper that moved in would never be woken. The weights do not: the actor binds those of the worker
-it came to. Paths may differ there; what the image names is opened where it then lies.
+With the image go the actor's block, unless its rows are elsewhere already, and, if it is a clone,
+the memory it shares with its template. What a process sleeps on goes too: a semaphore's memory
+counts who sleeps there, so on a fresh one a sleeper that moved in would never be woken. The weights
+do not: the actor binds those of the worker it came to. Paths may differ there; what the image names
+is opened where it then lies.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import Board
 from artos.buffer.segment import Segment
 from artos.errors import ImageUnusable
@@ -59,7 +61,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """What a parcel begins with: all that has to be known to refuse it before the bulk arrives.
 
     ``names`` are the paths in the image by what they are, ``sizes`` bytes of the shared files,
-    ``bell`` is the semaphore of the actor's mailbox.
+    ``bell`` is the semaphore of the actor's mailbox. ``rows``: the block is in the parcel.
     """
 
     image: str
@@ -68,16 +70,18 @@ class Manifest(msgspec.Struct, frozen=True):
     names: Mapping[str, str]
     sizes: Mapping[str, int]
     bell: bytes
+    rows: bool = True
     format: int = _FORMAT
 
 
 # -- away ------------------------------------------------------------------------------------------
 
 
-def pack(image: Image, home: Home, target: Path) -> None:
+def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
     """Write one file with the image of the actor that lived in ``home``, and what it needs.
 
     The image stays; drop it once the parcel arrived, for there must not be two of one actor.
+    Without ``rows`` the block stays, too: whoever unpacks has one that begins where it ends.
 
     Raises:
         ImageUnusable: the image is damaged, or names files that would stay behind.
@@ -86,10 +90,11 @@ def pack(image: Image, home: Home, target: Path) -> None:
     image.check()
     facts, names, shared = image.facts, _names(image, home), home.shared
     sizes = {what: path.stat().st_size for what, path in shared.items()}
-    manifest = Manifest(image.name, home.site, facts, names, sizes, bytes(_bell(home)))
+    manifest = Manifest(image.name, home.site, facts, names, sizes, bytes(_bell(home)), rows)
     with packing(target) as parcel:
         parcel.note(_MANIFEST, manifest)
-        parcel.file(_BLOCK, shared[_BLOCK])
+        if rows:
+            parcel.file(_BLOCK, shared[_BLOCK])
         if _MEMORY in names:
             parcel.file(_MEMORY, Path(_moved(image).get(names[_MEMORY], names[_MEMORY])))
         for name in _travelling(facts):
@@ -122,10 +127,10 @@ def _names(image: Image, home: Home) -> dict[str, str]:
 def unpack(parcel: Path, store: ImageStore, home: Home, criu: str) -> Image:
     """Move the actor in a parcel into ``home`` on this worker; its image is then ready to restore.
 
-    Its block takes the place of what lies there; model block and board are there already. A parcel
-    that is refused changes nothing. ``criu`` is the version that will restore it. Until this
-    returns nobody may put a message into the actor's mailbox, and the first one afterwards must
-    have it bind weights.
+    Its block, if it came along, takes the place of what lies there; model block and board are there
+    already. A parcel that is refused changes nothing. ``criu`` is the version that will restore it.
+    Until this returns nobody may put a message into the actor's mailbox, and the first one
+    afterwards must have it bind weights.
 
     Raises:
         ImageUnusable: the parcel is damaged, or does not fit this host or home; says why.
@@ -136,7 +141,8 @@ def unpack(parcel: Path, store: ImageStore, home: Home, criu: str) -> Image:
         if wrong := misfits(manifest, home, criu):
             raise ImageUnusable(manifest.image, wrong)
         image = store.begin(manifest.image, sum(manifest.facts.files.values()))
-        arriving = {what: _arriving(home, what) for what in (_BLOCK, _MEMORY)}
+        files = (*([_BLOCK] if manifest.rows else []), _MEMORY)
+        arriving = {what: _arriving(home, what) for what in files}
         try:
             _receive(opened, manifest, image, arriving)
             memory = home.folder / f"{opened.sums.get(_MEMORY, '')[:16]}.{_MEMORY}"
@@ -165,10 +171,14 @@ def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
     for what, path in home.shared.items():
         size = manifest.sizes.get(what, 0)
         here = path.stat().st_size if path.exists() else None
-        if here is None and what != _BLOCK:
+        if here is None and not (what == _BLOCK and manifest.rows):
             found.append(f"there is no {what} {path}")
         if here not in (None, size):
             found.append(f"the {what} {path} has {here} bytes, where it comes from {size}")
+    if not found and not manifest.rows:
+        rows = ActorBlock.attach(home.shared[_BLOCK]).written
+        if rows != facts.step:
+            found.append(f"it was taken at row {facts.step}, and its block here is at {rows}")
     return found
 
 
@@ -202,10 +212,11 @@ def _furnish(home: Home, arriving: Mapping[str, Path], memory: Path, bell: bytes
     # Clones of one template share it here too: the name is that of the content.
     if arriving[_MEMORY].exists() and not memory.exists():
         arriving[_MEMORY].rename(memory)
-    came, block = Segment.attach(arriving[_BLOCK]), home.shared[_BLOCK]
-    # In place if it is there: others may have it mapped.
-    lies = Segment.attach(block) if block.exists() else Segment.create(block, len(came))
-    lies.memory[:] = came.memory
+    if _BLOCK in arriving:
+        came, block = Segment.attach(arriving[_BLOCK]), home.shared[_BLOCK]
+        # In place if it is there: others may have it mapped.
+        lies = Segment.attach(block) if block.exists() else Segment.create(block, len(came))
+        lies.memory[:] = came.memory
     _bell(home)[:] = bell
 
 
@@ -232,6 +243,8 @@ def _moved(image: Image) -> dict[str, str]:
         return msgspec.json.decode((image.folder / _MOVED).read_bytes(), type=dict[str, str])
     except FileNotFoundError:
         return {}
+    except msgspec.DecodeError as error:
+        raise ImageUnusable(image.name, [f"{_MOVED} cannot be read ({error})"]) from error
 
 
 # -- pieces ----------------------------------------------------------------------------------------

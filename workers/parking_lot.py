@@ -10,7 +10,7 @@ from artos.elastic import Park
 from artos.errors import ArtosError
 from artos.runtime.child import Child
 from workers import freezer
-from workers.accounts import Accounts, Start, private_mb
+from workers.accounts import Accounts, private_mb
 from workers.checkpointer import Checkpointer
 from workers.images import Image
 from workers.lifecycle import Move, State
@@ -42,7 +42,7 @@ class ParkingLot:
         clock: Clock,
         warn: Callable[[str], None] = print,
     ) -> None:
-        self._park, self._tiers, self._checkpointer = park, tiers, checkpointer
+        self._park, self._tiers, self.checkpointer = park, tiers, checkpointer
         self._accounts, self._clock = accounts, clock
         self._unpin, self._warn = unpin, warn
         self._costs = Costs()
@@ -61,7 +61,6 @@ class ParkingLot:
         tier = choose(self._park, self._situation(resident), self._costs)
         if tier == "freeze":
             self._freeze(resident)
-        resident.begun = self._clock.now()
         return tier == "checkpoint" and self._checkpoint(resident)
 
     def _situation(self, resident: Resident) -> Situation:
@@ -73,7 +72,7 @@ class ParkingLot:
             idle=resident.forecast.seconds,
             for_good=resident.retired,
             pressure=self._pressure,
-            gives_back=self._checkpointer.gives_back,
+            gives_back=self.checkpointer.gives_back,
             burns_cpu=self._accounts.burns(resident.actor),
         )
 
@@ -85,18 +84,28 @@ class ParkingLot:
         self._costs.into("freeze", self._clock.now() - began)
 
     def _checkpoint(self, resident: Resident) -> bool:
-        assert resident.child is not None
         try:
-            name = f"actor-{resident.actor}"
-            resident.shot = self._checkpointer.take(resident.child.pid, name, resident.actor)
+            self.checkpoint(resident)
         except (ArtosError, OSError) as error:
             self._refuse(resident, error)
             return False
-        resident.move(Move.DUMP)
         return True
 
+    def checkpoint(self, resident: Resident) -> None:
+        """Begin to make an image of an actor that waits; see ``look_at``.
+
+        Raises:
+            ArtosError, OSError: it cannot be begun; the actor waits as before.
+        """
+        assert resident.child is not None
+        if resident.state is State.FROZEN:
+            self.thaw(resident)
+        name, resident.begun = f"actor-{resident.actor}", self._clock.now()
+        resident.shot = self.checkpointer.take(resident.child.pid, name, resident.actor)
+        resident.move(Move.DUMP)
+
     def _refuse(self, resident: Resident, error: Exception) -> None:
-        actor = resident.actor
+        actor, resident.refused = resident.actor, str(error)
         count = self._refusals[actor] = self._refusals.get(actor, 0) + 1
         if count in (1, _REFUSALS):
             how_long = "for now" if count == 1 else "from now on"
@@ -122,7 +131,7 @@ class ParkingLot:
         """A parked actor runs again."""
         resident.forecast.noted(self._clock.now() - resident.idle_since)
         self._accounts.unparked(resident.actor)
-        resident.booked = None
+        resident.booked, resident.refused = None, ""
 
     def thaw(self, resident: Resident) -> None:
         """Let a frozen actor go on."""
@@ -130,17 +139,31 @@ class ParkingLot:
         began = self._clock.now()
         freezer.thaw(resident.child.pid)
         resident.move(Move.THAW)
-        self._came_out("freeze", "thaw", self._clock.now() - began)
+        seconds = self._clock.now() - began
+        self._costs.out_of("freeze", seconds)
+        self._accounts.started("thaw", seconds)
 
     def restore(self, resident: Resident, slot: Slot, log: Path) -> None:
         """Begin to make a process of a checkpointed actor's image; see ``look_at``."""
         assert resident.image is not None
         resident.move(Move.RESTORE)
-        resident.begun = self._clock.now()
+        resident.begun, resident.lost = self._clock.now(), ""
         try:
-            resident.revival = self._checkpointer.revive(resident.image, log, slot)
+            resident.revival = self.checkpointer.revive(resident.image, log, slot)
         except (ArtosError, OSError) as error:
             resident.lost = str(error)
+
+    # -- from one node to another --------------------------------------------------------------
+
+    @property
+    def criu(self) -> str:
+        """The version that makes images here, "" if none can."""
+        return self.checkpointer.criu if "checkpoint" in self._tiers else ""
+
+    def take_in(self, resident: Resident, image: Image) -> None:
+        """The image of an actor that was expected is here; it can be restored."""
+        resident.image, resident.stale = image, True
+        resident.move(Move.ARRIVE)
 
     # -- what goes on by itself ----------------------------------------------------------------
 
@@ -158,7 +181,7 @@ class ParkingLot:
     def _look_at_dump(self, resident: Resident) -> bool:
         assert resident.shot is not None
         try:
-            if not self._checkpointer.is_done(resident.shot):
+            if not self.checkpointer.is_done(resident.shot):
                 return False
         except (ArtosError, OSError) as error:
             resident.shot = None
@@ -199,7 +222,12 @@ class ParkingLot:
         self._accounts.watch(resident.actor, outcome.pid)
         resident.move(Move.RESTORED)
         resident.fresh = True
-        self._came_out("checkpoint", "restore", self._clock.now() - resident.begun)
+        now = self._clock.now()
+        self._costs.out_of("checkpoint", now - resident.begun)
+        if resident.expected is None:
+            self._accounts.started("restore", now - resident.begun)
+        else:
+            self._accounts.started("moved", now - resident.expected)
         self._forget_image(resident)
         return True
 
@@ -207,17 +235,12 @@ class ParkingLot:
         """Its image is of no use: it begins a new life, its episode is lost."""
         self._warn(f"actor {resident.actor} is started anew: {resident.lost}")
         resident.revival = None
-        resident.lost = ""
         resident.move(Move.LOSE)
         self._forget_image(resident)
 
-    def _came_out(self, tier: Tier, kind: Start, seconds: float) -> None:
-        self._costs.out_of(tier, seconds)
-        self._accounts.started(kind, seconds)
-
     def _forget_image(self, resident: Resident) -> None:
         if resident.image is not None:
-            self._checkpointer.drop(resident.image)
+            self.checkpointer.drop(resident.image)
             resident.image = None
 
     # -- the end -------------------------------------------------------------------------------
@@ -237,7 +260,7 @@ class ParkingLot:
 
     def close(self) -> None:
         """Remove every image."""
-        self._checkpointer.close()
+        self.checkpointer.close()
 
 
 def _size_mb(image: Image) -> float:

@@ -7,18 +7,22 @@ it has answered the slot goes back and the actor is parked: asleep, frozen, or a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from artos.buffer.board import actor_member
 from artos.clock import Clock, Deadline
-from artos.errors import NotPinned
+from artos.errors import ImageUnusable, NotPinned
 from artos.messages import Done, FromMember, Invoke, Ready, ToMember
 from artos.runtime.death import Death
 from workers import pinning
 from workers.accounts import Accounts
+from workers.checkpointer import Checkpointer
+from workers.images import Image
 from workers.lifecycle import Move, State
 from workers.logs import rotate
+from workers.migration import Home
 from workers.nursery import Nursery, Place
 from workers.parking_lot import ParkingLot
 from workers.resident import Resident
@@ -26,6 +30,17 @@ from workers.slots import Slot, SlotTable
 
 WORKLOAD = "workload"
 """The one workload of a run in the books of slots; a node that serves several names each."""
+
+
+class Arrival(NamedTuple):
+    """An actor from another node lives on here, ``seconds`` after it was expected; or ``lost``.
+
+    That says why its image was of no use; it begins anew.
+    """
+
+    member: int
+    seconds: float
+    lost: str
 
 
 class ProcessManager:
@@ -56,6 +71,7 @@ class ProcessManager:
         self.accounts, self._clock, self._pin, self._warn = accounts, clock, pin, warn
         self._residents = {m: Resident(m) for m in map(actor_member, range(actors))}
         self._under_way: set[int] = set()
+        self._arrivals: list[Arrival] = []
 
     # -- what the coordinator asks for ---------------------------------------------------------
 
@@ -117,6 +133,66 @@ class ProcessManager:
         resident.forget()
         self._grant()
 
+    # -- from one node to another --------------------------------------------------------------
+
+    @property
+    def criu(self) -> str:
+        """The version that makes images of actors here, "" if none can."""
+        return self._lot.criu
+
+    @property
+    def images(self) -> Checkpointer:
+        """Packs images of actors into parcels, and unpacks them."""
+        return self._lot.checkpointer
+
+    def shelve(self, member: int) -> Image | None:
+        """The image of an actor that has nothing to do; None while it is being made: ask again.
+
+        Raises:
+            ArtosError, OSError: there is none, and why; the actor waits as before.
+        """
+        resident = self._residents[member]
+        state = resident.state
+        if state in (State.DUMPING, State.RESTORING):
+            return None
+        if state is State.CHECKPOINTED and not resident.busy:
+            return resident.image
+        idle = state in (State.PARKED, State.FROZEN) and not resident.busy
+        if why := resident.refused if idle else f"it is {state}":
+            raise ImageUnusable(f"actor-{resident.actor}", [why])
+        self._lot.checkpoint(resident)
+        self._under_way.add(member)
+        return None
+
+    def expect(self, member: int) -> None:
+        """An image of the actor is on its way here: what it is asked to do waits for that."""
+        resident = self._residents[member]
+        resident.retired = False
+        resident.move(Move.EXPECT)
+        resident.expected = self._clock.now()
+
+    def take_in(self, member: int, image: Image) -> None:
+        """That image is here: have a process made of it; see ``arrivals``."""
+        resident = self._residents[member]
+        self._lot.take_in(resident, image)
+        self._restore(resident, self._nominal(resident))
+
+    def miss(self, member: int) -> None:
+        """There will be no such image: the actor begins anew."""
+        resident = self._residents[member]
+        resident.expected = None
+        resident.move(Move.LOSE)
+        self._settle(resident)
+
+    def arrivals(self) -> list[Arrival]:
+        """What became since the last call of actors that were expected and came."""
+        arrivals, self._arrivals = self._arrivals, []
+        return arrivals
+
+    def home_of(self, member: int) -> Home:
+        """Where the actor lives, as parcels know it."""
+        return Home(self._place.site_for(member), str(self._place.path_of(member)))
+
     # -- what happens --------------------------------------------------------------------------
 
     def heard(self, member: int, message: FromMember) -> None:
@@ -147,7 +223,14 @@ class ProcessManager:
             resident = self._residents[member]
             if self._lot.look_at(resident, self._place.path_of(member)):
                 self._under_way.discard(member)
+                self._arrived(resident)
                 self._settle(resident)
+
+    def _arrived(self, resident: Resident) -> None:
+        """Book what became of an actor from elsewhere, if it is one."""
+        if resident.expected is not None:
+            seconds, resident.expected = self._clock.now() - resident.expected, None
+            self._arrivals.append(Arrival(resident.member, seconds, resident.lost))
 
     def reap(self) -> list[tuple[int, Death]]:
         """Actors that died since the last look, by member number, and of what."""

@@ -24,7 +24,9 @@ class Resident:
     mailbox. ``queued`` is whether it waits for a slot or holds one. ``retired`` actors are beyond
     the number that takes part; ``fresh`` ones have not run since they came up. ``stale`` ones must
     bind the newest weights before anything else: they were away while those changed. ``booked`` is
-    the state of waiting that is in the accounts. Times are seconds of the clock.
+    the state of waiting that is in the accounts. ``refused`` says why no image could be taken since
+    it last ran, ``lost`` why its image was of no use. ``expected`` is since when it is to come here
+    from another node, None once it has. Times are seconds of the clock.
     """
 
     member: int
@@ -41,7 +43,9 @@ class Resident:
     image: Image | None = None
     shot: Shot | None = None
     revival: Operation | None = None
+    refused: str = ""
     lost: str = ""
+    expected: float | None = None
     booked: State | None = None
     asked: float = 0.0
     begun: float = 0.0
@@ -72,4 +76,5 @@ class Resident:
         self.unanswered = 0
         self.child = self.pinned = None
         self.stale = False
+        self.expected = None
         self.state = State.COLD

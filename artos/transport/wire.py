@@ -236,23 +236,26 @@ class Wished(Message, frozen=True, tag=True):
 
 
 class SiteUp(Message, frozen=True, tag=True):
-    """Site → run: ready for actors."""
+    """Site → run: ready for actors. ``criu`` is the version that makes images, "" if none can."""
 
     node: str
     epoch: int
     slots: int
+    criu: str = ""
 
 
 class Start(Message, frozen=True, tag=True):
     """Run → site: start the member; its block begins at row ``base`` (the first it will write).
 
     ``term`` counts the places an actor had: rows of an older term are refused. The same term and a
-    block that is there mean that the actor goes on where its block ends.
+    block that is there mean that the actor goes on where its block ends. It goes on as it was
+    elsewhere if the ``parcel`` of that number (0: none) can be had and is of use.
     """
 
     member: int
     term: int
     base: int
+    parcel: Count = 0
 
 
 class Call(Message, frozen=True, tag=True):
@@ -275,6 +278,7 @@ class Prepare(Message, frozen=True, tag=True):
     member: int
     term: int
     base: int
+    parcel: Count = 0
 
 
 class Retire(Message, frozen=True, tag=True):
@@ -306,6 +310,43 @@ class Died(Message, frozen=True, tag=True):
     own: bool
     fatal: bool
     written: int
+
+
+class Pack(Message, frozen=True, tag=True):
+    """Run → site: the member, which is idle, moves: make a parcel of that number of its image."""
+
+    member: int
+    number: Count
+
+
+class Packed(Message, frozen=True, tag=True):
+    """Site → run: the parcel is there; or ``why`` there will be none, its actor is as it was."""
+
+    number: Count
+    why: str = ""
+
+
+class Bring(Message, frozen=True, tag=True):
+    """Run → site that packed a parcel, site → run for one it was promised: bytes from ``start``."""
+
+    number: Count
+    start: Count = 0
+
+
+class Piece(Message, frozen=True, tag=True):
+    """The answer to ``Bring``: bytes of a parcel of ``size`` bytes; 0: there is none (any more)."""
+
+    number: Count
+    start: Count
+    size: Count = 0
+    content: bytes = b""
+
+
+class Unfit(Message, frozen=True, tag=True):
+    """Site → run: a parcel was of no use, and ``why``; its actor begins anew."""
+
+    number: Count
+    why: str
 
 
 class SiteNews(Message, frozen=True, tag=True):
@@ -425,8 +466,8 @@ class Finish(Message, frozen=True, tag=True):
 _TYPES = (
     Refusal, Seal, Hello, Welcome, Load, Assign, Unassign, SiteEnded, Leaving, Bye, Fetch, Archive,
     Submit, Ask, Answer, RunUp, Placed, RunNews, Wish, Wished, SiteUp, Start, Call, End, Prepare,
-    Retire, CloseSite, Said, Died, SiteNews, SiteClosed, Greet, Chunk, Arrivals, Pull, Weights,
-    Terms, Listening, Nudge, Finish,
+    Retire, CloseSite, Said, Died, Pack, Packed, Bring, Piece, Unfit, SiteNews, SiteClosed, Greet,
+    Chunk, Arrivals, Pull, Weights, Terms, Listening, Nudge, Finish,
 )  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode

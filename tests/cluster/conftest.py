@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from clusters import Cluster
 
 HERE = Path(__file__).parent
 RUNS = HERE.parent / "runs"
-USERS = ("staged.py", "witness.py", "episodes.py")
+USERS = ("staged.py", "witness.py", "episodes.py", "journey.py")
+sys.path += [str(RUNS), str(HERE.parent / "workers")]
 
 
 @pytest.fixture

@@ -8,11 +8,13 @@ import pytest
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
+from artos.clock import ManualClock
 from artos.errors import BadMessage
 from artos.messages import Done, Failed, Invoke, Ready
 from artos.runtime.death import Death
 from artos.spec import DataKey
 from artos.transport import wire
+from head.parcels import Parcels
 from head.remote_actors import RemoteActors
 
 STEPS = 4
@@ -31,10 +33,13 @@ class Head:
         self.quiet: dict[str, float] = {}
         self.adopts = True
         self.version = 0
+        self.clock = ManualClock()
+        self.warnings: list[str] = []
+        tell = lambda node, message: self.told.append((node, message))  # noqa: E731
+        self.parcels = Parcels(folder / "parcels", tell, self.warnings.append, self.clock)
         self.remote = RemoteActors(
-            self.blocks, 1, lambda node, message: self.told.append((node, message)),
-            self._terms, lambda node: self.quiet.get(node, 0.0),
-        )  # fmt: skip
+            self.blocks, 1, tell, self._terms, lambda node: self.quiet.get(node, 0.0), self.parcels
+        )
         self.remote.begin(self)
         self.remote.step()
 

@@ -10,7 +10,8 @@ from artos.errors import ForbiddenMove
 from workers.lifecycle import Move, State, after, moves
 
 EXPECTED = """
-cold          start:starting
+cold          start:starting      expect:arriving
+arriving      arrive:checkpointed lose:cold
 starting      started:parked      lose:cold         die:dead
 running       park:parked         die:dead
 parked        run:running         freeze:frozen     dump:dumping    die:dead

@@ -1,0 +1,201 @@
+"""Images of actors that move to another node, on their way through the run process.
+
+A parcel is fetched from the node that its actor leaves, kept in the run's folder, and fetched from
+here by the node that the actor comes to. So neither has to wait for the other.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from artos.buffer.board import actor_member
+from artos.clock import Clock
+from artos.closing import Closing
+from artos.errors import BadMessage
+from artos.transport import wire
+from artos.transport.parcels import Incoming, cut
+
+_AT_ONCE = 2
+"""Parcels that one node makes at a time: each has one piece on its way."""
+_LEAVE_SECONDS = 45.0
+"""For a sign of a parcel that is made or fetched: a checkpoint may take 30 s."""
+_ARRIVE_SECONDS = 120.0
+"""For a sign of one at its target, which fetches one after the other, unpacks and restores."""
+
+News = wire.Packed | wire.Bring | wire.Piece | wire.Unfit
+
+
+@dataclass(slots=True)
+class _Parcel:
+    """An actor's parcel from the node ``source``, given up at ``until`` (clock).
+
+    ``file`` is None until it is made, ``failed`` says why there is none; it is ``sent`` to a node
+    once the actor is started there.
+    """
+
+    number: int
+    actor: int
+    source: str
+    until: float
+    file: Incoming | None = None
+    failed: str = ""
+    sent: bool = False
+
+    @property
+    def whole(self) -> bool:
+        return self.file is not None and self.file.whole
+
+    @property
+    def settled(self) -> bool:
+        return bool(self.failed) or self.whole
+
+
+class Parcels(Closing):
+    """Decides what is fetched and when it is given up, and keeps the files in ``folder``.
+
+    ``tell`` sends a message to a node, ``warn`` is told in a line why an actor begins anew.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        tell: Callable[[str, wire.Message], None],
+        warn: Callable[[str], None],
+        clock: Clock,
+    ) -> None:
+        self._folder, self._tell, self._warn, self._clock = folder, tell, warn, clock
+        self._parcels: dict[int, _Parcel] = {}
+        self._count = 0
+        self.close()  # what a run process that died left
+
+    # -- what actors that move want ------------------------------------------------------------
+
+    def want(self, actor: int, node: str) -> None:
+        """Have the actor's parcel made on the node that it leaves, unless it is or others are."""
+        under_way = Counter(p.source for p in self._parcels.values() if not p.settled)
+        if actor in self._parcels or under_way[node] >= _AT_ONCE:
+            return
+        self._count += 1
+        until = self._clock.now() + _LEAVE_SECONDS
+        self._parcels[actor] = _Parcel(self._count, actor, node, until)
+        self._tell(node, wire.Pack(actor_member(actor), self._count))
+
+    def is_settled(self, actor: int) -> bool:
+        """Whether it is clear what becomes of the actor's parcel: it is here, or there is none."""
+        return actor in self._parcels and self._parcels[actor].settled
+
+    def stay(self, actor: int) -> None:
+        """The actor does not leave its node (any more)."""
+        if actor in self._parcels and not self._parcels[actor].sent:
+            self.drop(actor)
+
+    def leave(self, actor: int) -> None:
+        """The actor leaves its node: only a parcel that is here goes with it."""
+        parcel = self._parcels.get(actor)
+        if parcel is not None and parcel.whole:
+            parcel.sent = False
+        else:
+            self.drop(actor)
+
+    def send(self, actor: int) -> int:
+        """The actor is started elsewhere: the number of its parcel, which may be fetched; 0: none.
+
+        It is kept until it is dropped, as the actor may have to move on.
+        """
+        parcel = self._parcels.get(actor)
+        if parcel is None or not parcel.whole:
+            return 0
+        parcel.sent, parcel.until = True, self._clock.now() + _ARRIVE_SECONDS
+        return parcel.number
+
+    def origin(self, actor: int) -> str:
+        """The node where the actor's parcel comes from; "" if there is none on its way."""
+        parcel = self._parcels.get(actor)
+        return parcel.source if parcel is not None and parcel.whole else ""
+
+    def drop(self, actor: int) -> None:
+        """Nobody needs the actor's parcel any more."""
+        parcel = self._parcels.pop(actor, None)
+        if parcel is not None and parcel.file is not None:
+            parcel.file.close()
+            parcel.file.path.unlink(missing_ok=True)
+
+    # -- what happens --------------------------------------------------------------------------
+
+    def heard(self, node: str, message: News) -> bool:
+        """A site said something of a parcel; whether one of that node is settled by it."""
+        parcel = next((p for p in self._parcels.values() if p.number == message.number), None)
+        match message:
+            case wire.Bring():
+                self._answer(node, parcel, message)
+            case wire.Unfit(why=why) if parcel is not None and parcel.sent:
+                self._begins_anew(parcel, why)
+            case wire.Packed() | wire.Piece() if parcel is not None and parcel.source == node:
+                if not parcel.settled:
+                    self._fetch(parcel, message)
+                    return parcel.settled
+            case _:
+                pass  # of one that was given up
+        return False
+
+    def _answer(self, node: str, parcel: _Parcel | None, wish: wire.Bring) -> None:
+        piece = wire.Piece(wish.number, wish.start)
+        if parcel is not None and parcel.sent and parcel.file is not None:
+            parcel.until = self._clock.now() + _ARRIVE_SECONDS
+            try:
+                piece = cut(parcel.file.path, wish)
+            except OSError as error:
+                self._begins_anew(parcel, str(error))
+        self._tell(node, piece)
+
+    def _fetch(self, parcel: _Parcel, news: wire.Packed | wire.Piece) -> None:
+        if isinstance(news, wire.Packed) and news.why:
+            self._fail(parcel, news.why)
+            return
+        try:
+            if parcel.file is None:
+                parcel.file = Incoming(parcel.number, self._folder / str(parcel.number))
+            if isinstance(news, wire.Piece):
+                parcel.file.take(news)
+        except (BadMessage, OSError) as error:
+            self._fail(parcel, str(error))
+            return
+        parcel.until = self._clock.now() + _LEAVE_SECONDS
+        if not parcel.whole:
+            self._tell(parcel.source, parcel.file.wish)
+
+    def _fail(self, parcel: _Parcel, why: str) -> None:
+        parcel.failed = why
+        self._warn(f"actor {parcel.actor} of node {parcel.source} will begin anew: {why}")
+        if parcel.file is not None:
+            parcel.file.close()
+
+    def _begins_anew(self, parcel: _Parcel, why: str) -> None:
+        self._warn(f"actor {parcel.actor} from node {parcel.source} begins anew: {why}")
+        self.drop(parcel.actor)
+
+    def give_up_late(self) -> list[str]:
+        """Wait no longer for those of which there was no sign; the nodes that they leave."""
+        now, nodes = self._clock.now(), []
+        for parcel in tuple(self._parcels.values()):
+            if now < parcel.until:
+                continue
+            if parcel.sent:
+                self._begins_anew(parcel, f"nothing came of it for {_ARRIVE_SECONDS:g} s")
+            elif not parcel.settled:
+                self._fail(parcel, f"nothing came of its image for {_LEAVE_SECONDS:g} s")
+                nodes.append(parcel.source)
+        return nodes
+
+    def close(self) -> None:
+        """Remove everything. Twice is fine."""
+        for actor in tuple(self._parcels):
+            self.drop(actor)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __repr__(self) -> str:
+        return f"<Parcels {[*self._parcels]} in {self._folder}>"
