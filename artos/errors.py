@@ -249,6 +249,14 @@ class ImageUnusable(ArtosError):
         )
 
 
+class NoImage(ArtosError):
+    """An actor was to move by its image and has none. ``why`` in words."""
+
+    def __init__(self, actor: int, why: str) -> None:
+        self.actor, self.why = actor, why
+        super().__init__(f"there is no image of actor {actor}: {why}")
+
+
 class ImageBudget(ArtosError):
     """One more image would take more room than there is (all in bytes). Nothing was dumped."""
 

@@ -16,6 +16,7 @@ from types import TracebackType
 
 import msgspec
 
+from artos.buffer.segment import IMAGES
 from artos.clock import SystemClock
 from artos.errors import ArtosError, CheckpointFault, Refused, RunExists, ShmTooSmall
 from artos.plan import Plan
@@ -142,7 +143,7 @@ class RunProcess:
     ) -> Summary:  # fmt: skip
         order = self._order
         keys = Path(order.keys) if order.keys else None
-        parcels = folder.path / "parcels"
+        parcels = folder.path / f"{IMAGES}-moving"
         address = Address(order.run, order.epoch, order.code, parcels, order.host, keys)
         view = NewsView(order.run, self._head)
         here, there = apart(registration)

@@ -6,8 +6,8 @@ here by the node that the actor comes to. So neither has to wait for the other.
 
 from __future__ import annotations
 
+import math
 import shutil
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,16 +33,17 @@ News = wire.Packed | wire.Bring | wire.Piece | wire.Unfit
 class _Parcel:
     """An actor's parcel from the node ``source``, given up at ``until`` (clock).
 
-    ``file`` is None until it is made, ``failed`` says why there is none; it is ``sent`` to a node
-    once the actor is started there.
+    It is ``asked`` for once there are few others of that node. ``file`` is None until it is made,
+    ``failed``: there will be none. It is ``sent`` to a node once the actor is started there.
     """
 
     number: int
     actor: int
     source: str
-    until: float
+    asked: bool = False
+    until: float = math.inf
     file: Incoming | None = None
-    failed: str = ""
+    failed: bool = False
     sent: bool = False
 
     @property
@@ -51,7 +52,7 @@ class _Parcel:
 
     @property
     def settled(self) -> bool:
-        return bool(self.failed) or self.whole
+        return self.failed or self.whole
 
 
 class Parcels(Closing):
@@ -75,14 +76,19 @@ class Parcels(Closing):
     # -- what actors that move want ------------------------------------------------------------
 
     def want(self, actor: int, node: str) -> None:
-        """Have the actor's parcel made on the node that it leaves, unless it is or others are."""
-        under_way = Counter(p.source for p in self._parcels.values() if not p.settled)
-        if actor in self._parcels or under_way[node] >= _AT_ONCE:
-            return
-        self._count += 1
-        until = self._clock.now() + _LEAVE_SECONDS
-        self._parcels[actor] = _Parcel(self._count, actor, node, until)
-        self._tell(node, wire.Pack(actor_member(actor), self._count))
+        """Have a parcel of the actor made on the node that it leaves, unless it is already."""
+        if actor not in self._parcels:
+            self._count += 1
+            self._parcels[actor] = _Parcel(self._count, actor, node)
+            self._ask(node)
+
+    def _ask(self, node: str) -> None:
+        """Have the next ones made on a node."""
+        unsettled = [p for p in self._parcels.values() if p.source == node and not p.settled]
+        for parcel in sorted(unsettled, key=lambda parcel: parcel.number)[:_AT_ONCE]:
+            if not parcel.asked:
+                parcel.asked, parcel.until = True, self._clock.now() + _LEAVE_SECONDS
+                self._tell(node, wire.Pack(actor_member(parcel.actor), parcel.number))
 
     def is_settled(self, actor: int) -> bool:
         """Whether it is clear what becomes of the actor's parcel: it is here, or there is none."""
@@ -97,7 +103,7 @@ class Parcels(Closing):
         """The actor leaves its node: only a parcel that is here goes with it."""
         parcel = self._parcels.get(actor)
         if parcel is not None and parcel.whole:
-            parcel.sent = False
+            parcel.sent, parcel.until = False, math.inf
         else:
             self.drop(actor)
 
@@ -120,14 +126,21 @@ class Parcels(Closing):
     def drop(self, actor: int) -> None:
         """Nobody needs the actor's parcel any more."""
         parcel = self._parcels.pop(actor, None)
-        if parcel is not None and parcel.file is not None:
+        if parcel is None:
+            return
+        if parcel.file is not None:
             parcel.file.close()
             parcel.file.path.unlink(missing_ok=True)
+        self._ask(parcel.source)
 
     # -- what happens --------------------------------------------------------------------------
 
-    def heard(self, node: str, message: News) -> bool:
-        """A site said something of a parcel; whether one of that node is settled by it."""
+    def heard(self, node: str, message: News) -> int | None:
+        """A site said something of a parcel; the actor whose parcel is settled by it.
+
+        Raises:
+            BadMessage: it wishes for what there cannot be.
+        """
         parcel = next((p for p in self._parcels.values() if p.number == message.number), None)
         match message:
             case wire.Bring():
@@ -135,12 +148,12 @@ class Parcels(Closing):
             case wire.Unfit(why=why) if parcel is not None and parcel.sent:
                 self._begins_anew(parcel, why)
             case wire.Packed() | wire.Piece() if parcel is not None and parcel.source == node:
-                if not parcel.settled:
+                if parcel.asked and not parcel.settled:
                     self._fetch(parcel, message)
-                    return parcel.settled
+                    return parcel.actor if parcel.settled else None
             case _:
                 pass  # of one that was given up
-        return False
+        return None
 
     def _answer(self, node: str, parcel: _Parcel | None, wish: wire.Bring) -> None:
         piece = wire.Piece(wish.number, wish.start)
@@ -164,32 +177,34 @@ class Parcels(Closing):
         except (BadMessage, OSError) as error:
             self._fail(parcel, str(error))
             return
-        parcel.until = self._clock.now() + _LEAVE_SECONDS
-        if not parcel.whole:
+        if parcel.whole:
+            parcel.until = math.inf
+            self._ask(parcel.source)
+        else:
+            parcel.until = self._clock.now() + _LEAVE_SECONDS
             self._tell(parcel.source, parcel.file.wish)
 
     def _fail(self, parcel: _Parcel, why: str) -> None:
-        parcel.failed = why
-        self._warn(f"actor {parcel.actor} of node {parcel.source} will begin anew: {why}")
+        self._warn(f"actor {parcel.actor} begins anew when it leaves {parcel.source}: {why}")
+        parcel.failed, parcel.until = True, math.inf
         if parcel.file is not None:
             parcel.file.close()
+        self._ask(parcel.source)
 
     def _begins_anew(self, parcel: _Parcel, why: str) -> None:
-        self._warn(f"actor {parcel.actor} from node {parcel.source} begins anew: {why}")
+        self._warn(f"actor {parcel.actor}, which left {parcel.source}, begins anew: {why}")
         self.drop(parcel.actor)
 
-    def give_up_late(self) -> list[str]:
-        """Wait no longer for those of which there was no sign; the nodes that they leave."""
-        now, nodes = self._clock.now(), []
-        for parcel in tuple(self._parcels.values()):
-            if now < parcel.until:
-                continue
+    def give_up_late(self) -> list[int]:
+        """Wait no longer for those of which there was no sign; the actors that need not wait."""
+        now = self._clock.now()
+        late = [parcel for parcel in self._parcels.values() if now >= parcel.until]
+        for parcel in late:
             if parcel.sent:
-                self._begins_anew(parcel, f"nothing came of it for {_ARRIVE_SECONDS:g} s")
-            elif not parcel.settled:
-                self._fail(parcel, f"nothing came of its image for {_LEAVE_SECONDS:g} s")
-                nodes.append(parcel.source)
-        return nodes
+                self._begins_anew(parcel, f"no sign of it for {_ARRIVE_SECONDS:g} s")
+            else:
+                self._fail(parcel, f"no sign of its image for {_LEAVE_SECONDS:g} s")
+        return [parcel.actor for parcel in late]
 
     def close(self) -> None:
         """Remove everything. Twice is fine."""

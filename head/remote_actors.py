@@ -160,8 +160,8 @@ class RemoteActors:
                 for actor, written in message.written.items():
                     self._committed(node, actor, written)
             case wire.Packed() | wire.Bring() | wire.Piece() | wire.Unfit():
-                if self._parcels.heard(node, message):
-                    self._looked_for |= self._bound_for.get(node, {})
+                if (settled := self._parcels.heard(node, message)) is not None:
+                    self._looked_for[settled] = None
             case wire.SiteClosed():
                 self.nodes.last_bill(node, message.bill)
                 self._lose(node, "its site was closed")
@@ -201,8 +201,7 @@ class RemoteActors:
 
     def step(self) -> None:
         """Send those to their place whose term the replay buffer knows."""
-        for node in self._parcels.give_up_late():
-            self._looked_for |= self._bound_for.get(node, {})
+        self._looked_for |= dict.fromkeys(self._parcels.give_up_late())
         self._spread_terms()
         to_enter, self._to_enter = self._to_enter, {}
         for actor in to_enter:

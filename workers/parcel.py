@@ -1,4 +1,8 @@
-"""A parcel: files and notes in one file, in order, with a checksum of each at its end."""
+"""A parcel: files and notes in one file, in order, with a checksum of each at its end.
+
+It is compressed (LZ4): memory of a process takes a quarter of its bytes then, in less time than it
+takes to send the rest.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import lz4.frame
 import msgspec
 
 from artos.errors import ImageUnusable
@@ -18,6 +23,8 @@ from artos.errors import ImageUnusable
 _SUMS = "sums.json"
 _PARTIAL = ".partial"
 _CHUNK = 1 << 18
+_BROKEN = (EOFError, RuntimeError)
+"""What LZ4 raises when it is given something else, or only the beginning."""
 
 
 class _Summing:
@@ -108,7 +115,7 @@ def packing(target: Path) -> Iterator[Packer]:
     """Make a parcel that is there when it is whole, and not before."""
     partial = target.with_name(f"{target.name}{_PARTIAL}")
     try:
-        with tarfile.open(partial, "w") as tar:
+        with lz4.frame.open(partial, "wb") as file, tarfile.open(fileobj=file, mode="w|") as tar:
             packer = Packer(tar)
             yield packer
             packer.note(_SUMS, packer.sums)
@@ -126,7 +133,7 @@ def unpacking(parcel: Path) -> Iterator[Unpacker]:
         ImageUnusable: it is damaged, as far as can be told by its form.
     """
     try:
-        with tarfile.open(parcel, "r:") as tar:
+        with lz4.frame.open(parcel, "rb") as file, tarfile.open(fileobj=file, mode="r|") as tar:
             yield Unpacker(tar)
-    except (tarfile.TarError, msgspec.DecodeError) as error:
+    except (tarfile.TarError, msgspec.DecodeError, *_BROKEN) as error:
         raise ImageUnusable(parcel.name, [f"the parcel is damaged ({error})"]) from error

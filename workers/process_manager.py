@@ -13,7 +13,7 @@ import msgspec
 
 from artos.buffer.board import actor_member
 from artos.clock import Clock, Deadline
-from artos.errors import ImageUnusable, NotPinned
+from artos.errors import NoImage, NotPinned
 from artos.messages import Done, FromMember, Invoke, Ready, ToMember
 from artos.runtime.death import Death
 from workers import pinning
@@ -159,7 +159,7 @@ class ProcessManager:
             return resident.image
         idle = state in (State.PARKED, State.FROZEN) and not resident.busy
         if why := resident.refused if idle else f"it is {state}":
-            raise ImageUnusable(f"actor-{resident.actor}", [why])
+            raise NoImage(resident.actor, why)
         self._lot.checkpoint(resident)
         self._under_way.add(member)
         return None

@@ -65,12 +65,14 @@ class Cluster:
         self.run = self._start("deploy.run_process", order, "run")
         self.until(lambda: self.ups and self.ups[-1].epoch == self.epoch)
 
-    def open(self, node: str, cpus: tuple[int, ...] | None = None) -> None:
-        """Start a site on the node."""
+    def open(self, node: str, cpus: tuple[int, ...] | None = None, steering: str = "") -> None:
+        """Start a site on the node; it is steered over another endpoint if one is given."""
         up, code = self.ups[-1], self.folder / f"code-{node}"
         if not code.exists():
             shutil.copytree(self.code, code)
-        assign = wire.Assign("run", up.epoch, up.plan, up.folder, "", up.steering, up.experience, 2)
+        assign = wire.Assign(
+            "run", up.epoch, up.plan, up.folder, "", steering or up.steering, up.experience, 2
+        )
         own = self.folder / node
         order = SiteOrder(
             assign, node, str(self.folder / "keys"), str(code), str(own / "logs"),

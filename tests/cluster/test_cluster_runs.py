@@ -227,7 +227,8 @@ def test_actors_move_off_a_node_and_nothing_is_lost(cluster: Cluster) -> None:
     summary = cluster.finish()
     assert (summary["restarts"], summary["rows_lost"]) == (0, 0)
     assert_all_there(cluster, summary)
-    assert len(places(cluster.run_folder, 1)) == 2
+    by_image = any(line.get("start") == "moved" for line in cluster.journal())
+    assert len(places(cluster.run_folder, 1)) == (1 if by_image else 2)
 
 
 def test_a_run_waits_for_a_place_and_says_so(cluster: Cluster) -> None:

@@ -12,6 +12,7 @@ from books import book_of
 from clusters import Cluster
 from elastic import needs_criu
 from journey import follower
+from sluice import Sluice
 
 pytestmark = [needs_criu, pytest.mark.processes, pytest.mark.timeout(400)]
 
@@ -45,7 +46,7 @@ def assert_over(cluster: Cluster, summary: dict[str, Any], rows: int = ROWS) -> 
     assert (summary["outcome"], summary["steps"]) == ("done", rows)
     assert summary["rows_lost"] == 0
     assert set(cluster.statuses().values()) == {0}, cluster.said()
-    assert not (cluster.run_folder / "parcels").exists()
+    assert not [*cluster.run_folder.glob("images*")]
     assert cluster.survivors() == []
 
 
@@ -79,3 +80,68 @@ def test_an_actor_goes_on_in_mid_episode_on_another_node(cluster: Cluster) -> No
     assert summary["restarts"] == 0
     assert_over(cluster, summary)
     assert [len(path) for path in paths(cluster.run_folder, 1)] == [ROWS // 2]
+
+
+def test_both_actors_go_on_at_a_site_that_opens_when_their_node_is_gone(cluster: Cluster) -> None:
+    with cluster.slowly():
+        cluster.begin(JOURNEY, total_steps=ROWS)
+        cluster.open("w1")
+        cluster.place({0: "w1", 1: "w1"})
+        cluster.until_update(3)
+        cluster.place({0: "w2", 1: "w2"}, why="w1 is drained")
+        cluster.until(lambda: "0, 1 wait for the site on w2" in cluster.news[-1].waits_for)
+        cluster.kill_node("w1")
+        cluster.open("w2")
+        cluster.until(lambda: len(moved(cluster)) == 2)
+        cluster.open("w3")
+        cluster.place({0: "w2", 1: "w3"}, "w1", why="another worker is there")
+        cluster.until(lambda: len(moved(cluster)) == 3)
+    summary = cluster.finish()
+    assert sorted(moved(cluster)) == [
+        ("actor 0", "w1", "w2"), ("actor 1", "w1", "w2"), ("actor 1", "w2", "w3"),
+    ]  # fmt: skip
+    assert summary["restarts"] == 0
+    assert_over(cluster, summary)
+    for actor in (0, 1):
+        assert [len(path) for path in paths(cluster.run_folder, actor)] == [ROWS // 2]
+
+
+def test_an_image_that_is_refused_is_named_and_its_actor_begins_anew(cluster: Cluster) -> None:
+    with cluster.slowly():
+        begin(cluster)
+        cluster.until_update(3)
+        cluster.place({0: "w1", 1: "w3"}, why="w2 is drained")
+        cluster.until(lambda: "the site on w3" in cluster.news[-1].waits_for)
+        (parcel,) = cluster.run_folder.glob("images-moving/*")
+        with parcel.open("r+b") as file:
+            file.seek(parcel.stat().st_size // 2)
+            file.write(bytes(64))
+        cluster.open("w3")
+        cluster.until(lambda: "begins anew" in cluster.log("run").read_text())
+        assert is_left(cluster, "w2") == []
+    summary = cluster.finish()
+    (line,) = [line for line in cluster.log("run").read_text().splitlines() if "anew" in line]
+    assert line.startswith("actor 1, which left w2, begins anew: image")
+    assert moved(cluster) == []
+    assert summary["restarts"] == 0
+    assert_over(cluster, summary)
+    assert len(paths(cluster.run_folder, 1)) == 2
+
+
+def test_a_node_that_dies_while_an_image_is_fetched_is_a_dead_node(cluster: Cluster) -> None:
+    with cluster.slowly():
+        cluster.begin(JOURNEY, total_steps=ROWS)
+        with Sluice(cluster.ups[-1].steering, most=1 << 20) as sluice:
+            cluster.open("w1")
+            cluster.open("w2", steering=sluice.endpoint)
+            cluster.place({0: "w1", 1: "w2"})
+            cluster.until_update(3)
+            sluice.narrow.set()
+            cluster.place({0: "w1", 1: "w1"}, why="w2 is drained")
+            cluster.until(sluice.dry.is_set)
+            cluster.kill_node("w2")
+        cluster.place({0: "w1", 1: "w1"}, "w2", why="it was silent for 15 s")
+    summary = cluster.finish()
+    assert moved(cluster) == []
+    assert_over(cluster, summary)
+    assert len(paths(cluster.run_folder, 1)) == 2
