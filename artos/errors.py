@@ -257,6 +257,14 @@ class NoImage(ArtosError):
         super().__init__(f"there is no image of actor {actor}: {why}")
 
 
+class BadParcel(ArtosError):
+    """A file that was to come from another node in pieces does not. ``why`` in words."""
+
+    def __init__(self, number: int, why: str) -> None:
+        self.number, self.why = number, why
+        super().__init__(f"parcel {number}: {why}")
+
+
 class ImageBudget(ArtosError):
     """One more image would take more room than there is (all in bytes). Nothing was dumped."""
 

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from artos.clock import Clock, Deadline
 from artos.closing import Closing
-from artos.errors import ArtosError, BadMessage
+from artos.errors import ArtosError, BadMessage, BadParcel
 from artos.transport import wire
 from artos.transport.parcels import Incoming, cut
 from deploy.local_actors import LocalActors
@@ -124,7 +124,7 @@ class Porter(Closing):
             return  # of one that is not wanted any more
         try:
             coming.file.take(piece)
-        except (BadMessage, OSError) as error:
+        except (BadParcel, OSError) as error:
             self._give_up(piece.number, coming, str(error))
             return
         if coming.file.whole:

@@ -15,7 +15,7 @@ from pathlib import Path
 from artos.buffer.board import actor_member
 from artos.clock import Clock
 from artos.closing import Closing
-from artos.errors import BadMessage
+from artos.errors import BadParcel
 from artos.transport import wire
 from artos.transport.parcels import Incoming, cut
 
@@ -174,7 +174,7 @@ class Parcels(Closing):
                 parcel.file = Incoming(parcel.number, self._folder / str(parcel.number))
             if isinstance(news, wire.Piece):
                 parcel.file.take(news)
-        except (BadMessage, OSError) as error:
+        except (BadParcel, OSError) as error:
             self._fail(parcel, str(error))
             return
         if parcel.whole:

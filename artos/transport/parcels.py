@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from artos.closing import Closing
-from artos.errors import BadMessage
+from artos.errors import BadMessage, BadParcel
 from artos.transport.wire import Bring, Piece
 
 PIECE = 256 << 10
@@ -57,15 +57,15 @@ class Incoming(Closing):
         """A piece came.
 
         Raises:
-            BadMessage: it is not the one that was asked for, or there is no such file.
+            BadParcel: it is not the one that was asked for, or there is no such file.
             OSError: it cannot be kept.
         """
         if not piece.size:
-            raise BadMessage(f"parcel {self.number} is not there any more")
+            raise BadParcel(self.number, "it is not there any more")
         until = piece.start + len(piece.content)
         fits = piece.start == self._came and piece.start < until <= piece.size
         if not fits or self._size not in (0, piece.size):
-            raise BadMessage(f"parcel {self.number}: bytes {piece.start} to {until} do not fit")
+            raise BadParcel(self.number, f"bytes {piece.start} to {until} do not fit")
         self._file.write(piece.content)
         self._file.flush()  # a full disk is noticed now
         self._came, self._size = until, piece.size

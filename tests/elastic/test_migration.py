@@ -20,9 +20,12 @@ from elastic import needs_criu
 from migration_host import Host
 from stage import ROUND, Rows, rows_here
 
+from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import Board, actor_member
+from artos.buffer.layout import BlockSpec
 from artos.errors import ImageUnusable
 from artos.plan import Site
+from artos.spec import DataKey
 from workers.criu.facts import Facts
 from workers.criu.opened import FILES, file_entry
 from workers.images import Image, ImageStore
@@ -210,6 +213,42 @@ def test_an_actor_may_be_sent_on_without_having_lived_there(
 
 def test_an_image_that_never_moved_gets_only_its_log(here: Side) -> None:
     assert opened(here.image(), here.home) == {here.home.log: here.home.log}
+
+
+@pytest.fixture
+def light(here: Side, tmp_path: Path) -> Path:
+    """A parcel without the block; the actor was at row 9."""
+    image = here.image()
+    begin_at(here, 0)
+    pack(image, here.home, tmp_path / "light", rows=False)
+    return tmp_path / "light"
+
+
+def begin_at(side: Side, row: int) -> bytes:
+    """Have a block there whose first row is ``row``; its bytes."""
+    side.block.unlink(missing_ok=True)
+    ActorBlock.create(side.block, BlockSpec(0, (DataKey("x"),), 8, 1), base=row, term=2)
+    return side.block.read_bytes()
+
+
+def test_rows_that_are_elsewhere_stay_behind(there: Side, light: Path) -> None:
+    block = begin_at(there, 9)
+    image = there.unpack(light)
+    image.check(CRIU)
+    assert there.block.read_bytes() == block
+    assert str(there.block) in opened(image, there.home).values()
+
+
+def test_an_image_of_another_row_than_the_block_begins_with_is_refused(
+    there: Side, light: Path
+) -> None:
+    begin_at(there, 8)
+    with pytest.raises(ImageUnusable, match="it was taken at row 9, and its block here is at 8"):
+        there.unpack(light)
+    there.block.unlink()
+    with pytest.raises(ImageUnusable, match="there is no block"):
+        there.unpack(light)
+    assert there.store.used == 0
 
 
 # -- what is refused -------------------------------------------------------------------------------

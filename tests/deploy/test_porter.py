@@ -1,0 +1,295 @@
+"""What carries actors out of a site and into it; actors, images and the run are made up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artos.clock import ManualClock
+from artos.errors import ImageUnusable, NoImage
+from artos.transport import wire
+from deploy.porter import Porter
+from workers.process_manager import Arrival
+
+IMAGE = b"what it was"
+
+
+class Images:
+    """Where parcels lie; packing and unpacking go on once ``may`` is set."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.may = threading.Event()
+        self.may.set()
+        self.fault: Exception | None = None
+        self.dropped: list[object] = []
+        self.begun = threading.Event()
+
+    def parcel(self, number: int) -> Path:
+        return self._folder / f"{number}.parcel"
+
+    def pack(self, image: object, home: object, number: int) -> None:
+        del image, home
+        self._work()
+        self.parcel(number).write_bytes(IMAGE)
+
+    def unpack(self, number: int, home: object) -> object:
+        content = self.parcel(number).read_bytes()
+        self.parcel(number).unlink()
+        self._work()
+        return home, content
+
+    def _work(self) -> None:
+        self.begun.set()
+        assert self.may.wait(20.0)
+        if self.fault is not None:
+            raise self.fault
+
+    def drop(self, image: object) -> None:
+        self.dropped.append(image)
+
+
+class Site:
+    """A site's porter, what it says to the run, and what it has its actors do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.images = Images(folder)
+        self.clock = ManualClock()
+        self.said: list[wire.Message] = []
+        self.done: list[tuple[object, ...]] = []
+        self.came: list[Arrival] = []
+        self.shelved: Any = "image"
+        self._rung = threading.Event()
+        actors: Any = self
+        self.porter = Porter(actors, self.said.append, self._rung.set, self._arrived, self.clock)
+
+    # -- deploy.local_actors.LocalActors ---------------------------------------------------------
+
+    def home_of(self, member: int) -> object:
+        return f"home of {member}"
+
+    def shelve(self, member: int) -> object:
+        if isinstance(self.shelved, Exception):
+            raise self.shelved
+        return self.shelved
+
+    def expect(self, member: int) -> None:
+        self.done.append(("expect", member))
+
+    def take_in(self, member: int, image: object) -> None:
+        self.done.append(("take in", member, image))
+
+    def miss(self, member: int) -> None:
+        self.done.append(("miss", member))
+
+    def arrivals(self) -> list[Arrival]:
+        came, self.came = self.came, []
+        return came
+
+    # --------------------------------------------------------------------------------------------
+
+    def _arrived(self, member: int, seconds: float) -> None:
+        self.done.append(("arrived", member, seconds))
+
+    def work(self) -> None:
+        """Wait for what the porter's thread does."""
+        assert self._rung.wait(20.0)
+        self._rung.clear()
+        self.porter.look()
+
+    def told(self) -> list[wire.Message]:
+        said, self.said[:] = [*self.said], []
+        return said
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir())
+
+    def come(self, member: int, number: int) -> None:
+        """A whole parcel of a member is here and being unpacked."""
+        self.porter.fetch(member, number)
+        self.porter.take(wire.Piece(number, 0, len(IMAGE), IMAGE))
+        assert self.images.begun.wait(20.0)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    there = Site(tmp_path)
+    yield there
+    there.images.may.set()
+    there.porter.close()
+    assert there.files() == []
+
+
+# -- out -------------------------------------------------------------------------------------------
+
+
+def test_who_moves_out_is_packed_and_handed_over(site: Site) -> None:
+    site.shelved = None
+    site.porter.pack(wire.Pack(2, 7))
+    site.porter.look()
+    assert site.told() == []
+    site.shelved = "image"
+    site.porter.look()
+    site.porter.bring(wire.Bring(7))
+    assert site.told() == [wire.Piece(7, 0)]
+    site.work()
+    assert site.told() == [wire.Packed(7)]
+    site.porter.bring(wire.Bring(7, 5))
+    assert site.told() == [wire.Piece(7, 5, len(IMAGE), IMAGE[5:])]
+    assert site.files() == ["7.parcel"]
+    assert site.porter.forget(2)
+    assert site.files() == []
+    site.porter.bring(wire.Bring(7, 5))
+    assert site.told() == [wire.Piece(7, 5)]
+
+
+def test_who_has_no_image_is_not_packed(site: Site) -> None:
+    site.shelved = NoImage(1, "it is starting")
+    site.porter.pack(wire.Pack(2, 7))
+    assert site.told() == [wire.Packed(7, "there is no image of actor 1: it is starting")]
+    assert not site.porter.forget(2)
+
+
+def test_what_cannot_be_packed_is_said(site: Site) -> None:
+    site.images.fault = OSError("no room")
+    site.porter.pack(wire.Pack(2, 7))
+    site.porter.look()
+    site.work()
+    assert site.told() == [wire.Packed(7, "no room")]
+
+
+def test_who_stays_after_all_leaves_no_parcel(site: Site) -> None:
+    site.images.may.clear()
+    site.porter.pack(wire.Pack(2, 7))
+    site.porter.look()
+    assert site.images.begun.wait(20.0)
+    threading.Timer(0.05, site.images.may.set).start()
+    assert not site.porter.stays(2)
+    assert site.files() == []
+    site.work()
+    assert site.told() == []
+
+
+def test_nobody_reads_beyond_the_end(site: Site) -> None:
+    site.porter.pack(wire.Pack(2, 7))
+    site.porter.look()
+    site.work()
+    site.told()
+    site.porter.bring(wire.Bring(7, 99))
+    refusal, piece = site.told()
+    assert isinstance(refusal, wire.Refusal)
+    assert piece == wire.Piece(7, 99)
+
+
+# -- in --------------------------------------------------------------------------------------------
+
+
+def test_who_moves_in_is_fetched_unpacked_and_brought_to_life(site: Site) -> None:
+    site.porter.fetch(2, 7)
+    assert site.told() == [wire.Bring(7, 0)]
+    site.porter.take(wire.Piece(7, 0, len(IMAGE), IMAGE[:5]))
+    assert site.told() == [wire.Bring(7, 5)]
+    site.porter.take(wire.Piece(7, 5, len(IMAGE), IMAGE[5:]))
+    site.work()
+    assert site.done == [("expect", 2), ("take in", 2, ("home of 2", IMAGE))]
+    site.came = [Arrival(2, 3.0, "")]
+    site.porter.look()
+    assert site.done[2:] == [("arrived", 2, 3.0)]
+    assert site.told() == []
+    assert site.files() == []
+
+
+def test_a_process_that_does_not_come_to_life_is_told_of(site: Site) -> None:
+    site.come(2, 7)
+    site.work()
+    site.told()
+    site.came = [Arrival(2, 3.0, "no such file")]
+    site.porter.look()
+    assert site.told() == [wire.Unfit(7, "no such file")]
+    assert ("arrived", 2, 3.0) not in site.done
+
+
+def test_what_does_not_fit_here_is_told_of(site: Site) -> None:
+    site.images.fault = ImageUnusable("actor-1", ["the kernel is another"])
+    site.come(2, 7)
+    site.work()
+    _, unfit = site.told()
+    assert isinstance(unfit, wire.Unfit)
+    assert "the kernel is another" in unfit.why
+    assert site.done == [("expect", 2), ("miss", 2)]
+
+
+def test_a_parcel_that_is_not_there_any_more(site: Site) -> None:
+    site.porter.fetch(2, 7)
+    site.told()
+    site.porter.take(wire.Piece(7, 0))
+    assert site.told() == [wire.Unfit(7, "parcel 7: it is not there any more")]
+    assert site.done == [("expect", 2), ("miss", 2)]
+    site.porter.take(wire.Piece(7, 0, 3, b"abc"))
+    assert site.told() == []
+
+
+def test_a_piece_that_never_comes_is_waited_for_thirty_seconds(site: Site) -> None:
+    site.porter.fetch(2, 7)
+    site.clock.advance(29.0)
+    site.porter.take(wire.Piece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.clock.advance(29.0)
+    site.porter.look()
+    assert site.told() == [wire.Bring(7, 0), wire.Bring(7, 5)]
+    site.clock.advance(1.0)
+    site.porter.look()
+    assert site.told() == [wire.Unfit(7, "nothing came of its parcel for 30 s")]
+    assert site.done == [("expect", 2), ("miss", 2)]
+
+
+def test_two_are_fetched_at_a_time_and_the_others_wait_for_their_turn(site: Site) -> None:
+    for number in (7, 8, 9):
+        site.porter.fetch(number, number)
+    assert site.told() == [wire.Bring(7, 0), wire.Bring(8, 0)]
+    site.clock.advance(29.0)
+    site.porter.take(wire.Piece(8, 0, len(IMAGE), IMAGE))
+    assert site.told() == [wire.Bring(9, 0)]
+    site.clock.advance(1.0)
+    site.porter.look()
+    assert site.told() == [wire.Unfit(7, "nothing came of its parcel for 30 s")]
+
+
+def test_who_is_ended_while_it_is_fetched_leaves_nothing(site: Site) -> None:
+    site.porter.fetch(2, 7)
+    site.porter.take(wire.Piece(7, 0, len(IMAGE), IMAGE[:5]))
+    assert not site.porter.forget(2)
+    assert site.files() == []
+    assert site.done == [("expect", 2)]
+
+
+def test_who_is_ended_while_it_is_unpacked_leaves_nothing(site: Site) -> None:
+    site.images.may.clear()
+    site.come(2, 7)
+    threading.Timer(0.05, site.images.may.set).start()
+    site.porter.forget(2)
+    assert site.images.dropped == [("home of 2", IMAGE)]
+    site.work()
+    assert site.done == [("expect", 2)]
+
+
+def test_an_image_that_is_being_restored_is_for_the_process_manager_to_drop(site: Site) -> None:
+    site.come(2, 7)
+    site.work()
+    site.porter.forget(2)
+    assert site.images.dropped == []
+
+
+def test_a_site_that_closes_in_the_middle_leaves_nothing(site: Site) -> None:
+    site.porter.pack(wire.Pack(3, 6))
+    site.porter.look()
+    site.work()
+    site.porter.fetch(2, 7)
+    site.porter.take(wire.Piece(7, 0, len(IMAGE), IMAGE[:5]))
+    assert site.files() == ["6.parcel", "7.parcel"]
+    site.porter.close()
+    assert site.files() == []

@@ -1,0 +1,287 @@
+"""Actors that move by their image, without nodes: who is asked for what, and what if it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_remote_actors import ONE, STEPS, TWO, Head, sample
+
+from artos.messages import Ready
+from artos.runtime.death import Death
+from artos.transport import wire
+
+IMAGE = b"what it was"
+ELSEWHERE = {0: "w1", 1: "w1"}
+
+
+class Moving(Head):
+    """Actor 1 lives on w2, where images can be made, and is told to go to w1."""
+
+    def __init__(self, folder: Path, there: str = "4.1", here: str = "4.1") -> None:
+        super().__init__(folder)
+        self.folder = folder / "parcels"
+        for node, criu in (("w1", there), ("w2", here), ("w3", there)):
+            self.remote.heard(node, wire.SiteUp(node, 1, 2, criu))
+        self.place({0: "w1", 1: "w2"})
+        self.remote.start(ONE)
+        self.remote.start(TWO)
+        self.said()
+
+    def hear(self, node: str, *messages: wire.Message) -> list[tuple[str, wire.Message]]:
+        for message in messages:
+            self.remote.heard(node, message)
+        self.reported = self.reports()
+        return self.said()
+
+    def go(self) -> None:
+        """Actor 1 moves, and what that begins with is there."""
+        self.place(ELSEWHERE)
+        assert self.said() == [("w2", wire.Pack(TWO, 1))]
+
+    def fetch(self) -> list[tuple[str, wire.Message]]:
+        """Its image is fetched from w2; what is said then."""
+        assert self.hear("w2", wire.Packed(1)) == [("w2", wire.Bring(1, 0))]
+        first, rest = IMAGE[:4], IMAGE[4:]
+        assert self.hear("w2", wire.Piece(1, 0, len(IMAGE), first)) == [("w2", wire.Bring(1, 4))]
+        return self.hear("w2", wire.Piece(1, 4, len(IMAGE), rest))
+
+    def files(self) -> list[bytes]:
+        return [path.read_bytes() for path in self.folder.glob("*")]
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[Moving]:
+    there = Moving(tmp_path)
+    yield there
+    there.parcels.close()
+
+
+BEGINS_ANEW = [("w2", wire.End(TWO)), ("w1", wire.Start(TWO, 2, 0))]
+
+
+def test_it_goes_on_elsewhere_once_its_image_is_here(head: Moving) -> None:
+    head.go()
+    head.remote.send(TWO, sample(7, STEPS))
+    assert head.fetch() == [
+        ("w2", wire.End(TWO)),
+        ("w1", wire.Start(TWO, 2, 0, 1)),
+        ("w1", wire.Call(TWO, sample(7, STEPS), 0)),
+    ]
+    assert head.moved == [TWO]
+    assert head.remote.whereabouts.homeless(TWO) == "an image from w2"
+    assert head.hear("w1", wire.Bring(1)) == [("w1", wire.Piece(1, 0, len(IMAGE), IMAGE))]
+    assert head.files() == [IMAGE]
+    assert head.hear("w1", wire.Said(TWO, 2, Ready(0.5, 1, "moved"), 0)) == []
+    assert head.reported == [(TWO, Ready(0.5, 1, "moved", ("w2", "w1")))]
+    assert head.remote.whereabouts.homeless(TWO) == ""
+    assert (head.files(), head.warnings) == ([], [])
+
+
+def test_its_image_is_not_asked_for_while_something_is_under_way(head: Moving) -> None:
+    head.remote.send(TWO, sample(7, STEPS))
+    head.said()
+    head.place(ELSEWHERE)
+    assert head.said() == []
+    head.done("w2", TWO, 7, STEPS)
+    head.arrive(1, STEPS)
+    assert head.hear("w2") == [("w2", wire.Pack(TWO, 1))]
+    assert head.fetch() == [("w2", wire.End(TWO)), ("w1", wire.Start(TWO, 2, STEPS, 1))]
+
+
+def test_who_is_prepared_goes_with_its_image_too(head: Moving) -> None:
+    head.remote.prepare(TWO)
+    head.said()
+    head.go()
+    assert head.fetch()[1] == ("w1", wire.Prepare(TWO, 2, 0, 1))
+
+
+@pytest.mark.parametrize(("here", "there"), [("", "4.1"), ("4.1", ""), ("4.1", "4.2")])
+def test_nobody_is_asked_for_an_image_of_no_use(tmp_path: Path, here: str, there: str) -> None:
+    head = Moving(tmp_path, there, here)
+    head.place(ELSEWHERE)
+    assert head.said() == BEGINS_ANEW
+    assert head.warnings == []
+
+
+def test_without_a_place_to_go_to_it_waits_as_an_image(head: Moving) -> None:
+    head.place({0: "w1"})
+    assert head.said() == [("w2", wire.Pack(TWO, 1))]
+    assert head.fetch() == [("w2", wire.End(TWO))]
+    head.clock.advance(1000.0)
+    assert head.remote.whereabouts.homeless(TWO) == "a node with a free slot"
+    head.place(ELSEWHERE)
+    assert head.said() == [("w1", wire.Start(TWO, 2, 0, 1))]
+
+
+# -- it comes to nothing ---------------------------------------------------------------------------
+
+
+def test_who_cannot_be_packed_begins_anew(head: Moving) -> None:
+    head.go()
+    assert head.hear("w2", wire.Packed(1, "a socket is open")) == BEGINS_ANEW
+    assert head.warnings == ["actor 1 begins anew when it leaves w2: a socket is open"]
+
+
+def test_a_piece_that_does_not_fit_is_the_end_of_a_parcel(head: Moving) -> None:
+    head.go()
+    head.hear("w2", wire.Packed(1))
+    assert head.hear("w2", wire.Piece(1, 9, 20, b"?")) == BEGINS_ANEW
+    assert "bytes 9 to 10 do not fit" in head.warnings[0]
+    assert head.files() == []
+
+
+def test_where_nothing_can_be_kept_it_begins_anew(head: Moving) -> None:
+    head.folder.touch()
+    head.go()
+    assert head.hear("w2", wire.Packed(1)) == BEGINS_ANEW
+    assert "File exists" in head.warnings[0]
+    head.folder.unlink()
+
+
+@pytest.mark.parametrize("fetched", [False, True])
+def test_a_parcel_of_which_there_is_no_sign_is_given_up(head: Moving, fetched: bool) -> None:
+    head.go()
+    if fetched:
+        head.clock.advance(44.0)
+        head.hear("w2", wire.Packed(1))
+    head.clock.advance(44.0)
+    assert head.hear("w2") == []
+    head.clock.advance(1.0)
+    head.remote.step()
+    assert head.hear("w2") == BEGINS_ANEW
+    assert "no sign of its image for 45 s" in head.warnings[0]
+    assert head.hear("w2", wire.Piece(1, 0, len(IMAGE), IMAGE)) == []
+
+
+def test_a_move_that_is_taken_back_is_none(head: Moving) -> None:
+    head.go()
+    head.remote.send(TWO, sample(7, STEPS))
+    head.hear("w2", wire.Packed(1))
+    head.place({0: "w1", 1: "w2"})
+    assert head.said() == [("w2", wire.Call(TWO, sample(7, STEPS), 0))]
+    assert head.hear("w2", wire.Piece(1, 0, len(IMAGE), IMAGE)) == []
+    assert (head.files(), head.warnings) == ([], [])
+
+
+def test_an_image_of_before_is_not_taken_for_one_of_now(head: Moving) -> None:
+    head.go()
+    head.place({0: "w1", 1: "w2"})
+    head.place(ELSEWHERE)
+    assert head.said() == [("w2", wire.Pack(TWO, 2))]
+    assert head.hear("w2", wire.Packed(1), wire.Piece(1, 0, len(IMAGE), IMAGE)) == []
+    assert head.hear("w2", wire.Packed(2)) == [("w2", wire.Bring(2, 0))]
+
+
+def test_who_dies_while_it_is_packed_begins_anew(head: Moving) -> None:
+    head.go()
+    head.hear("w2", wire.Died(TWO, 1, "killed", None, False, False, 0))
+    ((member, death),) = head.reported
+    assert (member, type(death)) == (TWO, Death)
+    head.remote.end(TWO)
+    head.remote.start(TWO)
+    assert head.hear("w2", wire.Packed(1)) == BEGINS_ANEW
+
+
+def test_a_node_that_is_lost_takes_its_half_parcel_along(head: Moving) -> None:
+    head.go()
+    head.hear("w2", wire.Packed(1), wire.Piece(1, 0, len(IMAGE), IMAGE[:4]))
+    head.place(ELSEWHERE, "w2")
+    assert [member for member, _ in head.reports()] == [TWO]
+    head.remote.end(TWO)
+    head.remote.start(TWO)
+    assert head.said()[-1] == ("w1", wire.Start(TWO, 2, 0))
+    assert head.files() == []
+
+
+def test_who_is_put_away_needs_no_image(head: Moving) -> None:
+    head.go()
+    head.remote.retire(TWO)
+    assert head.hear("w2") == [("w2", wire.Retire(TWO)), ("w2", wire.End(TWO))]
+    assert head.hear("w2", wire.Packed(1)) == []
+
+
+# -- there -----------------------------------------------------------------------------------------
+
+
+def test_an_image_of_no_use_is_named(head: Moving) -> None:
+    head.go()
+    head.fetch()
+    assert head.hear("w1", wire.Unfit(1, "another kernel")) == []
+    assert head.warnings == ["actor 1, which left w2, begins anew: another kernel"]
+    assert head.remote.whereabouts.homeless(TWO) == ""
+    assert head.hear("w1", wire.Bring(1)) == [("w1", wire.Piece(1, 0))]
+    head.hear("w1", wire.Said(TWO, 2, Ready(0.5), 0))
+    assert head.reported == [(TWO, Ready(0.5))]
+    assert head.files() == []
+
+
+def test_it_may_have_to_move_on_before_it_is_there(head: Moving) -> None:
+    head.go()
+    head.fetch()
+    head.place({0: "w1", 1: "w3"})
+    assert head.said() == [("w1", wire.End(TWO)), ("w3", wire.Start(TWO, 3, 0, 1))]
+    assert head.hear("w3", wire.Bring(1)) == [("w3", wire.Piece(1, 0, len(IMAGE), IMAGE))]
+
+
+def test_a_place_that_gives_no_sign_of_it_is_waited_for_no_longer(head: Moving) -> None:
+    head.go()
+    head.fetch()
+    head.clock.advance(119.0)
+    head.hear("w1", wire.Bring(1))
+    head.clock.advance(119.0)
+    head.remote.step()
+    assert head.remote.whereabouts.homeless(TWO) == "an image from w2"
+    head.clock.advance(1.0)
+    head.remote.step()
+    assert head.remote.whereabouts.homeless(TWO) == ""
+    assert "no sign of it for 120 s" in head.warnings[0]
+
+
+def test_a_place_that_is_lost_before_it_is_there(head: Moving) -> None:
+    head.go()
+    head.fetch()
+    head.place({0: "w3", 1: "w3"}, "w1")
+    assert head.files() == []
+
+
+# -- several ---------------------------------------------------------------------------------------
+
+
+def test_a_node_makes_two_parcels_at_a_time(head: Moving) -> None:
+    parcels = head.parcels
+    for actor in range(4):
+        parcels.want(actor, "w2")
+        parcels.want(actor, "w2")
+    parcels.want(4, "w9")
+    assert head.said() == [
+        ("w2", wire.Pack(1, 1)), ("w2", wire.Pack(2, 2)), ("w9", wire.Pack(5, 5)),
+    ]  # fmt: skip
+    head.clock.advance(44.0)
+    assert parcels.heard("w2", wire.Packed(2, "no")) == 1
+    assert head.said() == [("w2", wire.Pack(3, 3))]
+    parcels.drop(0)
+    assert head.said() == [("w2", wire.Pack(4, 4))]
+    head.clock.advance(1.0)
+    assert parcels.give_up_late() == [4], "who waits for its turn is not late"
+
+
+def test_what_a_run_that_died_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "parcels").mkdir()
+    (tmp_path / "parcels" / "1").touch()
+    head = Moving(tmp_path)
+    assert not head.folder.exists()
+    head.go()
+    head.fetch()
+    assert head.folder.exists()
+    head.parcels.close()
+    head.parcels.close()
+    assert not head.folder.exists()
+
+
+def test_nobody_wishes_for_what_there_cannot_be(head: Moving) -> None:
+    head.go()
+    head.fetch()
+    with pytest.raises(Exception, match="parcel 1 ends before byte 99"):
+        head.remote.heard("w1", wire.Bring(1, 99))

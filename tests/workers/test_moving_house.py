@@ -1,0 +1,152 @@
+"""Actors that leave a process manager as an image, or come to it as one; no real process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from house import House, Restored
+
+from artos.elastic import Park
+from artos.errors import CheckpointRefused, NoImage, RestoreFailed
+from artos.messages import Ready
+from workers.lifecycle import State
+
+Build = Callable[..., House]
+IMAGE: Any = "actor-0"
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Build:
+    return lambda park="auto": House(tmp_path, 1, 1, park)
+
+
+# -- out -------------------------------------------------------------------------------------------
+
+
+def dumped(there: House, result: object = IMAGE) -> None:
+    there.checkpointer.dumps[-1].result = result
+    there.manager.step()
+
+
+@pytest.mark.parametrize("park", ["auto", "never", "memory"])
+def test_an_idle_actor_becomes_an_image_wherever_it_waits(house: Build, park: Park) -> None:
+    there = house(park)
+    there.up(1)
+    there.ask(1)
+    there.answer(1)
+    assert there.manager.shelve(1) is None
+    assert there.state(1) is State.DUMPING
+    assert there.manager.shelve(1) is None
+    assert len(there.checkpointer.dumps) == 1
+    dumped(there)
+    assert there.manager.shelve(1) == IMAGE
+    there.manager.end(1)
+    assert there.checkpointer.dropped == [IMAGE]
+
+
+def test_who_stays_after_all_comes_back_and_binds_first(house: Build) -> None:
+    there = house()
+    there.up(1)
+    there.manager.shelve(1)
+    dumped(there)
+    there.ask(1)
+    assert there.manager.shelve(1) is None
+    there.checkpointer.restores[0].result = Restored()
+    there.manager.step()
+    assert [call.bind for _, call in there.delivered] == [True]
+    assert there.manager.accounts.starts()["restore"].count == 1
+
+
+def test_who_is_at_work_or_not_there_has_no_image(house: Build) -> None:
+    there = house()
+    with pytest.raises(NoImage, match="actor 0: it is cold"):
+        there.manager.shelve(1)
+    there.up(1)
+    there.ask(1)
+    with pytest.raises(NoImage, match="it is running"):
+        there.manager.shelve(1)
+
+
+def test_what_holds_an_actor_back_is_said_and_tried_again_once_it_has_run(house: Build) -> None:
+    there = house()
+    there.up(1)
+    there.manager.shelve(1)
+    dumped(there, CheckpointRefused(7, "an open TCP connection"))
+    for _ in range(2):
+        with pytest.raises(NoImage, match="an open TCP connection"):
+            there.manager.shelve(1)
+    assert there.state(1) is State.PARKED
+    there.ask(1)
+    there.answer(1)
+    assert there.manager.shelve(1) is None
+    assert there.state(1) is State.DUMPING
+
+
+# -- in --------------------------------------------------------------------------------------------
+
+
+def test_who_comes_as_an_image_does_its_work_and_binds_first(house: Build) -> None:
+    there = house()
+    there.manager.expect(1)
+    there.ask(1)
+    assert (there.state(1), there.served, there.way.asked) == (State.ARRIVING, [], [])
+    there.clock.advance(2.0)
+    there.manager.take_in(1, IMAGE)
+    assert there.state(1) is State.RESTORING
+    assert there.manager.arrivals() == []
+    there.clock.advance(1.0)
+    there.checkpointer.restores[0].result = Restored()
+    there.manager.step()
+    assert there.manager.arrivals() == [(1, 3.0, "")]
+    assert there.manager.arrivals() == []
+    assert [call.bind for _, call in there.delivered] == [True]
+    starts = there.manager.accounts.starts()
+    assert (starts["moved"].count, starts["moved"].median_s) == (1, 3.0)
+    assert "restore" not in starts
+
+
+def test_whose_image_never_comes_begins_anew(house: Build) -> None:
+    there = house()
+    there.manager.expect(1)
+    there.ask(1)
+    there.manager.miss(1)
+    assert there.state(1) is State.STARTING
+    there.manager.step()
+    there.manager.heard(1, Ready(0.0))
+    assert there.served == [1]
+    assert there.manager.arrivals() == []
+
+
+def test_whose_image_is_of_no_use_begins_anew_and_that_is_told(house: Build) -> None:
+    there = house()
+    there.manager.expect(1)
+    there.manager.take_in(1, IMAGE)
+    there.checkpointer.restores[0].result = RestoreFailed("actor-0", "no such file")
+    there.manager.step()
+    ((member, _, lost),) = there.manager.arrivals()
+    assert member == 1
+    assert "no such file" in lost
+    assert there.state(1) is State.STARTING
+    assert there.checkpointer.dropped == [IMAGE]
+    assert "moved" not in there.manager.accounts.starts()
+
+
+def test_who_is_put_away_meanwhile_is_not_made(house: Build) -> None:
+    there = house()
+    there.manager.expect(1)
+    there.manager.retire(1)
+    there.manager.miss(1)
+    assert there.state(1) is State.COLD
+    assert there.way.asked == []
+
+
+def test_who_is_ended_meanwhile_is_expected_no_more(house: Build) -> None:
+    there = house()
+    there.manager.expect(1)
+    there.manager.end(1)
+    there.up(1)
+    assert there.state(1) is State.PARKED
+    assert there.manager.arrivals() == []
