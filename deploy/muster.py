@@ -47,7 +47,8 @@ def muster(
 
     It has a slot for each of ``cpus``, by default of those that may be used here.
     """
-    elastic, place = node.plan.elastic, Place(node.site, node.plan_file)
+    elastic = node.plan.elastic
+    place = Place(node.site, node.plan_file, node.plan.reference.folder)
     slots = slots_here(elastic) if cpus is None else slots_on(elastic, cpus)
     pin = elastic.pin and probe()["pin"].available
     prefix = partial(_prefix, pin=pin)

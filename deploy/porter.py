@@ -188,29 +188,23 @@ class Porter(Closing):
             self._settle(arrival)
         self._begin_to_fetch()
 
-    def stays(self, member: int) -> bool:
-        """The member does not move out (any more): nothing is left of a parcel, if there was one.
+    def stays(self, member: int) -> None:
+        """The member does not move out (any more): nothing is left of a parcel of it."""
+        for number, outgoing in tuple(self._outgoing.items()):
+            if outgoing.member == member:
+                del self._outgoing[number]
+                _let_go(outgoing.packing)
+                self._parcel(number).unlink(missing_ok=True)
 
-        Returns:
-            Whether there was a whole one.
-        """
-        found = [(n, each) for n, each in self._outgoing.items() if each.member == member]
-        for number, outgoing in found:
-            del self._outgoing[number]
-            _let_go(outgoing.packing)
-            self._parcel(number).unlink(missing_ok=True)
-        return any(each.packed for _, each in found)
-
-    def forget(self, member: int) -> bool:
-        """The member is ended: nothing is left of its parcels; see ``stays``."""
-        left = self.stays(member)
+    def forget(self, member: int) -> None:
+        """The member is ended: nothing is left of its parcels."""
+        self.stays(member)
         for number, coming in tuple(self._coming.items()):
             if coming.member == member:
                 del self._coming[number]
                 coming.file.close()
                 self._drop(coming)
                 self._parcel(number).unlink(missing_ok=True)
-        return left
 
     def _drop(self, coming: _Coming) -> None:
         """Nothing of it may appear any more: another process is about to take its place."""

@@ -112,8 +112,10 @@ class RunSite(Loop):
             case wire.Call(member=member) if member in self._lodged:
                 self._porter.stays(member)
                 self._gate.send(message)
-            case wire.End(member=member):
+            case wire.End(member=member, leaves=leaves):
                 self._end(member)
+                if leaves:
+                    self._leave(member - 1)
             case wire.Pack() | wire.Bring() | wire.Piece():
                 self._carry(message)
             case wire.Retire(member=member) if member in self._lodged:
@@ -169,15 +171,14 @@ class RunSite(Loop):
     def _end(self, member: int) -> None:
         self._lodged.discard(member)
         self._gate.forget(member)
-        left = self._porter.forget(member)
+        self._porter.forget(member)
         if member - 1 in self._node.blocks:
             self._actors.end(member)
-        if left:
-            self._leave(member - 1)
 
     def _leave(self, actor: int) -> None:
         """It lives elsewhere, and all its rows are there."""
-        del self._terms[actor], self._bases[actor]
+        self._terms.pop(actor, None)
+        self._bases.pop(actor, None)
         self._agent.terms(dict(self._terms), dict(self._bases))
         self._node.shut(actor)
 

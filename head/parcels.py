@@ -21,6 +21,8 @@ from artos.transport.parcels import Incoming, cut
 
 _AT_ONCE = 2
 """Parcels that one node makes at a time: each has one piece on its way."""
+_TURN_SECONDS = 5.0
+"""For others of its node to be made first: one that is told to stop has ten seconds in all."""
 _LEAVE_SECONDS = 45.0
 """For a sign of a parcel that is made or fetched: a checkpoint may take 30 s."""
 _ARRIVE_SECONDS = 120.0
@@ -40,8 +42,8 @@ class _Parcel:
     number: int
     actor: int
     source: str
+    until: float
     asked: bool = False
-    until: float = math.inf
     file: Incoming | None = None
     failed: bool = False
     sent: bool = False
@@ -79,7 +81,8 @@ class Parcels(Closing):
         """Have a parcel of the actor made on the node that it leaves, unless it is already."""
         if actor not in self._parcels:
             self._count += 1
-            self._parcels[actor] = _Parcel(self._count, actor, node)
+            until = self._clock.now() + _TURN_SECONDS
+            self._parcels[actor] = _Parcel(self._count, actor, node, until)
             self._ask(node)
 
     def _ask(self, node: str) -> None:
@@ -197,19 +200,31 @@ class Parcels(Closing):
 
     def give_up_late(self) -> list[int]:
         """Wait no longer for those of which there was no sign; the actors that need not wait."""
-        now = self._clock.now()
-        late = [parcel for parcel in self._parcels.values() if now >= parcel.until]
-        for parcel in late:
+        now, given_up = self._clock.now(), []
+        for parcel in tuple(self._parcels.values()):
+            if now < parcel.until:
+                continue
+            given_up.append(parcel.actor)
             if parcel.sent:
                 self._begins_anew(parcel, f"no sign of it for {_ARRIVE_SECONDS:g} s")
-            else:
+            elif parcel.asked:
                 self._fail(parcel, f"no sign of its image for {_LEAVE_SECONDS:g} s")
-        return [parcel.actor for parcel in late]
+            else:
+                self._fail(parcel, f"others were before it for {_TURN_SECONDS:g} s")
+        return given_up
+
+    def lost(self, node: str) -> None:
+        """The node is gone: what it has not handed over will not come."""
+        for parcel in self._parcels.values():
+            if parcel.source == node and not parcel.settled:
+                parcel.failed, parcel.until = True, math.inf
 
     def close(self) -> None:
         """Remove everything. Twice is fine."""
-        for actor in tuple(self._parcels):
-            self.drop(actor)
+        for parcel in self._parcels.values():
+            if parcel.file is not None:
+                parcel.file.close()
+        self._parcels = {}
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __repr__(self) -> str:

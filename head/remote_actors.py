@@ -247,7 +247,8 @@ class RemoteActors:
             self._parcels.want(posting.actor, posting.node)
             return
         if posting.up:
-            self._tell(posting.node, wire.End(posting.member))
+            leaves = bool(self._parcels.origin(posting.actor))
+            self._tell(posting.node, wire.End(posting.member, leaves))
         if posting.wanted is not None:
             self._books.restarting(posting.member)
         self._leave(posting)
@@ -260,6 +261,7 @@ class RemoteActors:
     def _lose(self, node: str, why: str) -> None:
         """A node, or its site, is gone; so is what its actors committed and nobody received."""
         self.nodes.end(node)
+        self._parcels.lost(node)
         for actor in () if self._closing else tuple(self._bound_for.get(node, ())):
             posting = self._postings[actor]
             if not posting.there:

@@ -35,10 +35,14 @@ _PARTIAL = ".partial"
 
 
 class Home(msgspec.Struct, frozen=True):
-    """Where an actor lives: its site, whose member it is, and the file it logs to."""
+    """Where an actor lives: its site, whose member it is, and the file it logs to.
+
+    ``code`` is the folder that the user's modules are imported from.
+    """
 
     site: Site
     log: str
+    code: str = ""
 
     @property
     def folder(self) -> Path:
@@ -61,7 +65,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """What a parcel begins with: all that has to be known to refuse it before the bulk arrives.
 
     ``names`` are the paths in the image by what they are, ``sizes`` bytes of the shared files,
-    ``bell`` is the semaphore of the actor's mailbox. ``rows``: the block is in the parcel.
+    ``bell`` is the semaphore of the actor's mailbox. ``rows``: the block is in the parcel. ``code``
+    is where it looks for what it has not imported yet, "" if there is nothing.
     """
 
     image: str
@@ -71,6 +76,7 @@ class Manifest(msgspec.Struct, frozen=True):
     sizes: Mapping[str, int]
     bell: bytes
     rows: bool = True
+    code: str = ""
     format: int = _FORMAT
 
 
@@ -90,7 +96,8 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
     image.check()
     facts, names, shared = image.facts, _names(image, home), home.shared
     sizes = {what: path.stat().st_size for what, path in shared.items()}
-    manifest = Manifest(image.name, home.site, facts, names, sizes, bytes(_bell(home)), rows)
+    code = home.code if home.code and Path(home.code).is_dir() else ""
+    manifest = Manifest(image.name, home.site, facts, names, sizes, bytes(_bell(home)), rows, code)
     with packing(target) as parcel:
         parcel.note(_MANIFEST, manifest)
         if rows:
@@ -164,6 +171,8 @@ def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
     found = faults(facts, Host.here(criu, facts.host.libraries))
     if any("/" in name for name in (manifest.image, *facts.files)):
         found.append("it has files outside of its image")
+    if manifest.code and not Path(manifest.code).is_dir():
+        found.append(f"its code is looked for in {manifest.code}, which is not here")
     if (was.member, was.members) != (site.member, site.members):
         found.append(
             f"it is member {was.member} of {was.members}, not {site.member} of {site.members}"

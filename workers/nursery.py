@@ -30,10 +30,11 @@ class Birth(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where actors of a run are born: its shared memory, its logs, its plan."""
+    """Where actors of a run are born: its shared memory, its logs, its plan, the user's code."""
 
     site: Site
     plan_file: Path
+    code: str = ""
 
     def site_for(self, member: int) -> Site:
         """The member's site."""

@@ -191,7 +191,8 @@ class ProcessManager:
 
     def home_of(self, member: int) -> Home:
         """Where the actor lives, as parcels know it."""
-        return Home(self._place.site_for(member), str(self._place.path_of(member)))
+        place = self._place
+        return Home(place.site_for(member), str(place.path_of(member)), place.code)
 
     # -- what happens --------------------------------------------------------------------------
 

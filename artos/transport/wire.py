@@ -267,9 +267,10 @@ class Call(Message, frozen=True, tag=True):
 
 
 class End(Message, frozen=True, tag=True):
-    """Run → site: kill what is left of the member."""
+    """Run → site: kill what is left of the member; if it ``leaves``, its block may go, too."""
 
     member: int
+    leaves: bool = False
 
 
 class Prepare(Message, frozen=True, tag=True):

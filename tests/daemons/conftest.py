@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from real_cluster import Cluster
 from worlds import World
 
 RUNS = Path(__file__).parents[1] / "runs"
+sys.path.append(str(Path(__file__).parents[1] / "workers"))
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from artos.errors import ImageUnusable
 from artos.plan import Site
 from artos.spec import DataKey
 from workers.criu.facts import Facts
+from workers.criu.facts import Host as Hardware
 from workers.criu.opened import FILES, file_entry
 from workers.images import Image, ImageStore
 from workers.migration import Home, belongings, pack, unpack
@@ -35,6 +36,7 @@ pytestmark = needs_criu
 CRIU = "4.1.1"
 MEGABYTE = 1 << 20
 BLOCK = 3 * 4096
+FEATURE = (*Hardware.here(CRIU, ()).features, "none")[0]
 
 
 # -- the real thing --------------------------------------------------------------------------------
@@ -75,7 +77,10 @@ class Side:
     def __init__(self, folder: Path) -> None:
         shared = folder / "shared"
         shared.mkdir(parents=True)
-        self.home = Home(Site(str(shared), actor_member(0), 2), str(folder / "log"))
+        code = folder / "code"
+        code.mkdir()
+        site = Site(str(shared), actor_member(0), 2)
+        self.home = Home(site, str(folder / "log"), str(code))
         self.store = ImageStore(folder / "images", 100 * MEGABYTE)
         self.block, self.model = self.home.shared["block"], self.home.shared["model"]
         self.board = Board.create(self.home.shared["board"], 2)
@@ -281,6 +286,10 @@ def remove_the_board(parcel: Path, there: Side) -> None:
     there.home.shared["board"].unlink()
 
 
+def remove_the_code(parcel: Path, there: Side) -> None:
+    (parcel.parent / "here" / "code").rmdir()
+
+
 def grow_the_model(parcel: Path, there: Side) -> None:
     there.model.write_bytes(bytes(8192))
 
@@ -291,7 +300,7 @@ def shrink_the_block(parcel: Path, there: Side) -> None:
 
 def be_another_member(parcel: Path, there: Side) -> None:
     site = msgspec.structs.replace(there.home.site, member=actor_member(1))
-    there.home = Home(site, there.home.log)
+    there.home = msgspec.structs.replace(there.home, site=site)
 
 
 @pytest.mark.parametrize(
@@ -310,6 +319,8 @@ def be_another_member(parcel: Path, there: Side) -> None:
         (shrink_the_block, "the block .* has 4096 bytes, where it comes from 12288"),
         (be_another_member, "it is member 1 of 2, not 2 of 2"),
         (change(b'"criu":"4.1', b'"criu":"4.2'), "CRIU is 4.1.1, the image was taken with 4.2.1"),
+        (remove_the_code, "its code is looked for in .*here/code, which is not here"),
+        (change(f'"{FEATURE}"'.encode(), f'"{FEATURE[:-1]}!"'.encode()), "the processor lacks .*!"),
         (change(b'"format":1', b'"format":2'), "its parcel has format 2, 1 is known here"),
     ],
 )

@@ -65,7 +65,7 @@ def test_it_goes_on_elsewhere_once_its_image_is_here(head: Moving) -> None:
     head.go()
     head.remote.send(TWO, sample(7, STEPS))
     assert head.fetch() == [
-        ("w2", wire.End(TWO)),
+        ("w2", wire.End(TWO, leaves=True)),
         ("w1", wire.Start(TWO, 2, 0, 1)),
         ("w1", wire.Call(TWO, sample(7, STEPS), 0)),
     ]
@@ -87,7 +87,7 @@ def test_its_image_is_not_asked_for_while_something_is_under_way(head: Moving) -
     head.done("w2", TWO, 7, STEPS)
     head.arrive(1, STEPS)
     assert head.hear("w2") == [("w2", wire.Pack(TWO, 1))]
-    assert head.fetch() == [("w2", wire.End(TWO)), ("w1", wire.Start(TWO, 2, STEPS, 1))]
+    assert head.fetch()[1] == ("w1", wire.Start(TWO, 2, STEPS, 1))
 
 
 def test_who_is_prepared_goes_with_its_image_too(head: Moving) -> None:
@@ -108,7 +108,7 @@ def test_nobody_is_asked_for_an_image_of_no_use(tmp_path: Path, here: str, there
 def test_without_a_place_to_go_to_it_waits_as_an_image(head: Moving) -> None:
     head.place({0: "w1"})
     assert head.said() == [("w2", wire.Pack(TWO, 1))]
-    assert head.fetch() == [("w2", wire.End(TWO))]
+    assert head.fetch() == [("w2", wire.End(TWO, leaves=True))]
     head.clock.advance(1000.0)
     assert head.remote.whereabouts.homeless(TWO) == "a node with a free slot"
     head.place(ELSEWHERE)
@@ -221,7 +221,9 @@ def test_it_may_have_to_move_on_before_it_is_there(head: Moving) -> None:
     head.go()
     head.fetch()
     head.place({0: "w1", 1: "w3"})
-    assert head.said() == [("w1", wire.End(TWO)), ("w3", wire.Start(TWO, 3, 0, 1))]
+    assert head.said() == [
+        ("w1", wire.End(TWO, leaves=True)), ("w3", wire.Start(TWO, 3, 0, 1)),
+    ]  # fmt: skip
     assert head.hear("w3", wire.Bring(1)) == [("w3", wire.Piece(1, 0, len(IMAGE), IMAGE))]
 
 
@@ -258,13 +260,33 @@ def test_a_node_makes_two_parcels_at_a_time(head: Moving) -> None:
     assert head.said() == [
         ("w2", wire.Pack(1, 1)), ("w2", wire.Pack(2, 2)), ("w9", wire.Pack(5, 5)),
     ]  # fmt: skip
-    head.clock.advance(44.0)
+    head.clock.advance(4.0)
     assert parcels.heard("w2", wire.Packed(2, "no")) == 1
     assert head.said() == [("w2", wire.Pack(3, 3))]
-    parcels.drop(0)
-    assert head.said() == [("w2", wire.Pack(4, 4))]
+    assert parcels.give_up_late() == []
     head.clock.advance(1.0)
-    assert parcels.give_up_late() == [4], "who waits for its turn is not late"
+    assert parcels.give_up_late() == [3]
+    assert "actor 3 begins anew when it leaves w2: others were before" in head.warnings[-1]
+    parcels.want(5, "w2")
+    assert head.said() == []
+    parcels.drop(0)
+    assert head.said() == [("w2", wire.Pack(6, 6))]
+
+
+def test_a_node_that_is_lost_is_not_asked_for_the_next(head: Moving) -> None:
+    head.go()
+    for actor in (8, 9):
+        head.parcels.want(actor, "w2")
+    assert head.said() == [("w2", wire.Pack(9, 2))]
+    head.place(ELSEWHERE, "w2")
+    assert head.said() == []
+    assert head.parcels.is_settled(9)
+    head.parcels.want(7, "w1")
+    head.parcels.want(6, "w1")
+    head.parcels.want(5, "w1")
+    assert len(head.said()) == 2
+    head.parcels.close()
+    assert head.said() == []
 
 
 def test_what_a_run_that_died_left_is_removed(tmp_path: Path) -> None:

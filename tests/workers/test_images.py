@@ -13,7 +13,7 @@ import pytest
 
 from artos.errors import ImageBudget, ImageUnusable
 from workers.criu.build_id import build_id, mapped_files
-from workers.criu.facts import Facts, Host, faults
+from workers.criu.facts import Facts, Host, faults, features_of
 from workers.images import Image, ImageStore, estimate
 
 MEGABYTE = 1 << 20
@@ -169,14 +169,27 @@ def test_the_folder_is_only_for_its_owner(store: ImageStore) -> None:
 
 
 def test_every_mismatch_is_told_in_words() -> None:
-    was = Host("4.1.1", "6.1.0", "x86_64", 1, {"/a.so": "01", "/b.so": "02", "/c.so": "03"})
-    here = Host("4.2.1", "6.9.0", "aarch64", 2, {"/a.so": "01", "/b.so": "ff"})
+    libraries = {"/a.so": "01", "/b.so": "02", "/c.so": "03"}
+    was = Host("4.1.1", "6.1.0", "x86_64", 1, libraries, ("avx2", "avx512f", "sse"))
+    here = Host("4.2.1", "6.9.0", "aarch64", 2, {"/a.so": "01", "/b.so": "ff"}, ("avx2", "more"))
     found = faults(Facts(was), here)
-    assert len(found) == 6
+    assert len(found) == 7
     for words in ("CRIU is 4.2.1", "kernel is 6.9.0", "aarch64", "layout of blocks is 2",
-                  "/b.so is another build", "/c.so is gone"):  # fmt: skip
+                  "/b.so is another build", "/c.so is gone", "lacks avx512f sse"):  # fmt: skip
         assert any(words in each for each in found)
     assert faults(Facts(was), was) == []
+
+
+def test_the_features_of_a_processor_are_those_the_kernel_names(tmp_path: Path) -> None:
+    cpus = tmp_path / "cpuinfo"
+    cpus.write_text("processor\t: 0\nflags\t\t: sse avx2\nbugs\t\t: some\n")
+    assert features_of(cpus) == ("avx2", "sse")
+    arm = tmp_path / "arm"
+    arm.write_text("BogoMIPS\t: 50\nFeatures\t: fp asimd\n")
+    assert features_of(arm) == ("asimd", "fp")
+    neither = tmp_path / "neither"
+    neither.write_text("processor\t: 0\n")
+    assert features_of(neither) == ()
 
 
 def test_a_build_id_is_what_the_linker_wrote() -> None:

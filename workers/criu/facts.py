@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import msgspec
 
 from artos.buffer.layout import LAYOUT_VERSION
 from workers.criu.build_id import build_id, mapped_files
 
+_CPUS = Path("/proc/cpuinfo")
+
 
 class Host(msgspec.Struct, frozen=True):
-    """What a machine offers an image: versions, and the build id of each library by its path."""
+    """What a machine offers an image: versions, and the build id of each library by its path.
+
+    ``features`` are those of its processor, as the kernel names them: a process may use any.
+    """
 
     criu: str
     kernel: str
     machine: str
     layout: int
     libraries: Mapping[str, str]
+    features: tuple[str, ...] = ()
 
     @classmethod
     def here(cls, criu: str, libraries: Iterable[str]) -> Host:
         """This machine, with those of the libraries that it has."""
         ids = {path: found for path in libraries if (found := build_id(path)) is not None}
-        return cls(criu, os.uname().release, platform.machine(), LAYOUT_VERSION, ids)
+        kernel, machine = os.uname().release, platform.machine()
+        return cls(criu, kernel, machine, LAYOUT_VERSION, ids, features_of(_CPUS))
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -64,6 +73,16 @@ class Facts(msgspec.Struct, frozen=True):
         return cls(host, block, actor, step, policy_version, created=time.time())
 
 
+@functools.cache
+def features_of(cpus: Path) -> tuple[str, ...]:
+    """What the first processor can do of which that file of the kernel's tells."""
+    for line in cpus.read_text().splitlines():
+        name, _, words = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return tuple(sorted(words.split()))
+    return ()
+
+
 def faults(facts: Facts, here: Host) -> list[str]:
     """Every reason why an image with these facts must not be restored on that host, in words."""
     was = facts.host
@@ -78,6 +97,8 @@ def faults(facts: Facts, here: Host) -> list[str]:
         for what, then, now in pairs
         if then != now
     ]
+    if lacking := sorted({*was.features} - {*here.features}):
+        found.append(f"the processor lacks {' '.join(lacking)}")
     for path, build in sorted(was.libraries.items()):
         if path not in here.libraries:
             found.append(f"the library {path} is gone")
