@@ -20,9 +20,9 @@ JOURNEY = "journey.py:workload"
 ROWS = 2400
 
 
-def begin(cluster: Cluster, rows: int = ROWS) -> None:
+def begin(cluster: Cluster, **settings: str) -> None:
     """Actor 0 on w1, actor 1 on w2."""
-    cluster.begin(JOURNEY, total_steps=rows)
+    cluster.begin(JOURNEY, total_steps=ROWS, **settings)
     for node in ("w1", "w2"):
         cluster.open(node)
     cluster.place({0: "w1", 1: "w2"})
@@ -66,9 +66,12 @@ def is_left(cluster: Cluster, node: str) -> list[str]:
     ]
 
 
-def test_an_actor_goes_on_in_mid_episode_on_another_node(cluster: Cluster) -> None:
+@pytest.mark.parametrize("settings", [{}, {"park": "freeze", "start": "cold"}])
+def test_an_actor_goes_on_in_mid_episode_on_another_node(
+    cluster: Cluster, settings: dict[str, str]
+) -> None:
     with cluster.slowly():
-        begin(cluster)
+        begin(cluster, **settings)
         cluster.until_update(3)
         cluster.place({0: "w1", 1: "w1"}, why="w2 is drained")
         cluster.until(lambda: moved(cluster))

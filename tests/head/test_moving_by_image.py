@@ -124,6 +124,19 @@ def test_who_cannot_be_packed_begins_anew(head: Moving) -> None:
     assert head.warnings == ["actor 1 begins anew when it leaves w2: a socket is open"]
 
 
+def test_who_began_anew_goes_by_its_image_the_next_time(head: Moving) -> None:
+    head.go()
+    head.hear("w2", wire.Packed(1, "a socket is open"))
+    head.place({0: "w1", 1: "w2"})
+    assert head.said() == [("w1", wire.Pack(TWO, 2))]
+
+
+def test_only_the_node_that_it_leaves_has_its_image(head: Moving) -> None:
+    head.go()
+    assert head.hear("w1", wire.Packed(1), wire.Packed(1, "no")) == []
+    assert head.hear("w2", wire.Packed(1)) == [("w2", wire.Bring(1))]
+
+
 def test_a_piece_that_does_not_fit_is_the_end_of_a_parcel(head: Moving) -> None:
     head.go()
     head.hear("w2", wire.Packed(1))
@@ -202,6 +215,17 @@ def test_who_is_put_away_needs_no_image(head: Moving) -> None:
     assert head.hear("w2", wire.Packed(1)) == []
 
 
+def test_who_is_put_away_on_its_way_begins_anew_when_it_is_wanted_again(head: Moving) -> None:
+    head.place({0: "w1"})
+    head.said()
+    head.fetch()
+    head.remote.retire(TWO)
+    assert head.files() == []
+    head.remote.prepare(TWO)
+    head.place(ELSEWHERE)
+    assert head.said()[-1] == ("w1", wire.Prepare(TWO, 2, 0))
+
+
 # -- there -----------------------------------------------------------------------------------------
 
 
@@ -225,6 +249,11 @@ def test_it_may_have_to_move_on_before_it_is_there(head: Moving) -> None:
         ("w1", wire.End(TWO, leaves=True)), ("w3", wire.Start(TWO, 3, 0, 1)),
     ]  # fmt: skip
     assert head.hear("w3", wire.Bring(1)) == [("w3", wire.Piece(1, 0, len(IMAGE), IMAGE))]
+    head.place({0: "w1"})
+    head.said()
+    head.clock.advance(1000.0)
+    head.place(ELSEWHERE)
+    assert head.said() == [("w1", wire.Start(TWO, 4, 0, 1))]
 
 
 def test_a_place_that_gives_no_sign_of_it_is_waited_for_no_longer(head: Moving) -> None:

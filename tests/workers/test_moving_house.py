@@ -117,7 +117,8 @@ def test_whose_image_never_comes_begins_anew(house: Build) -> None:
     there.manager.step()
     there.manager.heard(1, Ready(0.0))
     assert there.served == [1]
-    assert there.manager.arrivals() == []
+    there.answer(1)
+    assert_is_at_home(there)
 
 
 def test_whose_image_is_of_no_use_begins_anew_and_that_is_told(house: Build) -> None:
@@ -148,5 +149,15 @@ def test_who_is_ended_meanwhile_is_expected_no_more(house: Build) -> None:
     there.manager.expect(1)
     there.manager.end(1)
     there.up(1)
-    assert there.state(1) is State.PARKED
+    assert_is_at_home(there)
+
+
+def assert_is_at_home(there: House) -> None:
+    """Its next image is one of here, and nobody is told that it arrived."""
+    assert there.manager.shelve(1) is None
+    dumped(there)
+    there.ask(1)
+    there.checkpointer.restores[0].result = Restored()
+    there.manager.step()
     assert there.manager.arrivals() == []
+    assert there.manager.accounts.starts()["restore"].count == 1
