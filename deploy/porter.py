@@ -25,7 +25,7 @@ _AT_ONCE = 2
 _PIECE_SECONDS = 30.0
 """For a piece of a parcel to come, after which its actor begins anew."""
 _HANDS_SECONDS = 60.0
-"""For what is being packed or unpacked, when that is not wanted any more."""
+"""For what is being unpacked and is not wanted any more."""
 
 
 @dataclass
@@ -193,8 +193,14 @@ class Porter(Closing):
         for number, outgoing in tuple(self._outgoing.items()):
             if outgoing.member == member:
                 del self._outgoing[number]
-                _let_go(outgoing.packing)
-                self._parcel(number).unlink(missing_ok=True)
+                self._remove(self._parcel(number), outgoing.packing)
+
+    def _remove(self, parcel: Path, packing: Future[None] | None) -> None:
+        """Now, or once it is made: nobody waits for that."""
+        if packing is None or packing.cancel():
+            parcel.unlink(missing_ok=True)
+        else:
+            packing.add_done_callback(lambda _: parcel.unlink(missing_ok=True))
 
     def forget(self, member: int) -> None:
         """The member is ended: nothing is left of its parcels."""
@@ -209,8 +215,10 @@ class Porter(Closing):
     def _drop(self, coming: _Coming) -> None:
         """Nothing of it may appear any more: another process is about to take its place."""
         unpacking = coming.unpacking
-        _let_go(unpacking)
-        if unpacking is not None and not coming.restoring and _came_to_something(unpacking):
+        if unpacking is None or coming.restoring or unpacking.cancel():
+            return
+        wait([unpacking], _HANDS_SECONDS)
+        if unpacking.done() and unpacking.exception() is None:
             self._actors.images.drop(unpacking.result())
 
     def _parcel(self, number: int) -> Path:
@@ -229,12 +237,3 @@ class Porter(Closing):
         for number in (*self._outgoing, *self._coming):
             self._parcel(number).unlink(missing_ok=True)
         self._outgoing, self._coming = {}, {}
-
-
-def _let_go(work: Future[T] | None) -> None:
-    if work is not None and not work.cancel():
-        wait([work], _HANDS_SECONDS)
-
-
-def _came_to_something(work: Future[Image]) -> bool:
-    return work.done() and not work.cancelled() and work.exception() is None

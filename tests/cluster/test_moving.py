@@ -85,6 +85,20 @@ def test_an_actor_goes_on_in_mid_episode_on_another_node(
     assert [len(path) for path in paths(cluster.run_folder, 1)] == [ROWS // 2]
 
 
+def test_who_is_called_back_while_it_is_packed_goes_on(cluster: Cluster) -> None:
+    with cluster.slowly():
+        begin(cluster)
+        cluster.until_update(3)
+        cluster.place({0: "w1", 1: "w1"}, why="w2 is drained")
+        cluster.until(lambda: [*(cluster.folder / "w2" / "images").glob("*/actor-1*")])
+        cluster.place({0: "w1", 1: "w2"}, why="w2 stays")
+        cluster.until_update(cluster.updates() + 5)
+    summary = cluster.finish()
+    assert summary["restarts"] == 0
+    assert_over(cluster, summary)
+    assert [len(path) for path in paths(cluster.run_folder, 1)] == [ROWS // 2]
+
+
 def test_both_actors_go_on_at_a_site_that_opens_when_their_node_is_gone(cluster: Cluster) -> None:
     with cluster.slowly():
         cluster.begin(JOURNEY, total_steps=ROWS)

@@ -167,10 +167,11 @@ def test_who_stays_after_all_leaves_no_parcel(site: Site) -> None:
     site.porter.pack(wire.Pack(2, 7))
     site.porter.look()
     assert site.images.begun.wait(20.0)
-    threading.Timer(0.05, site.images.may.set).start()
     site.porter.stays(2)
-    assert site.files() == []
+    site.images.may.set()
     site.work()
+    site.porter.close()
+    assert site.files() == []
     assert site.told() == []
 
 
