@@ -65,7 +65,7 @@ class SiteHost:
         self._sites: dict[str, _Site] = {}
         self._asked: set[str] = set()
         self._strays: dict[str, Strays] = {}
-        self._tidy_at: float | None = clock.now()
+        self._tidy_at = clock.now()
 
     def __repr__(self) -> str:
         return f"<SiteHost {self._node} wanted={[*self._wanted]} there={[*self._sites]}>"
@@ -144,8 +144,8 @@ class SiteHost:
 
     def _tidy(self) -> None:
         """Remove memory and images of sites that were killed, here or with an earlier daemon."""
-        if self._tidy_at is not None and self._clock.now() >= self._tidy_at:
-            self._tidy_at = None
+        if self._clock.now() >= self._tidy_at:
+            self._tidy_at = float("inf")
             reap_orphans()
             for images in self._folder.glob("*/images"):
                 remove_unlinked_images(images)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 
 import zmq
@@ -60,7 +60,7 @@ class Line(Closing):
             yield self._opened(frames)
 
     @abstractmethod
-    def send(self, name: str, frames: Sequence[sockets.Content]) -> bool:
+    def send(self, name: str, message: bytes) -> bool:
         """Send now or not at all; whether it was."""
 
     @abstractmethod
@@ -92,9 +92,9 @@ class Listening(Line):
         self._endpoint, self._keys = endpoint, keys
         super().__init__()
 
-    def send(self, name: str, frames: Sequence[sockets.Content]) -> bool:
+    def send(self, name: str, message: bytes) -> bool:
         """To that peer; False also if it is not connected."""
-        return sockets.push(self._socket, [name.encode(errors="surrogateescape"), *frames])
+        return sockets.push(self._socket, [name.encode(errors="surrogateescape"), message])
 
     def tend(self, silent: float, usurped: bool) -> None:
         """Nothing to do: who calls sees to it."""
@@ -126,9 +126,9 @@ class Calling(Line):
         self._patience = _RENEW
         super().__init__()
 
-    def send(self, name: str, frames: Sequence[sockets.Content]) -> bool:
+    def send(self, name: str, message: bytes) -> bool:
         """To the head; False also while there is no connection."""
-        return not self._socket.closed and sockets.push(self._socket, frames)
+        return not self._socket.closed and sockets.push(self._socket, [message])
 
     def tend(self, silent: float, usurped: bool) -> None:
         """Call anew: who once refused our key is never tried again by ZeroMQ itself."""

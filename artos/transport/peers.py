@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -15,7 +15,6 @@ _FORGET = 300.0  # seconds of silence; who asks once (`artos status`) is not rem
 _USURPED = "somebody else has connected under your name: every node needs a name of its own"
 
 Accepts = Callable[[str], bool]
-Frames = Sequence[bytes | memoryview]
 
 
 @dataclass(slots=True)
@@ -103,7 +102,7 @@ class Peers:
             self._listen(name, key, first, now)
         return None
 
-    def speak(self, name: str, now: float, send: Callable[[Frames], bool]) -> bool:
+    def speak(self, name: str, now: float, send: Callable[[bytes], bool]) -> bool:
         """Send a peer what is due; False if ``send`` could not (it is asked again later)."""
         peer = self._peers.get(name)
         if peer is None:
@@ -112,7 +111,7 @@ class Peers:
             self._shut_out(name, peer.key)
             return True
         for seal in peer.channel.speak(now):
-            if not send([wire.encode(seal)]):
+            if not send(wire.encode(seal)):
                 peer.channel.unsent(seal)
                 return False
         return True

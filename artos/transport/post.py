@@ -147,7 +147,7 @@ class Post(Closing):
         before = self._peers.untaken
         for name, key, frames in self._line.heard(_BATCH):
             if refusal := self._peers.hear(name, key, frames, now):
-                self._line.send(name, [wire.encode(refusal)])
+                self._line.send(name, wire.encode(refusal))
             self._waiting.add(name)
         return self._peers.untaken > before
 

@@ -95,8 +95,8 @@ def connect(
     """A DEALER that ``serve``'s end knows as ``me``; connects again whenever the link breaks.
 
     Nothing is queued while there is no connection. What is sent to it must be one frame a message
-    (see ``artos.transport.wire``). A peer whose key was refused is not tried
-    again: who hears nothing for some seconds should connect anew.
+    (see ``artos.transport.wire``). A peer whose key was refused is not tried again: who hears
+    nothing for some seconds should connect anew.
 
     Raises:
         Refused: the address is wrong, no key is here for ``me``, or TCP without keys.

@@ -8,9 +8,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from counting import Bookkeeper
 from gymnasium import spaces
 
-from artos import RolloutActor, TorchLearner, Workload
+from artos import RolloutActor, Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 LENGTHS = (3, 40, 7, 5)
@@ -47,7 +48,7 @@ def make(seed: int) -> Episodes:
     return Episodes(seed)
 
 
-class Archivist(TorchLearner):
+class Archivist(Bookkeeper):
     """Its book has of each row: actor, step, lag, length of its episode, whether it ended it."""
 
     def setup(self, context: Any) -> None:
@@ -69,9 +70,6 @@ class Archivist(TorchLearner):
         self.count[1] += 1
         self.step(sum(p.sum() for p in self.module.parameters()) * 0.0)
         return {"rows": float(self.count[0])}
-
-    def live(self) -> Any:
-        return {**super().live(), "learner.book": self.book, "learner.count": self.count}
 
 
 def workload(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import counting
 import numpy as np
-from counting import STEPS, Bookkeeper, Counter
 
 from artos import RolloutActor, Workload
-from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 FACTOR, SUMMAND, MODULUS = 6364136223846793005, 1442695040888963407, 2**62
 
@@ -18,7 +18,7 @@ def follower(number: int) -> int:
     return (FACTOR * number + SUMMAND) % MODULUS
 
 
-class Traveller(Counter):
+class Traveller(counting.Counter):
     """Shows (who it is, where it is on a path that only it is on); an episode has no end."""
 
     def _look(self) -> Any:
@@ -39,17 +39,5 @@ def make(seed: int) -> Traveller:
 
 
 def workload(actors: int = 2, total_steps: int = 2400) -> Workload:
-    actor = RolloutActor("journey:make", envs=1)
-    keys = tuple(key.name for key in actor.data_keys())
-    return Workload(
-        name="journey",
-        actor=actor,
-        learner=Bookkeeper(),
-        triggers={
-            "learner.update": DataKeyTrigger(keys, n=actors, size=STEPS, max_lag=1),
-            "actors.sample": ObjectKeyTrigger("model_param"),
-        },
-        actors=actors,
-        steps=STEPS,
-        total_steps=total_steps,
-    )
+    plain = counting.workload(actors, total_steps)
+    return replace(plain, name="journey", actor=RolloutActor("journey:make", envs=1))

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from counting import Bookkeeper
 
-from artos import RolloutActor, TorchLearner, Workload
+from artos import RolloutActor, Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
 
 MOST, PARAMS = 40_000, 150_000
@@ -47,7 +48,7 @@ class Witness(torch.nn.Module):
         return zeros, zeros, self._value(len(actions))
 
 
-class Clerk(TorchLearner):
+class Clerk(Bookkeeper):
     """Its book has of each row: actor, step, policy version, what the row told, its own version."""
 
     def setup(self, context: Any) -> None:
@@ -66,9 +67,6 @@ class Clerk(TorchLearner):
         self.adam.values.fill_(told_by(int(self.count[1])))
         self.fresh = True
         return {"rows": float(self.count[0])}
-
-    def live(self) -> Any:
-        return {**super().live(), "learner.book": self.book, "learner.count": self.count}
 
 
 SYNC = {

@@ -40,9 +40,8 @@ class Worker:
                 self.head.hear(self.name, self.key, [encoded(seal)], now)
             self.head.speak(self.name, now, self._hear)
 
-    def _hear(self, frames: peers.Frames) -> bool:
-        (frame,) = frames
-        seal = wire.decode(bytes(frame))
+    def _hear(self, frame: bytes) -> bool:
+        seal = wire.decode(frame)
         assert isinstance(seal, wire.Seal)
         self.channel.meet(seal)
         whole = self.channel.hear(seal, 0.0)
@@ -245,8 +244,8 @@ def test_a_peer_may_come_back_with_a_new_key() -> None:
 def test_nothing_is_said_to_who_has_not_shown_a_key() -> None:
     head = Peers(lambda: 1, {"good"}.__contains__)
     head.put("w1", wire.Bye(), 0.0)
-    sent: list[peers.Frames] = []
-    head.speak("w1", 0.0, lambda frames: sent.append(frames) is None)
+    sent: list[bytes] = []
+    head.speak("w1", 0.0, lambda frame: sent.append(frame) is None)
     assert sent == []
     worker = Worker(head, key="good")
     worker.exchange()
@@ -256,8 +255,8 @@ def test_nothing_is_said_to_who_has_not_shown_a_key() -> None:
 def test_the_post_is_told_when_its_name_is_taken(head: Peers) -> None:
     worker = Peers(lambda: 1)
     worker.meet("head", 0.0)
-    frames: list[list[bytes]] = []
-    worker.speak("head", 0.0, lambda each: frames.append([bytes(part) for part in each]) is None)
+    sent: list[bytes] = []
+    worker.speak("head", 0.0, lambda frame: sent.append(frame) is None)
     for of in (1, 5):
         worker.hear("head", "", [encoded(wire.Seal(100, of))], 0.0)
     [(_, told)] = worker.take()

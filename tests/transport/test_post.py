@@ -236,7 +236,7 @@ def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
         line.tend(0.0, usurped=True)
         line.tend(1e6, usurped=True)
         line.wait(0.01, to_send=True)
-        assert not line.send("head", [wire.encode(wire.Seal(1, 0))])
+        assert not line.send("head", wire.encode(wire.Seal(1, 0)))
         assert head.post.take() == []
 
 
