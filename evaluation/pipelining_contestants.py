@@ -101,11 +101,10 @@ class Contestants:
         """No link: rounds and weights between processes of one machine."""
         for who, flags in ((OURS, ()), (f"{OURS}, whole stacks", ("--whole",))):
             yield self._handover(who, *flags)
-        for who, flags in ((OURS, ()), (f"{OURS}, a slot for each actor", ("--in-place",))):
-            cases = {"first_use_s": (f"{WEIGHTS_HERE}: {who}", "ms")}
-            arguments = ("local", *self._size(self._scale.size), *self._count(), *flags)
-            call = ours("weights_ours", *arguments, seconds=_DEADLINE_SECONDS)
-            yield Contestant(f"{who}, one machine", cases, call, {"first_use_s": _MILLISECONDS})
+        cases = {"first_use_s": (f"{WEIGHTS_HERE}: {OURS}", "ms")}
+        arguments = ("local", *self._size(self._scale.size), *self._count())
+        call = ours("weights_ours", *arguments, seconds=_DEADLINE_SECONDS)
+        yield Contestant(f"{OURS}, weights here", cases, call, {"first_use_s": _MILLISECONDS})
         yield self._ray_here()
         cases = {"first_use_s": (f"{WEIGHTS_HERE}: {RAY}", "ms")}
         yield self._here(RAY, "ray", "moving_ray", cases, "--what", "weights")

@@ -39,16 +39,10 @@ def network(seed: int = 0) -> Any:
     return build_policy(Policy(), SPEC, seed)
 
 
-def weights(readers: int, *, in_place: bool = False) -> ObjectSpec:
-    """The weights with Adam's moments, as a run of PPO publishes them.
-
-    ``in_place``: the weights alone, with a slot for every reader whatever that takes.
-    """
-    params = ArraySpec("params", (PARAMS,))
-    if in_place:
-        return ObjectSpec(MODEL, (params,), readers, readers + 2)
-    moments = [ArraySpec(name, params.shape) for name in _MOMENTS]
-    return ObjectSpec.sized(MODEL, (params, *moments), readers)
+def weights(readers: int) -> ObjectSpec:
+    """The weights with Adam's moments, as a run of PPO publishes them."""
+    arrays = [ArraySpec(name, (PARAMS,)) for name in ("params", *_MOMENTS)]
+    return ObjectSpec.sized(MODEL, arrays, readers)
 
 
 def keys(*, once: bool) -> tuple[DataKey, ...]:

@@ -1,9 +1,9 @@
 """Weights from a head to its actors: on this machine, or on several nodes by our own data path.
 
-``python -m evaluation.weights_ours local --in-place`` or ``head|worker --workers 2``. A worker is
-what a site is to weights: its agent pulls a new version into the node's model block, and every
-actor, a process with the real role, is told to bind it. ``first_use_s`` is from publishing until
-all actors of all nodes have.
+``python -m evaluation.weights_ours local`` or ``head|worker --workers 2``. A worker is what a site
+is to weights: its agent pulls a new version into the node's model block, and every actor, a process
+with the real role, is told to bind it. ``first_use_s`` is from publishing until all actors of all
+nodes have.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ Floats = NDArray[np.float32]
 
 def workload(options: argparse.Namespace) -> tuple[Plan, Table]:
     """The workload as it runs on a cluster, with rounds of one step: nothing is sampled."""
-    model = weights(options.actors + 1, in_place=options.in_place)
-    return with_transfer(*plan(options.actors, 1, model))
+    return with_transfer(*plan(options.actors, 1, weights(options.actors + 1)))
 
 
 def values() -> Floats:
@@ -167,9 +166,6 @@ def main() -> None:
     """Play one role."""
     torch.set_num_threads(1)
     options = parser(__doc__)
-    options.add_argument(
-        "--in-place", action="store_true", help="weights alone, and a slot for every actor"
-    )
     options.set_defaults(off=())
     chosen: Any = options.parse_args()
     if chosen.role == "worker":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from artos.errors import DeadlineExceeded, LayoutMismatch, UnknownKey
 from artos.spec import ArraySpec
 
 MAGIC = 0x4152544F_534D444C  # "ARTOSMDL"
-_VIEW_BUDGET = 64 << 20
+_CHEAP = 64 << 20
 _MOST_SLOTS = 256  # the slot's number is the lowest byte of the version word
 _MAGIC = 0
 _CURRENT = 0
@@ -45,18 +45,13 @@ class ObjectSpec(msgspec.Struct, frozen=True):
         """Choose the slots: one per reader and two more if that is cheap, else four."""
         size = sum(array.nbytes for array in arrays)
         wanted = readers + 2
-        by_view = wanted <= _MOST_SLOTS and wanted * size <= _VIEW_BUDGET
-        return cls(name, tuple(arrays), readers, wanted if by_view else 4)
+        cheap = wanted <= _MOST_SLOTS and wanted * size <= _CHEAP
+        return cls(name, tuple(arrays), readers, wanted if cheap else 4)
 
     @property
     def public(self) -> tuple[ArraySpec, ...]:
         """The arrays that are not the learner's own: what actors bind."""
         return tuple(array for array in self.arrays if not array.name.startswith(_PRIVATE))
-
-    @property
-    def by_view(self) -> bool:
-        """Whether readers may keep a slot pinned and use its arrays in place."""
-        return self.slots >= self.readers + 2
 
     @property
     def slot_bytes(self) -> int:
@@ -217,25 +212,26 @@ class ObjectRegion:
         fence()
         self._pins[reader] = -1
 
-    def bind(self, reader: int, private: Mapping[str, NDArray[Any]] | None = None) -> Slot:
-        """The newest version for a rollout: in place where slots allow, else copied to ``private``.
+    def bind(self, reader: int, private: dict[str, NDArray[Any]]) -> Slot:
+        """The newest version for a rollout: in place while that leaves the writer a slot, else not.
 
-        The copied slot carries the version but is no part of the block, so nothing stays pinned.
+        Otherwise what actors bind is copied to ``private``, which is filled when it is needed
+        first. The copied slot carries the version but is no part of the block: nothing is pinned.
         """
         slot = self.pin(reader)
-        if self.spec.by_view or private is None:
+        if self._leaves_a_slot():
             return slot
-        for name, array in private.items():
-            np.copyto(array, slot.arrays[name])
-        copy = Slot(slot.number, np.array([slot.version, slot.firing], np.int64), dict(private))
+        for array in self.spec.public:
+            if array.name not in private:
+                private[array.name] = np.empty(array.shape, array.dtype)
+            np.copyto(private[array.name], slot.arrays[array.name])
+        copy = Slot(slot.number, np.array([slot.version, slot.firing], np.int64), private)
         self.unpin(reader)
         return copy
 
-    def private_copy(self) -> dict[str, NDArray[Any]] | None:
-        """Arrays for ``bind`` to copy the weights into, or None where they are used in place."""
-        if self.spec.by_view:
-            return None
-        return {array.name: np.empty(array.shape, array.dtype) for array in self.spec.public}
+    def _leaves_a_slot(self) -> bool:
+        # Of readers that pin at once the last sees all the others: too many never stay.
+        return len({*self._pins.tolist()} - {-1}) <= len(self.slots) - 2
 
     def __repr__(self) -> str:
         return f"<ObjectRegion {self.spec.name} version={self.version} pins={self._pins.tolist()}>"

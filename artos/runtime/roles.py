@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
@@ -29,7 +30,7 @@ class ActorRole:
     def __init__(self, actor: Any, context: ActorContext, model: ObjectRegion) -> None:
         self._actor, self._block, self._model = actor, context.block, model
         self._reader = context.actor
-        self._private = model.private_copy()
+        self._private: dict[str, NDArray[Any]] = {}
         self._bound = False
         # The learner, which may hold the rows, is given all its tries meanwhile.
         self._patience = 5 * context.plan.deadline

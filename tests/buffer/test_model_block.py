@@ -50,21 +50,21 @@ def checksum(arrays: dict[str, Any]) -> int:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("by_view", [True, False], ids=["view", "copy"])
-def test_weights_are_never_torn_or_mixed(folder: ShmFolder, by_view: bool) -> None:
+@pytest.mark.parametrize("slots", [READERS + 2, 4], ids=["a slot for each", "few slots"])
+def test_weights_are_never_torn_or_mixed(folder: ShmFolder, slots: int) -> None:
     """One process publishes as fast as it can under eight that bind; one of these is killed."""
-    region = new_region(folder, READERS, READERS + 2 if by_view else 4)
-    assert region.spec.by_view == by_view
+    region = new_region(folder, READERS, slots)
     block_path = folder.path / "model"
     counts = np.ndarray((READERS, 8), np.int64, Segment.create(folder.path / "c", 4096).memory)
     publish(region, 0)
 
     def read(number: int) -> None:
         mine = ModelBlock.attach(block_path)["model_param"]
-        private, last = mine.private_copy(), -1
-        assert (private is None) == by_view
+        private: dict[str, Any] = {}
+        last = -1
         while counts[number, 1] == 0:
             slot = mine.bind(number, private)
+            counts[number, 3] += slot.arrays is private
             assert checksum(slot.arrays) == slot.version == slot.firing - 1 or slot.version == 0
             assert slot.version >= last, "versions never go back"
             if slot.version != last and number % 2:
@@ -89,6 +89,8 @@ def test_weights_are_never_torn_or_mixed(folder: ShmFolder, by_view: bool) -> No
         assert [child.join() for child in children] == [-9 if c is victim else 0 for c in children]
         assert counts[:, 2].min() >= 25
         assert version > 25
+        if slots > READERS:
+            assert counts[:, 3].max() == 0, "nobody copies"
     finally:
         for child in children:
             child.kill()
@@ -104,14 +106,13 @@ def test_a_publisher_killed_at_any_moment_leaves_a_whole_version(folder: ShmFold
         while True:
             publish(mine, mine.version + 1)
 
-    private = {array.name: np.empty(array.shape, array.dtype) for array in ARRAYS}
     for _ in range(20):
         before = region.version
         with Child(publish_for_ever) as child:
             while region.version < before + 5:
                 assert child.status is None
             child.kill()
-        slot = region.bind(0, private)
+        slot = region.bind(0, {})
         assert checksum(slot.arrays) == slot.version == region.version
         assert (region.newest.arrays["learner.moments"] == region.version).all()
         publish(region, region.version + 1)
@@ -141,13 +142,16 @@ class LatePins:
         action()
         self._pins[at] = value
 
+    def tolist(self) -> list[int]:
+        return self._pins.tolist()
+
 
 def test_a_slot_reused_before_it_is_pinned_is_noticed(folder) -> None:
     region = new_region(folder, readers=1, slots=3)
     publish(region, 0)
     reader = ModelBlock.attach(folder.path / "model")["model_param"]
     reader._pins = LatePins(reader._pins, lambda: [publish(region, v) for v in range(1, 5)])
-    slot = reader.bind(0)
+    slot = reader.bind(0, {})
     assert checksum(slot.arrays) == slot.version == 4
 
 
@@ -163,7 +167,7 @@ def test_a_slot_being_written_when_it_is_pinned_is_noticed(folder) -> None:
         started[0].arrays["body"][:100] = 2
 
     reader._pins = LatePins(reader._pins, begin_to_overwrite)
-    slot = reader.bind(0)
+    slot = reader.bind(0, {})
     assert started[0].number == 0, "that is the slot the reader was about to use"
     assert checksum(slot.arrays) == slot.version == 1
 
@@ -187,7 +191,7 @@ def test_a_slot_pinned_while_it_is_marked_is_left_alone(folder, monkeypatch) -> 
 def test_a_pinned_slot_says_its_version_even_while_the_writer_marks_it(folder) -> None:
     region = new_region(folder)
     publish(region, 7, firing=3)
-    slot = region.bind(0)
+    slot = region.bind(0, {})
     region.slots[slot.number].stamp(-1, 3)
     assert (slot.version, slot.firing) == (7, 3)
 
@@ -198,11 +202,11 @@ def test_a_pinned_slot_says_its_version_even_while_the_writer_marks_it(folder) -
 def test_a_bound_version_stays_until_the_next_binding(folder: ShmFolder) -> None:
     region = new_region(folder)
     publish(region, 0)
-    slot = region.bind(1)
+    slot = region.bind(1, {})
     for version in range(1, 20):
         publish(region, version)
         assert checksum(slot.arrays) == slot.version == 0
-    assert checksum(region.bind(1).arrays) == 19
+    assert checksum(region.bind(1, {}).arrays) == 19
 
 
 def test_a_dead_readers_pin_is_released(folder: ShmFolder) -> None:
@@ -227,25 +231,61 @@ def test_binding_before_the_first_version_gives_up(folder: ShmFolder) -> None:
         region.pin(0, seconds=0.01)
 
 
-def test_copies_hold_no_slot_and_no_private_state(folder: ShmFolder) -> None:
+def test_few_slots_are_used_in_place_while_the_writer_keeps_one(folder: ShmFolder) -> None:
     region = new_region(folder, readers=8, slots=4)
+    private: list[dict[str, Any]] = [{} for _ in range(8)]
+    held = []
+    for version in range(4):
+        publish(region, version, firing=9)
+        held += [region.bind(reader, private[reader]) for reader in (2 * version, 2 * version + 1)]
+    assert [slot.version for slot in held] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [checksum(slot.arrays) for slot in held] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [bool(copied) for copied in private] == [False] * 4 + [True] * 4
+    for version in range(4, 20):
+        publish(region, version)  # nobody is waited for
+    assert [checksum(slot.arrays) for slot in held] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [region.bind(reader, private[reader]).version for reader in (0, 1)] == [19, 19]
+    assert [bool(copied) for copied in private[:2]] == [True, False], "version 0 is let go"
+
+
+def test_copies_hold_no_slot_and_no_private_state(folder: ShmFolder) -> None:
+    region = new_region(folder, readers=8, slots=2)
     publish(region, 5, firing=9)
-    private = region.private_copy()
-    assert private is not None
-    assert set(private) == set(PUBLIC)
+    private: dict[str, Any] = {}
     copy = region.bind(2, private)
     assert (region._pins == -1).all()
     assert (copy.version, copy.firing) == (5, 9)
-    assert copy.arrays["body"] is private["body"]
-    assert checksum(copy.arrays) == 5
+    assert copy.arrays is private
+    assert set(private) == set(PUBLIC)
+    body = private["body"]
+    publish(region, 6)
+    assert checksum(region.bind(2, private).arrays) == 6
+    assert private["body"] is body, "room is made once"
 
 
-def test_slots_are_as_many_as_make_views_affordable() -> None:
+def test_readers_that_pin_at_once_do_not_take_the_writers_slot(folder: ShmFolder) -> None:
+    """One finds two slots held where it saw one when it looked the version up."""
+    region = new_region(folder, readers=3, slots=4)
+    publish(region, 0)
+    region.bind(0, {})
+    publish(region, 1)
+    late = ModelBlock.attach(folder.path / "model")["model_param"]
+
+    def another() -> None:
+        publish(region, 2)
+        region.bind(1, {})
+
+    late._pins = LatePins(late._pins, another)
+    private: dict[str, Any] = {}
+    assert checksum(late.bind(2, private).arrays) == 1
+    assert private
+    assert (region._pins >= 0).tolist() == [True, True, False]
+
+
+def test_there_are_as_many_slots_as_are_cheap() -> None:
     small, large = (ArraySpec("w", (1000,)),), (ArraySpec("w", (4_000_000,)),)
     assert ObjectSpec.sized("m", small, 16).slots == 18
-    assert ObjectSpec.sized("m", small, 16).by_view
     assert ObjectSpec.sized("m", large, 16).slots == 4
-    assert not ObjectSpec.sized("m", large, 16).by_view
     assert ObjectSpec.sized("m", small, 1000).slots == 4, "a slot's number must fit one byte"
 
 
@@ -266,7 +306,7 @@ def test_objects_lie_side_by_side(folder: ShmFolder) -> None:
     publish(block["model_param"], 1)
     publish(block["statistics"], 2)
     other = ModelBlock.attach(folder.path / "model")
-    assert [checksum(other[name].bind(0).arrays) for name in ("model_param", "statistics")] == [
+    assert [checksum(other[name].bind(0, {}).arrays) for name in ("model_param", "statistics")] == [
         1,
         2,
     ]

@@ -152,7 +152,7 @@ class Troupe:
 
     def _act(self, actor: int, call: Invoke) -> Done:
         if call.bind or actor not in self._version_of:
-            self._version_of[actor] = self._node.weights.bind(actor).version
+            self._version_of[actor] = self._node.weights.pin(actor).version
         version, block = self._version_of[actor], self._node.blocks[actor]
         for _ in range(call.stop - block.written):
             row = block.index(block.allocate(1, seconds=0.0))

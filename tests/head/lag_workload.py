@@ -92,7 +92,7 @@ class Loop:
 
     def _act(self, actor: int, call: Invoke) -> Done:
         if call.bind:
-            self.cached[actor] = self._node.weights.bind(actor).version
+            self.cached[actor] = self._node.weights.pin(actor).version
             self.pulls += 1
         if call.stop:
             block = self._node.blocks[actor]
