@@ -20,6 +20,9 @@ def image_folder(memory: Path, where: str, home: Path) -> Path:
     """A folder of its own for the images of the run whose shared memory is ``memory``.
 
     ``where`` is ``disk`` (the folder is made in ``home``), ``tmpfs`` or a folder to make it in.
+
+    Raises:
+        Refused: it cannot be made there.
     """
     link = memory / IMAGES
     if where == "tmpfs":
@@ -29,7 +32,13 @@ def image_folder(memory: Path, where: str, home: Path) -> Path:
     name = f"{IMAGES}-{memory.name.rpartition('.')[2]}"
     folder = (home if where == "disk" else Path(where)).resolve() / name
     link.symlink_to(folder)
-    folder.mkdir(mode=0o700, parents=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        why = f"images cannot be kept in {folder.parent}: {error.strerror}"
+        raise Refused(
+            [f"{why}; set images= to a folder that can be written, or to tmpfs"]
+        ) from error
     return folder
 
 

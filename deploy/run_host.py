@@ -24,7 +24,8 @@ from head.runs import OUTCOMES, Run
 
 MODULE = "deploy.run_process"
 LOG = "run.log"
-_RECORDS = ("config.json", "progress.csv", "episodes.csv", "journal.jsonl", "summary.json")
+_RECORDS = ("config.json", "progress.csv", "episodes.csv", "journal.jsonl")
+_SUMMARY = "summary.json"
 
 
 @dataclass(slots=True)
@@ -78,7 +79,8 @@ class RunHost(Closing):
         code = str(self._archives.unpacked(run.archive)) if run.archive else ""
         folder = Path(run.folder)
         try:
-            resume = run.resume and _begun_anew(folder)
+            (folder / _SUMMARY).unlink(missing_ok=True)
+            resume = run.resume and _can_go_on(folder)
             order = RunOrder(
                 run.name, run.epoch, run.request, code, run.archive, run.folder, self._host,
                 str(self._keys), self._head, resume,
@@ -123,7 +125,7 @@ class RunHost(Closing):
         if child is not None and (status := child.died()) is not None:
             words = Death.of_process(child.pid, status, child.log_tail(10)).why
         else:
-            status, words = _status_told(Path(run.folder), file), "it ended while the head was away"
+            status, words = _status_told(Path(run.folder)), "it ended while the head was away"
         file.unlink(missing_ok=True)
         return Ended(run.name, status, words)
 
@@ -137,7 +139,7 @@ class RunHost(Closing):
         self._processes.clear()
 
 
-def _begun_anew(folder: Path) -> bool:
+def _can_go_on(folder: Path) -> bool:
     """Whether there is a checkpoint to go on from; else what the run left is removed."""
     if (folder / "checkpoint" / MANIFEST).is_file():
         return True
@@ -153,13 +155,10 @@ def _is_over(descriptor: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _status_told(folder: Path, since: Path) -> int | None:
-    """The exit status by the run's summary, if it was written after the process was started."""
-    summary = folder / "summary.json"
+def _status_told(folder: Path) -> int | None:
+    """The exit status by the run's summary: it is of the last process that was started."""
     try:
-        if summary.stat().st_mtime < since.stat().st_mtime:
-            return None
-        outcome = msgspec.json.decode(summary.read_bytes())["outcome"]
+        outcome = msgspec.json.decode((folder / _SUMMARY).read_bytes())["outcome"]
     except (OSError, msgspec.DecodeError, KeyError):
         return None
     return next((status for status, name in OUTCOMES.items() if name == outcome), None)

@@ -11,7 +11,7 @@ from triggers.engine import Engine
 from triggers.journal import Journal
 from triggers.passers import DirectPasser
 from triggers.table import Table
-from triggers.wiring import pace, role_of, window
+from triggers.wiring import max_lags, pace, role_of, window
 from triggers.wrapper import TriggerWrapper
 
 
@@ -33,6 +33,7 @@ def connect(table: Table, coordinator: Coordinator, clock: Clock, journal: Journ
     }
     pace(table)
     coordinator.window = window(coordinator.plan, table)
+    coordinator.bindings.max_lags = max_lags(table)
     wrappers = [
         TriggerWrapper(target, trigger, DirectPasser(destinations[role_of(target)]))
         for target, trigger in table.items()

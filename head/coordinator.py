@@ -18,6 +18,7 @@ from artos.messages import Claim, Done, Failed, FromMember, Invoke, Ready
 from artos.plan import Plan
 from artos.runtime.death import Death
 from artos.spec import VERSION_KEY
+from head.bindings import Bindings
 from head.crew import Crew
 from head.failures import Limits
 from head.intake import Commits, Intake
@@ -76,11 +77,9 @@ class Coordinator:
             held_back=lambda member: self.held_back(member),  # noqa: PLW0108
             homeless=lambda member: self.homeless(member),  # noqa: PLW0108
         )  # fmt: skip
-        self.bound: dict[int, int] = dict.fromkeys(blocks, -1)
-        self._newcomers: set[int] = set()
+        each_round = "actors.sync" not in plan.triggers
+        self.bindings = Bindings(blocks, self._rounds, self._claims, each_round=each_round)
         self._version = self._learned_version = -1
-        # Without an actors.sync of their own, actors take the newest weights at rollout start.
-        self._binds = "actors.sync" not in plan.triggers
         self._pulls, self.window = Pulls(self._invocations, self._invoke), Window()
         self._intake = intake or Commits(blocks, shipped="transfer" in plan.triggers)
         self._relocation = Relocation(plan, self._rounds, self._claims, self._intake, journal)
@@ -179,7 +178,7 @@ class Coordinator:
             self.engine.feed(Published(self.model.spec.name, self._version, ahead))
 
     def _end_round(self) -> None:
-        held = [self.bound[actor] for actor in self.actors]
+        held = [self.bindings.held[actor] for actor in self.actors]
         self.monitor.actors_by_update.append(len(held))
         if min(held) >= 0:
             self.monitor.round_ended(self._version, held)
@@ -219,7 +218,7 @@ class Coordinator:
         if member == LEARNER:
             self._learned(call, done)
         else:
-            self.bound[member - 1] = done.version
+            self.bindings.answered(member - 1, done.version)
             self._pulls.answered(member, self._version - done.version)
             self.monitor.sampled(done.returns, done.lengths, done.times, self.steps)
             self._note(done.firing, member, seconds=done.seconds, version=done.version)
@@ -263,8 +262,7 @@ class Coordinator:
         for actor in left:
             self.engine.feed(Left(actor, self._rounds.granted_to(actor)))
         for actor in joined:
-            self.bound[actor] = -1
-            self._newcomers.add(actor)
+            self.bindings.joined(actor)
             # Actor 0 always takes part: its rounds are those that the new ones fall in with.
             self.engine.feed(Joined(actor, 0, self._rounds.granted_to(0)))
         if joined or left:
@@ -305,12 +303,13 @@ class Coordinator:
 
     def _sample(self, firing: Firing, actors: Iterable[int]) -> None:
         number, target, method = firing.number, firing.trigger, method_of(firing.trigger)
+        newest, made_by = self.model.made_by()
+        trained = newest + self._invocations.after(LEARNER, made_by, self._silent)
         for actor in self.window.in_turn(actors, self._rounds.granted_to):
             if self.window.admits(actor) and (stop := self._rounds.grant(actor)) is not None:
-                # Who was away has missed what others pulled meanwhile.
-                bind = self._binds or actor in self._newcomers
-                self._newcomers.discard(actor)
-                self.window.granted(actor, self._version if bind else self.bound[actor])
+                if bind := self.bindings.due(actor, trained):
+                    self.bindings.asked(actor, self._version)
+                self.window.granted(actor, self.bindings.next(actor))
                 call = Invoke(number, target, method, (), stop, bind)
                 self._pulls.before(actor_member(actor), call)
 
@@ -319,6 +318,7 @@ class Coordinator:
             return  # there is nothing to pull, and the first round binds whatever there is
         call = Invoke(firing.number, firing.trigger, method_of(firing.trigger), bind=True)
         for actor in actors:
+            self.bindings.asked(actor, self._version)
             self._pulls.ask(actor_member(actor), call)
 
     def transfer(self, firing: Firing) -> None:

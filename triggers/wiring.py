@@ -60,10 +60,13 @@ def lead(table: Table) -> int:
 
     Without any ``max_lag`` sampling and learning alternate, as on-policy algorithms expect.
     """
-    bounds = [
-        p.max_lag for ps in data_triggers(table).values() for p in ps if p.max_lag is not None
-    ]
-    return min(bounds, default=0)
+    return min((versions for _, _, versions in max_lags(table)), default=0)
+
+
+def max_lags(table: Table) -> list[tuple[str, int, int]]:
+    """Targets that take no rows of too long ago: rows of an actor an update takes, versions."""
+    parts = [(target, part) for target, ps in data_triggers(table).items() for part in ps]
+    return [(target, p.size, p.max_lag) for target, p in parts if p.max_lag is not None]
 
 
 def pace(table: Table) -> None:

@@ -58,6 +58,8 @@ class ParkingLot:
 
     def park(self, resident: Resident) -> bool:
         """Bring a parked actor into its tier; whether that goes on by itself now."""
+        if resident.retired:
+            self._let_weights_go(resident)
         tier = choose(self._park, self._situation(resident), self._costs)
         if tier == "freeze":
             self._freeze(resident)
@@ -201,8 +203,11 @@ class ParkingLot:
         assert resident.child is not None
         self._accounts.unwatch(resident.actor)
         resident.child.kill()
-        self._unpin(resident.actor)
         resident.child = resident.pinned = None
+        self._let_weights_go(resident)
+
+    def _let_weights_go(self, resident: Resident) -> None:
+        self._unpin(resident.actor)
         resident.stale = True
 
     def _look_at_restore(self, resident: Resident, log: Path) -> bool:

@@ -426,13 +426,13 @@ class Pull(Message, frozen=True, tag=True):
 class Weights(Message, frozen=True, tag=True):
     """Replay → agent: a piece of the weights of a version, numbers of type ``dtype``.
 
-    It begins at byte ``start`` of ``total``; ``crc`` is the CRC-32 of ``content``. The pieces of a
-    version come in order and nothing comes between them.
+    It begins at byte ``start`` of ``total``; ``checksum`` is the XXH3 of ``content``. The pieces of
+    a version come in order and nothing comes between them.
     """
 
     version: int
     dtype: str
-    crc: int
+    checksum: int
     start: int
     total: int
     content: memoryview

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
 
 from artos.buffer.model_block import ObjectRegion, Slot
 from artos.transport import wire
@@ -57,5 +57,7 @@ class WeightStore:
             part = params[start : start + _PIECE]
             values: NDArray[Any] = narrow(part) if short else part
             content = values.data.cast("B")
-            total, crc = size * params.size, zlib.crc32(content)
-            yield wire.encode(wire.Weights(slot.version, dtype, crc, size * start, total, content))
+            total, checksum = size * params.size, xxh3_64_intdigest(content)
+            yield wire.encode(
+                wire.Weights(slot.version, dtype, checksum, size * start, total, content)
+            )

@@ -104,6 +104,14 @@ def test_a_run_that_ends_takes_its_images_along(tmp_path: Path) -> None:
     assert images.parent.exists()
 
 
+def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    memory = ShmFolder.create("run")
+    with pytest.raises(Refused, match=r"file: Not a directory; set images="):
+        image_folder(memory.path, str(tmp_path / "file"), tmp_path)
+    memory.remove()
+
+
 @pytest.mark.processes
 def test_without_the_memory_that_leads_there_a_run_must_be_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -20,6 +20,7 @@ from deploy.node import Node
 from deploy.wiring import connect
 from head.coordinator import Coordinator
 from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers.base import Trigger
 from triggers.journal import Journal, read
 from triggers.table import Table
 from triggers.verifier import faults
@@ -28,10 +29,10 @@ from triggers.wiring import complete, pace
 ACTORS = 4
 
 
-def table(sync: ObjectKeyTrigger) -> Table:
+def table(sync: Trigger, max_lag: int | None) -> Table:
     """Weights are pulled when ``sync`` says so; every version is followed by a round."""
     return {
-        "learner.update": DataKeyTrigger(("rewards",), n=ACTORS, size=1),
+        "learner.update": DataKeyTrigger(("rewards",), n=ACTORS, size=1, max_lag=max_lag),
         "actors.sync": sync,
         "actors.sample": ObjectKeyTrigger("model_param"),
     }
@@ -124,7 +125,8 @@ class Result:
 
     def __init__(self, coordinator: Coordinator, loop: Loop, journal: Path) -> None:
         self.mean, self.largest = coordinator.monitor.lag.mean, coordinator.monitor.lag.largest
-        self.bound, self.pulls = dict(coordinator.bound), loop.pulls
+        self.rows_lost = coordinator.monitor.rows_lost
+        self.bound, self.pulls = dict(coordinator.bindings.held), loop.pulls
         learned = [line for line in read(journal) if line.get("by") == "learner"]
         self.consumed_mean = [line["lag_mean"] for line in learned]
         self.consumed_max = [line["lag_max"] for line in learned]
@@ -139,9 +141,11 @@ class Result:
 
 
 @contextmanager
-def finished(sync: ObjectKeyTrigger, rounds: int, folder: Path) -> Iterator[Result]:
+def finished(
+    sync: Trigger, rounds: int, folder: Path, max_lag: int | None = None
+) -> Iterator[Result]:
     """A finished run of so many rounds."""
-    wired, clock = table(sync), ManualClock()
+    wired, clock = table(sync, max_lag), ManualClock()
     plan = plan_of(wired, rounds)
     path = folder / "journal.jsonl"
     journal = Journal(path)

@@ -11,12 +11,16 @@ import pytest
 from lag_workload import ACTORS, finished
 
 from artos.clock import SystemClock
+from artos.messages import Claim
 from deploy.inline import Inline
 from deploy.node import Node
 from deploy.registration import prepare, reference_of
 from deploy.wiring import connect
+from head.bindings import Bindings
 from head.coordinator import Coordinator
-from triggers import ObjectKeyTrigger
+from head.ledger import Claims, Rounds
+from triggers import ObjectKeyTrigger, TimeTrigger
+from triggers.base import Trigger
 from triggers.journal import Journal, read
 
 PRINTED = [
@@ -96,6 +100,51 @@ def test_random_refresh_has_the_mean_lag_of_the_exercise(
     assert abs(float(np.mean(means)) - expected) < 3 * error
 
 
+@pytest.mark.parametrize("max_lag", [0, 1, 3])
+@pytest.mark.parametrize(
+    "sync",
+    [
+        ObjectKeyTrigger("model_param", every=3),
+        ObjectKeyTrigger("model_param", every=1000),
+        ObjectKeyTrigger("model_param", probability=0.1, seed=1),
+        TimeTrigger(3600.0),
+    ],
+    ids=["every 3", "every 1000", "by chance", "hourly"],
+)
+def test_rows_that_would_be_too_old_are_not_sampled(
+    sync: Trigger, max_lag: int, tmp_path: Path
+) -> None:
+    """Pulls are rarer than ``max_lag`` allows: without one in time the run would stand still."""
+    with finished(sync, 20, tmp_path, max_lag) as run:
+        assert (run.largest, run.rows_lost) == (max_lag, 0)
+        assert len(run.consumed_max) == 20
+
+
+def test_what_is_fresh_enough_is_not_pulled_again(tmp_path: Path) -> None:
+    """The books of one actor: rounds of 8 rows, updates of 8, at most two versions old."""
+    rounds, claims = Rounds((0,), 8), Claims()
+    books = Bindings((0,), rounds, claims, each_round=False)
+    books.max_lags = [("learner.update", 8, 2)]
+    rounds.at_once(3)
+
+    def due(trained: int) -> bool:
+        rounds.grant(0)
+        return books.due(0, trained)
+
+    assert due(0), "it has none"
+    books.asked(0, 0)
+    assert (books.next(0), books.held) == (0, {0: -1})
+    assert [due(0), due(0)] == [False, False], "of use to versions 1 and 2"
+    claims.claim("learner.update", [Claim(0, 0, 8)])
+    rounds.wrote(0, 8)
+    assert due(1), "would be of use to version 3"
+    books.asked(0, 1)
+    books.answered(0, 2)
+    assert books.next(0) == 2, "it was newer by then"
+    books.joined(0)
+    assert (books.next(0), due(0)) == (-1, True), "it missed what others pulled"
+
+
 WORKLOAD = """
 from dataclasses import replace
 
@@ -132,4 +181,4 @@ def test_real_actors_and_a_real_learner_make_the_same_sawtooth(tmp_path: Path) -
     learned = [line for line in read(tmp_path / "journal.jsonl") if line.get("by") == "learner"]
     assert [line["lag_max"] for line in learned] == [0, 1, 2] * 4
     assert [line["lag_mean"] for line in learned] == [0.0, 1.0, 2.0] * 4
-    assert coordinator.bound == dict.fromkeys(range(4), 12)
+    assert coordinator.bindings.held == dict.fromkeys(range(4), 12)

@@ -191,6 +191,21 @@ def test_a_retired_actor_becomes_an_image_and_one_that_is_prepared_comes_back(ho
     assert there.state(2) is State.PARKED
 
 
+def test_a_retired_actor_holds_no_weights_and_comes_back_to_the_newest(house: Any) -> None:
+    there = house(2, 1, "memory")
+    there.up(1, 2)
+    there.ask(2)
+    there.manager.retire(2)
+    assert there.unpinned == []
+    there.answer(2)
+    assert (there.state(2), there.unpinned) == (State.PARKED, [1])
+    there.manager.prepare(2)
+    there.ask(2)
+    there.answer(2)
+    there.ask(2)
+    assert [call.bind for _, call in there.delivered] == [False, True, False]
+
+
 def test_a_death_is_told_once_and_its_slot_is_free(house: Any) -> None:
     there = house(2, 1)
     there.up(1, 2)

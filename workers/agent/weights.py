@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
 
 from artos.buffer.model_block import ObjectRegion, Slot
 from artos.transport.bfloat16 import BFLOAT16, widen
@@ -59,7 +59,7 @@ class Assembly:
 
     def _fits(self, piece: Weights) -> bool:
         content = piece.content
-        if zlib.crc32(content) != piece.crc:
+        if xxh3_64_intdigest(content) != piece.checksum:
             return False
         target = self._target()
         size = 2 if piece.dtype == BFLOAT16 else target.itemsize

@@ -1,0 +1,63 @@
+"""How a run process ended is known to a head that was away, whatever the clock says."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.archives import Archives
+from deploy.run_host import RunHost
+from head.records.checkpoint import MANIFEST
+from head.runs import Run
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """One that an earlier process finished, and that is to go on from its checkpoint."""
+    folder = tmp_path / "run"
+    (folder / "checkpoint").mkdir(parents=True)
+    (folder / "checkpoint" / MANIFEST).write_text("{}")
+    summarise(folder, "done", when=1 << 40)
+    return Run("run", {}, str(folder), resume=True)
+
+
+def summarise(folder: Path, outcome: str, when: int) -> None:
+    """A summary that was written at any time, by the clock."""
+    (folder / "summary.json").write_text(json.dumps({"outcome": outcome}))
+    os.utime(folder / "summary.json", (when, when))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[RunHost]:
+    orders = tmp_path / "orders"
+    orders.mkdir()
+    head = f"ipc://{tmp_path}/head"
+    with RunHost(orders, Archives(tmp_path / "code"), head, "127.0.0.1", tmp_path) as host:
+        yield host
+
+
+def killed(host: RunHost, run: Run) -> None:
+    """Begin the run, and kill its process at once."""
+    host.begin(run)
+    host.signal(run.name, signal.SIGKILL)
+    assert select.select(host.descriptors, [], [], 60.0)[0]
+    assert [ended.status for ended in host.reap({run.name: run})] == [-signal.SIGKILL]
+
+
+def test_an_earlier_process_does_not_speak_for_one_that_was_killed(host: RunHost, run: Run) -> None:
+    killed(host, run)
+    assert host.ended(run).status is None
+
+
+def test_a_process_that_finished_says_so(host: RunHost, run: Run) -> None:
+    killed(host, run)
+    summarise(Path(run.folder), "interrupted", when=0)
+    assert host.ended(run).status == 130
