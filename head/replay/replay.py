@@ -158,8 +158,7 @@ class Replay(Closing):
         """Rows were released or a version published: tell who waits for that."""
         self._owed.update(self._receiver.roomier())
         self._pay()
-        for who, have in tuple(self._pulls.items()):
-            self._hand_out(who, have)
+        self._hand_out()
 
     # -- agents --------------------------------------------------------------------------------
 
@@ -201,7 +200,8 @@ class Replay(Closing):
                 for news in self._receiver.greet(who, message):
                     self._send(who, news)
             case wire.Pull():
-                self._hand_out(who, message.have)
+                self._pulls[who] = message.have
+                self._hand_out()
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell a replay process")
 
@@ -230,14 +230,14 @@ class Replay(Closing):
         if self._is_friend(who):
             sockets.push(self._socket, [who, wire.encode(message)])
 
-    def _hand_out(self, who: bytes, have: int) -> None:
-        """Send newer weights, or remember who waits for them."""
-        if self._weights.version <= have:
-            self._pulls[who] = have
-            return
-        self._pulls.pop(who, None)
-        if not self._is_friend(who):
-            return
-        for message in self._weights.newest():
-            if sockets.push(self._socket, [who, message], copy=False):
-                self._tally.add("weights", len(message))
+    def _hand_out(self) -> None:
+        """Send newer weights to all who wait for them, a piece to each before the next piece."""
+        newest = self._weights.version
+        waited = [who for who, have in self._pulls.items() if have < newest]
+        for who in waited:
+            del self._pulls[who]
+        friends = [who for who in waited if self._is_friend(who)]
+        for message in self._weights.newest() if friends else ():
+            for who in friends:
+                if sockets.push(self._socket, [who, message], copy=False):
+                    self._tally.add("weights", len(message))

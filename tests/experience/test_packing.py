@@ -62,6 +62,15 @@ def test_small_frames_and_a_packing_that_is_off_are_left_alone() -> None:
     assert not Packing(enabled=False).wants("k", 2048, 1.0)
 
 
+def test_two_that_land_together_tell_of_no_fast_link() -> None:
+    """The second was on its way while the answer to the first was."""
+    made = Packing()
+    for _ in range(8):
+        made.crossed(MB, 2 * MB / GBIT)
+        made.crossed(MB, 1e-9)
+        assert made.link < 2 * GBIT
+
+
 def test_short_crossings_say_nothing_about_the_link() -> None:
     made = Packing()
     made.crossed(1000, 1.0)

@@ -34,13 +34,13 @@ class Packing:
 
     enabled: bool = True
     _keys: dict[str, _Measured] = field(init=False, repr=False, default_factory=dict)
-    _link: float = field(init=False, repr=False, default=0.0)
+    _pace: float = field(init=False, repr=False, default=0.0)
     _probed: float = field(init=False, repr=False, default=float("-inf"))
 
     @property
     def link(self) -> float:
         """Bytes a second that the link carries."""
-        return self._link or SLOW
+        return 1 / self._pace if self._pace else SLOW
 
     def wants(self, key: str, size: int, now: float) -> bool:
         """Whether to compress ``size`` bytes of a key."""
@@ -55,12 +55,16 @@ class Packing:
         return 2 / measured.speed + 1 / (measured.ratio * self.link) < 1 / self.link
 
     def packed(self, key: str, before: int, after: int, seconds: float, now: float) -> bool:
-        """Bytes of a key were compressed in so many seconds; whether to send them like that."""
+        """Bytes of a key were compressed in so many seconds; whether to send them like that.
+
+        Best seconds of the processor: one that was taken away from us says nothing about LZ4.
+        """
         self._keys[key] = _Measured(before / after, before / max(seconds, 1e-9), now)
         return after < before
 
     def crossed(self, size: int, seconds: float) -> None:
         """So many bytes took so long to arrive, counted from when those before them had."""
         if size >= _TELLING and seconds > 0:
-            rate = size / seconds
-            self._link = rate if not self._link else self._link + _WEIGHT * (rate - self._link)
+            # A mean of times, not of rates: two answers that come together tell of no fast link.
+            pace = seconds / size
+            self._pace = pace if not self._pace else self._pace + _WEIGHT * (pace - self._pace)
