@@ -23,6 +23,7 @@ from evaluation.pipelining_cases import (
     NO_PIPELINE,
     NOTHING,
     ONE_BATCH,
+    PLAIN,
     RATE,
     RAY,
     RAY_HERE,
@@ -74,6 +75,7 @@ def judge(results: Results, scale: Scale) -> None:
     ratio(f"{HANDOVER}: {OURS}, {ONE_BATCH}", f"{HANDOVER}: {RAY}, {ONE_BATCH}", 0.4)
     ratio(f"{WEIGHTS_HERE}: {OURS}", f"{WEIGHTS_HERE}: {RAY}", 0.05)
     ratio(f"{first_use(UNTHROTTLED)}: {OURS}", f"{first_use(UNTHROTTLED)}: {RAY}", 0.2)
+    ratio(f"{first_use(UNTHROTTLED)}: {PLAIN}", f"{first_use(UNTHROTTLED)}: {RAY}", None)
     results.require(f"{HANDOVER}: {OURS}, {IN_PLACE}", 1.0)
     for speed in scale.weights_speeds:
         results.require(f"{copies(speed)}: {OURS}", 1.1)

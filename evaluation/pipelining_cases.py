@@ -11,7 +11,7 @@ RAY, REDIS, SOCKETS, ZEROMQ = "Ray", "Redis", "raw sockets", "plain ZeroMQ"
 RAY_HERE = f"{RAY}, same machine"
 NOTHING = f"{OURS}-"
 """Ours with every feature off (the paper's name for it)."""
-BARE = f"{OURS}-, not encrypted"
+BARE, PLAIN = f"{OURS}-, not encrypted", f"{OURS}, not encrypted"
 NO_PIPELINE = f"{OURS}, no pipeline"
 
 UNTHROTTLED, FASTEST, SLOWEST = "unthrottled", "10 Gbit/s", "1 Gbit/s"

@@ -21,6 +21,7 @@ from evaluation.pipelining_cases import (
     NO_PIPELINE,
     NOTHING,
     ONE_BATCH,
+    PLAIN,
     RATE,
     RAY,
     RAY_HERE,
@@ -218,17 +219,18 @@ class Contestants:
 
     def weights(self, speed: str) -> Iterator[Contestant]:
         """Weights from the head to the actors of two nodes."""
-        for who, module, environment in (
-            (OURS, "weights_ours", ""),
-            (RAY, "rivals.moving_ray", "ray"),
-            (REDIS, "rivals.moving_redis", "redis"),
+        usual = (*self._size(self._scale.size), "--what", "weights")
+        for who, module, environment, more in (
+            (OURS, "weights_ours", "", usual),
+            (PLAIN, "weights_ours", "", (*usual, "--off", "curve")),
+            (RAY, "rivals.moving_ray", "ray", usual),
+            (REDIS, "rivals.moving_redis", "redis", usual),
         ):
             cases = {
                 "first_use_s": (f"{first_use(speed)}: {who}", "ms"),
                 "worker_mb": (f"{copies(speed)}: {who}", "copies"),
             }
             scale = {"first_use_s": _MILLISECONDS, "worker_mb": 1 / _WEIGHTS_MB}
-            more = (*self._size(self._scale.size), "--what", "weights")
             call = self._link(module, speed, environment, *more, workers=_WORKERS)
             yield Contestant(f"{who}, weights, {speed}", cases, call, scale)
 

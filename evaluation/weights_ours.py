@@ -166,7 +166,7 @@ def main() -> None:
     """Play one role."""
     torch.set_num_threads(1)
     options = parser(__doc__)
-    options.set_defaults(off=())
+    options.add_argument("--off", action="append", default=[], choices=("curve",))
     chosen: Any = options.parse_args()
     if chosen.role == "worker":
         worker(chosen)
