@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import tarfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.errors import Refused
+from artos.transport.keys import make_keys
 from deploy.archive import IGNORE_FILE, name_of, pack, unpack
 from deploy.archives import Archives
 
@@ -88,6 +90,19 @@ def test_what_is_listed_stays_here(code: Path) -> None:
     assert unpacked == [
         ".artosignore", "algo.py", "default", "nets/data.bin", "nets/small.py", "run.sh",
     ]  # fmt: skip
+
+
+def test_a_head_of_the_same_folder_and_its_keys_stay_here(code: Path) -> None:
+    make_keys(code / "keys")
+    (code / "runs/.head").mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(code / "runs/.head/head"))
+        content = pack(code)[1]
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        names = archive.getnames()
+    keys = [name for name in names if name.startswith("keys/")]
+    assert keys == ["keys/head.key", "keys/nodes/cluster.key"], "no secret ones"
+    assert not any(".head" in name for name in names)
 
 
 def test_what_is_too_large_is_named(code: Path) -> None:
