@@ -133,7 +133,8 @@ class Schedule:
         stopping, run.up = run.state == STOPPING, None
         if run.outcome or (status is not None and status >= 0):
             outcome = run.outcome or OUTCOMES.get(status or 0, "failed")
-            self._over(run, outcome, run.why or ("" if outcome == "done" else words))
+            as_asked = outcome in ("done", "interrupted")
+            self._over(run, outcome, run.why or ("" if as_asked else words))
         elif stopping:
             self._over(run, "interrupted", f"it died while it was stopping: {words}")
         elif run.deaths >= MOST_IN_A_ROW:
