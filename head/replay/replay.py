@@ -158,7 +158,7 @@ class Replay(Closing):
         """Rows were released or a version published: tell who waits for that."""
         self._owed.update(self._receiver.roomier())
         self._pay()
-        self._hand_out()
+        self._hand_out([*self._pulls])
 
     # -- agents --------------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class Replay(Closing):
                     self._send(who, news)
             case wire.Pull():
                 self._pulls[who] = message.have
-                self._hand_out()
+                self._hand_out([who])
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell a replay process")
 
@@ -230,10 +230,10 @@ class Replay(Closing):
         if self._is_friend(who):
             sockets.push(self._socket, [who, wire.encode(message)])
 
-    def _hand_out(self) -> None:
-        """Send newer weights to all who wait for them, a piece to each before the next piece."""
+    def _hand_out(self, waiting: Sequence[bytes]) -> None:
+        """Send newer weights to those whose pull asks for them, each piece to all of them."""
         newest = self._weights.version
-        waited = [who for who, have in self._pulls.items() if have < newest]
+        waited = [who for who in waiting if self._pulls[who] < newest]
         for who in waited:
             del self._pulls[who]
         friends = [who for who in waited if self._is_friend(who)]
