@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
+import hypothesis
 import pytest
 from helpers import footprint, keep_denormals, leaked
 
-_SHM = Path("/dev/shm")
-_OWN = "artos-tests."
+from artos.buffer.segment import ShmFolder
+
+_FOLDER = pytest.StashKey[ShmFolder]()
+
+# How long an example takes says something of the machine, nothing of the code.
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep apart from runs of the user's: a folder of shared memory for this process's tests."""
-    del config
-    for left in _SHM.glob(f"{_OWN}*"):
-        if not Path("/proc", left.name.removeprefix(_OWN)).exists():
-            shutil.rmtree(left, ignore_errors=True)
-    own = _SHM / f"{_OWN}{os.getpid()}"
-    own.mkdir(mode=0o700, exist_ok=True)
-    os.environ["ARTOS_SHM"] = str(own)
+    """Keep apart from runs of the user's: a folder of shared memory for this process's tests.
+
+    It is a run's folder like others: if the tests are killed, whoever starts next removes it.
+    """
+    config.stash[_FOLDER] = ShmFolder.create("tests")
+    os.environ["ARTOS_SHM"] = str(config.stash[_FOLDER].path)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove that folder."""
-    del config
-    shutil.rmtree(os.environ.pop("ARTOS_SHM"), ignore_errors=True)
+    del os.environ["ARTOS_SHM"]
+    config.stash[_FOLDER].remove()
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ NEXT = "next."
 """Prefix of values of the following row, or with n-step returns of the row to bootstrap from."""
 RETURNS, DISCOUNTS = "n_step.returns", "n_step.discounts"
 _TRIES = 64
+_REDRAWS = 8
 _ANY_VERSION = np.iinfo(np.int64).min
 
 
@@ -46,7 +48,8 @@ class TransitionReader:
     """Copies picked rows of ``keys``, and of ``next_keys`` one row later, into reused arrays.
 
     Reading works like a sequence lock: rows are copied first, then it is seen whether their writer
-    has reserved their place meanwhile. Such rows are picked anew, so a torn row is never returned.
+    has reserved their place meanwhile. Such rows are picked anew, so a torn row is never returned;
+    with them go those that the writer, at the pace just seen, would reach before the next look.
     Rows of versions before ``min_version`` are left out (checklist C3, C4); ``stale`` counts them.
     With ``run`` each pick stands for that many rows from it on, and values get an axis for them.
 
@@ -69,7 +72,7 @@ class TransitionReader:
         self.sources = Sources(blocks, padding)
         self.min_version, self.stale = _ANY_VERSION, 0
         self._keys, self._next, self._n_step = tuple(keys), tuple(next_keys), n_step
-        self._store = BatchStore(depth)
+        self._store, self._again = BatchStore(depth), BatchStore()
         self._run, self._width = run, max(run, 1)
         ahead = n_step.keys if n_step else ()
         self._read = tuple(dict.fromkeys((*keys, *next_keys, *ahead, VERSION_KEY)))
@@ -117,28 +120,35 @@ class TransitionReader:
             Overwritten: the writers kept lapping the reader.
         """
         self._store.turn()
+        looked = self._oldest()
         picks = draw(count)
-        out = self._arrays(count * self._width)
-        self._fill(out, 0, picks)
+        out = self._arrays(count * self._width, self._store)
+        self._fill(out, picks)
+        ahead = np.zeros_like(looked)
         for _ in range(_TRIES):
-            gone = np.flatnonzero(self._gone(picks, out[VERSION_KEY]))
-            if not len(gone):
+            before, looked = looked, self._oldest()
+            if not self._gone(picks, out[VERSION_KEY], looked).any():
                 return self._named(out, picks)
-            self._replace(out, picks, gone, draw(len(gone)))
-        owner, step = int(picks.owners[gone[0]]), int(picks.steps[gone[0]])
-        raise Overwritten(int(self._actors[owner]), step, int(self._oldest()[owner]))
+            # Also what would be gone at the next look, or a fast writer is never caught up with.
+            ahead = np.minimum(2 * np.maximum(ahead, looked - before), self.sources.capacity // 2)
+            places = np.flatnonzero(self._gone(picks, out[VERSION_KEY], looked + ahead))
+            self._replace(out, picks, places, _from(looked + ahead, draw, len(places)))
+        last = int(np.argmin(picks.steps - looked[picks.owners]))
+        owner, step = int(picks.owners[last]), int(picks.steps[last])
+        raise Overwritten(int(self._actors[owner]), step, int(looked[owner]))
 
     def _replace(self, out: Sample, picks: Picks, places: Ints, fresh: Picks) -> None:
-        for number, place in enumerate(places.tolist()):
-            one = Picks(*(column[number : number + 1] for column in fresh))
-            self._fill(out, place, one)
-            for column, value in zip(picks, one, strict=True):
-                column[place] = value[0]
+        copied = self._arrays(len(places) * self._width, self._again)
+        self._fill(copied, fresh)
+        rows = (places[:, None] * self._width + np.arange(self._width)).ravel()
+        for name, array in copied.items():
+            out[name][rows] = array
+        for column, values in zip(picks, fresh, strict=True):
+            column[places] = values
 
-    def _gone(self, picks: Picks, versions: Ints) -> NDArray[np.bool_]:
-        fence()
+    def _gone(self, picks: Picks, versions: Ints, oldest: Ints) -> NDArray[np.bool_]:
         stale = versions[:: self._width] < self.min_version
-        return (picks.steps < self._oldest()[picks.owners]) | stale
+        return (picks.steps < oldest[picks.owners]) | stale
 
     def _committed(self) -> Ints:
         written = [min([header.written for header in headers]) for headers in self._headers]
@@ -147,6 +157,7 @@ class TransitionReader:
 
     def _oldest(self) -> Ints:
         # All keys are reserved together, so any of them tells.
+        fence()  # whatever was copied was copied before this look
         reserved = np.array([headers[-1].reserved for headers in self._headers], np.int64)
         fence()
         return self._readable(reserved)
@@ -159,30 +170,30 @@ class TransitionReader:
 
     # -- arrays --------------------------------------------------------------------------------
 
-    def _arrays(self, count: int) -> Sample:
-        out = {name: self._array(name, name, count) for name in (*self._keys, VERSION_KEY)}
+    def _arrays(self, count: int, store: BatchStore) -> Sample:
+        array = partial(self._array, count=count, store=store)
+        out = {name: array(name, name) for name in (*self._keys, VERSION_KEY)}
         for name in self._next:
             if name not in self._pairs:
-                out[NEXT + name] = self._array(NEXT + name, name, count)
+                out[NEXT + name] = array(NEXT + name, name)
         if self._n_step:
             for name in (RETURNS, DISCOUNTS):
-                out[name] = self._store.array(name, (count,), np.float32)
+                out[name] = store.array(name, (count,), np.float32)
         return out
 
-    def _array(self, use: str, name: str, count: int) -> NDArray[Any]:
+    def _array(self, use: str, name: str, count: int, store: BatchStore) -> NDArray[Any]:
         key = self.sources.key(name)
         frames = key.stack + 1 if use in self._pairs else key.stack
         lead = (count, frames) if frames > 1 else (count,)
-        return self._store.array(use, (*lead, *key.shape), key.dtype)
+        return store.array(use, (*lead, *key.shape), key.dtype)
 
-    def _fill(self, out: Sample, place: int, picks: Picks) -> None:
+    def _fill(self, out: Sample, picks: Picks) -> None:
         rows = self._rows(picks)
-        part = slice(place * self._width, place * self._width + len(rows.steps))
         for name in (*self._keys, VERSION_KEY):
             take = rows.take_pairs if name in self._pairs else rows.take
-            take(name, out[name][part])
+            take(name, out[name])
         if self._last:
-            self._fill_next(out, part, rows)
+            self._fill_next(out, rows)
 
     def _rows(self, picks: Picks) -> Rows:
         if self._width == 1:
@@ -191,16 +202,16 @@ class TransitionReader:
         owners, envs = (np.repeat(column, self._width) for column in (picks.owners, picks.envs))
         return Rows(self.sources, owners, steps, envs)
 
-    def _fill_next(self, out: Sample, part: slice, rows: Rows) -> None:
+    def _fill_next(self, out: Sample, rows: Rows) -> None:
         steps = rows.steps + 1
         if self._n_step:
             found = self._n_step.look_ahead(rows, self._committed()[rows.owners])
-            out[RETURNS][part], out[DISCOUNTS][part] = found.returns, found.discounts
+            out[RETURNS][:], out[DISCOUNTS][:] = found.returns, found.discounts
             steps = found.steps
         later = Rows(self.sources, rows.owners, steps, rows.envs)
         for name in self._next:
             if name not in self._pairs:
-                later.take(name, out[NEXT + name][part])
+                later.take(name, out[NEXT + name])
 
     def _named(self, out: Sample, picks: Picks) -> Sample:
         index = self._store.array(INDEX, (len(picks.steps), 3), np.int64)
@@ -218,6 +229,19 @@ class TransitionReader:
 
     def __repr__(self) -> str:
         return f"<TransitionReader of {len(self.sources.blocks)} blocks: {', '.join(self._read)}>"
+
+
+def _from(first: Ints, draw: Callable[[int], Picks], count: int) -> Picks:
+    """Draw ``count`` rows, in order of blocks, if possible none before ``first`` (blocks,)."""
+    picks = draw(count)
+    for _ in range(_REDRAWS):
+        early = np.flatnonzero(picks.steps < first[picks.owners])
+        if not len(early):
+            break
+        for column, values in zip(picks, draw(len(early)), strict=True):
+            column[early] = values
+    order = np.argsort(picks.owners, kind="stable")
+    return Picks(*(column[order] for column in picks))
 
 
 def first_of_version(block: ActorBlock, start: int, stop: int, version: int) -> int:

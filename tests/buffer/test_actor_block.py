@@ -184,7 +184,7 @@ class BlockMachine(RuleBasedStateMachine):
 
 
 TestBlockMachine = BlockMachine.TestCase
-TestBlockMachine.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestBlockMachine.settings = settings(max_examples=50, stateful_step_count=30)
 
 
 # -- every interleaving ------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def expected(history, name, start, stop, padding="zero"):
     return np.array(rows)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     actors=st.integers(1, 3),
     envs=st.integers(1, 3),

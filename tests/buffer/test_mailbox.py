@@ -24,7 +24,7 @@ def memory_for(size: int) -> memoryview:
     return memoryview(mmap.mmap(-1, mailbox_bytes(size)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(5, 64), st.lists(st.one_of(st.none(), st.binary(max_size=40)), max_size=60))
 def test_mailbox_equals_a_bounded_queue(size, moves):
     """None takes a message, bytes put one; four bytes of every record are its length."""
@@ -196,7 +196,7 @@ def test_mailboxes_of_a_board_do_not_touch(folder: ShmFolder) -> None:
             assert (got == (number, way)).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.one_of(st.none(), st.integers(0, 6)), max_size=40))
 def test_no_notice_is_lost(moves):
     with temporary_folder() as path:

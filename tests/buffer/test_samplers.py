@@ -58,7 +58,7 @@ sizes = given(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @sizes
 def test_uniform_samples_are_rows_that_were_written(actors, envs, capacity, rows, padding, seed):
     with temporary_folder() as path:
@@ -71,7 +71,7 @@ def test_uniform_samples_are_rows_that_were_written(actors, envs, capacity, rows
         check(sampler.sample(), made, padding, NAMES)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @sizes
 def test_prioritised_samples_are_rows_that_were_written(
     actors, envs, capacity, rows, padding, seed
@@ -175,8 +175,8 @@ def test_rows_overwritten_while_they_are_read_are_drawn_anew(
     sampler = kind(blocks_of(made), NAMES, 64, next_keys=NAMES, seed=0)
     fill, laps = sampler._reader._fill, iter([7, 1, 3])
 
-    def interrupted(out, place, picks):
-        fill(out, place, picks)
+    def interrupted(out, picks):
+        fill(out, picks)
         if (count := next(laps, 0)) > 0:
             made[0].write(count)
 
@@ -188,13 +188,35 @@ def test_rows_overwritten_while_they_are_read_are_drawn_anew(
         assert np.isfinite(sample["weights"]).all()
 
 
+@pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler, SequenceSampler])
+def test_a_writer_that_overwrites_much_in_every_copy_is_caught_up_with(
+    folder: ShmFolder, monkeypatch, kind
+) -> None:
+    """A third of the buffer goes while the rows are copied, however few there are to be copied."""
+    made = histories(folder.path, 1, 2, 60, 60)
+    more = {"length": 4} if kind is SequenceSampler else {"next_keys": NAMES}
+    sampler = kind(blocks_of(made), NAMES, 64, seed=0, **more)
+    fill = sampler._reader._fill
+
+    def overtaken(out, picks):
+        fill(out, picks)
+        made[0].write(20)
+
+    monkeypatch.setattr(sampler._reader, "_fill", overtaken)
+    for _ in range(5):
+        sample = sampler.sample()
+        if kind is not SequenceSampler:
+            check(sample, made, "zero", NAMES)
+        assert sample["index"][:, 1].min() >= made[0].block.oldest()
+
+
 def test_a_reader_that_is_lapped_for_ever_gives_up(folder: ShmFolder, monkeypatch) -> None:
     made = histories(folder.path, 1, 1, 8, 8)
     sampler = UniformSampler(blocks_of(made), ("rewards",), 4, seed=0)
     fill = sampler._reader._fill
 
-    def always_lapped(out, place, picks):
-        fill(out, place, picks)
+    def always_lapped(out, picks):
+        fill(out, picks)
         made[0].write(8)
 
     monkeypatch.setattr(sampler._reader, "_fill", always_lapped)
@@ -252,7 +274,7 @@ def test_rows_overwritten_since_are_ignored(folder: ShmFolder) -> None:
     assert sampler.update(index[:0], np.empty(0)) == 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 9)), max_size=12), st.integers(0, 99))
 def test_the_tree_holds_exactly_the_rows_that_can_be_read(moves, seed):
     keys = (DataKey("frames", (2,), "uint8", stack=2), DataKey("ages", (), "uint8"))
@@ -302,7 +324,7 @@ def plain_n_step(history, step, env, n, gamma):
     return total, gamma**length, step + length
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     n=st.integers(1, 6),
     capacity=st.integers(5, 12),
@@ -329,7 +351,7 @@ def test_n_step_returns_equal_a_plain_loop(n, capacity, rows, chance, seed):
             assert sample["next.global"][place, 0] == later
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     length=st.integers(1, 5),
     capacity=st.integers(8, 12),

@@ -12,7 +12,7 @@ from artos.buffer.sum_tree import SumTree, _descend
 values = st.one_of(st.just(0.0), st.floats(1e-9, 1e9))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     leaves=st.sampled_from([1, 31, 32, 33, 1024, 1025, 40_000]),
     updates=st.lists(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), values)), max_size=4),

@@ -310,7 +310,7 @@ EVENTS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(EVENTS)
 def test_places_sites_and_slots_always_fit_together(events) -> None:
     world = World()

@@ -278,4 +278,4 @@ def chunk_of(piece: Piece) -> Chunk:
 
 
 TestLink = Link.TestCase
-TestLink.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestLink.settings = settings(max_examples=150, stateful_step_count=60)

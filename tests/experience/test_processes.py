@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from two_nodes import PATIENCE, Head, Worker, plan_of, run_until, two_nodes, value
+from two_nodes import PATIENCE, Head, Worker, kill, plan_of, run_until, two_nodes, value
 
 from artos.buffer.layout import Consumer
 from artos.clock import Deadline
@@ -64,7 +64,7 @@ def test_a_killed_process_loses_and_repeats_nothing(tmp_path: Path, victim: str)
             with standing_still(*head.host.pids().values()):
                 while not worker.host.unsent():
                     worker.write(40)
-                os.kill((head.host.pids() | worker.host.pids())[victim], signal.SIGKILL)
+                kill(head, worker, victim)
         run_until(head, worker, 560, at_once=40)
         assert head.host.endpoints == endpoints
         assert worker.host.finish(PATIENCE) == {}
@@ -143,7 +143,7 @@ def test_an_agent_told_to_finish_ships_what_no_trigger_asked_for(tmp_path: Path)
 def test_finishing_survives_the_death_of_the_agent(tmp_path: Path) -> None:
     with two_nodes(tmp_path, *dual_stage()) as (head, worker):
         worker.write(40)
-        os.kill(worker.host.pids()["agent"], signal.SIGKILL)
+        kill(head, worker, "agent")
         assert worker.host.finish(PATIENCE) == {}
         head.consume()
         assert set(head.checked.values()) == {40}
@@ -193,7 +193,7 @@ def test_terms_are_in_force_also_if_the_process_just_died(tmp_path: Path) -> Non
     with two_nodes(tmp_path, *dual_stage(), receivers=2) as (head, worker):
         for term in range(2, 5):
             if term % 2:
-                os.kill(head.host.pids()["replay-0"], signal.SIGKILL)
+                kill(head, worker, "replay-0")
             bases = {actor: block.written for actor, block in head.blocks.items()}
             head.host.terms(dict.fromkeys(head.blocks, term), bases)
             assert {block.incarnation for block in head.blocks.values()} == {term}
@@ -241,7 +241,7 @@ def test_weights_come_after_a_kill(tmp_path: Path, victim: str) -> None:
     with two_nodes(tmp_path, *dual_stage()) as (head, worker):
         for version in range(0, 12, 3):
             head.publish(version)
-            os.kill((head.host.pids() | worker.host.pids())[victim], signal.SIGKILL)
+            kill(head, worker, victim)
             head.publish(version + 1)
             head.publish(version + 2)
             await_version(head, worker, version + 2)
@@ -254,7 +254,7 @@ def test_a_new_replay_process_has_everybody_looked_at(tmp_path: Path) -> None:
         assert worker.host.finish(PATIENCE) == {}
         head.consume()
         assert head.board.changed() == []
-        os.kill(head.host.pids()["replay-0"], signal.SIGKILL)  # maybe it had told nobody yet
+        kill(head, worker, "replay-0")  # maybe it had told nobody yet
         deadline, looked = Deadline(PATIENCE), set[int]()
         while len(looked) < len(head.blocks) and not deadline.passed:
             head.board.bell.wait(0.05)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import LEARNER, Board
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.segment import ShmFolder
-from artos.clock import SystemClock
+from artos.clock import Deadline, SystemClock
 from artos.closing import Closing
 from artos.plan import Plan, Reference, Site
 from artos.spec import VERSION_KEY, ArraySpec, DataKey, OnFull
@@ -192,6 +194,17 @@ def two_nodes(
             worker.host.start()
             worker.place(head)
             yield head, worker
+
+
+def kill(head: Head, worker: Worker, name: str) -> None:
+    """SIGKILL this process; one that died a moment ago is waited for, it is started again."""
+    deadline = Deadline(PATIENCE)
+    while name not in (pids := head.host.pids() | worker.host.pids()):
+        assert not deadline.passed, f"{name} is not started again"
+        head.board.bell.wait(0.05)
+        head.host.reap()
+        worker.host.reap()
+    os.kill(pids[name], signal.SIGKILL)
 
 
 def run_until(head: Head, worker: Worker, rows: int, *, at_once: int) -> None:

@@ -59,7 +59,8 @@ SCHEDULES = st.dictionaries(st.integers(1, 12), st.integers(1, 4), max_size=5).f
 
 
 @settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(schedule=SCHEDULES, lead=st.integers(0, 3), seed=st.integers(0, 2**32))
 def test_rounds_under_way_are_finished_by_those_who_began_them(
@@ -77,7 +78,8 @@ def test_rounds_under_way_are_finished_by_those_who_began_them(
 
 
 @settings(
-    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(schedule=SCHEDULES, seed=st.integers(0, 2**32))
 def test_first_come_first_served_uses_the_rows_of_who_left(

@@ -44,7 +44,7 @@ def plain_gae(r, v, b, term, trunc, gamma, lam) -> np.ndarray:
     return found
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(rounds, share, share)
 def test_advantages_match_the_definition(
     sizes: tuple[int, int, int, int], gamma: float, lam: float
@@ -115,7 +115,7 @@ def plain_ppo(
 NAMES = ("new", "old", "adv", "v", "old_v", "ret", "ent")
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.integers(1, 12),
     st.integers(0, 2**32 - 1),
@@ -214,7 +214,7 @@ def plain_vtrace(log_rho, r, v, nv, term, trunc, gamma, clip_rho, clip_c, lam):
     return targets, gains
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.integers(1, 7), st.integers(1, 3), st.integers(0, 2**32 - 1), share,
     st.sampled_from([0.5, 1.0, 2.0]), share,

@@ -105,7 +105,7 @@ def play(pair: Pair, moves: list[tuple[str, int, int]], restarts: bool) -> None:
                 pair.restart(end)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(MOVES, max_size=80))
 def test_everything_arrives_once_and_in_order(moves: list[tuple[str, int, int]]) -> None:
     pair = Pair()
@@ -117,7 +117,7 @@ def test_everything_arrives_once_and_in_order(moves: list[tuple[str, int, int]])
     assert not any(pair.told)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(MOVES, min_size=20, max_size=120))
 def test_restarts_lose_at_most_what_was_under_way(moves: list[tuple[str, int, int]]) -> None:
     pair = Pair()
