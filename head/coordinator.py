@@ -205,8 +205,8 @@ class Coordinator:
             self.monitor.restarts += 1
         self._journal.ready(now, name_of(member), ready, seconds)
         self._invocations.restamp(member, now)
-        if member == LEARNER:
-            self._learned_version = max(self._learned_version, self._version)
+        if member == LEARNER:  # started anew it may have made newer ones before this is heard
+            self._learned_version = max(self._learned_version, self._first_version)
 
     def _done(self, member: int, done: Done) -> None:
         self.look(member)

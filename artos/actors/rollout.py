@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -17,8 +17,11 @@ from artos.envs.make import AnyVectorEnv, describe, is_atari, make_vector
 from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Stepper
 from artos.plan import Plan
-from artos.policies.build import Policy, build_policy, check_policy
 from artos.spec import VERSION_KEY, DataKey
+
+if TYPE_CHECKING:
+    from artos.policies.build import Policy
+    from artos.policies.fast import BoundPolicy
 
 POLICY_KEYS = (DataKey("log_probs"), DataKey("values"), DataKey("bootstraps"))
 """What the policy adds to a row. ``bootstraps`` is the value of the state that follows where that
@@ -32,6 +35,9 @@ class RolloutActor:
     builds a module with ``act`` and ``evaluate`` from an ``EnvSpec``. ``clip_rewards`` stores
     rewards clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets a lost life terminate.
     Returns reported are always those of whole games with raw rewards.
+
+    Who acts without PyTorch overrides ``build_module``, ``make_policy`` and ``faults``; PyTorch is
+    not loaded then.
     """
 
     def __init__(
@@ -45,7 +51,7 @@ class RolloutActor:
     ) -> None:
         self.env, self.envs = env, envs
         self.clip_rewards, self.terminal_lives = clip_rewards, terminal_lives
-        self.policy = policy if policy is not None else Policy()
+        self.policy = policy
         self._spec: EnvSpec | None = None
         self._module: Any = None
         self._vector: AnyVectorEnv | None = None
@@ -69,10 +75,21 @@ class RolloutActor:
 
     def build_module(self, seed: int) -> Any:
         """The network, a ``torch.nn.Module`` initialised from ``seed``."""
-        return build_policy(self.policy, self.spec, seed)
+        import artos.policies.fast  # noqa: F401, PLC0415  # for clones and forks: ahead of time
+        from artos.policies.build import Policy, build_policy  # noqa: PLC0415
+
+        return build_policy(self.policy or Policy(), self.spec, seed)
+
+    def make_policy(self, module: Any, seed: int) -> BoundPolicy:
+        """What acts with the network that ``build_module`` made; ``seed`` is of its own stream."""
+        from artos.policies.fast import make_actor  # noqa: PLC0415
+
+        return make_actor(module, self.spec, seed)
 
     def faults(self) -> list[str]:
         """Everything that is wrong with the policy for this environment."""
+        from artos.policies.build import check_policy  # noqa: PLC0415
+
         return check_policy(self.build_module(0), self.spec)
 
     # -- running -------------------------------------------------------------------------------
@@ -83,8 +100,6 @@ class RolloutActor:
         Environments that take their seed when they are made are left to ``setup``. Without
         ``environments`` one is made and closed again, which leaves its imports.
         """
-        import artos.policies.fast  # noqa: F401, PLC0415
-
         self._module = self.build_module(plan.seed)
         if environments:
             self._vector = make_ahead(self.env, self.envs)
@@ -96,11 +111,9 @@ class RolloutActor:
 
         What ``prepare`` has not made is made here.
         """
-        from artos.policies.fast import make_actor  # noqa: PLC0415
-
         self._block: ActorBlock = context.block
         self._version = -1
-        self._policy = make_actor(self._take_module(context), self.spec, context.seed)
+        self._policy = self.make_policy(self._take_module(context), context.seed)
         clip = is_atari(self.env) if self.clip_rewards is None else self.clip_rewards
         self._stepper = Stepper(
             self._take_vector(context),

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from artos.buffer.batch import Batch, BatchStore
+from artos.learners.context import LearnerContext
 from artos.learners.minibatches import indivisible, share, too_early
 from artos.learners.noise import GradientNoise
 from artos.learners.preprocessed import Preprocessed
-from artos.learners.torch_learner import LearnerContext, TorchLearner
+from artos.learners.torch_learner import TorchLearner
 from artos.learners.whole import Whole
 from artos.losses.ppo import ppo_loss
 from artos.messages import Claim, Invoke

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from artos.buffer.actor_block import ActorBlock
+from artos.learners.context import LearnerContext
 from artos.learners.flat import FlatAdam
 from artos.plan import Plan
 from artos.policies.flat import Layout, layout
-
-
-@dataclass(frozen=True)
-class LearnerContext:
-    """What a learner gets to know when it is set up.
-
-    ``blocks`` are the actors' data blocks, for samplers over all of the replay buffer; at
-    registration, when nothing runs yet, there are none.
-    """
-
-    plan: Plan
-    module: nn.Module
-    seed: int
-    threads: int = 1
-    blocks: Mapping[int, ActorBlock] = field(default_factory=dict)
 
 
 class TorchLearner:

@@ -11,6 +11,7 @@ import numpy as np
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ModelBlock
+from artos.learners.context import LearnerContext
 from artos.plan import Plan, Site
 from artos.runtime.reference import load_workload
 from artos.runtime.roles import ActorRole, LearnerRole
@@ -62,20 +63,27 @@ def own_streams(seed: int) -> None:
 
 def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
     """Set up this process (or inline part) as the learner."""
-    import torch  # noqa: PLC0415
-
-    from artos.learners.torch_learner import LearnerContext  # noqa: PLC0415
-
-    torch.set_num_threads(plan.threads)
-    torch.set_flush_denormal(True)
-    torch.manual_seed(plan.seed)
     workload = _workload(plan)
     actor: Any = workload.actor
     learner: Any = workload.learner
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
+    settled = _settle_torch(plan)
     module = actor.build_module(plan.seed)
+    if not settled:
+        _settle_torch(plan)
     learner.setup(LearnerContext(plan, module, plan.seed, plan.threads, blocks))
     return LearnerRole(learner, model[MODEL], blocks)
+
+
+def _settle_torch(plan: Plan) -> bool:
+    """Tell torch its threads and its seed; False if user code does without it (so far)."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    torch.set_num_threads(plan.threads)
+    torch.set_flush_denormal(True)
+    torch.manual_seed(plan.seed)
+    return True
 
 
 def _workload(plan: Plan) -> Workload:

@@ -14,6 +14,7 @@ import msgspec
 
 from artos.buffer.model_block import ObjectSpec
 from artos.errors import Refused
+from artos.learners.context import LearnerContext
 from artos.plan import Plan, Reference
 from artos.runtime.reference import build_workload, last_lines
 from artos.spec import ArraySpec, DataKey, OnFull, Workload, closest
@@ -151,8 +152,6 @@ def _learner_faults(workload: Workload, plan: Plan) -> list[str]:
 
 
 def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
-    from artos.learners.torch_learner import LearnerContext  # noqa: PLC0415
-
     learner: Any = workload.learner
     threads = learner.threads(module, len(os.sched_getaffinity(0)))
     learner.setup(LearnerContext(plan, module, plan.seed, threads))

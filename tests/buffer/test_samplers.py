@@ -7,6 +7,7 @@ import pytest
 from buffer_helpers import KEYS, History, new_block, temporary_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampler_helpers import NAMES, blocks_of, check, histories
 
 from artos.buffer.layout import Consumer
 from artos.buffer.n_step import NStep
@@ -14,39 +15,8 @@ from artos.buffer.prioritised import PrioritisedSampler
 from artos.buffer.segment import ShmFolder
 from artos.buffer.sequences import SequenceSampler
 from artos.buffer.uniform import UniformSampler
-from artos.errors import BadRow, NothingToSample, Overwritten, UnknownKey
+from artos.errors import BadRow, NothingToSample, UnknownKey
 from artos.spec import VERSION_KEY, DataKey
-
-NAMES = tuple(key.name for key in KEYS)
-
-
-def histories(path, actors, envs, capacity, rows, seed=0, chance=0.3, **options):
-    made = {}
-    for actor in range(actors):
-        block = new_block(path, KEYS, capacity, actor=actor, envs=envs, **options)
-        made[actor] = History(block, chance, seed)
-        for version in range(rows):
-            made[actor].write(1, version)
-    return made
-
-
-def blocks_of(made):
-    return {actor: history.block for actor, history in made.items()}
-
-
-def check(sample, made, padding="zero", next_names=()):
-    for place, (actor, step, env) in enumerate(sample["index"].tolist()):
-        history = made[actor]
-        for name in (*NAMES, VERSION_KEY):
-            np.testing.assert_array_equal(
-                sample[name][place], history.value(name, step, env, padding), err_msg=name
-            )
-        same_episode = history.rows[step + 1]["ages"][env] if next_names else True
-        for name in next_names:
-            if name != "frames" or same_episode:
-                want = history.value(name, step + 1, env, padding)
-                np.testing.assert_array_equal(sample[f"next.{name}"][place], want, err_msg=name)
-
 
 sizes = given(
     actors=st.integers(1, 3),
@@ -165,63 +135,6 @@ def test_arrays_are_reused_and_two_sets_take_turns(folder: ShmFolder) -> None:
         np.testing.assert_array_equal(value, kept[name])
     assert np.shares_memory(first["frames"], double.sample()["frames"])
     assert np.shares_memory(first["frames"], first["next.frames"]), "k + 1 frames are read once"
-
-
-@pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler])
-def test_rows_overwritten_while_they_are_read_are_drawn_anew(
-    folder: ShmFolder, monkeypatch, kind
-) -> None:
-    made = histories(folder.path, 2, 2, 12, 12)
-    sampler = kind(blocks_of(made), NAMES, 64, next_keys=NAMES, seed=0)
-    fill, laps = sampler._reader._fill, iter([7, 1, 3])
-
-    def interrupted(out, picks):
-        fill(out, picks)
-        if (count := next(laps, 0)) > 0:
-            made[0].write(count)
-
-    monkeypatch.setattr(sampler._reader, "_fill", interrupted)
-    sample = sampler.sample()
-    check(sample, made, "zero", NAMES)
-    assert sample["index"][sample["index"][:, 0] == 0, 1].min() >= 11 + 2
-    if kind is PrioritisedSampler:
-        assert np.isfinite(sample["weights"]).all()
-
-
-@pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler, SequenceSampler])
-def test_a_writer_that_overwrites_much_in_every_copy_is_caught_up_with(
-    folder: ShmFolder, monkeypatch, kind
-) -> None:
-    """A third of the buffer goes while the rows are copied, however few there are to be copied."""
-    made = histories(folder.path, 1, 2, 60, 60)
-    more = {"length": 4} if kind is SequenceSampler else {"next_keys": NAMES}
-    sampler = kind(blocks_of(made), NAMES, 64, seed=0, **more)
-    fill = sampler._reader._fill
-
-    def overtaken(out, picks):
-        fill(out, picks)
-        made[0].write(20)
-
-    monkeypatch.setattr(sampler._reader, "_fill", overtaken)
-    for _ in range(5):
-        sample = sampler.sample()
-        if kind is not SequenceSampler:
-            check(sample, made, "zero", NAMES)
-        assert sample["index"][:, 1].min() >= made[0].block.oldest()
-
-
-def test_a_reader_that_is_lapped_for_ever_gives_up(folder: ShmFolder, monkeypatch) -> None:
-    made = histories(folder.path, 1, 1, 8, 8)
-    sampler = UniformSampler(blocks_of(made), ("rewards",), 4, seed=0)
-    fill = sampler._reader._fill
-
-    def always_lapped(out, picks):
-        fill(out, picks)
-        made[0].write(8)
-
-    monkeypatch.setattr(sampler._reader, "_fill", always_lapped)
-    with pytest.raises(Overwritten):
-        sampler.sample()
 
 
 # -- priorities --------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from counting import Bookkeeper
+from counting import Bookkeeper, Walker
 from gymnasium import spaces
 
-from artos import RolloutActor, Workload
+from artos import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 LENGTHS = (3, 40, 7, 5)
@@ -68,7 +68,7 @@ class Archivist(Bookkeeper):
                 self.book[self.count[0]] = facts
                 self.count[0] += 1
         self.count[1] += 1
-        self.step(sum(p.sum() for p in self.module.parameters()) * 0.0)
+        self.fresh = True
         return {"rows": float(self.count[0])}
 
 
@@ -78,7 +78,7 @@ def workload(
     """An update takes ``size`` rows of all actors, or of the ``n`` who are first."""
     return Workload(
         name="episodes",
-        actor=RolloutActor("episodes:make", envs=1),
+        actor=Walker("episodes:make", envs=1),
         learner=Archivist(),
         triggers={
             "learner.update": DataKeyTrigger(

@@ -8,7 +8,7 @@ from typing import Any
 import counting
 import numpy as np
 
-from artos import RolloutActor, Workload
+from artos import Workload
 
 FACTOR, SUMMAND, MODULUS = 6364136223846793005, 1442695040888963407, 2**62
 
@@ -40,4 +40,4 @@ def make(seed: int) -> Traveller:
 
 def workload(actors: int = 2, total_steps: int = 2400) -> Workload:
     plain = counting.workload(actors, total_steps)
-    return replace(plain, name="journey", actor=RolloutActor("journey:make", envs=1))
+    return replace(plain, name="journey", actor=counting.Walker("journey:make", envs=1))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from counting import STEPS, Bookkeeper
+from counting import STEPS, Bookkeeper, Walker
 
-from artos import RolloutActor, Workload
+from artos import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 
 LATE = ("observations", "actions")
@@ -29,7 +29,7 @@ class Preparer(Bookkeeper):
 
 
 def workload(actors: int = 2, total_steps: int = 6000, chunk: int = STEPS) -> Workload:
-    actor = RolloutActor("counting:make", envs=1)
+    actor = Walker("counting:make", envs=1)
     keys = tuple(key.name for key in actor.data_keys())
     early = tuple(key for key in keys if key not in LATE)
     return Workload(

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
-from counting import Bookkeeper
+from counting import Bookkeeper, Still, Walker
 
-from artos import RolloutActor, Workload
+from artos import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
 
 MOST, PARAMS = 40_000, 150_000
@@ -26,33 +25,29 @@ def told_by(version: int) -> float:
     return float(np.float32(version + 1 / 3))
 
 
-class Witness(torch.nn.Module):
+class Witness(Still):
     """Says what its weights are."""
 
-    def __init__(self, spec: Any) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.full((PARAMS,), told_by(0)))
+    def bind(self, flat: Any) -> None:
+        told = flat[0] if (flat == flat[0]).all() else -1.0
+        self.output["values"] = np.full(len(self.output["actions"]), told, np.float32)
 
-    def _value(self, rows: int) -> torch.Tensor:
-        first = self.weight[0]
-        told = torch.where((self.weight == first).all(), first, -torch.ones(()))
-        return told.expand(rows)
 
-    def act(self, obs: Any) -> Any:
-        rows = len(obs["observations"])
-        actions = torch.zeros(rows, dtype=torch.int64)
-        return {"actions": actions, "log_probs": torch.zeros(rows), "values": self._value(rows)}
+class Watched(Walker):
+    """An actor with that policy."""
 
-    def evaluate(self, obs: Any, actions: Any) -> Any:
-        zeros = torch.zeros(len(actions))
-        return zeros, zeros, self._value(len(actions))
+    def make_policy(self, module: Any, seed: int) -> Any:
+        return Witness(self.envs)
 
 
 class Clerk(Bookkeeper):
     """Its book has of each row: actor, step, policy version, what the row told, its own version."""
 
+    parameters = PARAMS
+
     def setup(self, context: Any) -> None:
         super().setup(context)
+        self.params.fill(told_by(0))
         self.book = np.zeros((MOST, 5))
         self.count = np.zeros(2, np.int64)  # rows, versions
 
@@ -64,7 +59,7 @@ class Clerk(Bookkeeper):
                 self.book[self.count[0]] = facts
                 self.count[0] += 1
         self.count[1] += 1
-        self.adam.values.fill_(told_by(int(self.count[1])))
+        self.params.fill(told_by(int(self.count[1])))
         self.fresh = True
         return {"rows": float(self.count[0])}
 
@@ -83,7 +78,7 @@ def workload(
     pulls = {"actors.sync": SYNC[sync]} if sync in SYNC else {}
     return Workload(
         name="witness",
-        actor=RolloutActor("counting:make", Witness, envs=1),
+        actor=Watched("counting:make", envs=1),
         learner=Clerk(),
         triggers={
             "learner.update": DataKeyTrigger(("values",), n=actors, size=steps),

@@ -9,7 +9,7 @@ import counting
 import numpy as np
 from gymnasium import spaces
 
-from artos import RolloutActor, Workload
+from artos import Workload
 
 NOISE = 8192
 """Numbers of 8 bytes in a row."""
@@ -34,4 +34,4 @@ def make(seed: int) -> Heavy:
 
 def workload(actors: int = 2, total_steps: int = 6000) -> Workload:
     light = counting.workload(actors, total_steps)
-    return replace(light, name="heavy", actor=RolloutActor("heavy:make", envs=1))
+    return replace(light, name="heavy", actor=counting.Walker("heavy:make", envs=1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from elastic_loop import STEPS, Troupe, full_batch, troupe
@@ -36,9 +38,11 @@ def test_a_learner_that_dies_before_its_first_version_has_published_nothing(
         assert players.coordinator.version == -1
 
 
-def test_an_update_published_before_the_one_before_it_was_answered(tmp_path: Path) -> None:
+@contextmanager
+def two_updates_under_way(folder: Path) -> Iterator[tuple[Troupe, list[Invoke]]]:
+    """A learner sent two updates on rows of version 0, the newest; and what it is sent."""
     sent: list[Invoke] = []
-    with troupe(ByHand(1, 1), full_batch(max_lag=1), 9, tmp_path) as players:
+    with troupe(ByHand(1, 1), full_batch(max_lag=1), 9, folder) as players:
         coordinator = players.coordinator
         send = players.send
         players.send = lambda member, call: (  # type: ignore[method-assign]
@@ -51,6 +55,13 @@ def test_an_update_published_before_the_one_before_it_was_answered(tmp_path: Pat
         publish(players, 0, 0)
         coordinator.look(LEARNER)
         sample(players, 0, 2 * STEPS, 0)
+        assert len(sent) == 2
+        yield players, sent
+
+
+def test_an_update_published_before_the_one_before_it_was_answered(tmp_path: Path) -> None:
+    with two_updates_under_way(tmp_path) as (players, sent):
+        coordinator = players.coordinator
         first, second = sent
         publish(players, 1, first.firing)
         coordinator.look(LEARNER)
@@ -60,3 +71,20 @@ def test_an_update_published_before_the_one_before_it_was_answered(tmp_path: Pat
         sample(players, 0, 3 * STEPS, 1)
         assert len(sent) == 3, "rows one version old when they are used were given up"
         assert coordinator.monitor.rows_lost == 0
+
+
+def test_a_learner_started_anew_that_has_learned_before_it_is_heard(tmp_path: Path) -> None:
+    """Both updates are made by the time that it is known to be ready: their lag is their own."""
+    with two_updates_under_way(tmp_path) as (players, sent):
+        coordinator = players.coordinator
+        coordinator.died(LEARNER, Death("killed", own=False))
+        first, second = sent[-2:]
+        publish(players, 1, first.firing)
+        publish(players, 2, second.firing)
+        coordinator.look(LEARNER)
+        coordinator.receive(LEARNER, Ready(0.0))
+        assert not coordinator.settled, "the books lack both updates"
+        coordinator.receive(LEARNER, Done(first.firing, 1))
+        coordinator.receive(LEARNER, Done(second.firing, 2))
+        assert coordinator.settled
+        assert (coordinator.monitor.lag.mean, coordinator.monitor.lag.largest) == (0.5, 1)

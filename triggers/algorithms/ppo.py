@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from artos.actors.rollout import RolloutActor
-from artos.learners import PPO
+from artos.learners.ppo import PPO
 from artos.policies.build import Policy
 from artos.scaling import ActorsSetting, actors_of
 from artos.spec import Workload

@@ -1,0 +1,26 @@
+"""What a learner is told when it is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from artos.buffer.actor_block import ActorBlock
+from artos.plan import Plan
+
+
+@dataclass(frozen=True)
+class LearnerContext:
+    """What a learner gets to know when it is set up.
+
+    ``module`` is what the actor's ``build_module`` made: a ``torch.nn.Module`` for the actors that
+    are built in. ``blocks`` are the actors' data blocks, for samplers over all of the replay
+    buffer; at registration, when nothing runs yet, there are none.
+    """
+
+    plan: Plan
+    module: Any
+    seed: int
+    threads: int = 1
+    blocks: Mapping[int, ActorBlock] = field(default_factory=dict)

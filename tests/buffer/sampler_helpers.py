@@ -1,0 +1,38 @@
+"""Blocks with known rows, and whether what a sampler drew is what was written there."""
+
+from __future__ import annotations
+
+import numpy as np
+from buffer_helpers import KEYS, History, new_block
+
+from artos.spec import VERSION_KEY
+
+NAMES = tuple(key.name for key in KEYS)
+
+
+def histories(path, actors, envs, capacity, rows, seed=0, chance=0.3, **options):
+    made = {}
+    for actor in range(actors):
+        block = new_block(path, KEYS, capacity, actor=actor, envs=envs, **options)
+        made[actor] = History(block, chance, seed)
+        for version in range(rows):
+            made[actor].write(1, version)
+    return made
+
+
+def blocks_of(made):
+    return {actor: history.block for actor, history in made.items()}
+
+
+def check(sample, made, padding="zero", next_names=()):
+    for place, (actor, step, env) in enumerate(sample["index"].tolist()):
+        history = made[actor]
+        for name in (*NAMES, VERSION_KEY):
+            np.testing.assert_array_equal(
+                sample[name][place], history.value(name, step, env, padding), err_msg=name
+            )
+        same_episode = history.rows[step + 1]["ages"][env] if next_names else True
+        for name in next_names:
+            if name != "frames" or same_episode:
+                want = history.value(name, step + 1, env, padding)
+                np.testing.assert_array_equal(sample[f"next.{name}"][place], want, err_msg=name)
