@@ -1,6 +1,7 @@
 # make run | test | lint | bench; each sets up .venv/ first. ARGS goes to the command, as in
 #   make run ARGS="--seed 2"      make test ARGS="-k buffer"
-.PHONY: setup criu run test lint bench clean
+# `make test-all` adds the long tests: whole clusters, hosts that fail, kills at random moments.
+.PHONY: setup criu run test test-all lint bench clean
 .DEFAULT_GOAL := run
 BIN := .venv/bin
 
@@ -14,8 +15,14 @@ criu: setup
 run: setup
 	$(BIN)/artos run ppo --env CartPole-v1 --actors 2 --total-steps 500000 $(ARGS)
 
+# Most tests wait for processes most of the time, so more than four at once gain little.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
 test: setup
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) -m "not long" $(ARGS)
+
+test-all: setup
+	$(PYTEST) $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

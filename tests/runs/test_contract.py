@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from real_runs import TINY, Artos, Outcome, journal, shared_memory, updates
 
@@ -134,16 +137,23 @@ def test_second_run_in_the_same_folder(
     assert (after.status, "already holds a run" in after.err) == (2, True), after.err
 
 
-def test_the_supervisor_goes_without_torch(start: Callable[..., Artos], home: Path) -> None:
-    (home / "slow").touch()
-    run = start("run", "counting.py:workload", "--run-dir", "r", "--total-steps", 1600)
+@pytest.mark.parametrize(("workload", "needs"), [("ppo", True), ("counting.py:workload", False)])
+def test_only_members_load_torch_and_only_if_they_need_it(
+    workload: str, needs: bool, start: Callable[..., Artos], home: Path
+) -> None:
+    run = start("run", workload, "--run-dir", "r", "--total-steps", 10_000_000)
     run.until(lambda: updates(home / "r"))
-    assert "libtorch" not in Path(f"/proc/{run.process.pid}/maps").read_text()
-    learner = run.member(0)
-    assert learner is not None
-    assert "libtorch" in Path(f"/proc/{learner.pid}/maps").read_text()
-    (home / "slow").unlink()
-    assert run.wait().status == 0
+    assert not loads_torch(run.process)
+    for number in (0, 1, 2):
+        member = run.member(number)
+        assert member is not None
+        assert loads_torch(member) == needs
+    run.signal(signal.SIGINT)
+    assert run.wait().status == 130
+
+
+def loads_torch(process: psutil.Process | subprocess.Popen[bytes]) -> bool:
+    return "libtorch" in Path(f"/proc/{process.pid}/maps").read_text()
 
 
 def test_killed_before_its_first_checkpoint(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
