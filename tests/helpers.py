@@ -16,7 +16,9 @@ from artos.buffer.segment import PREFIX, shm_root
 ROOT = Path(__file__).resolve().parents[1]
 """The checkout under test."""
 
-_PATIENCE = 5.0
+PATIENCE = 240.0
+"""Seconds; generous, for a test never waits that long unless it fails: machines are loaded."""
+_END_SECONDS = 5.0
 
 
 def footprint() -> dict[str, set[str]]:
@@ -99,4 +101,4 @@ def python(*arguments: object) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-            process.wait(_PATIENCE)
+            process.wait(_END_SECONDS)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from helpers import ROOT, python
+from helpers import PATIENCE, ROOT, python
 
 FLOORS = ("artos", "triggers", "head", "workers", "deploy", "evaluation")
 MOST_LINES = 400
@@ -54,7 +54,7 @@ def test_the_import_contract_holds() -> None:
     """evaluation → deploy → head | workers → triggers → artos, as pyproject.toml declares it."""
     run = "import sys; from importlinter.cli import lint_imports_command as l; sys.exit(l())"
     with python("-c", run, "--no-cache") as process:
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, output
     assert "KEPT" in output
 
@@ -89,7 +89,7 @@ def test_a_daemon_loads_neither_torch_nor_gymnasium() -> None:
         heavy = [name for name in ("torch", "gymnasium") if name in sys.modules]
         sys.exit(f"loaded {{heavy}}" if heavy else 0)"""
     with python("-c", code) as process:
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from buffer_helpers import Fuse, Killed, arm, new_block, temporary_folder
+from helpers import PATIENCE
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -337,7 +338,7 @@ def test_writer_sleeps_until_rows_are_released(folder: ShmFolder) -> None:
     consumer.acknowledge("learner", 1, 1)
     assert not got, "one row is not enough"
     consumer.acknowledge("learner", 2, 2)
-    writer.join(30)
+    writer.join(PATIENCE)
     assert got == [4]
 
 

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 from buffer_helpers import Child, new_block
+from helpers import PATIENCE
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
@@ -72,7 +73,7 @@ def test_ranges_read_under_a_fast_writer_are_whole_or_refused(folder: ShmFolder)
     out = np.empty((32, ENVS, WIDE), np.int64)
     good = refused = 0
     with Child(lambda: write_for_ever(block)):
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while (good < 200 or refused < 20) and time.monotonic() < end:
             stop = block.committed(("wide",))
             # Alternately the newest rows, which mostly can be read, and the very oldest.
@@ -112,7 +113,7 @@ def test_samples_under_fast_writers_are_whole(
             replace(*args)
 
         sampler._reader._replace = counted
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         for turn in itertools.count():
             if turn >= 100 and (replaced or time.monotonic() > end):
                 break

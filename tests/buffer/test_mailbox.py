@@ -10,6 +10,7 @@ from collections import deque
 import numpy as np
 import pytest
 from buffer_helpers import Child, Fuse, Killed, Tripwire, temporary_folder
+from helpers import PATIENCE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -149,14 +150,14 @@ def test_a_waiter_killed_in_its_sleep_leaves_the_bell_usable(folder: ShmFolder) 
 
     def sleep() -> None:
         ready.ring()
-        bell.wait(60)
+        bell.wait(PATIENCE)
 
     for _ in range(3):
         with Child(sleep) as child:
-            assert ready.wait(30)
+            assert ready.wait(PATIENCE)
             child.kill()
     with Child(sleep) as child:
-        assert ready.wait(30)
+        assert ready.wait(PATIENCE)
         bell.ring()
         assert child.join() == 0
     assert bell.drain() == 0

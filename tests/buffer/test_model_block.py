@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from buffer_helpers import Child
+from helpers import PATIENCE
 
 from artos.buffer import model_block
 from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSpec
@@ -77,7 +78,7 @@ def test_weights_are_never_torn_or_mixed(folder: ShmFolder, slots: int) -> None:
     children = [Child(lambda n=number: read(n)) for number in range(READERS)]
     try:
         version, victim = 0, children[3]
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while counts[:, 2].min() < 25 and time.monotonic() < end:
             version += 1
             publish(region, version, version + 1)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from buffer_helpers import new_block
+from helpers import PATIENCE
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
@@ -209,7 +210,7 @@ def test_members_that_still_use_the_folder_of_a_dead_run_are_killed(
         owner.wait()
         assert reap_orphans() == [path]
         if who.startswith("artos"):
-            assert user.wait(10) == -signal.SIGKILL
+            assert user.wait(PATIENCE) == -signal.SIGKILL
         else:
             assert user.poll() is None
     finally:

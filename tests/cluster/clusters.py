@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from helpers import PATIENCE
 
 from artos.buffer.segment import PREFIX, reap_orphans, shm_root
 from artos.transport import wire
@@ -24,7 +25,6 @@ from artos.transport.post import Post
 from deploy.orders import RunOrder, SiteOrder, write_order
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 150.0
 
 
 class Cluster:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+from helpers import PATIENCE
+
 from artos.closing import Closing
 
 
@@ -60,4 +62,4 @@ class Sluice(Closing):
                 each.shutdown(socket.SHUT_RDWR)  # wakes who waits for it
             each.close()
         for thread in self._threads:
-            thread.join(10.0)
+            thread.join(PATIENCE)

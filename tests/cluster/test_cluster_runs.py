@@ -9,7 +9,7 @@ import pytest
 from books import assert_each_row_once, places
 from clusters import Cluster
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.processes
 
 COUNTING, STAGED = "counting.py:workload", "staged.py:workload"
 ROWS = 2400
@@ -37,6 +37,7 @@ def assert_all_there(cluster: Cluster, summary: dict[str, Any], rows: int = ROWS
     assert cluster.survivors() == []
 
 
+@pytest.mark.long
 def test_two_sites_of_two_actors_learn_cartpole(cluster: Cluster) -> None:
     cluster.begin("ppo", actors=4, total_steps=40_960, envs=4)
     cluster.open("w1")
@@ -66,6 +67,7 @@ def test_an_actor_is_killed(cluster: Cluster) -> None:
     assert len(places(cluster.run_folder, 1)) == 2
 
 
+@pytest.mark.long
 def test_the_learner_is_killed(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1", "w2")
@@ -76,6 +78,7 @@ def test_the_learner_is_killed(cluster: Cluster) -> None:
     assert_all_there(cluster, summary)
 
 
+@pytest.mark.long
 def test_replay_buffer_and_agent_are_killed(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1", "w2")
@@ -109,6 +112,7 @@ def test_a_node_is_killed_and_its_actors_go_on_elsewhere(cluster: Cluster) -> No
     assert len(places(cluster.run_folder, 0)) == 1
 
 
+@pytest.mark.long
 def test_a_site_is_killed_and_another_one_opened_on_the_same_node(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1", "w2")
@@ -120,6 +124,7 @@ def test_a_site_is_killed_and_another_one_opened_on_the_same_node(cluster: Clust
     assert len(places(cluster.run_folder, 1)) == 2
 
 
+@pytest.mark.long
 def test_a_site_is_killed_and_its_agent_still_ships_everything(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1", "w2")
@@ -147,6 +152,7 @@ def test_keys_that_travel_in_stages(cluster: Cluster, chunk: int) -> None:
     assert_all_there(cluster, cluster.finish())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pipeline", ["dual", "minibatch", "dual+minibatch", "full"])
 def test_pipelines_of_ppo_keep_the_budget(cluster: Cluster, pipeline: str) -> None:
     small = {"envs": 2, "steps": 32, "minibatches": 1}
@@ -159,6 +165,7 @@ def test_pipelines_of_ppo_keep_the_budget(cluster: Cluster, pipeline: str) -> No
     assert (summary["steps"], summary["updates"], summary["lag_max"]) == (2560, 20, 0)
 
 
+@pytest.mark.long
 def test_more_actors_by_hand(cluster: Cluster) -> None:
     cluster.begin("ppo", actors="1..4", total_steps=16_384, envs=2, steps=32)
     for node in ("w1", "w2"):
@@ -174,6 +181,7 @@ def test_more_actors_by_hand(cluster: Cluster) -> None:
     assert set(cluster.statuses().values()) == {0}, cluster.said()
 
 
+@pytest.mark.long
 def test_a_node_that_is_silent_for_a_while_costs_nothing_but_time(cluster: Cluster) -> None:
     with cluster.slowly():
         cluster.begin(COUNTING, total_steps=ROWS, deadline=5.0)
@@ -188,6 +196,7 @@ def test_a_node_that_is_silent_for_a_while_costs_nothing_but_time(cluster: Clust
     assert_all_there(cluster, summary)
 
 
+@pytest.mark.long
 def test_a_node_that_comes_back_after_it_was_given_up(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1", "w2", rows=5 * ROWS)
@@ -203,6 +212,7 @@ def test_a_node_that_comes_back_after_it_was_given_up(cluster: Cluster) -> None:
     assert len(places(cluster.run_folder, 1)) == 2
 
 
+@pytest.mark.long
 def test_the_head_daemon_is_restarted(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1")
@@ -217,6 +227,7 @@ def test_the_head_daemon_is_restarted(cluster: Cluster) -> None:
     assert_all_there(cluster, summary)
 
 
+@pytest.mark.long
 def test_actors_move_off_a_node_and_nothing_is_lost(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1", "w2")
@@ -231,6 +242,7 @@ def test_actors_move_off_a_node_and_nothing_is_lost(cluster: Cluster) -> None:
     assert len(places(cluster.run_folder, 1)) == (1 if by_image else 2)
 
 
+@pytest.mark.long
 def test_a_run_waits_for_a_place_and_says_so(cluster: Cluster) -> None:
     cluster.begin(COUNTING, total_steps=ROWS)
     cluster.until(lambda: cluster.news and "a node" in cluster.news[-1].waits_for)

@@ -14,7 +14,7 @@ from books import Book, book_of
 from clusters import Cluster
 from episodes import HELD, LENGTHS, STEPS
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 EPISODES = "episodes.py:workload"
 ROWS, ACTORS = 480, 2

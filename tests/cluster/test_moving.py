@@ -14,7 +14,7 @@ from elastic import needs_criu
 from journey import follower
 from sluice import Sluice
 
-pytestmark = [needs_criu, pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = [needs_criu, pytest.mark.processes, pytest.mark.long]
 
 JOURNEY = "journey.py:workload"
 ROWS = 2400

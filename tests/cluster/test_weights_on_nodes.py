@@ -17,7 +17,7 @@ from witness import CHANCE, EVERY, SEED, told_by
 from artos.transport import wire
 from artos.transport.bfloat16 import narrow, widen
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 WITNESS = "witness.py:workload"
 ACTORS, STEPS, ROUNDS = 2, 8, 12

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import psutil
 import safetensors.numpy
+from helpers import PATIENCE
 
 from artos.buffer.segment import PREFIX, reap_orphans, shm_root
 from artos.transport.keys import make_keys
 from deploy.head_client import HeadClient
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 120.0
 DEADLINE = 4.0
 """Seconds until a silent node is gone: far more than a loaded machine takes to say a word."""
 

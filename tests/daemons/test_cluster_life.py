@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from real_cluster import Cluster, Command, assert_each_row_once
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.processes
 
 RUN = "counting-workload-seed1-1"
 ROWS = 4800
@@ -55,6 +55,7 @@ def test_a_run_of_the_users_code_on_two_workers(cluster: Cluster, code: Path) ->
     assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_without_a_worker_a_run_waits_and_says_for_what(cluster: Cluster, code: Path) -> None:
     submit = cluster.submit(*COUNTING, "--json", cwd=code)
     run = cluster.until(lambda: cluster.status()[1].get(RUN))
@@ -67,6 +68,7 @@ def test_without_a_worker_a_run_waits_and_says_for_what(cluster: Cluster, code: 
 # -- workers and heads that go ---------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_worker_that_is_told_to_stop_says_goodbye(cluster: Cluster, code: Path) -> None:
     """Its rows are sent first; the run goes on elsewhere and loses nothing."""
     submit = under_way(cluster, code, "w1", "w2")
@@ -77,6 +79,7 @@ def test_a_worker_that_is_told_to_stop_says_goodbye(cluster: Cluster, code: Path
     assert cluster.stop() == {"w2": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_a_worker_daemon_is_killed(cluster: Cluster, code: Path) -> None:
     """Its site ends, its actors go elsewhere; started again it is welcome."""
     submit = under_way(cluster, code, "w1", "w2")
@@ -88,6 +91,7 @@ def test_a_worker_daemon_is_killed(cluster: Cluster, code: Path) -> None:
     assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_a_daemon_started_right_after_the_last_was_killed(cluster: Cluster, code: Path) -> None:
     """The new one knows that the old one is dead, so its name is not taken."""
     submit = under_way(cluster, code, "w1")
@@ -97,6 +101,7 @@ def test_a_daemon_started_right_after_the_last_was_killed(cluster: Cluster, code
     assert cluster.stop() == {"w1": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_a_worker_that_was_cut_off_comes_back(cluster: Cluster, code: Path) -> None:
     """Its actors live elsewhere by then; what it still has of them is closed."""
     submit = under_way(cluster, code, "w1", "w2")
@@ -136,6 +141,7 @@ def test_the_head_is_killed_and_started_again(cluster: Cluster, code: Path) -> N
     assert cluster.stop() == {"w1": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_a_run_that_ended_while_the_head_was_away(cluster: Cluster, code: Path) -> None:
     submit = under_way(cluster, code, "w1")
     cluster.head.kill()
@@ -149,6 +155,7 @@ def test_a_run_that_ended_while_the_head_was_away(cluster: Cluster, code: Path) 
     assert cluster.stop() == {"w1": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_a_run_process_is_killed_and_goes_on_from_its_checkpoint(
     cluster: Cluster, code: Path
 ) -> None:
@@ -163,6 +170,7 @@ def test_a_run_process_is_killed_and_goes_on_from_its_checkpoint(
     assert cluster.stop() == {"w1": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_a_site_is_killed_and_opened_again(cluster: Cluster, code: Path) -> None:
     submit = under_way(cluster, code, "w1")
     (site,) = cluster.processes("deploy.site_process")
@@ -172,6 +180,7 @@ def test_a_site_is_killed_and_opened_again(cluster: Cluster, code: Path) -> None
     assert cluster.stop() == {"w1": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_a_drained_node_is_left_by_all(cluster: Cluster, code: Path) -> None:
     submit = under_way(cluster, code, "w1", "w2")
     assert cluster.ask("drain", "w1") == {"node": "w1", "actors": 1}
@@ -202,6 +211,7 @@ def test_stop_saves_and_the_run_can_be_continued(cluster: Cluster, code: Path) -
     assert cluster.stop() == {"w1": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_ctrl_c_stops_what_is_waited_for(cluster: Cluster, code: Path) -> None:
     submit = under_way(cluster, code, "w1")
     submit.signal(signal.SIGINT)
@@ -219,6 +229,7 @@ def test_what_is_refused_says_why(cluster: Cluster, code: Path) -> None:
     assert cluster.stop() == {"head": 0}
 
 
+@pytest.mark.long
 def test_the_head_is_told_to_stop_and_runs_save(cluster: Cluster, code: Path) -> None:
     cluster.start_worker("w1")
     cluster.alive("w1")
@@ -236,6 +247,7 @@ def test_the_head_is_told_to_stop_and_runs_save(cluster: Cluster, code: Path) ->
     assert cluster.stop() == {"w1": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_two_runs_share_the_slots_of_a_worker(cluster: Cluster, code: Path) -> None:
     cluster.start_worker("w1")
     cluster.alive("w1")
@@ -259,6 +271,7 @@ def test_two_runs_share_the_slots_of_a_worker(cluster: Cluster, code: Path) -> N
     assert cluster.stop() == {"w1": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_one_slot_is_one_run_after_the_other(cluster: Cluster, code: Path) -> None:
     cluster.start_worker("w1", "--slots", 1)
     cluster.alive("w1")

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from helpers import PATIENCE
 
 from artos.errors import DeadlineExceeded, Refused
 from artos.transport import wire
@@ -21,8 +22,6 @@ from deploy.head_client import HeadClient
 from deploy.head_daemon import HeadDaemon
 from deploy.head_options import HeadOptions
 from head.runs import Run
-
-PATIENCE = 60.0
 
 
 class Peer:

@@ -15,7 +15,7 @@ from test_cluster_life import RUN, finished, under_way
 
 from workers.criu.find import find_criu
 
-pytestmark = [needs_criu, pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = [needs_criu, pytest.mark.processes, pytest.mark.long]
 
 
 def drain(cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers import PATIENCE
 
 from artos.clock import SystemClock
 from artos.errors import Refused
@@ -39,7 +40,7 @@ def until_told(host: SiteHost) -> Message:
             if said := host.step():
                 (message,) = said
                 return message
-            assert bell.wait(60, host.descriptors), host
+            assert bell.wait(PATIENCE, host.descriptors), host
 
 
 def test_code_is_fetched_once(host: SiteHost, tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_what_is_left_of_an_earlier_site_ends_first(tmp_path: Path) -> None:
             assert not strays.gone(0.0)
             assert old.poll() is None
             assert not strays.gone(2.0), "it is late: it is killed"
-            old.wait(60)
+            old.wait(PATIENCE)
             assert strays.gone(2.0)
             strays.close()
         finally:

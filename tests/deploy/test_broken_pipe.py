@@ -1,8 +1,8 @@
 """``artos ... | head``: that somebody has read enough is no error."""
 
-from tests.helpers import python
+from helpers import PATIENCE
 
-PATIENCE = 60.0
+from tests.helpers import python
 
 
 def test_readers_may_hang_up() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers import ROOT
+from helpers import PATIENCE, ROOT
 
 from workers.tiers import rights_missing
 
@@ -50,7 +50,7 @@ class Machine:
     def setup(self, *arguments: str) -> tuple[int, str]:
         """Exit status and what was said."""
         with self.start(*arguments) as process:
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=PATIENCE)
         return process.returncode, said
 
     def called(self, name: str) -> list[str]:
@@ -110,7 +110,7 @@ def test_another_venv_gets_the_binding_again(machine: Machine) -> None:
 def test_two_at_once_do_it_once(machine: Machine) -> None:
     good_criu(machine)
     with machine.start() as one, machine.start() as two:
-        said = [process.communicate(timeout=60)[1] for process in (one, two)]
+        said = [process.communicate(timeout=PATIENCE)[1] for process in (one, two)]
     assert (one.returncode, two.returncode) == (0, 0)
     assert sorted(map(bool, said)) == [False, True]
     assert len(machine.called("python3")) == 1

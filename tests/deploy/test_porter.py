@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import PATIENCE
 
 from artos.clock import ManualClock
 from artos.errors import ImageUnusable, NoImage
@@ -45,7 +46,7 @@ class Images:
 
     def _work(self) -> None:
         self.begun.set()
-        assert self.may.wait(20.0)
+        assert self.may.wait(PATIENCE)
         if self.fault is not None:
             raise self.fault
 
@@ -98,7 +99,7 @@ class Site:
 
     def work(self) -> None:
         """Wait for what the porter's thread does."""
-        assert self._rung.wait(20.0)
+        assert self._rung.wait(PATIENCE)
         self._rung.clear()
         self.porter.look()
 
@@ -113,7 +114,7 @@ class Site:
         """A whole parcel of a member is here and being unpacked."""
         self.porter.fetch(member, number)
         self.porter.take(wire.Piece(number, 0, len(IMAGE), IMAGE))
-        assert self.images.begun.wait(20.0)
+        assert self.images.begun.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -166,7 +167,7 @@ def test_who_stays_after_all_leaves_no_parcel(site: Site) -> None:
     site.images.may.clear()
     site.porter.pack(wire.Pack(2, 7))
     site.porter.look()
-    assert site.images.begun.wait(20.0)
+    assert site.images.begun.wait(PATIENCE)
     site.porter.stays(2)
     site.images.may.set()
     site.work()

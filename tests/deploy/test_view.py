@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from helpers import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,7 +83,7 @@ class Terminal:
     def close(self) -> None:
         if not self.stream.closed:
             self.stream.close()
-            self._reader.join(10)
+            self._reader.join(PATIENCE)
             os.close(self._end)
 
 
@@ -232,7 +233,7 @@ def test_a_reader_that_leaves_does_not_change_how_the_program_ends() -> None:
     process.stdout.close()
     errors = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(60), errors) == (0, b"")
+    assert (process.wait(PATIENCE), errors) == (0, b"")
 
 
 FLOATS = st.floats() | st.none()

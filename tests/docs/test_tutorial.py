@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers import PATIENCE
 from user_folder import UserFolder
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +59,7 @@ def test_own_algorithm_runs_beside_files_called_like_ours(user: UserFolder) -> N
     assert summary["lag_max"] == summary["restarts"] == summary["rows_lost"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_own_algorithm_uses_a_module_of_the_users_called_like_ours(user: UserFolder) -> None:
     (user.path / "workers.py").write_text("BONUS = 0.02\n")
@@ -67,6 +69,7 @@ def test_own_algorithm_uses_a_module_of_the_users_called_like_ours(user: UserFol
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_own_algorithm_learns(user: UserFolder) -> None:
     """A random policy makes about 22; untrained for longer it stays there."""
@@ -75,6 +78,7 @@ def test_own_algorithm_learns(user: UserFolder) -> None:
     assert user.summary()["mean_return_100"] >= 100
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_own_trigger_staggers_the_weights(user: UserFolder) -> None:
     """Four actors in turn: each is 0, 1, 2 or 3 versions behind, whatever the timing."""
@@ -86,6 +90,7 @@ def test_own_trigger_staggers_the_weights(user: UserFolder) -> None:
     assert 1.0 < summary["lag_mean"] < 1.5
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_own_pipeline_absorbs_each_actor_once(user: UserFolder) -> None:
     """Four actors, ten rounds: a gradient and advantages for each, then a step with the sum."""
@@ -101,6 +106,7 @@ def test_own_pipeline_absorbs_each_actor_once(user: UserFolder) -> None:
     assert _last_metric(user, "absorbed_late") == 0
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_own_scaling_policy_decides(user: UserFolder) -> None:
     goal = ("--set", "goal=10", "--total-steps", "8192", "--json")
@@ -149,7 +155,7 @@ def test_buffer_of_a_live_run_can_be_read(user: UserFolder) -> None:
         (folder,) = user.shm.iterdir()
         seen = user.python("peek.py", str(folder))
         run.send_signal(signal.SIGINT)
-        _, errors = run.communicate(timeout=60)
+        _, errors = run.communicate(timeout=PATIENCE)
     finally:
         run.kill()
         run.communicate()
@@ -161,7 +167,7 @@ def test_buffer_of_a_live_run_can_be_read(user: UserFolder) -> None:
 
 
 def _until_it_learns(user: UserFolder, run: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not any(b"done" in p.read_bytes() for p in user.path.glob("runs/*/journal.jsonl")):
         assert run.poll() is None, run.communicate()
         assert time.monotonic() < deadline, "no firing was answered"

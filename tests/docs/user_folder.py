@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from helpers import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -32,7 +34,7 @@ class UserFolder:
     def python(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [sys.executable, *arguments], cwd=self.path, env=self.environment, text=True,
-            capture_output=True, timeout=100, check=False,
+            capture_output=True, timeout=PATIENCE, check=False,
         )  # fmt: skip
 
     def summary(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from real_runs import journal
 
 from workers.freezer import is_frozen
 
-pytestmark = [pytest.mark.processes, needs_criu]
+pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
 
 Start = Callable[..., ElasticRun]
 STEPS = 2 * 16 * 8

@@ -14,7 +14,7 @@ from elastic import needs_criu
 from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
 from real_runs import journal
 
-pytestmark = [pytest.mark.processes, needs_criu]
+pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
 
 KILLS, STEPS = 3, 1920
 DUMP, RESTORE = "waits in memory for now", "is started anew"

@@ -13,7 +13,7 @@ from elastic import needs_criu
 from elastic_runs import ElasticRun, assert_exact, assert_nothing_left, hold_with_images
 from real_runs import journal
 
-pytestmark = [pytest.mark.processes, needs_criu]
+pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
 
 Start = Callable[..., ElasticRun]
 

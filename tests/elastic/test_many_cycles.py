@@ -12,7 +12,7 @@ import pytest
 from elastic import needs_criu
 from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
 
-pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
 
 CYCLES = 200
 SLACK_KB = 4000

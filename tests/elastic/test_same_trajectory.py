@@ -18,6 +18,7 @@ ROUNDS = 16
 WAYS = [("cold", "memory"), ("fork", "freeze"), ("clone", "checkpoint")]
 
 
+@pytest.mark.long
 def test_weights_learned_are_the_same_to_the_last_bit(
     start: Callable[..., ElasticRun], home: Path
 ) -> None:

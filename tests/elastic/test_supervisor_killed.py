@@ -22,7 +22,7 @@ from elastic_runs import (
 )
 from real_runs import runs
 
-pytestmark = [pytest.mark.processes, needs_criu]
+pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
 
 Start = Callable[..., ElasticRun]
 ACTORS, STEPS, KILLS = 8, 8 * 16 * 12, 2

@@ -22,6 +22,7 @@ def test_a_run_that_was_too_short_says_so():
         iterations([*journal(1.0, 9.0)])
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.skipif(bool(why := why_not()), reason=f"no namespaces: {why}")
 def test_a_cluster_trains_by_the_commands_of_a_user():

@@ -5,7 +5,7 @@ import pytest
 from evaluation.rivals import environments
 from evaluation.rivals.environments import Environment, RivalAbsent, prepare
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from evaluation.recording import record
 from evaluation.rivals.process import measure_ours
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 @pytest.mark.parametrize("whole", [(), ("--whole",)], ids=["frames once", "whole stacks"])

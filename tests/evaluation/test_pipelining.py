@@ -103,6 +103,7 @@ def test_a_rate_is_what_the_learner_got_by_the_time_it_took(contestants):
     assert found.rates["gb_per_s"] == pytest.approx(gigabytes / 2)
 
 
+@pytest.mark.long
 def test_every_picture_is_drawn_of_what_there_is(contestants, tmp_path):
     report = measured(contestants, FULL).report()
     made = pipelining_figures.draw_all(report, tmp_path / "pipelining.png")

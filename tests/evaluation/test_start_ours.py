@@ -7,7 +7,7 @@ from elastic import needs_criu
 
 from evaluation.rivals.process import measure_ours
 
-pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("atari")]
+pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("atari"), pytest.mark.long]
 
 SMALL = ("--envs", "1", "--steps", "8")
 

@@ -6,6 +6,7 @@ import os
 import sys
 
 import pytest
+from helpers import PATIENCE
 
 from artos.clock import Deadline
 from artos.runtime.death import Death
@@ -54,7 +55,7 @@ def test_the_end_of_a_process_is_known_at_once() -> None:
             os.execl(sys.executable, sys.executable, "-c", code)
         end.close()
         mine.send(wire.Nudge())
-        deadline = Deadline(20.0)
+        deadline = Deadline(PATIENCE)
         assert mine.get(deadline.left) is None
         assert mine.cut
         assert not mine.send(wire.Nudge())

@@ -26,7 +26,7 @@ from triggers.transfer import TransferTrigger
 from triggers.wiring import cache_plan
 from workers.agent_host import AgentHost
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 FRAME = (40, 40)
 KEYS = (
     DataKey("frames", FRAME, "uint8"),

@@ -7,7 +7,7 @@ import time
 import pytest
 from machines import Machines
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 @pytest.mark.parametrize("cluster", [{"deadline": 30.0}], indirect=True, ids=["deadline30"])

@@ -18,7 +18,7 @@ from elastic import needs_criu
 from artos.errors import CriuUnavailable
 from workers.criu.find import FEATURES, find_criu
 
-pytestmark = [needs_criu, pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [needs_criu, pytest.mark.processes, pytest.mark.long]
 
 
 def criu() -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from machines import Machines
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 def assert_listed(cluster: Machines, node: str, committed: Mapping[int, int]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from daemons.real_cluster import ROOT
 from machines import Machines
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 JUMPING = {"PYTHONPATH": f"{Path(__file__).parent / 'jumping'}:{ROOT}"}
 OF_THE_RUN = {"agent.log": "w2", "replay-0.log": "head", "learner.log": "head", "run.log": "head"}

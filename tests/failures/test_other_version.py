@@ -8,7 +8,7 @@ from machines import Machines
 
 from artos.version import VERSION
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 def test_a_worker_of_another_version_is_refused(cluster: Machines) -> None:

@@ -17,8 +17,6 @@ from real_runs import Artos, journal
 from deploy.run import Request, run
 from triggers.algorithms.pipelines import Pipeline
 
-pytestmark = pytest.mark.timeout(300)
-
 ACTORS, STEPS, ROUNDS = 3, 16, 8
 Arrays = dict[str, NDArray[Any]]
 PIPELINES: tuple[Pipeline, ...] = get_args(Pipeline)
@@ -138,6 +136,7 @@ DEATHS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.parametrize("pipeline", DEATHS)
 def test_the_learner_is_killed_in_the_middle(
@@ -157,6 +156,7 @@ def test_the_learner_is_killed_in_the_middle(
         assert_close(saved(home / "r"), saved(plain))
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_killed_between_two_rounds_that_overlap(start: Callable[..., Artos], home: Path) -> None:
     """The next round's rows had their first pass before the learner died, or might have had."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from helpers import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
 from records_writer import Start
@@ -141,7 +142,7 @@ def test_any_name_gives_one_folder_below_the_root(algorithm: str, env: str) -> N
 
 
 def _numbered(root: Path, barrier: object) -> None:
-    barrier.wait(30)  # type: ignore[attr-defined]
+    barrier.wait(PATIENCE)  # type: ignore[attr-defined]
     folder = RunFolder.create_numbered(root, "ppo", "CartPole-v1", 1, {"pid": os.getpid()})
     assert msgspec.json.decode(folder.config_file.read_bytes()) == {"pid": os.getpid()}
 
@@ -154,7 +155,7 @@ def test_rivals_for_a_number_all_get_their_own(tmp_path: Path) -> None:
     for rival in rivals:
         rival.start()
     for rival in rivals:
-        rival.join(60)
+        rival.join(PATIENCE)
         assert rival.exitcode == 0
         rival.close()
     assert sorted(path.name[-2:] for path in tmp_path.iterdir()) == ["-1", "-2", "-3", "-4"]

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from helpers import PATIENCE
 
 from artos.buffer.segment import PREFIX, shm_root
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 100.0
 TINY = ("--set", "envs=1", "--set", "steps=16", "--set", "minibatches=1", "--set", "epochs=1")
 """Settings that keep PPO's rounds short."""
 

@@ -15,9 +15,10 @@ import numpy as np
 import psutil
 import pytest
 import safetensors.numpy
+from helpers import PATIENCE
 from real_runs import Artos, journal, shared_memory, updates
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 Start = Callable[..., Artos]
 KILLS = 20
@@ -105,7 +106,7 @@ def test_supervisor_killed_at_random_moments(start: Start, home: Path) -> None:
         artos.children()
         artos.signal(signal.SIGKILL)
         artos.wait()
-        _, alive = psutil.wait_procs(artos.survivors(), timeout=10)
+        _, alive = psutil.wait_procs(artos.survivors(), timeout=PATIENCE)
         assert not alive
     slow.unlink()
     outcome = start("run", *new_or_resumed(run), "--total-steps", 16000, "--json").wait()

@@ -86,6 +86,7 @@ def test_a_run_that_was_stopped_goes_on_with_what_it_remembers(own: Path) -> Non
     assert kept(own / "parts")["actors"] == kept(own / "whole")["actors"]
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
 def test_one_that_raises_ends_the_run_and_what_was_learned_is_saved(

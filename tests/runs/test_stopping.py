@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from helpers import PATIENCE
 from real_runs import Artos, Outcome, shared_memory, updates
 
 from head.records.run_folder import RunFolder
@@ -28,7 +29,7 @@ def training(start: Start, home: Path) -> Artos:
 
 
 def assert_nothing_left(artos: Artos, run: Path) -> None:
-    psutil.wait_procs(artos.survivors(), timeout=10)
+    psutil.wait_procs(artos.survivors(), timeout=PATIENCE)
     assert not artos.survivors()
     assert not shared_memory()
     if run.exists():
@@ -59,7 +60,7 @@ def test_twice(training: Artos, home: Path) -> None:
     training.signal(signal.SIGINT)
     training.until(lambda: "stopping" in (home / "stderr.txt").read_text())
     training.signal(signal.SIGINT)
-    assert training.wait(20).status == 130
+    assert training.wait(PATIENCE).status == 130
     assert json.loads((home / "r" / "summary.json").read_text())["outcome"] == "interrupted"
     assert_nothing_left(training, home / "r")
 
@@ -68,7 +69,7 @@ def test_while_registering(start: Start, home: Path) -> None:
     artos = start("run", "counting.py:workload", "--run-dir", "r")
     artos.until(artos.children)
     artos.signal(signal.SIGTERM)
-    assert artos.wait(20).status == 130
+    assert artos.wait(PATIENCE).status == 130
     assert not (home / "r").exists()
     assert_nothing_left(artos, home / "r")
 

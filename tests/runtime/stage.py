@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import numpy as np
+from helpers import PATIENCE
 
 from artos.buffer.board import actor_member, template_member
 from artos.clock import Deadline
@@ -26,7 +27,6 @@ from deploy.node import Node
 from deploy.registration import prepare, reference_of
 
 HERE = Path(__file__).parent
-PATIENCE = 60.0
 ROUND, ROUNDS = 64, 2
 
 Rows = dict[str, bytes]

@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from helpers import PATIENCE
+
 from artos.transport import wire
 from artos.transport.keys import Keys
 from artos.transport.post import Post
-
-PATIENCE = 60.0
-"""Seconds; generous, for a test never waits that long unless it fails."""
 
 Mail = tuple[str, wire.Message]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import zmq
-from helpers import python
+from helpers import PATIENCE, python
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ FIRINGS = [
 def received(process: subprocess.Popen[str]) -> list[Firing]:
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in FIRINGS]
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE) == 0
     return [msgspec.json.decode(line, type=Firing) for line in lines]
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from helpers import ROOT
+from helpers import PATIENCE, ROOT
 
 
 def test_the_pytest_command_finds_the_packages_too() -> None:
@@ -16,6 +16,6 @@ def test_the_pytest_command_finds_the_packages_too() -> None:
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     found = subprocess.run(
         [sys.executable, pytest_command, *arguments],
-        cwd=ROOT, env=plain, check=False, capture_output=True, text=True, timeout=100,
+        cwd=ROOT, env=plain, check=False, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert found.returncode == 0, found.stdout + found.stderr

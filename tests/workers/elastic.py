@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import subject
-from helpers import ROOT
+from helpers import PATIENCE, ROOT
 
 from artos.buffer.doorbell import Doorbell
 from artos.buffer.segment import Segment
@@ -22,9 +22,6 @@ from artos.closing import Closing
 from workers.criu.driver import Criu, NoCriu, Operation, Outcome, criu_here
 from workers.criu.facts import Facts
 from workers.images import Image, ImageStore
-
-PATIENCE = 20.0
-"""Seconds after which a wait of these tests gives up."""
 
 _APART = ("unshare", "--pid", "--fork", "--kill-child=KILL", "setsid")
 

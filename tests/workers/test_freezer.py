@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from helpers import PATIENCE
 from worker_hosts import needs_root, until
 
 from workers.freezer import family, freeze, is_frozen, thaw
@@ -120,7 +121,7 @@ def test_a_frozen_process_can_be_killed(tmp_path: Path) -> None:
         _, *orphans = family(process.pid)
         try:
             process.kill()
-            assert process.wait(30) == -signal.SIGKILL
+            assert process.wait(PATIENCE) == -signal.SIGKILL
         finally:
             kill(*orphans)
 

@@ -7,6 +7,8 @@ import socket
 import threading
 from pathlib import Path
 
+from helpers import PATIENCE
+
 from artos.clock import Deadline
 from workers.criu.suspects import suspects, threads
 
@@ -36,7 +38,7 @@ def test_a_pool_of_threads_is_told_by_its_name() -> None:
     finally:
         end.set()
         thread.join()
-    deadline = Deadline(10.0)
+    deadline = Deadline(PATIENCE)
     while "pool-of-somebod" in threads(os.getpid()):  # the kernel lets go of it a little later
         assert not deadline.passed
         os.sched_yield()
