@@ -15,6 +15,7 @@ import msgspec
 from artos.buffer.segment import reap_orphans
 from artos.clock import Clock
 from artos.errors import Refused
+from artos.private_folder import keep
 from artos.runtime.child import Child, start
 from artos.runtime.death import Death
 from artos.transport.wire import Archive, Assign, Fetch, Message, SiteEnded
@@ -200,7 +201,7 @@ class SiteHost:
     def _start(self, assign: Assign, code: str) -> None:
         self._make_room()
         folder = self._folder / assign.run
-        (folder / "logs").mkdir(parents=True, exist_ok=True)
+        (keep(folder) / "logs").mkdir(exist_ok=True)
         order = SiteOrder(
             assign, self._node, str(self._keys), code, str(folder / "logs"), str(folder / "images"),
             self._allot({assign.run: assign.slots})[assign.run],

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from artos import private_folder
 from artos.buffer.segment import free_bytes
 from artos.errors import ImageBudget, ImageUnusable
 from workers.criu.facts import Facts, Host, faults
@@ -115,7 +116,7 @@ class ImageStore:
 
     def __init__(self, folder: Path, budget: int) -> None:
         self.folder, self.budget = folder, budget
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder.keep(folder)
         self._images: dict[str, Image] = {}
         self._sizes: dict[str, int] = {}
         self._pending: dict[str, int] = {}
@@ -178,7 +179,7 @@ class ImageStore:
     def close(self) -> None:
         """Remove everything. Doing it twice is fine."""
         self._images, self._sizes, self._pending = {}, {}, {}
-        shutil.rmtree(self.folder, ignore_errors=True)
+        private_folder.remove(self.folder)
 
     def _sealed(self, image: Image, size: int) -> None:
         final = self.folder / image.name

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from artos.closing import Closing
 from artos.errors import BadMessage, BadParcel
+from artos.private_folder import keep
 from artos.transport.wire import Bring, Piece
 
 PIECE = 256 << 10
@@ -40,7 +41,7 @@ class Incoming(Closing):
     def __init__(self, number: int, path: Path) -> None:
         self.number, self.path = number, path
         self._came, self._size = 0, 0
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        keep(path.parent)
         self._file = path.open("wb")
 
     @property
