@@ -181,6 +181,17 @@ class CheckpointFault(ArtosError):
         super().__init__(f"cannot resume from {path}: {why}")
 
 
+class NotSaved(ArtosError):
+    """What a run learned last is on no disk: ``version`` is the one that was to be saved."""
+
+    def __init__(self, run: str, version: int, why: str) -> None:
+        self.run, self.version, self.why = run, version, why
+        super().__init__(
+            f"version {version} could not be saved in {run} ({why}): make room; --resume goes on "
+            "from the last one that was saved"
+        )
+
+
 class RunExists(ArtosError):
     """The run folder is taken by another run."""
 

@@ -50,20 +50,25 @@ class RunFolder(Closing):
             Refused: no folder can be made or written there.
         """
         try:
-            lock = _lock(path)
+            folder = cls(path, _lock(path), config, resumed=False)
+            folder._fill()
         except OSError as error:
             why = f"run folder {path}: {error.strerror}; choose another --run-dir"
             raise Refused([why]) from error
-        try:
-            _see_that_it_is_empty(path)
-            folder = cls(path, lock, config, resumed=False)
-            for sub in (folder.events, folder.checkpoint, folder.logs):
-                sub.mkdir(exist_ok=True)
-            write_durably(folder.config_file, _pretty(config))
-        except BaseException:
-            os.close(lock)
-            raise
         return folder
+
+    def _fill(self) -> None:
+        try:
+            _see_that_it_is_empty(self.path)
+            for sub in (self.events, self.checkpoint, self.logs):
+                sub.mkdir(exist_ok=True)
+            write_durably(self.config_file, _pretty(self.config))
+        except RunExists:
+            self.close()
+            raise
+        except BaseException:
+            self.discard()
+            raise
 
     @classmethod
     def create_numbered(
