@@ -28,23 +28,37 @@ def image_folder(memory: Path, where: str, home: Path) -> Path:
     if where == "tmpfs":
         link.mkdir(mode=0o700)
         return link
+    if faults := image_faults(where):
+        raise Refused(faults)
     parent = home if where == "disk" else Path(where)
     folder = private_folder.fresh(parent.resolve(), f"{IMAGES}-")
     try:
-        if why := private_folder.planted(parent):
-            raise _no_place(parent, why)
-        if where != "disk" and parent.exists() and (why := private_folder.loose(parent)):
-            raise _no_place(parent, why)
         link.symlink_to(folder)
         folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
-        raise _no_place(parent, error.strerror or str(error)) from error
+        raise Refused([_no_place(parent, error.strerror or str(error))]) from error
     return folder
 
 
-def _no_place(folder: Path, why: str) -> Refused:
+def image_faults(where: str) -> list[str]:
+    """Why a folder that a user named for images cannot be one, in words; nothing is made."""
+    folder = Path(where)
+    if where in ("disk", "tmpfs"):
+        return []
+    if why := private_folder.planted(folder):
+        return [_no_place(folder, why)]
+    if not folder.exists():
+        return []  # it is made
+    if not folder.is_dir():
+        return [_no_place(folder, "Not a directory")]
+    if why := private_folder.loose(folder):
+        return [_no_place(folder, why)]
+    return []
+
+
+def _no_place(folder: Path, why: str) -> str:
     then = "set images= to a folder that only you can write to, or to tmpfs"
-    return Refused([f"images cannot be kept in {folder}: {why}; {then}"])
+    return f"images cannot be kept in {folder}: {why}; {then}"
 
 
 def remove_images(run: Path) -> list[Path]:

@@ -128,6 +128,7 @@ class SiteHost:
         """Reap, end, open and change sites; returns what the head must be told. Never blocks."""
         said: list[Message] = []
         for run, site in [*self._sites.items()]:
+            site.child.cap_log()
             if (status := site.child.died()) is not None:
                 said.append(SiteEnded(run, site.epoch, self._forget(run, site, status)))
             elif site.end_by is not None:

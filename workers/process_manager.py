@@ -21,7 +21,6 @@ from workers.accounts import Accounts
 from workers.checkpointer import Checkpointer
 from workers.images import Image
 from workers.lifecycle import Move, State
-from workers.logs import rotate
 from workers.migration import Home
 from workers.nursery import Nursery, Place
 from workers.parking_lot import ParkingLot
@@ -254,7 +253,7 @@ class ProcessManager:
         for resident in self._residents.values():
             self._lot.book(resident)
             if resident.child is not None:
-                rotate(resident.child.log)
+                resident.child.cap_log()
 
     def pids(self) -> dict[int, int]:
         """Process id by member number."""

@@ -20,6 +20,8 @@ from artos.errors import LayoutMismatch, ShmTooSmall
 PREFIX = "artos."
 IMAGES = "images"
 """In the folder of a run: the images of its actors, or a link to where they are."""
+_NAME_BYTES = 100
+"""Of the name of a run, in that of its shared memory: a file's name has 255 at most."""
 _MEMBER = b"artos.runtime."
 """Part of the command line of every process that a run starts for user code."""
 
@@ -114,7 +116,8 @@ class ShmFolder:
     def create(cls, name: str) -> ShmFolder:
         """Make and lock a new folder for the run ``name``; orphans are reaped first."""
         reap_orphans()
-        path = private_folder.make(shm_root(), f"{PREFIX}{name}.")
+        short = os.fsencode(name)[:_NAME_BYTES].decode(errors="ignore")
+        path = private_folder.make(shm_root(), f"{PREFIX}{short}.")
         lock = os.open(path / "owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return cls(path, lock)
