@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from artos.runtime.logs import rotate, tail
+from artos.runtime.logs import print_whatever_happens, rotate, tail
 
 _PR_SET_PDEATHSIG = 1
 _NOISE = "Extension modules:"  # a line of the fault handler's, long and of no use
@@ -157,10 +157,11 @@ def environment(threads: int, *, hoards: bool = False) -> Mapping[str, str]:
 def begin_member() -> None:
     """Called first thing in a member: end with the parent, tell the log where a crash was.
 
-    The latter also because the first process of a PID namespace, which clones are, dies of another
+    That also because the first process of a PID namespace, which clones are, dies of another
     signal than it was sent.
     """
     end_with_parent()
+    print_whatever_happens()
     faulthandler.enable()
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 MOST_BYTES = 4 << 20
 _KEPT = 2
@@ -37,6 +43,27 @@ def tail(log: Path, lines: int) -> list[str]:
     except FileNotFoundError:
         return []
     return written[-lines:]
+
+
+class _Lossy(io.FileIO):
+    """Takes what the disk has no room for as written."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(memoryview(data).cast("B"))
+
+
+def print_whatever_happens() -> None:
+    """Have this process's output never raise: a ``print`` must not end it when a disk is full."""
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        getattr(sys, name).flush()
+        raw = io.BufferedWriter(_Lossy(number, "wb", closefd=False))
+        stream = io.TextIOWrapper(
+            raw, "utf-8", errors="backslashreplace", line_buffering=name == "stderr"
+        )
+        setattr(sys, name, stream)
 
 
 def _copy_end(log: Path, target: Path, most: int) -> None:

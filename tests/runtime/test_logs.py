@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from disks import full, needs_mount, small_disk
@@ -55,3 +57,20 @@ def test_a_log_that_has_filled_the_disk_is_emptied(tmp_path: Path) -> None:
             assert rotate(log, 10)
             assert [path.name for path in disk.glob("actor*")] == ["actor-0.log"]
             assert log.stat().st_size == 0
+
+
+TALKER = """
+import sys
+from artos.runtime.child import begin_member
+begin_member()
+for stream in (sys.stdout, sys.stderr):
+    print("x" * 100_000, file=stream)
+    print("\\u65e5 \\udce9", file=stream, flush=True)
+"""
+
+
+def test_a_member_may_print_where_nothing_can_be_written(tmp_path: Path) -> None:
+    for log in (Path("/dev/full"), tmp_path / "log"):
+        with log.open("ab") as out:
+            subprocess.run([sys.executable, "-c", TALKER], stdout=out, stderr=out, check=True)
+    assert (tmp_path / "log").read_text().splitlines() == ["x" * 100_000, "\u65e5 \\udce9"] * 2

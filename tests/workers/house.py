@@ -43,6 +43,9 @@ class FakeChild:
         del seconds
         self.kill()
 
+    def cap_log(self) -> None:
+        """It writes nothing."""
+
     def log_tail(self) -> str:
         return "its last words"
 
