@@ -14,7 +14,7 @@ from artos.buffer.segment import free_bytes
 from artos.errors import ImageBudget, ImageUnusable
 from workers.criu.facts import Facts, Host, faults
 
-_FACTS = "facts.json"
+FACTS = "facts.json"
 _PARTIAL = ".partial"
 _LOGS = ("*.log", "stats-*")
 _FACTS_ROOM = 256 << 10
@@ -42,7 +42,7 @@ class Image:
             ImageUnusable: they cannot be read, so nobody knows what this is.
         """
         try:
-            return msgspec.json.decode((self.folder / _FACTS).read_bytes(), type=Facts)
+            return msgspec.json.decode((self.folder / FACTS).read_bytes(), type=Facts)
         except (OSError, msgspec.DecodeError) as error:
             raise ImageUnusable(self.name, [f"its facts cannot be read ({error})"]) from error
 
@@ -52,7 +52,7 @@ class Image:
         return {
             path.name: path.stat().st_size
             for path in self.folder.iterdir()
-            if path not in logs and path.is_file() and path.name != _FACTS
+            if path not in logs and path.is_file() and path.name != FACTS
         }
 
     def seal(self, facts: Facts) -> None:
@@ -63,7 +63,7 @@ class Image:
         """
         sizes = self.files()
         facts = msgspec.structs.replace(facts, files=sizes)
-        with (self.folder / _FACTS).open("r+b") as file:
+        with (self.folder / FACTS).open("r+b") as file:
             file.write(msgspec.json.encode(facts))
             file.truncate()
         self._store._sealed(self, sum(sizes.values()))
@@ -148,7 +148,7 @@ class ImageStore:
         _remove(image.folder)
         image.folder.mkdir(mode=0o700)
         try:
-            _reserve(image.folder / _FACTS)
+            _reserve(image.folder / FACTS)
         except OSError:
             _remove(image.folder)
             raise
@@ -158,6 +158,11 @@ class ImageStore:
     def image(self, name: str) -> Image | None:
         """The sealed image of that name."""
         return self._images.get(name)
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """All that are sealed."""
+        return tuple(self._images.values())
 
     @property
     def used(self) -> int:

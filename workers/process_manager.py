@@ -70,6 +70,7 @@ class ProcessManager:
         self.accounts, self._clock, self._pin, self._warn = accounts, clock, pin, warn
         self._residents = {m: Resident(m) for m in map(actor_member, range(actors))}
         self._under_way: set[int] = set()
+        self._gone = False
         self._arrivals: list[Arrival] = []
 
     # -- what the coordinator asks for ---------------------------------------------------------
@@ -130,6 +131,7 @@ class ProcessManager:
         self._leave_slot(resident)
         self._under_way.discard(member)
         resident.forget()
+        self._gone = True
         self._grant()
 
     # -- from one node to another --------------------------------------------------------------
@@ -244,6 +246,7 @@ class ProcessManager:
                 self.accounts.unwatch(resident.actor)
                 resident.move(Move.DIE)
                 resident.child = None
+                self._gone = True
                 death = Death.of_process(child.pid, child.died() or 0, child.log_tail())
                 dead.append((resident.member, death))
         return dead
@@ -254,6 +257,14 @@ class ProcessManager:
             self._lot.book(resident)
             if resident.child is not None:
                 resident.child.cap_log()
+        self._free_memory()
+
+    def _free_memory(self) -> None:
+        """What came with clones from elsewhere goes with the last of them."""
+        quiet = not self._under_way and all(r.expected is None for r in self._residents.values())
+        if self._gone and quiet:
+            self._gone = False
+            self.images.free_memory(self.pids().values())
 
     def pids(self) -> dict[int, int]:
         """Process id by member number."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,7 @@ class FakeCheckpointer:
         self.dumps: list[FakeOperation] = []
         self.restores: list[FakeOperation] = []
         self.dropped: list[object] = []
+        self.freed: list[list[int]] = []
         self.closed = False
 
     def take(self, pid: int, name: str, actor: int = -1) -> Any:
@@ -131,6 +132,9 @@ class FakeCheckpointer:
 
     def drop(self, image: Any) -> None:
         self.dropped.append(image)
+
+    def free_memory(self, pids: Iterable[int]) -> None:
+        self.freed.append(sorted(pids))
 
     def close(self) -> None:
         self.closed = True
