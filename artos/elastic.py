@@ -69,6 +69,8 @@ def _fitted(name: str, value: Any, faults: list[str]) -> Any:
         return 0
     if kind == "bool" and str(value).lower() not in ("true", "false"):
         faults.append(f"{name} must be true or false, not {value!r}")
+    if kind == "str" and (not isinstance(value, str) or not value.strip() or "\0" in value):
+        faults.append(f"{name} must be disk, tmpfs or a folder, not {value!r}")
     if kind == "int":
         return int(value)
     return str(value).lower() == "true" if kind == "bool" else value

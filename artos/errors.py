@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 
 
@@ -80,6 +81,20 @@ class NothingToSample(BufferFault):
             f"none of {rows} rows can be sampled: let the learner's trigger wait for more rows, or "
             "raise max_lag"
         )
+
+
+class NotOurs(ArtosError, PermissionError):
+    """A folder that was to be ours is somebody else's, as ``why`` says; nothing in it was touched.
+
+    Whoever handles an ``OSError`` of a place that cannot be written handles this one, too.
+    """
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(errno.EPERM, f"not used, as {why}", path)
+
+    def __str__(self) -> str:
+        return f"{self.path} is not used, as {self.why}: remove that, or choose another place"
 
 
 class DeadlineExceeded(ArtosError):
@@ -164,6 +179,17 @@ class CheckpointFault(ArtosError):
     def __init__(self, path: str, why: str) -> None:
         self.path, self.why = path, why
         super().__init__(f"cannot resume from {path}: {why}")
+
+
+class NotSaved(ArtosError):
+    """What a run learned last is on no disk: ``version`` is the one that was to be saved."""
+
+    def __init__(self, run: str, version: int, why: str) -> None:
+        self.run, self.version, self.why = run, version, why
+        super().__init__(
+            f"version {version} could not be saved in {run} ({why}): make room; --resume goes on "
+            "from the last one that was saved"
+        )
 
 
 class RunExists(ArtosError):

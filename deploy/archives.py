@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from artos.errors import Refused
+from artos.private_folder import keep
 from deploy.archive import name_of, unpack
 
 _MOST = 16
@@ -49,7 +50,7 @@ class Archives:
         """
         if name_of(content) != name:
             raise Refused([f"the archive {name[:12]} is damaged: submit it again"])
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        keep(self.folder)
         draft = self._file(f".{name}.{os.getpid()}")
         draft.write_bytes(content)
         draft.replace(self._file(name))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from artos.errors import ArtosError, CheckpointFault, Refused, RunExists, ShmTooSmall
+from deploy import streams
 from deploy.commands import cluster, daemons
 from deploy.commands.common import (
     DONE,
@@ -32,7 +33,10 @@ from deploy.commands.common import (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    streams.complete()
     try:
+        if arguments is None:
+            streams.in_utf8(sys.argv)
         options = _parser().parse_args(arguments)
         command: Callable[[argparse.Namespace], int] = options.command
         return _flushed(command(options))

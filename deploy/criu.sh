@@ -49,6 +49,13 @@ failed_before() {
 
 # -- which CRIU --------------------------------------------------------------------------------
 
+# Root's CRIU believes what it reads there.
+see_to_features() {
+    [ "$(id -u)" != 0 ] || mkdir -m 700 "$features" 2>/dev/null ||
+        { [ -d "$features" ] && [ ! -L "$features" ] && [ -O "$features" ]; } ||
+        fail "$features belongs to somebody else" "rm -r $features && make criu"
+}
+
 # New enough and, where we may ask, happy with this kernel.
 is_good() {
     local version
@@ -227,6 +234,7 @@ exec 8>"$cache/.lock"
 flock 8 # two at once: the second finds it done
 is_done && exit 0
 
+see_to_features
 install_numactl
 binary=$(usable_criu) && install_binding "$binary" || {
     [ -z "${ARTOS_CRIU-}" ] || fail \

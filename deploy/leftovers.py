@@ -7,11 +7,11 @@ in the run's shared memory leads there: whoever reaps that takes them along.
 from __future__ import annotations
 
 import fcntl
-import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from artos import private_folder
 from artos.buffer.segment import IMAGES, PREFIX, reap_orphans, shm_root
 from artos.errors import Refused
 
@@ -28,26 +28,42 @@ def image_folder(memory: Path, where: str, home: Path) -> Path:
     if where == "tmpfs":
         link.mkdir(mode=0o700)
         return link
-    # Named like the memory, so that a resumed run does not meet one that is just being removed.
-    name = f"{IMAGES}-{memory.name.rpartition('.')[2]}"
-    folder = (home if where == "disk" else Path(where)).resolve() / name
-    link.symlink_to(folder)
+    if faults := image_faults(where):
+        raise Refused(faults)
+    parent = home if where == "disk" else Path(where)
+    folder = private_folder.fresh(parent.resolve(), f"{IMAGES}-")
     try:
+        link.symlink_to(folder)
         folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
-        why = f"images cannot be kept in {folder.parent}: {error.strerror}"
-        raise Refused(
-            [f"{why}; set images= to a folder that can be written, or to tmpfs"]
-        ) from error
+        raise Refused([_no_place(parent, error.strerror or str(error))]) from error
     return folder
+
+
+def image_faults(where: str) -> list[str]:
+    """Why a folder that a user named for images cannot be one, in words; nothing is made."""
+    folder = Path(where)
+    if where in ("disk", "tmpfs"):
+        return []
+    if why := private_folder.planted(folder):
+        return [_no_place(folder, why)]
+    if not folder.exists():
+        return []  # it is made
+    if not folder.is_dir():
+        return [_no_place(folder, "Not a directory")]
+    if why := private_folder.loose(folder):
+        return [_no_place(folder, why)]
+    return []
+
+
+def _no_place(folder: Path, why: str) -> str:
+    then = "set images= to a folder that only you can write to, or to tmpfs"
+    return f"images cannot be kept in {folder}: {why}; {then}"
 
 
 def remove_images(run: Path) -> list[Path]:
     """Remove the images in the folder of a run that is not live; what there was."""
-    found = sorted(run.glob(f"{IMAGES}-*"))
-    for folder in found:
-        shutil.rmtree(folder, ignore_errors=True)
-    return found
+    return [path for path in sorted(run.glob(f"{IMAGES}-*")) if private_folder.remove(path)]
 
 
 def remove_unlinked_images(folder: Path) -> list[Path]:
@@ -59,9 +75,7 @@ def remove_unlinked_images(folder: Path) -> list[Path]:
     found = sorted(folder.glob(f"{IMAGES}-*"))
     linked = {link.resolve() for link in shm_root().glob(f"{PREFIX}*/{IMAGES}")}
     unlinked = [images for images in found if images.resolve() not in linked]
-    for images in unlinked:
-        shutil.rmtree(images, ignore_errors=True)
-    return unlinked
+    return [images for images in unlinked if private_folder.remove(images)]
 
 
 def clean(runs: Sequence[Path] = ()) -> list[Path]:

@@ -13,7 +13,7 @@ from artos.elastic import Elastic
 from artos.errors import Refused
 from artos.messages import ToMember
 from artos.plan import Plan
-from deploy.leftovers import image_folder
+from deploy.leftovers import image_faults, image_folder
 from deploy.node import Node
 from workers import pinning
 from workers.accounts import Accounts
@@ -66,16 +66,17 @@ def muster(
 
 def faults(plan: Plan) -> list[str]:
     """Everything about how the plan's actors are to live that this host cannot do, in words."""
+    found = image_faults(plan.elastic.images)
     try:
         slots = len(slots_here(plan.elastic))
     except Refused as refused:
-        return list(refused.faults)
+        return [*found, *refused.faults]
     if plan.elastic.park == "never" and plan.actors > slots:
-        return [
+        found.append(
             f"park=never keeps a slot for each of {plan.actors} actors, and there are {slots}: "
             "take fewer actors or another park"
-        ]
-    return []
+        )
+    return found
 
 
 def slots_here(elastic: Elastic) -> list[Slot]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import Board, board_bytes
 from artos.buffer.layout import Layout
-from artos.buffer.model_block import ModelBlock, ObjectRegion, block_bytes
+from artos.buffer.model_block import ModelBlock, ObjectRegion, Slot, block_bytes
 from artos.buffer.segment import ShmFolder, free_bytes, reap_orphans, shm_root
 from artos.closing import Closing
 from artos.errors import ShmTooSmall
@@ -59,12 +60,12 @@ class Node(Closing):
         """The region of the policy's weights and the learner's state."""
         return self.model[MODEL]
 
-    def snapshot(self) -> tuple[dict[str, NDArray[Any]], int]:
-        """Copies of the newest version's arrays, and the version; the learner may publish on."""
+    @contextmanager
+    def newest(self) -> Iterator[Slot]:
+        """The newest version, which stays as it is in this block; the learner may publish on."""
         reader = self.plan.actors  # the one pin that belongs to no actor
-        slot = self.weights.pin(reader)
         try:
-            return {name: array.copy() for name, array in slot.arrays.items()}, slot.version
+            yield self.weights.pin(reader)
         finally:
             self.weights.unpin(reader)
 

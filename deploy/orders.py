@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from artos.errors import BadMessage
+from artos.private_folder import keep
 from artos.transport.wire import Assign
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ class SiteOrder(msgspec.Struct, frozen=True):
 
 def write_order(path: Path, order: RunOrder | SiteOrder) -> None:
     """Put an order down, whole, for the process that is about to be started or has one already."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    keep(path.parent)
     draft = path.with_name(f".{path.name}.new")
     draft.write_bytes(msgspec.json.encode(order))
     draft.replace(path)

@@ -8,13 +8,16 @@ from typing import Any
 import msgspec
 from numpy.typing import NDArray
 
+from artos.buffer.board import LEARNER
 from artos.clock import Clock
+from artos.errors import NotSaved
 from artos.plan import Plan
 from deploy.node import Node
 from head.coordinator import Coordinator
 from head.records import checkpoint
 from head.records.checkpoint import Manifest
 from head.records.curve import draw
+from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
 from head.status import Bill, Status, Summary
@@ -22,6 +25,9 @@ from head.status import Bill, Status, Summary
 _LOG_SECONDS = 0.5
 _CHECKPOINT_SECONDS = 2.0
 _CHECKPOINT_SHARE = 0.01
+_CHECKPOINT = "the checkpoint"
+_SINCE = "the last one stays, and it is tried again; make room"
+_GAP = "the run goes on without it, and it is tried again; make room"
 RESTORED = (
     "weights", "optimiser state", "policy version", "step, update and episode counters",
     "how many actors take part, and what decides that",
@@ -39,11 +45,11 @@ class Recorder:
 
     def __init__(
         self, plan: Plan, folder: RunFolder, node: Node, coordinator: Coordinator, clock: Clock,
-        *, before: Manifest | None = None,
+        gaps: Gaps, *, before: Manifest | None = None,
     ) -> None:  # fmt: skip
         self._plan, self._folder, self._node = plan, folder, node
         self._coordinator, self._clock = coordinator, clock
-        self._before = before
+        self._before, self._gaps = before, gaps
         self._log = ProgressLog(folder, before.steps if before else None)
         self._created = clock.now()
         self._began: float | None = None
@@ -94,15 +100,16 @@ class Recorder:
                 self._write(status)
             if due:
                 show(status)
-        # Otherwise its counters would not be those of its weights.
-        if now >= self._next_save and coordinator.settled:
+        if now >= self._next_save:
             self.save()
         return log_due
 
     def _write(self, status: Status) -> None:
-        self._log.episodes(self._coordinator.monitor.drain_episodes())
+        with self._gaps.allowed("episodes.csv", _GAP):
+            self._log.episodes(self._coordinator.monitor.drain_episodes())
         if self._coordinator.monitor.updates:
-            self._log.write(status)
+            with self._gaps.allowed("progress.csv or events/", _GAP):
+                self._log.write(status)
 
     def status(self) -> Status:
         """A snapshot of the run."""
@@ -142,31 +149,40 @@ class Recorder:
     def save(self) -> None:
         """Save a checkpoint of the newest version, unless it is saved already.
 
+        What the learner has published and not reported yet waits: its counters would be too old.
         The next is due so much later that saving takes a hundredth of the time at most.
         """
         began = self._clock.now()
-        self._save()
+        if self._node.weights.version > self._saved_version:
+            with self._node.newest() as slot:
+                if not self._coordinator.has_booked(slot.firing):
+                    return
+                arrays = {name: array.copy() for name, array in slot.arrays.items()}
+            with self._gaps.allowed(_CHECKPOINT, _SINCE):
+                manifest = self._manifest(slot.version)
+                checkpoint.save(self._folder.checkpoint, named(arrays, self._plan), manifest)
+                self._saved_version = slot.version
         cost = self._clock.now() - began
         self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
 
-    def _save(self) -> None:
-        if self._coordinator.version <= self._saved_version:
-            return
-        consumed, updates = self._coordinator.consumed, self._coordinator.monitor.updates
-        arrays, version = self._node.snapshot()
-        self._saved_version = version
-        manifest = self._manifest(version, consumed, updates)
-        checkpoint.save(self._folder.checkpoint, named(arrays, self._plan), manifest)
+    def see_saved(self) -> None:
+        """See that nothing learned is lost.
 
-    def _manifest(self, version: int, steps: int, updates: int) -> Manifest:
+        Raises:
+            NotSaved: the newest version could not be saved at the end.
+        """
+        if why := self._gaps.why(_CHECKPOINT):
+            raise NotSaved(str(self._folder.path), self._node.weights.version, why)
+
+    def _manifest(self, version: int) -> Manifest:
         blocks = self._coordinator.blocks.values()
         return Manifest(
             workload=self._plan.name,
             env=self._plan.env,
             seed=self._plan.seed,
             version=version,
-            steps=steps,
-            updates=updates,
+            steps=self._coordinator.consumed,
+            updates=self._coordinator.monitor.updates,
             episodes=self._coordinator.monitor.episodes,
             seconds=self.seconds,
             rows=tuple(block.written for block in blocks),
@@ -180,12 +196,15 @@ class Recorder:
     def finish(
         self, outcome: str, bill: Bill, warn: Callable[[str], None], *, curve: bool = True
     ) -> Summary:
-        """Save, write the last rows, the curve (unless in a hurry) and the summary."""
+        """Save, write the last rows, the curve (unless in a hurry) and the summary.
+
+        The members have ended.
+        """
+        self._coordinator.book_finished(LEARNER)
         status = self.status()
         self._write(status)
         self._log.close()
-        if self._coordinator.version >= 0:
-            self.save()
+        self.save()
         if curve:
             draw(self._folder, warn)
         summary = Summary(
@@ -208,7 +227,10 @@ class Recorder:
             lag_by_actor=self._coordinator.monitor.lag_by_actor(),
             **msgspec.structs.asdict(bill),
         )
-        self._folder.write_summary(summary)
+        if self._gaps.why(_CHECKPOINT):
+            summary = msgspec.structs.replace(summary, outcome="failed")
+        with self._gaps.allowed("summary.json", "it is missing"):
+            self._folder.write_summary(summary)
         return summary
 
 

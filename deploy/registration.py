@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from dataclasses import dataclass, replace
 from functools import partial
@@ -86,8 +87,19 @@ def _decoded(answer: subprocess.CompletedProcess[bytes], reference: Reference) -
         return msgspec.json.decode(answer.stdout, type=Registered)
     except msgspec.DecodeError:
         tail = answer.stderr.decode(errors="replace").strip()[-1500:]
-        why = f"building {reference.source} ended with exit status {answer.returncode}:\n{tail}"
-        raise Refused([why]) from None
+        said = f"; its last words:\n{tail}" if tail else ""
+        raise Refused([f"building {reference.source} {_end(answer.returncode)}{said}"]) from None
+
+
+def _end(status: int) -> str:
+    if status == -signal.SIGKILL:
+        return (
+            "was killed (SIGKILL): if it was nobody, memory ran out, of this machine or of its "
+            "cgroup; free some, or have it build less"
+        )
+    if status < 0:
+        return f"crashed ({signal.strsignal(-status)})"
+    return f"ended with exit status {status}"
 
 
 def _split(reference: Reference) -> tuple[Reference, dict[str, Any]]:

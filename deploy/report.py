@@ -53,12 +53,16 @@ def summary(run: Run) -> dict[str, Any] | None:
 
 
 def log(run: Run, offset: int) -> dict[str, Any]:
-    """What the run process wrote from byte ``offset`` on; a negative one counts from the end."""
+    """What the run process wrote from byte ``offset`` on; a negative one counts from the end.
+
+    One that lies behind the end is of before the log was emptied: then it is read from its begin.
+    """
     data, start = b"", max(0, offset)
     try:
         with (Path(run.folder) / "logs" / LOG).open("rb") as file:
             size = file.seek(0, 2)
-            start = file.seek(max(0, size + offset) if offset < 0 else min(offset, size))
+            wanted = max(0, size + offset) if offset < 0 else offset
+            start = file.seek(wanted if wanted <= size else 0)
             data = file.read(_MOST_LOG)
     except FileNotFoundError:
         pass  # it has not begun

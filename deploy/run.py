@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from artos.errors import Refused
 from artos.spec import ArraySpec
 from deploy.inline import Inline
 from deploy.leftovers import remove_images
@@ -142,14 +143,18 @@ def new_folder(request: Request, registration: Registration) -> RunFolder:
 
 @contextmanager
 def node_of(folder: RunFolder, registration: Registration) -> Iterator[Node]:
-    """The memory of a new run; its folder is discarded if there is not enough."""
+    """The memory of a new run; its folder is discarded if there is not enough, or it is refused."""
     try:
         node = Node(registration.plan, folder.path.name, folder.logs)
     except BaseException:
         folder.discard()
         raise
-    with node:
-        yield node
+    try:
+        with node:
+            yield node
+    except Refused:
+        folder.discard()
+        raise
 
 
 def stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> Request:

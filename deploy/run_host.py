@@ -17,6 +17,7 @@ from artos.closing import Closing
 from artos.errors import Refused
 from artos.runtime.child import Child, start
 from artos.runtime.death import Death
+from artos.runtime.logs import rotate
 from deploy.archives import Archives
 from deploy.orders import RunOrder, write_order
 from head.records.checkpoint import MANIFEST
@@ -112,6 +113,7 @@ class RunHost(Closing):
         """Processes that are gone."""
         ended = []
         for name, process in [*self._processes.items()]:
+            rotate(Path(runs[name].folder) / "logs" / LOG)
             if not _is_over(process.descriptor):
                 continue
             os.close(process.descriptor)

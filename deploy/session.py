@@ -18,6 +18,7 @@ from head.coordinator import Coordinator
 from head.intake import Intake
 from head.members import Members
 from head.records.checkpoint import Manifest
+from head.records.gaps import Gaps
 from head.records.run_folder import RunFolder
 from head.scaler import Scaler
 from head.status import Bill, Status, Summary
@@ -92,7 +93,8 @@ class Session:
             intake=intake,
         )  # fmt: skip
         connect(registration.table, coordinator, clock, self._journal)
-        self._recorder = Recorder(plan, folder, node, coordinator, clock, before=before)
+        self._gaps = Gaps(view.note)
+        self._recorder = Recorder(plan, folder, node, coordinator, clock, self._gaps, before=before)
         self._coordinator.on_restart = self.note
 
     def undisturbed(self) -> AbstractContextManager[None]:
@@ -111,7 +113,9 @@ class Session:
                 self._members.kill()
                 self._finish(curve=not stopped)
                 raise
-            return self._finish()
+            summary = self._finish()
+            self._recorder.see_saved()
+            return summary
 
     def _serve(self) -> None:
         with (
@@ -124,10 +128,11 @@ class Session:
             self._members.stop()
 
     def _finish(self, *, curve: bool = True) -> Summary:
-        self._journal.close()
         summary = self._recorder.finish(
             self._outcome, self._members.bill(), self._view.note, curve=curve
         )
+        with self._gaps.allowed("journal.jsonl", "its last lines are missing"):
+            self._journal.close()
         self._view.finish(summary, self._folder)
         return summary
 
@@ -143,7 +148,8 @@ class Session:
             self._told = True
             self._view.note("stopping: what is in flight is finished and saved (again: at once)")
         if self._recorder.update(self._view.show, self._view.due):
-            self._journal.flush()
+            with self._gaps.allowed("journal.jsonl"):
+                self._journal.flush()
 
     def _note_what_is_not_restored(self) -> None:
         if self._before is not None:

@@ -15,6 +15,7 @@ import msgspec
 from artos.buffer.segment import reap_orphans
 from artos.clock import Clock
 from artos.errors import Refused
+from artos.private_folder import keep
 from artos.runtime.child import Child, start
 from artos.runtime.death import Death
 from artos.transport.wire import Archive, Assign, Fetch, Message, SiteEnded
@@ -127,6 +128,7 @@ class SiteHost:
         """Reap, end, open and change sites; returns what the head must be told. Never blocks."""
         said: list[Message] = []
         for run, site in [*self._sites.items()]:
+            site.child.cap_log()
             if (status := site.child.died()) is not None:
                 said.append(SiteEnded(run, site.epoch, self._forget(run, site, status)))
             elif site.end_by is not None:
@@ -200,7 +202,7 @@ class SiteHost:
     def _start(self, assign: Assign, code: str) -> None:
         self._make_room()
         folder = self._folder / assign.run
-        (folder / "logs").mkdir(parents=True, exist_ok=True)
+        (keep(folder) / "logs").mkdir(exist_ok=True)
         order = SiteOrder(
             assign, self._node, str(self._keys), code, str(folder / "logs"), str(folder / "images"),
             self._allot({assign.run: assign.slots})[assign.run],

@@ -9,6 +9,7 @@ import re
 import secrets
 from pathlib import Path
 
+from artos import private_folder
 from artos.closing import Closing
 from artos.errors import Refused
 
@@ -25,7 +26,11 @@ class WorkerHome(Closing):
 
     def __init__(self, root: Path, name: str, head: str) -> None:
         self.folder = root / f"{name}-{hashlib.sha256(head.encode()).hexdigest()[:8]}"
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            private_folder.keep(self.folder)
+        except OSError as error:
+            why = f"what this worker keeps cannot be written: {error}"
+            raise Refused([f"{why}; set XDG_CACHE_HOME to a folder of yours"]) from error
         self._lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

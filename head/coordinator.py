@@ -106,10 +106,9 @@ class Coordinator:
         """The newest policy version."""
         return self._version
 
-    @property
-    def settled(self) -> bool:
-        """Whether the books hold exactly what went into the newest version."""
-        return self._learned_version == self.model.version
+    def has_booked(self, firing: int) -> bool:
+        """Whether the books hold what went into the weights that this firing of a trigger made."""
+        return not self._invocations.through(LEARNER, firing)
 
     @property
     def budget_spent(self) -> bool:
@@ -360,25 +359,25 @@ class Coordinator:
         self._members.end(member)
         self._recovery.note(member, death, self._version)
         self.look(member)
-        self._forget_finished(member)
+        self.book_finished(member)
         if self._recovery.needed(member):
             self.monitor.restarts += 1
         self._recovery.restart_due()
 
-    def _forget_finished(self, member: int) -> None:
-        # What a member finished just before it died counts as done, so no row is used twice.
+    def book_finished(self, member: int) -> None:
+        """What a member finished just before it died counts as done, so no row is used twice."""
         for call in self._invocations.of(member):
             if not self._finished_before_death(member, call):
                 return
             self._invocations.answer(member, call.firing)
             if member == LEARNER:
-                self._learned(call, Done(call.firing, self._version))
+                self._learned(call, Done(call.firing, self.model.version))
             else:
                 self._note(call.firing, member, recovered=True)
 
     def _finished_before_death(self, member: int, call: Invoke) -> bool:
         if member == LEARNER:
-            return self.model.newest.firing == call.firing
+            return call in self._invocations.through(LEARNER, self.model.made_by()[1])
         return bool(call.stop) and call.stop <= self._rounds.written_by(member - 1)
 
     def tick(self) -> None:

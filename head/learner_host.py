@@ -36,7 +36,10 @@ class LearnerHost:
         """The learner if it died since the last look, and of what."""
         child = self._child
         status = None if child is None else child.died()
-        if child is None or status is None:
+        if child is None:
+            return []
+        child.cap_log()
+        if status is None:
             return []
         self._child = None
         return [(LEARNER, Death.of_process(child.pid, status, child.log_tail()))]

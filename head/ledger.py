@@ -44,6 +44,12 @@ class Invocations:
         """What the member has still to answer, oldest first."""
         return tuple(entry.call for entry in self._queues.get(member, ()))
 
+    def through(self, member: int, firing: int) -> tuple[Invoke, ...]:
+        """What the member has still to answer up to that firing; () if it has answered that."""
+        calls = self.of(member)
+        last = next((at for at, call in enumerate(calls) if call.firing == firing), -1)
+        return calls[: last + 1]
+
     def includes(self, member: int, trigger: str) -> bool:
         """Whether the member has still to answer something that this trigger asked for."""
         return any(entry.call.trigger == trigger for entry in self._queues.get(member, ()))

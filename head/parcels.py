@@ -7,7 +7,6 @@ here by the node that the actor comes to. So neither has to wait for the other.
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from artos.buffer.board import actor_member
 from artos.clock import Clock
 from artos.closing import Closing
 from artos.errors import BadParcel
+from artos.private_folder import remove
 from artos.transport import wire
 from artos.transport.parcels import Incoming, cut
 
@@ -225,7 +225,7 @@ class Parcels(Closing):
             if parcel.file is not None:
                 parcel.file.close()
         self._parcels = {}
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove(self._folder)
 
     def __repr__(self) -> str:
         return f"<Parcels {[*self._parcels]} in {self._folder}>"

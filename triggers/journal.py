@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
+from artos.append_file import AppendFile
 from artos.messages import Ready
 from triggers.base import Firing
 
-_MOST_HELD = 1000
+_MOST_HELD, _MOST_KEPT = 1_000, 100_000
+"""Lines in memory until they are written, and if they cannot be."""
 
 
 class Journal:
     """Appends to ``journal.jsonl``. After a crash at most the last line is cut off."""
 
     def __init__(self, path: Path, began: float = 0.0) -> None:
-        self._file = path.open("ab")
+        self._file = AppendFile(path)
         self._began = began
         self._encode = msgspec.json.Encoder().encode
         self._lines: list[dict[str, Any]] = []
@@ -68,19 +71,30 @@ class Journal:
     def write(self, line: dict[str, Any]) -> None:
         """Append one line; it is encoded when flushed, away from the path of a firing."""
         self._lines.append(line)
-        if len(self._lines) >= _MOST_HELD:
-            self.flush()
+        if len(self._lines) % _MOST_HELD == 0:
+            with suppress(OSError):  # whoever flushes is told
+                self.flush()
+        del self._lines[:-_MOST_KEPT]
 
     def flush(self) -> None:
-        """Hand what was written to the kernel."""
-        lines, self._lines = self._lines, []
-        self._file.write(b"".join(self._encode(line) + b"\n" for line in lines))
-        self._file.flush()
+        """Hand what was written to the kernel.
+
+        Raises:
+            OSError: it cannot be written; it is kept for the next time.
+        """
+        self._file.append(b"".join(self._encode(line) + b"\n" for line in self._lines))
+        self._lines = []
 
     def close(self) -> None:
-        """Flush and close; twice is fine."""
-        if not self._file.closed:
+        """Flush and close; twice is fine.
+
+        Raises:
+            OSError: the last lines cannot be written.
+        """
+        try:
             self.flush()
+        finally:
+            self._lines = []
             self._file.close()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from artos.plan import Site
 from workers.criu.driver import Criu, Operation
 from workers.criu.facts import Facts
 from workers.criu.unavailable import NoCriu
+from workers.foreign_memory import unused
 from workers.images import Image, ImageStore, estimate
 from workers.migration import Home, belongings, pack, unpack
 from workers.proc_folder import is_collision, remove_left
@@ -144,6 +145,14 @@ class Checkpointer:
     def drop(self, image: Image) -> None:
         """Nobody needs the image any more."""
         self._store.drop(image.name)
+
+    def free_memory(self, pids: Iterable[int]) -> None:
+        """Remove what came with clones from elsewhere, if no image and none of ``pids`` needs it.
+
+        Nothing may be under way.
+        """
+        for path in unused(Path(self._site.folder), self._store.images, pids):
+            path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove every image."""

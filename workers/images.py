@@ -9,11 +9,12 @@ from pathlib import Path
 
 import msgspec
 
+from artos import private_folder
 from artos.buffer.segment import free_bytes
 from artos.errors import ImageBudget, ImageUnusable
 from workers.criu.facts import Facts, Host, faults
 
-_FACTS = "facts.json"
+FACTS = "facts.json"
 _PARTIAL = ".partial"
 _LOGS = ("*.log", "stats-*")
 _FACTS_ROOM = 256 << 10
@@ -41,7 +42,7 @@ class Image:
             ImageUnusable: they cannot be read, so nobody knows what this is.
         """
         try:
-            return msgspec.json.decode((self.folder / _FACTS).read_bytes(), type=Facts)
+            return msgspec.json.decode((self.folder / FACTS).read_bytes(), type=Facts)
         except (OSError, msgspec.DecodeError) as error:
             raise ImageUnusable(self.name, [f"its facts cannot be read ({error})"]) from error
 
@@ -51,7 +52,7 @@ class Image:
         return {
             path.name: path.stat().st_size
             for path in self.folder.iterdir()
-            if path not in logs and path.is_file() and path.name != _FACTS
+            if path not in logs and path.is_file() and path.name != FACTS
         }
 
     def seal(self, facts: Facts) -> None:
@@ -62,7 +63,7 @@ class Image:
         """
         sizes = self.files()
         facts = msgspec.structs.replace(facts, files=sizes)
-        with (self.folder / _FACTS).open("r+b") as file:
+        with (self.folder / FACTS).open("r+b") as file:
             file.write(msgspec.json.encode(facts))
             file.truncate()
         self._store._sealed(self, sum(sizes.values()))
@@ -115,7 +116,7 @@ class ImageStore:
 
     def __init__(self, folder: Path, budget: int) -> None:
         self.folder, self.budget = folder, budget
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder.keep(folder)
         self._images: dict[str, Image] = {}
         self._sizes: dict[str, int] = {}
         self._pending: dict[str, int] = {}
@@ -147,7 +148,7 @@ class ImageStore:
         _remove(image.folder)
         image.folder.mkdir(mode=0o700)
         try:
-            _reserve(image.folder / _FACTS)
+            _reserve(image.folder / FACTS)
         except OSError:
             _remove(image.folder)
             raise
@@ -157,6 +158,11 @@ class ImageStore:
     def image(self, name: str) -> Image | None:
         """The sealed image of that name."""
         return self._images.get(name)
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """All that are sealed."""
+        return tuple(self._images.values())
 
     @property
     def used(self) -> int:
@@ -178,7 +184,7 @@ class ImageStore:
     def close(self) -> None:
         """Remove everything. Doing it twice is fine."""
         self._images, self._sizes, self._pending = {}, {}, {}
-        shutil.rmtree(self.folder, ignore_errors=True)
+        private_folder.remove(self.folder)
 
     def _sealed(self, image: Image, size: int) -> None:
         final = self.folder / image.name

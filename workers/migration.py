@@ -18,12 +18,13 @@ import msgspec
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import Board
+from artos.buffer.doorbell import SEMAPHORE_BYTES
 from artos.buffer.segment import Segment
 from artos.errors import ImageUnusable
 from artos.plan import Site
 from workers.criu.facts import Facts, Host, faults
 from workers.criu.opened import opened_in
-from workers.images import Image, ImageStore
+from workers.images import FACTS, Image, ImageStore
 from workers.parcel import Unpacker, packing, unpacking
 
 _FORMAT = 1
@@ -31,7 +32,9 @@ _MANIFEST, _IMAGE = "parcel.json", "image/"
 _BLOCK, _MEMORY, _LOG = "block", "memory", "log"
 _MOVED = "moved.json"
 """Lies in an image that came from elsewhere: where the files are that it names."""
+_SHARED = (_BLOCK, "model", "board")
 _PARTIAL = ".partial"
+_LONGEST_NAME = 200
 
 
 class Home(msgspec.Struct, frozen=True):
@@ -58,7 +61,7 @@ class Home(msgspec.Struct, frozen=True):
             "model": site.model_path,
             "board": site.board_path,
         }
-        return {what: Path(os.path.realpath(path)) for what, path in paths.items()}
+        return {what: Path(os.path.realpath(paths[what])) for what in _SHARED}
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -95,7 +98,10 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
     """
     image.check()
     facts, names, shared = image.facts, _names(image, home), home.shared
-    sizes = {what: path.stat().st_size for what, path in shared.items()}
+    files = dict(shared)
+    if _MEMORY in names:
+        files[_MEMORY] = Path(moved(image).get(names[_MEMORY], names[_MEMORY]))
+    sizes = {what: path.stat().st_size for what, path in files.items()}
     code = home.code if home.code and Path(home.code).is_dir() else ""
     manifest = Manifest(image.name, home.site, facts, names, sizes, bytes(_bell(home)), rows, code)
     with packing(target) as parcel:
@@ -103,7 +109,7 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
         if rows:
             parcel.file(_BLOCK, shared[_BLOCK])
         if _MEMORY in names:
-            parcel.file(_MEMORY, Path(_moved(image).get(names[_MEMORY], names[_MEMORY])))
+            parcel.file(_MEMORY, files[_MEMORY])
         for name in _travelling(facts):
             parcel.file(f"{_IMAGE}{name}", image.folder / name)
 
@@ -113,9 +119,9 @@ def _names(image: Image, home: Home) -> dict[str, str]:
     known = {str(path): what for what, path in home.shared.items()}
     known[os.path.realpath(home.log)] = _LOG
     found, stay = {}, []
-    moved = _moved(image)
+    places = moved(image)
     for name in opened_in(image.folder):
-        now = moved.get(name, name)
+        now = places.get(name, name)
         if now in known:
             found[known[now]] = name
         elif Path(now).parent == home.folder and now.endswith(f".{_MEMORY}"):
@@ -168,9 +174,9 @@ def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
     if manifest.format != _FORMAT:
         return [f"its parcel has format {manifest.format}, {_FORMAT} is known here"]
     facts, was, site = manifest.facts, manifest.site, home.site
-    found = faults(facts, Host.here(criu, facts.host.libraries))
-    if any("/" in name for name in (manifest.image, *facts.files)):
-        found.append("it has files outside of its image")
+    found = [*_malformed(manifest), *faults(facts, Host.here(criu, facts.host.libraries))]
+    if found:
+        return found
     if manifest.code and not Path(manifest.code).is_dir():
         found.append(f"its code is looked for in {manifest.code}, which is not here")
     if (was.member, was.members) != (site.member, site.members):
@@ -191,6 +197,29 @@ def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
     return found
 
 
+def _malformed(manifest: Manifest) -> Iterator[str]:
+    """What no parcel of ours says, in words."""
+    facts, known = manifest.facts, {*_SHARED, _MEMORY, _LOG}
+    if not all(map(_is_name, (manifest.image, *facts.files))):
+        yield "it has files outside of its image"
+    if strange := {*manifest.names, *manifest.sizes} - known:
+        yield f"it names what is not known here: {', '.join(map(repr, sorted(strange)))}"
+    if min((*facts.files.values(), *manifest.sizes.values()), default=0) < 0:
+        yield "it has files of less than nothing"
+    if missing := {*manifest.names, *_SHARED} - {*manifest.sizes, _LOG}:
+        yield f"it does not say how large these are: {', '.join(sorted(missing))}"
+    if len(manifest.bell) != SEMAPHORE_BYTES:
+        yield f"its semaphore has {len(manifest.bell)} bytes"
+    if "\0" in manifest.code:
+        yield "its code is nowhere"
+
+
+def _is_name(name: str) -> bool:
+    """Whether a file of that name lies in its folder, and stands in nobody's way there."""
+    taken = name in ("", ".", "..", FACTS) or name.endswith(_PARTIAL)
+    return not taken and len(name) <= _LONGEST_NAME and not {"/", "\0"} & {*name}
+
+
 def _arriving(home: Home, what: str) -> Path:
     block = home.shared[_BLOCK]
     return block.with_name(f"{block.name}.{what}{_PARTIAL}")
@@ -202,9 +231,9 @@ def _receive(
     """Take everything out, in the order it was packed; only then see whether it is the same."""
     for what, path in arriving.items():
         if what in manifest.names:
-            parcel.file(what, path)
+            parcel.file(what, path, manifest.sizes[what])
     for name in _travelling(manifest.facts):
-        parcel.file(f"{_IMAGE}{name}", image.folder / name)
+        parcel.file(f"{_IMAGE}{name}", image.folder / name, manifest.facts.files[name])
     if changed := parcel.changed():
         raise ImageUnusable(image.name, [f"{name} is not what was packed" for name in changed])
 
@@ -242,12 +271,16 @@ def belongings(image: Image, home: Home) -> Iterator[dict[str, int]]:
     with ExitStack() as stack:
         yield {
             name: stack.enter_context(Path(now).open("ab" if now == log else "r+b")).fileno()
-            for name, now in (_moved(image) or {log: log}).items()
+            for name, now in (moved(image) or {log: log}).items()
         }
 
 
-def _moved(image: Image) -> dict[str, str]:
-    """Where the files are that the image names, if they are not where it names them."""
+def moved(image: Image) -> dict[str, str]:
+    """Where the files are that the image names, if they are not where it names them.
+
+    Raises:
+        ImageUnusable: nobody can tell any more.
+    """
     try:
         return msgspec.json.decode((image.folder / _MOVED).read_bytes(), type=dict[str, str])
     except FileNotFoundError:

@@ -15,7 +15,7 @@ from artos.errors import TemplateFailed
 from artos.messages import FromMember
 from artos.plan import Site
 from artos.runtime.child import Child, start
-from workers.logs import rotate
+from artos.runtime.logs import rotate
 from workers.slots import Slot
 
 Kind = Literal["cold", "fork", "clone"]

@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import lz4.frame
 import msgspec
@@ -23,8 +23,10 @@ from artos.errors import ImageUnusable
 _SUMS = "sums.json"
 _PARTIAL = ".partial"
 _CHUNK = 1 << 18
-_BROKEN = (EOFError, RuntimeError)
-"""What LZ4 raises when it is given something else, or only the beginning."""
+_NOTES, _FRAME = 4 << 20, 16 << 10
+"""Bytes that all that is no file may take, and what the archive adds to each file."""
+_BROKEN = (EOFError, RuntimeError, ValueError)
+"""What LZ4 raises when it is given something else, or only the beginning; and odd headers."""
 
 
 class _Summing:
@@ -68,11 +70,25 @@ class Packer:
         self.sums[entry.name] = summing.sum
 
 
+class _Bounded:
+    """A file of which no more is read than is allowed: a few bytes may unpack to any number."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.left = file, _NOTES
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(min(size, self.left + 1))
+        self.left -= len(data)
+        if self.left < 0:
+            raise tarfile.TarError("it holds more than it says")
+        return data
+
+
 class Unpacker:
     """Takes out of a parcel what was put in, in the same order."""
 
-    def __init__(self, tar: tarfile.TarFile) -> None:
-        self._tar = tar
+    def __init__(self, tar: tarfile.TarFile, bounded: _Bounded) -> None:
+        self._tar, self._bounded = tar, bounded
         self.sums: dict[str, str] = {}
 
     def note(self, name: str, kind: type[Any]) -> Any:
@@ -83,9 +99,10 @@ class Unpacker:
         self.sums[name] = summing.sum
         return msgspec.json.decode(data, type=kind)
 
-    def file(self, name: str, target: Path) -> None:
-        """Take out a file; where it has only zeros the copy has holes."""
-        with self._next(name) as source, target.open("wb") as copy:
+    def file(self, name: str, target: Path, size: int) -> None:
+        """Take out a file of ``size`` bytes; where it has only zeros the copy has holes."""
+        self._bounded.left += size + _FRAME
+        with self._next(name, size) as source, target.open("wb") as copy:
             summing = _Summing(source)
             while data := summing.read(_CHUNK):
                 if data.count(0) == len(data):
@@ -101,8 +118,10 @@ class Unpacker:
         packed = self.note(_SUMS, dict[str, str])
         return [name for name in found if packed.get(name) != found[name]]
 
-    def _next(self, name: str) -> IO[bytes]:
+    def _next(self, name: str, size: int | None = None) -> IO[bytes]:
         entry = self._tar.next()
+        if entry is not None and size not in (None, entry.size):
+            raise tarfile.TarError(f"{name} has {entry.size} bytes instead of {size}")
         file = self._tar.extractfile(entry) if entry is not None and entry.name == name else None
         if file is None:
             found = "nothing" if entry is None else entry.name
@@ -133,7 +152,9 @@ def unpacking(parcel: Path) -> Iterator[Unpacker]:
         ImageUnusable: it is damaged, as far as can be told by its form.
     """
     try:
-        with lz4.frame.open(parcel, "rb") as file, tarfile.open(fileobj=file, mode="r|") as tar:
-            yield Unpacker(tar)
+        with lz4.frame.open(parcel, "rb") as file:
+            bounded = _Bounded(file)
+            with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as tar:
+                yield Unpacker(tar, bounded)
     except (tarfile.TarError, msgspec.DecodeError, *_BROKEN) as error:
         raise ImageUnusable(parcel.name, [f"the parcel is damaged ({error})"]) from error

@@ -15,7 +15,7 @@ from pathlib import Path
 
 _NAME = "proc.crtools"
 _TAKEN = "Can't create a directory (-17)"
-_DETACH = 2
+_DETACH, _NO_FOLLOW = 2, 8
 _MOMENT = 1.0
 
 
@@ -31,11 +31,13 @@ def remove_left(folder: Path, moment: float = _MOMENT) -> bool:
     """
     path = folder / _NAME
     try:
-        if 0 <= time.time() - path.stat().st_ctime < moment:
-            return False
+        about = path.lstat()
     except OSError:
         return False
-    ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(path), _DETACH)  # if it is mounted
+    if about.st_uid != os.geteuid() or 0 <= time.time() - about.st_ctime < moment:
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.umount2(os.fsencode(path), _DETACH | _NO_FOLLOW)  # if it is mounted
     with suppress(OSError):
         path.rmdir()
     return not path.exists()

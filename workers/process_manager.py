@@ -21,7 +21,6 @@ from workers.accounts import Accounts
 from workers.checkpointer import Checkpointer
 from workers.images import Image
 from workers.lifecycle import Move, State
-from workers.logs import rotate
 from workers.migration import Home
 from workers.nursery import Nursery, Place
 from workers.parking_lot import ParkingLot
@@ -71,6 +70,7 @@ class ProcessManager:
         self.accounts, self._clock, self._pin, self._warn = accounts, clock, pin, warn
         self._residents = {m: Resident(m) for m in map(actor_member, range(actors))}
         self._under_way: set[int] = set()
+        self._gone = False
         self._arrivals: list[Arrival] = []
 
     # -- what the coordinator asks for ---------------------------------------------------------
@@ -131,6 +131,7 @@ class ProcessManager:
         self._leave_slot(resident)
         self._under_way.discard(member)
         resident.forget()
+        self._gone = True
         self._grant()
 
     # -- from one node to another --------------------------------------------------------------
@@ -245,6 +246,7 @@ class ProcessManager:
                 self.accounts.unwatch(resident.actor)
                 resident.move(Move.DIE)
                 resident.child = None
+                self._gone = True
                 death = Death.of_process(child.pid, child.died() or 0, child.log_tail())
                 dead.append((resident.member, death))
         return dead
@@ -254,7 +256,15 @@ class ProcessManager:
         for resident in self._residents.values():
             self._lot.book(resident)
             if resident.child is not None:
-                rotate(resident.child.log)
+                resident.child.cap_log()
+        self._free_memory()
+
+    def _free_memory(self) -> None:
+        """What came with clones from elsewhere goes with the last of them."""
+        quiet = not self._under_way and all(r.expected is None for r in self._residents.values())
+        if self._gone and quiet:
+            self._gone = False
+            self.images.free_memory(self.pids().values())
 
     def pids(self) -> dict[int, int]:
         """Process id by member number."""

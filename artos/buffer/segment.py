@@ -7,20 +7,21 @@ import errno
 import fcntl
 import mmap
 import os
-import secrets
-import shutil
 import signal
 import time
 import weakref
 from contextlib import suppress
 from pathlib import Path
 
+from artos import private_folder
 from artos.buffer.layout import LAYOUT_VERSION
 from artos.errors import LayoutMismatch, ShmTooSmall
 
 PREFIX = "artos."
 IMAGES = "images"
 """In the folder of a run: the images of its actors, or a link to where they are."""
+_NAME_BYTES = 100
+"""Of the name of a run, in that of its shared memory: a file's name has 255 at most."""
 _MEMBER = b"artos.runtime."
 """Part of the command line of every process that a run starts for user code."""
 
@@ -115,8 +116,8 @@ class ShmFolder:
     def create(cls, name: str) -> ShmFolder:
         """Make and lock a new folder for the run ``name``; orphans are reaped first."""
         reap_orphans()
-        path = shm_root() / f"{PREFIX}{name}.{secrets.token_hex(4)}"
-        path.mkdir(mode=0o700)
+        short = os.fsencode(name)[:_NAME_BYTES].decode(errors="ignore")
+        path = private_folder.make(shm_root(), f"{PREFIX}{short}.")
         lock = os.open(path / "owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return cls(path, lock)
@@ -142,7 +143,7 @@ def reap_orphans() -> list[Path]:
     """
     reaped = []
     for path in shm_root().glob(f"{PREFIX}*"):
-        if path.is_dir() and path.lstat().st_uid == os.getuid() and _is_orphan(path):
+        if private_folder.is_ours(path) and _is_orphan(path):
             for pid in _users_of(path):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -153,11 +154,8 @@ def reap_orphans() -> list[Path]:
 def _remove(folder: Path) -> list[Path]:
     """Delete a run's folder, and the images that it links to first; what there was."""
     images = folder / IMAGES
-    linked = [images.resolve()] if images.is_symlink() else []
-    found = [path for path in (folder, *linked) if path.exists()]
-    for path in reversed(found):
-        shutil.rmtree(path, ignore_errors=True)
-    return found
+    linked = [images.readlink()] if images.is_symlink() else []
+    return [path for path in (*linked, folder) if private_folder.remove(path)]
 
 
 def _users_of(folder: Path) -> list[int]:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from artos.runtime.logs import print_whatever_happens, rotate, tail
+
 _PR_SET_PDEATHSIG = 1
 _NOISE = "Extension modules:"  # a line of the fault handler's, long and of no use
 _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -96,11 +98,12 @@ class Child:
 
     def log_tail(self, lines: int = 40) -> str:
         """The last lines it wrote."""
-        try:
-            written = self.log.read_text(errors="replace").splitlines()
-        except FileNotFoundError:
-            return ""
-        return "\n".join([line for line in written[-lines:] if not line.startswith(_NOISE)])
+        last = tail(self.log, lines)
+        return "\n".join([line for line in last if not line.startswith(_NOISE)])
+
+    def cap_log(self) -> None:
+        """See ``rotate``; whoever looks after a process calls this a few times a second."""
+        rotate(self.log)
 
     def __repr__(self) -> str:
         return f"<Child {self.pid} {self.log.name}>"
@@ -154,10 +157,11 @@ def environment(threads: int, *, hoards: bool = False) -> Mapping[str, str]:
 def begin_member() -> None:
     """Called first thing in a member: end with the parent, tell the log where a crash was.
 
-    The latter also because the first process of a PID namespace, which clones are, dies of another
+    That also because the first process of a PID namespace, which clones are, dies of another
     signal than it was sent.
     """
     end_with_parent()
+    print_whatever_happens()
     faulthandler.enable()
 
 

@@ -1,11 +1,19 @@
-"""Rows on the wire: out of one block's cyclic arrays and into another's, as a frame per key."""
+"""Rows on the wire: out of one block's cyclic arrays and into another's, key after key.
+
+Header and rows are one frame. Of several, those that come after the first may be another message's,
+or end the process (``!_more (src/fq.cpp:80)`` in libzmq 4.3.5): a ROUTER that hands a name over
+ends connections, and may lose its place among them while it is between two frames.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import lz4.block
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,8 +25,38 @@ Bytes = NDArray[np.uint8]
 Packer = Callable[[str, Bytes], bytes | None]
 """Compresses the rows of a key, or decides (None) that they travel as they are."""
 
+_BULK = b"\xc1"
+"""Begins a frame that is more than MessagePack, which never begins so; 4 bytes, the header's size,
+the header and the rest follow."""
+_HEAD = struct.Struct(">cI")
+
 PIECE = 1 << 20
 """Bytes of a chunk, about: larger ones fit no cache, and LZ4 reads large blocks slowly."""
+
+
+def joined(header: bytes, parts: Sequence[Any]) -> bytes:
+    """One frame of a message and its bulk: the only copy on the way out, of about a ``PIECE``."""
+    return b"".join((_HEAD.pack(_BULK, len(header)), header, *parts))
+
+
+def split(frame: memoryview) -> tuple[memoryview, memoryview]:
+    """The message of a frame and the bulk that follows, which most have not; nothing is copied."""
+    if frame[:1] != _BULK or len(frame) < _HEAD.size:
+        return frame, frame[len(frame) :]
+    _, size = _HEAD.unpack_from(frame)
+    return frame[_HEAD.size : _HEAD.size + size], frame[_HEAD.size + size :]
+
+
+def parts_of(bulk: memoryview, sizes: Sequence[int]) -> list[memoryview]:
+    """The bulk of a chunk cut to pieces of these sizes.
+
+    Raises:
+        BadMessage: it is longer or shorter than all of them.
+    """
+    if min(sizes, default=0) < 0 or sum(sizes) != len(bulk):
+        raise BadMessage(f"{len(bulk)} bytes where {sum(sizes)} were announced")
+    ends = np.cumsum((0, *sizes)).tolist()
+    return [bulk[start:stop] for start, stop in pairwise(ends)]
 
 
 class Rings:
@@ -45,9 +83,9 @@ class Rings:
 def load(
     rings: Rings, term: int, keys: Sequence[str], rows: range, pack: Packer, *, ends: bool
 ) -> tuple[Chunk, list[Any]]:
-    """A chunk of rows that lie together, and its frames: views of them, or what ``pack`` made.
+    """A chunk of rows that lie together, and its parts: views of them, or what ``pack`` made.
 
-    Nothing is copied: the rows must stay as they are until the frames have been sent.
+    Nothing is copied: the rows must stay as they are until the parts have been joined.
     """
     views = [rings.views(name, rows.start, rows.stop)[0] for name in keys]
     packed = [pack(name, view) for name, view in zip(keys, views, strict=True)]
@@ -57,7 +95,9 @@ def load(
         packed=tuple(each is not None for each in packed), ends=ends,
     )  # fmt: skip
     pairs = zip(views, packed, strict=True)
-    return chunk, [view if each is None else each for view, each in pairs]
+    parts = [view if each is None else each for view, each in pairs]
+    sizes = tuple(len(part) for part in parts)
+    return msgspec.structs.replace(chunk, sizes=sizes), parts
 
 
 def unload(rings: Rings, chunk: Chunk, rows: range, frames: Sequence[Any]) -> None:

@@ -91,9 +91,10 @@ class Companion:
         Raises:
             DataPathFailed: it died too often in a row.
         """
-        status = None if self._child is None else self._child.died()
-        if self._child is not None and status is not None:
-            self._bury(Death.of_process(self._child.pid, status, self._child.log_tail()))
+        if (child := self._child) is not None:
+            child.cap_log()
+            if (status := child.died()) is not None:
+                self._bury(Death.of_process(child.pid, status, child.log_tail()))
         return self._again is not None and self._clock.now() >= self._again
 
     def _bury(self, death: Death) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from artos.buffer.segment import free_bytes
 from artos.closing import Closing
 from artos.errors import BadMessage, BadParcel
+from artos.private_folder import keep
 from artos.transport.wire import Bring, Piece
 
 PIECE = 256 << 10
@@ -40,7 +42,7 @@ class Incoming(Closing):
     def __init__(self, number: int, path: Path) -> None:
         self.number, self.path = number, path
         self._came, self._size = 0, 0
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        keep(path.parent)
         self._file = path.open("wb")
 
     @property
@@ -57,11 +59,13 @@ class Incoming(Closing):
         """A piece came.
 
         Raises:
-            BadParcel: it is not the one that was asked for, or there is no such file.
+            BadParcel: it is not the one that was asked for, there is no such file, or no room.
             OSError: it cannot be kept.
         """
         if not piece.size:
             raise BadParcel(self.number, "it is not there any more")
+        if not self._size and piece.size > (room := free_bytes(self.path.parent)):
+            raise BadParcel(self.number, f"it has {piece.size} bytes, and there is room for {room}")
         until = piece.start + len(piece.content)
         fits = piece.start == self._came and piece.start < until <= piece.size
         if not fits or self._size not in (0, piece.size):

@@ -1,9 +1,9 @@
 """Every message between nodes, in one place: tagged, typed, versioned, no pickle (design §6, §10).
 
-A message on a socket is one frame of MessagePack; only those of a ``Chunk`` are followed by raw
-frames. (What a calling socket receives must be one frame: when a connection breaks between two,
-libzmq 4.3.5 aborts the process, ``!_more (src/fq.cpp:80)``.) What does not fit its type is a
-``BadMessage``: counted, answered with ``Refusal``, and nothing changes.
+A message on a socket is one frame: MessagePack, and after a ``Chunk`` the bytes of its rows. Never
+more, for between two frames of one message libzmq 4.3.5 may abort the process when a connection
+ends (``!_more (src/fq.cpp:80)``), a calling socket's or one that hands names over. What does not
+fit its type is a ``BadMessage``: counted, answered with ``Refusal``, and nothing changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from artos.errors import BadMessage
 from artos.messages import Done, Failed, Invoke, Ready
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -385,11 +385,11 @@ class Greet(Message, frozen=True, tag=True):
 
 
 class Chunk(Message, frozen=True, tag=True):
-    """Agent → replay: rows ``start`` to ``stop`` of some keys of one actor; a raw frame per key.
+    """Agent → replay: rows ``start`` to ``stop`` of some keys of one actor, which follow it.
 
-    ``raw`` has per key the bytes of its rows before compression; ``packed`` says which frames are
-    LZ4 blocks. Rows may come twice; they are taken once. ``ends``: no more rows of these keys
-    follow for now, so whoever waits for them should look.
+    ``raw`` has per key the bytes of its rows before compression, ``sizes`` those that follow;
+    ``packed`` says which are LZ4 blocks. Rows may come twice; they are taken once. ``ends``: no
+    more rows of these keys follow for now, so whoever waits for them should look.
     """
 
     actor: int
@@ -400,6 +400,7 @@ class Chunk(Message, frozen=True, tag=True):
     raw: tuple[int, ...]
     packed: tuple[bool, ...]
     ends: bool = True
+    sizes: tuple[int, ...] = ()
 
 
 class Arrivals(Message, frozen=True, tag=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -73,7 +74,7 @@ def store_bytes(options: argparse.Namespace) -> int:
 def node(options: argparse.Namespace, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A node of the cluster on this host, ended at the end."""
     # Nodes that share one would take each other's sockets for their own.
-    folder = Path(tempfile.gettempdir(), f"{options.role}{options.number}")
+    folder = tempfile.mkdtemp(prefix=f"{options.role}{options.number}-")
     command = [
         sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats",
         f"--node-ip-address={options.address}", f"--object-store-memory={store_bytes(options)}",
@@ -85,6 +86,7 @@ def node(options: argparse.Namespace, *arguments: str) -> Iterator[subprocess.Po
     finally:
         process.terminate()
         process.wait(SECONDS)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def worker(options: argparse.Namespace) -> None:

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import ale_py
 import gymnasium as gym
-import ray
 import torch
 from ray.rllib.algorithms.impala import IMPALAConfig
 from ray.rllib.algorithms.ppo import PPOConfig
@@ -22,6 +19,7 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.wrappers.atari_wrappers import wrap_atari_for_new_api_stack
 from ray.tune.registry import register_env
 
+from evaluation.rivals.ray_cluster import cluster
 from evaluation.rivals.timing import answer
 
 CASES = ("cartpole", "cartpole-wide", "cartpole-impala", "pong", "pong-impala")
@@ -91,16 +89,12 @@ def main() -> None:
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": str(options.threads), "RAY_USAGE_STATS_ENABLED": "0"}
     torch.set_num_threads(options.threads)
-    ray.init(
-        num_cpus=8, object_store_memory=2 << 30, include_dashboard=False, log_to_driver=False,
-        _temp_dir=str(Path(tempfile.gettempdir(), "ray")),
-    )  # fmt: skip
-    algorithm = config(options.case).build_algo()
-    try:
-        pace = speed(algorithm, options.seconds)
-    finally:
-        algorithm.stop()
-        ray.shutdown()
+    with cluster(cpus=8, store_bytes=2 << 30):
+        algorithm = config(options.case).build_algo()
+        try:
+            pace = speed(algorithm, options.seconds)
+        finally:
+            algorithm.stop()
     answer({"steps_per_second": pace}, ("ray", "torch", "gymnasium"))
 
 

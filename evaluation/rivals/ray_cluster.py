@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -16,14 +15,15 @@ import ray
 def cluster(cpus: int, store_bytes: int = 1 << 30) -> Iterator[None]:
     """A Ray of our own with so many logical CPUs; its files lie in the temporary folder."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(
-        num_cpus=cpus, object_store_memory=store_bytes, include_dashboard=False,
-        log_to_driver=False, _temp_dir=str(Path(tempfile.gettempdir(), "ray")),
-    )  # fmt: skip
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+        ray.init(
+            num_cpus=cpus, object_store_memory=store_bytes, include_dashboard=False,
+            log_to_driver=False, _temp_dir=folder,
+        )  # fmt: skip
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def results(calls: Sequence[Any], what: str, seconds: float) -> list[Any]:

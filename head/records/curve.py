@@ -29,7 +29,12 @@ def draw(folder: RunFolder, warn: Callable[[str], None]) -> Path | None:
         return _draw(folder)
     except Exception as error:
         warn(f"the learning curve was not drawn: {type(error).__name__}: {error}")
+        _draft(folder).unlink(missing_ok=True)
         return None
+
+
+def _draft(folder: RunFolder) -> Path:
+    return folder.curve.with_name(f".{folder.curve.name}.tmp")
 
 
 def _draw(folder: RunFolder) -> Path:
@@ -42,7 +47,7 @@ def _draw(folder: RunFolder) -> Path:
     axes = figure.add_subplot()
     _plot(axes, episodes)
     _label(axes, folder.config, episodes)
-    draft = folder.curve.with_name(f".{folder.curve.name}.tmp")
+    draft = _draft(folder)
     FigureCanvasAgg(figure).print_figure(str(draft), format="png")
     draft.replace(folder.curve)
     return folder.curve

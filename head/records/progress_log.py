@@ -7,8 +7,9 @@ import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
+from artos.append_file import AppendFile
 from artos.closing import Closing
 from head.records.durable import write_durably
 from head.records.episodes import HEADER, Episodes
@@ -43,8 +44,8 @@ class ProgressLog(Closing):
             write_durably(folder.progress, _lines([self._columns]))
         if not folder.episodes.exists():
             write_durably(folder.episodes, f"{HEADER}\n".encode())
-        self._rows_out = _append(folder.progress)
-        self._episodes_out = _append(folder.episodes)
+        self._rows_out = AppendFile(folder.progress)
+        self._episodes_out = AppendFile(folder.episodes)
         self._events = EventFile(folder.events, resumed_at)
 
     def write(self, status: Status) -> None:
@@ -53,14 +54,13 @@ class ProgressLog(Closing):
         new = [name for name in row if name not in self._columns]
         if new:
             self._add_columns(new)
-        self._rows_out.write(_line([_cell(row.get(name)) for name in self._columns]))
-        self._rows_out.flush()
+        self._rows_out.append(_line([_cell(row.get(name)) for name in self._columns]).encode())
         self._events.scalars(status.steps, scalars(status))
 
     def episodes(self, ended: Sequence[tuple[int, float, int]]) -> None:
         """Append episodes: environment steps of the run when it ended, its return, its length."""
-        self._episodes_out.write("".join(f"{at},{value!r},{size}\n" for at, value, size in ended))
-        self._episodes_out.flush()
+        lines = "".join(f"{at},{value!r},{size}\n" for at, value, size in ended)
+        self._episodes_out.append(lines.encode())
 
     def history(self) -> list[Row]:
         """Every row of ``progress.csv`` so far, as text by column."""
@@ -77,13 +77,12 @@ class ProgressLog(Closing):
         self._events.close()
 
     def _add_columns(self, names: Sequence[str]) -> None:
+        columns = [*self._columns, *names]
+        rows = [[row.get(name, "") for name in columns] for row in read_history(self._progress)]
+        write_durably(self._progress, _lines([columns, *rows]))
+        self._columns = columns
         self._rows_out.close()
-        self._columns += names
-        rows = [
-            [row.get(name, "") for name in self._columns] for row in read_history(self._progress)
-        ]
-        write_durably(self._progress, _lines([self._columns, *rows]))
-        self._rows_out = _append(self._progress)
+        self._rows_out = AppendFile(self._progress)
 
     def __repr__(self) -> str:
         return f"<ProgressLog {self._progress} columns={len(self._columns)}>"
@@ -131,10 +130,6 @@ def _rewind(path: Path, steps: float, column: str) -> None:
     header, rows = _read_header(path), read_history(path)
     kept = [[row[name] for name in header] for row in rows if float(row[column]) <= steps]
     write_durably(path, _lines([header, *kept]))
-
-
-def _append(path: Path) -> TextIO:
-    return path.open("a", encoding="utf-8", newline="")
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -11,10 +11,13 @@ from typing import Any
 import msgspec
 
 from artos.closing import Closing
-from artos.errors import CheckpointFault, Refused, RunExists
+from artos.errors import CheckpointFault, NotOurs, Refused, RunExists
+from artos.private_folder import planted
 from head.records.checkpoint import MANIFEST
 from head.records.durable import remove_drafts, write_durably
 from head.status import Summary
+
+_LOCK_FLAGS = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class RunFolder(Closing):
@@ -47,20 +50,25 @@ class RunFolder(Closing):
             Refused: no folder can be made or written there.
         """
         try:
-            lock = _lock(path)
+            folder = cls(path, _lock(path), config, resumed=False)
+            folder._fill()
         except OSError as error:
             why = f"run folder {path}: {error.strerror}; choose another --run-dir"
             raise Refused([why]) from error
-        try:
-            _see_that_it_is_empty(path)
-            folder = cls(path, lock, config, resumed=False)
-            for sub in (folder.events, folder.checkpoint, folder.logs):
-                sub.mkdir(exist_ok=True)
-            write_durably(folder.config_file, _pretty(config))
-        except BaseException:
-            os.close(lock)
-            raise
         return folder
+
+    def _fill(self) -> None:
+        try:
+            _see_that_it_is_empty(self.path)
+            for sub in (self.events, self.checkpoint, self.logs):
+                sub.mkdir(exist_ok=True)
+            write_durably(self.config_file, _pretty(self.config))
+        except RunExists:
+            self.close()
+            raise
+        except BaseException:
+            self.discard()
+            raise
 
     @classmethod
     def create_numbered(
@@ -80,6 +88,7 @@ class RunFolder(Closing):
         Raises:
             RunExists: its process is still there (``live`` is true).
             CheckpointFault: there is no run, or none that saved a checkpoint.
+            NotOurs: a neighbour may have put it there.
         """
         if not (path / "config.json").is_file():
             raise CheckpointFault(
@@ -135,9 +144,11 @@ def _plain(name: str) -> str:
 
 def _lock(path: Path) -> int:
     """Take the lock of a run folder; the descriptor is not passed on to started programs."""
+    if why := planted(path):
+        raise NotOurs(str(path), why)
     while True:
         path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path / "run.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        lock = os.open(path / "run.lock", _LOCK_FLAGS, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -14,6 +14,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from artos.append_file import AppendFile
+
 _POLYNOMIAL = 0x82F63B78
 _VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5
 
@@ -27,7 +29,7 @@ class EventFile:
             f"{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}"
         )
         self.path = folder / f"events.out.tfevents.{stamp}"
-        self._file = self.path.open("xb", buffering=0)
+        self._file = AppendFile(self.path, new=True)
         self._write(_field(3, b"brain.Event:2"))
         if resumed_at is not None:
             start = _field(7, _key(1, _VARINT) + _varint(1))
@@ -52,7 +54,7 @@ class EventFile:
     def _write(self, event: bytes) -> None:
         data = _key(1, _DOUBLE) + struct.pack("<d", time.time()) + event
         length = struct.pack("<Q", len(data))
-        self._file.write(length + _masked_crc(length) + data + _masked_crc(data))
+        self._file.append(length + _masked_crc(length) + data + _masked_crc(data))
 
 
 def _field(number: int, data: bytes) -> bytes:

@@ -17,7 +17,7 @@ from artos.errors import BadMessage, DeadlineExceeded
 from artos.plan import Plan, Site
 from artos.runtime.death import START_SECONDS
 from artos.transport import sockets, wire
-from artos.transport.chunk import Rings, unload
+from artos.transport.chunk import Rings, parts_of, split, unload
 from artos.transport.keys import Keys
 from artos.transport.leash import Leash
 from artos.transport.tally import Tally
@@ -182,7 +182,8 @@ class Replay(Closing):
             return size
         self._tally.add("bytes", size)
         try:
-            self._answer(who, wire.decode(frames[1].buffer if len(frames) > 1 else b""), frames[2:])
+            message, bulk = split(_only(frames[1:]).buffer)
+            self._answer(who, wire.decode(message), bulk)
         except BadMessage as error:
             self._tally.add("bad")
             self._send(who, wire.Refusal(error.why))
@@ -192,10 +193,10 @@ class Replay(Closing):
         """Whether the peer's key is one of ours now: it may have been revoked."""
         return self._keys is None or self._keys.accepts(self._peers[who])
 
-    def _answer(self, who: bytes, message: wire.Message, frames: Sequence[zmq.Frame]) -> None:
+    def _answer(self, who: bytes, message: wire.Message, bulk: memoryview) -> None:
         match message:
             case wire.Chunk():
-                self._take(who, message, frames)
+                self._take(who, message, parts_of(bulk, message.sizes))
             case wire.Greet():
                 for news in self._receiver.greet(who, message):
                     self._send(who, news)
@@ -205,11 +206,11 @@ class Replay(Closing):
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell a replay process")
 
-    def _take(self, who: bytes, chunk: wire.Chunk, frames: Sequence[zmq.Frame]) -> None:
-        rows = self._receiver.admit(who, chunk, [len(frame) for frame in frames])
+    def _take(self, who: bytes, chunk: wire.Chunk, parts: Sequence[memoryview]) -> None:
+        rows = self._receiver.admit(who, chunk, chunk.sizes)
         self._tally.add("chunks")
         if rows:
-            unload(self._rings[chunk.actor], chunk, rows, [frame.buffer for frame in frames])
+            unload(self._rings[chunk.actor], chunk, rows, parts)
             self._owed.add(chunk.actor)
             self._unpaid += sum(chunk.raw)
             if chunk.ends:
@@ -241,3 +242,9 @@ class Replay(Closing):
             for who in friends:
                 if sockets.push(self._socket, [who, message], copy=False):
                     self._tally.add("weights", len(message))
+
+
+def _only(frames: Sequence[zmq.Frame]) -> zmq.Frame:
+    if len(frames) != 1:
+        raise BadMessage(f"{len(frames)} frames where one is a message")
+    return frames[0]

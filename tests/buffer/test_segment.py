@@ -241,3 +241,12 @@ def test_removing_twice_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     folder.remove()
     folder.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a" * 250, "é" * 120])
+def test_a_run_with_a_long_name_has_memory(name: str) -> None:
+    folder = ShmFolder.create(name)
+    try:
+        assert folder.path.name.startswith(f"artos.{name[:20]}")
+    finally:
+        folder.remove()

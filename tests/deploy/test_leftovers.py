@@ -164,9 +164,9 @@ def test_images_to_which_no_memory_leads_are_removed(tmp_path: Path, memory: Pat
     live, lost = memory / "artos.live.1", memory / "artos.lost.2"
     for each in (live, lost):
         each.mkdir()
-        image_folder(each, "disk", tmp_path)
+    kept, gone = (image_folder(each, "disk", tmp_path) for each in (live, lost))
     shutil.rmtree(lost)  # as when the machine was started anew
-    assert remove_unlinked_images(tmp_path) == [tmp_path / "images-2"]
-    assert not (tmp_path / "images-2").exists()
-    assert (tmp_path / "images-1").exists()
+    assert remove_unlinked_images(tmp_path) == [gone]
+    assert not gone.exists()
+    assert kept.exists()
     assert remove_unlinked_images(tmp_path) == []

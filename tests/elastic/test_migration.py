@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import resource
+import shutil
 import sys
+import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import lz4.frame
 import msgspec
@@ -29,8 +33,10 @@ from artos.spec import DataKey
 from workers.criu.facts import Facts
 from workers.criu.facts import Host as Hardware
 from workers.criu.opened import FILES, file_entry
+from workers.foreign_memory import unused
 from workers.images import Image, ImageStore
 from workers.migration import Home, belongings, pack, unpack
+from workers.parcel import packing, unpacking
 
 pytestmark = needs_criu
 CRIU = "4.1.1"
@@ -197,6 +203,28 @@ def test_clones_of_one_template_share_its_memory_there_too(there: Side, parcel: 
     assert memory.stat().st_ino == before
 
 
+def test_the_memory_of_a_template_goes_with_its_last_clone(there: Side, parcel: Path) -> None:
+    """A clone may be an image, as it came or as it was dumped here again, or a process."""
+    there.memory.write_bytes(b"of a template of this node")
+    image = there.unpack(parcel)
+    (came,) = (path for path in there.memory.parent.glob("*.memory") if path != there.memory)
+
+    def unneeded(*pids: int) -> list[Path]:
+        return unused(there.memory.parent, there.store.images, pids)
+
+    assert unneeded() == []
+    there.store.drop(image.name)
+    assert unneeded() == [came]
+    again = there.store.begin("actor-0")
+    list_files(again, [came])
+    again.seal(Facts.of(os.getpid(), CRIU))
+    assert unneeded() == []
+    there.store.close()
+    with came.open("rb") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ):
+        assert unused(there.memory.parent, (), [os.getpid()]) == []
+    assert unused(there.memory.parent, (), [os.getpid()]) == [came]
+
+
 def test_an_actor_that_is_no_clone_has_its_memory_in_its_image(
     here: Side, there: Side, parcel: Path
 ) -> None:
@@ -303,6 +331,39 @@ def be_another_member(parcel: Path, there: Side) -> None:
     there.home = msgspec.structs.replace(there.home, site=site)
 
 
+def forge(**changes: Any) -> Callable[[Path, Side], None]:
+    """Say something else of what comes, with checksums that are right; all the rest is there."""
+
+    def harm(parcel: Path, there: Side) -> None:
+        del there
+        bulk = parcel.parent / "bulk"
+        bulk.mkdir()
+        with unpacking(parcel) as old:
+            was = old.note("parcel.json", dict[str, Any])
+            sizes = {what: was["sizes"][what] for what in ("block", "memory")}
+            files = {f"image/{name}": size for name, size in was["facts"]["files"].items()}
+            for name, size in (sizes | files).items():
+                old.file(name, bulk / name.replace("/", "+"), size)
+        facts = was["facts"] | changes.pop("facts", {})
+        with packing(parcel) as new:
+            new.note("parcel.json", was | {"facts": facts} | changes)
+            for name in (*sizes, *files):
+                new.file(name, bulk / name.replace("/", "+"))
+        shutil.rmtree(bulk)
+
+    return harm
+
+
+def bomb(parcel: Path, there: Side) -> None:
+    """A few KB that claim to be a header of 64 MB."""
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.XHDTYPE, 64 << 20
+    parcel.write_bytes(lz4.frame.compress(header.tobuf() + bytes(64 << 20)))
+
+
+NAMES = {"block": "b", "model": "m", "board": "o", "log": "l", "memory": "t"}
+
+
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
@@ -322,6 +383,17 @@ def be_another_member(parcel: Path, there: Side) -> None:
         (remove_the_code, "its code is looked for in .*here/code, which is not here"),
         (change(f'"{FEATURE}"'.encode(), f'"{FEATURE[:-1]}!"'.encode()), "the processor lacks .*!"),
         (change(b'"format":1', b'"format":2'), "its parcel has format 2, 1 is known here"),
+        (forge(image=".."), "it has files outside of its image"),
+        (forge(image="a\0b"), "it has files outside of its image"),
+        (forge(facts={"files": {"..": 1}}), "it has files outside of its image"),
+        (forge(facts={"files": {"facts.json": 1}}), "it has files outside of its image"),
+        (forge(facts={"files": {FILES: -1}}), "files of less than nothing"),
+        (forge(facts={"files": {FILES: 7}}), "files.img has .* bytes instead of 7"),
+        (forge(names=NAMES | {"passwd": "/etc/passwd"}), "not known here: 'passwd'"),
+        (forge(sizes={}), "how large these are: block, board, memory, model"),
+        (forge(bell="AAAA"), "its semaphore has 3 bytes"),
+        (forge(code="a\0b"), "its code is nowhere"),
+        (bomb, "it holds more than it says"),
     ],
 )
 def test_a_parcel_that_does_not_fit_is_refused_and_changes_nothing(

@@ -9,13 +9,15 @@ import lz4.block
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.segment import ShmFolder
 from artos.errors import BadMessage
 from artos.spec import DataKey
-from artos.transport.chunk import Rings, load, unload
+from artos.transport.chunk import Rings, joined, load, parts_of, split, unload
 
 KEYS = (
     DataKey("frames", (5, 3), "uint8"),
@@ -109,3 +111,22 @@ def test_a_frame_of_another_length_is_refused(folder: Path) -> None:
     longer = msgspec.structs.replace(chunk, raw=(chunk.raw[0] + 8,))
     with pytest.raises(BadMessage):
         unload(target, longer, range(10), frames)
+
+
+@given(st.binary(max_size=40), st.lists(st.binary(max_size=9), max_size=4))
+def test_a_header_and_its_bulk_are_one_frame(header: bytes, parts: list[bytes]) -> None:
+    message, bulk = split(memoryview(joined(header, parts)))
+    assert message == header
+    assert parts_of(bulk, [len(part) for part in parts]) == parts
+
+
+@given(st.binary(max_size=20))
+def test_any_bytes_are_a_frame_of_something(frame: bytes) -> None:
+    message, bulk = split(memoryview(frame))
+    assert len(message) + len(bulk) in (len(frame), max(0, len(frame) - 5))
+
+
+@pytest.mark.parametrize("sizes", [(3,), (5,), (2, 3), (5, -1), ()])
+def test_a_bulk_of_another_size_is_refused(sizes: tuple[int, ...]) -> None:
+    with pytest.raises(BadMessage, match="4 bytes where"):
+        parts_of(memoryview(b"rows"), sizes)

@@ -17,6 +17,7 @@ from two_nodes import PATIENCE, Head, Worker, run_until, two_nodes
 
 from artos.clock import Deadline
 from artos.transport import sockets, wire
+from artos.transport.chunk import joined
 from artos.transport.keys import Keys, make_keys
 
 pytestmark = pytest.mark.processes
@@ -96,7 +97,8 @@ def nonsense(start: int) -> list[list[bytes]]:
     good = wire.Chunk(0, 1, start, start + rows, ("rewards",), (raw,), (False,))
 
     def bad(size: int, **change: object) -> list[bytes]:
-        return [wire.encode(msgspec.structs.replace(good, **change)), bytes(size)]
+        chunk = msgspec.structs.replace(good, **{"sizes": (size,), **change})
+        return [joined(wire.encode(chunk), [bytes(size)])]
 
     return [
         [b""],
@@ -107,6 +109,14 @@ def nonsense(start: int) -> list[list[bytes]]:
         bad(raw, packed=(True,)),
         bad(raw, keys=("nothing",)),
         bad(raw, actor=99),
+        bad(raw, sizes=(raw - 1,)),
+        bad(raw, sizes=(-1, raw + 1)),
+        bad(raw, sizes=()),
+        [*bad(raw), b"another frame"],
+        [joined(b"", [])],
+        [joined(wire.encode(good), [])[:20]],
+        [b"\xc1\xff\xff\xff\xff"],
+        [b"\xc1"],
         bad(raw, term=9),
         bad(raw * 100, stop=start + 500, raw=(raw * 100,)),
         [wire.encode(wire.Greet("stranger", 7, {0: 1}))],

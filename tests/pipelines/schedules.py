@@ -66,6 +66,6 @@ def finished(registration: Registration, folder: Path, members: type[Inline] = I
         connect(registration.table, coordinator, clock, journal)
         crowd.run(coordinator, lambda: None)
         crowd.stop()
-        arrays = {name: np.copy(array) for name, array in node.snapshot()[0].items()}
+        arrays = {name: np.copy(array) for name, array in node.weights.newest.arrays.items()}
     journal.close()
     return Finished(coordinator, path, arrays)

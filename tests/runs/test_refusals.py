@@ -100,6 +100,16 @@ def test_refused(case: str, refused: Callable[..., str], home: Path) -> None:
     assert not missing, f"{missing} not in {said}"
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [("", "images must be disk, tmpfs or a folder"), ("/dev/null", "/dev/null: Not a directory")],
+)
+def test_a_place_where_no_images_can_be(
+    value: str, words: str, refused: Callable[..., str]
+) -> None:
+    assert words in refused("ppo", "--env", "CartPole-v1", "--inline", "--set", f"images={value}")
+
+
 def test_refused_by_the_registering_process(refused: Callable[..., str]) -> None:
     """The same through a process of its own, as without --inline."""
     said = refused("ppo", "--env", "CartPole-v11", "--actors", "0", "--set", "lrr=1")

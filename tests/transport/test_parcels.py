@@ -79,3 +79,10 @@ def test_a_full_disk_is_noticed_at_once() -> None:
     with pytest.raises(OSError, match="No space left"):
         coming.take(Piece(7, 0, 8, b"abcd"))
     coming._file.raw.close()  # type: ignore[attr-defined]
+
+
+def test_what_there_is_no_room_for_is_refused_at_once(coming: Incoming) -> None:
+    with pytest.raises(BadParcel, match=r"it has \d+ bytes, and there is room for"):
+        coming.take(Piece(7, 0, 1 << 62, b"x"))
+    coming.close()
+    assert not coming.path.exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,9 @@ class FakeChild:
     def end(self, seconds: float) -> None:
         del seconds
         self.kill()
+
+    def cap_log(self) -> None:
+        """It writes nothing."""
 
     def log_tail(self) -> str:
         return "its last words"
@@ -106,6 +109,7 @@ class FakeCheckpointer:
         self.dumps: list[FakeOperation] = []
         self.restores: list[FakeOperation] = []
         self.dropped: list[object] = []
+        self.freed: list[list[int]] = []
         self.closed = False
 
     def take(self, pid: int, name: str, actor: int = -1) -> Any:
@@ -128,6 +132,9 @@ class FakeCheckpointer:
 
     def drop(self, image: Any) -> None:
         self.dropped.append(image)
+
+    def free_memory(self, pids: Iterable[int]) -> None:
+        self.freed.append(sorted(pids))
 
     def close(self) -> None:
         self.closed = True

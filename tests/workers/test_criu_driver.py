@@ -12,7 +12,9 @@ from helpers import children
 
 from artos.clock import ManualClock
 from artos.errors import DeadlineExceeded, ImageUnusable, RestoreFailed
+from artos.runtime.logs import rotate
 from workers.criu.driver import Criu, NoCriu, criu_here
+from workers.criu.facts import Facts
 from workers.criu.find import find_criu
 from workers.criu.lazy import LazyPages
 
@@ -132,6 +134,23 @@ def test_a_file_that_changed_stops_the_restore_unless_it_is_inherited(stage: Sta
     inherit = {identity: identity}
     first.revived(stage.begin_restore(image, first, inherit).wait(PATIENCE).pid)
     assert first.is_alive()
+
+
+def test_a_log_that_was_rotated_since_is_written_on(stage: Stage) -> None:
+    """As logs are capped while actors are being dumped, are images, and run again."""
+    one = stage.subject().serve()
+    one.count()
+    facts, image = Facts.of(one.pid, stage.criu.version), stage.store.begin("image")
+    operation = stage.criu.dump(one.pid, image)
+    assert rotate(one.log, 1)
+    operation.wait(PATIENCE)
+    image.seal(facts)
+    one.gone()
+    one.log.write_text("of somebody else\n")
+    assert rotate(one.log, 1)
+    stage.restore(image, one)
+    assert one.count() == 2
+    assert one.log.read_text().splitlines() == ["served 2"]
 
 
 def test_a_log_that_grew_is_written_on(stage: Stage) -> None:

@@ -83,5 +83,5 @@ def test_the_folder_of_the_feature_cache_is_there_and_ours(tmp_path: Path) -> No
     find.FEATURES.rmdir()
     find.FEATURES.symlink_to(tmp_path)
     error = unavailable()
-    assert "belongs to somebody else" in error.reason
+    assert "it is a link or a file" in error.reason
     assert error.fix == f"rm -r {find.FEATURES}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -161,3 +162,33 @@ def assert_is_at_home(there: House) -> None:
     there.manager.step()
     assert there.manager.arrivals() == []
     assert there.manager.accounts.starts()["restore"].count == 1
+
+
+# -- what came with it -----------------------------------------------------------------------------
+
+
+def test_what_came_with_an_actor_is_looked_for_once_it_is_gone(house: Build) -> None:
+    there = house()
+    there.up(1)
+    there.manager.tick()
+    assert there.checkpointer.freed == []
+    there.manager.end(1)
+    there.manager.tick()
+    there.manager.tick()
+    assert there.checkpointer.freed == [[]]
+
+
+def test_nothing_is_freed_while_an_image_is_on_its_way(house: Build) -> None:
+    there = house()
+    there.up(1)
+    there.manager.end(1)
+    there.manager.expect(1)
+    there.manager.tick()
+    assert there.checkpointer.freed == []
+    there.manager.take_in(1, IMAGE)
+    there.manager.tick()
+    assert there.checkpointer.freed == []
+    there.checkpointer.restores[0].result = Restored()
+    there.manager.step()
+    there.manager.tick()
+    assert there.checkpointer.freed == [[os.getpid()]]

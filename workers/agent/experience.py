@@ -13,7 +13,7 @@ from artos.clock import Clock
 from artos.closing import Closing
 from artos.errors import BadMessage
 from artos.transport import wire
-from artos.transport.chunk import Bytes, Rings, load
+from artos.transport.chunk import Bytes, Rings, joined, load
 from artos.transport.sockets import Socket
 from artos.transport.tally import Tally
 from workers.agent.link import Link
@@ -57,7 +57,7 @@ class Shipping(Closing):
         """Say who is here and have everything sent again that is not known to have arrived."""
         self._way.clear()
         terms = self.sender.greet()
-        if self.link.send([wire.encode(self._hello(terms, self.sender.number))]):
+        if self.link.send(wire.encode(self._hello(terms, self.sender.number))):
             self._tally.add("greetings")
 
     def turn(self, ready: Container[object]) -> None:
@@ -69,15 +69,14 @@ class Shipping(Closing):
 
     def _ship(self, piece: Piece) -> bool:
         rings = self._rings(piece.actor)
-        chunk, frames = load(
+        chunk, parts = load(
             rings, piece.term, piece.stream.keys, piece.rows, self._pack, ends=piece.ends
         )
-        message = wire.encode(chunk)
-        if not self.link.send([message, *frames]):
+        frame = joined(wire.encode(chunk), parts)
+        if not self.link.send(frame):
             return False
-        size = len(message) + sum(memoryview(frame).nbytes for frame in frames)
-        self._way.append(_OnItsWay(piece, size, self._clock.now()))
-        self._tally.add("bytes", size)
+        self._way.append(_OnItsWay(piece, len(frame), self._clock.now()))
+        self._tally.add("bytes", len(frame))
         self._tally.add("raw", piece.size)
         self._tally.add("chunks")
         return True

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from typing import Any
+from collections.abc import Callable, Container
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
@@ -49,9 +48,9 @@ class Link(Closing):
         """What to poll for reading; other ones after it was renewed."""
         return self.socket, self.monitor
 
-    def send(self, frames: Sequence[Any]) -> bool:
-        """Send now, frames that are large without a copy; False if there is no connection."""
-        return sockets.push(self.socket, frames, copy=False)
+    def send(self, frame: bytes) -> bool:
+        """Send a message now, one that is large without a copy; False if there is no connection."""
+        return sockets.push(self.socket, [frame], copy=False)
 
     def turn(self, ready: Container[object], *, waits: bool) -> None:
         """Read from those sockets that are ``ready``.

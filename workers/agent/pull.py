@@ -33,7 +33,7 @@ class Pulling(Closing):
 
     def _pull(self) -> None:
         self._assembly.drop()
-        self.link.send([wire.encode(wire.Pull(self._assembly.have))])
+        self.link.send(wire.encode(wire.Pull(self._assembly.have)))
 
     def turn(self, ready: Container[object]) -> None:
         """Take in what came. Silence means only that the learner is at work."""

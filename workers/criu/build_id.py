@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from stat import S_ISREG
 
 _HEAD = 4096
 """Bytes that hold the ELF header, the program headers and, nearly always, the notes."""
@@ -16,12 +17,14 @@ _KNOWN: dict[tuple[int, int, int, int], str] = {}
 def build_id(path: str | Path) -> str | None:
     """The GNU build id of a file in hex; size and time of change where it has none.
 
-    None if the file is gone. Remembered by inode and time of change.
+    None if there is no such file. Remembered by inode and time of change.
     """
     try:
         stat = Path(path).stat()
-    except OSError:
+    except (OSError, ValueError):
         return None
+    if not S_ISREG(stat.st_mode):
+        return None  # the path may be what a peer says: a pipe would be waited for
     key = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
     if key not in _KNOWN:
         _KNOWN[key] = _read(Path(path)) or f"size {stat.st_size}, changed {stat.st_mtime_ns}"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from artos.errors import CriuUnavailable
+from artos.private_folder import keep
 
 LEAST = (4, 1)
 """Older ones do not know how kernels since 6.13 lay out the vDSO."""
@@ -78,9 +79,10 @@ def _checked(binary: Path, fix: str) -> Path:
 def _see_to_feature_cache() -> None:
     if os.geteuid() != 0:
         return  # only root's CRIU looks there, and believes what it reads
-    FEATURES.mkdir(mode=0o700, exist_ok=True)
-    if FEATURES.is_symlink() or FEATURES.stat().st_uid != 0:
-        raise CriuUnavailable(f"{FEATURES} belongs to somebody else", f"rm -r {FEATURES}")
+    try:
+        keep(FEATURES)
+    except OSError as error:
+        raise CriuUnavailable(str(error), f"rm -r {FEATURES}") from error
 
 
 def _why_not() -> tuple[str, str]:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from artos.clock import Clock, Deadline
 from artos.errors import ArtosError, DeadlineExceeded
+from artos.private_folder import open_own
 from workers.criu.lazy import LazyPages
 from workers.criu.leftovers import wait_for
 from workers.criu.options import Answer
@@ -70,7 +71,7 @@ class Worker:
         mark: Mapping[str, str] = MappingProxyType({}),
         stdin: int = subprocess.DEVNULL,
     ) -> None:
-        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._folder = open_own(folder)  # what is restored from elsewhere may be anything
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs, log.open("ab") as errors:

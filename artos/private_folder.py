@@ -1,0 +1,139 @@
+"""Folders of ours in places where others may write, as /dev/shm, /tmp or a shared disk.
+
+There a neighbour can put a link, or a folder of his own, under every name that he can know before
+we use it, and what we then write or delete is what he chose. So names are drawn, what is made must
+not have been there, and what is there is opened without following a link and looked at before it is
+used or removed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from artos.errors import NotOurs
+
+_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def fresh(parent: Path, prefix: str) -> Path:
+    """A path in ``parent`` that nobody can know before; nothing is made."""
+    return parent / f"{prefix}{secrets.token_hex(8)}"
+
+
+def make(parent: Path, prefix: str) -> Path:
+    """A new folder under such a name, for us alone.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    path = fresh(parent, prefix)
+    path.mkdir(mode=0o700)
+    return path
+
+
+def keep(path: Path) -> Path:
+    """``path``, made for us alone with all above it, or taken over if it is ours already.
+
+    Raises:
+        NotOurs: somebody else has put it there, or something above it.
+        OSError: it cannot be made.
+    """
+    if why := planted(path):
+        raise NotOurs(str(path), why)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    os.close(open_own(path))
+    return path
+
+
+def open_own(path: Path) -> int:
+    """A descriptor of a folder of ours, which is what it is whatever becomes of its name.
+
+    Raises:
+        NotOurs: it is a link or a file, belongs to somebody else, or everybody may write to it.
+        FileNotFoundError: there is nothing.
+    """
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except NotADirectoryError:
+        raise NotOurs(str(path), "it is a link or a file") from None
+    except PermissionError:
+        raise NotOurs(str(path), "it may not be entered") from None
+    about = os.fstat(descriptor)
+    if about.st_uid == os.geteuid() and not about.st_mode & stat.S_IWOTH:
+        return descriptor
+    os.close(descriptor)
+    mode, owner = stat.filemode(about.st_mode), about.st_uid
+    raise NotOurs(str(path), f"it belongs to user {owner} with the rights {mode}")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """``open_own`` for as long as a ``with`` block lasts."""
+    descriptor = open_own(path)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def is_ours(path: Path) -> bool:
+    """Whether it is a folder of ours, by itself and not through a link."""
+    try:
+        os.close(open_own(path))
+    except OSError:
+        return False
+    return True
+
+
+def remove(path: Path) -> bool:
+    """Delete a folder of ours with all in it, as far as that can be done; False if it is not ours.
+
+    Links in it are deleted and not followed, and its name decides nothing once it is open.
+    """
+    try:
+        with opened(path) as descriptor:
+            for name in os.listdir(descriptor):  # noqa: PTH208 (of a descriptor)
+                _delete(name, descriptor)
+    except OSError:
+        return False
+    with suppress(OSError):
+        path.rmdir()  # whatever has that name by now: only what is empty
+    return True
+
+
+def _delete(name: str, folder: int) -> None:
+    with suppress(OSError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)
+
+
+def planted(path: Path) -> str:
+    """Why ``path`` may be what a neighbour wants it to be, in words; "" if it is not.
+
+    That is if it, or a folder above it, lies where everybody may write and is somebody else's.
+    """
+    lexical = Path(os.path.abspath(path))  # noqa: PTH100 (a link must be seen, not followed)
+    for each in (lexical, *lexical.parents):
+        with suppress(OSError):
+            owner = each.lstat().st_uid
+            if owner not in (0, os.geteuid()) and each.parent.stat().st_mode & stat.S_IWOTH:
+                return f"{each} belongs to user {owner}, and {each.parent} is open to everybody"
+    return ""
+
+
+def loose(folder: Path) -> str:
+    """Why others can rename or remove what we make in ``folder``, in words; "" if they cannot."""
+    mode = folder.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        return f"everybody may rename what lies in {folder} (chmod +t {folder})"
+    return ""

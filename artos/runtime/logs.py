@@ -1,0 +1,79 @@
+"""Log files of processes: kept across restarts, rotated when they grow, read from their end."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+MOST_BYTES = 4 << 20
+_KEPT = 2
+_TAIL_BYTES = 64 << 10
+
+
+def rotate(log: Path, most: int = MOST_BYTES) -> bool:
+    """Move the end of the content aside once it exceeds ``most`` bytes; returns whether it did.
+
+    ``actor-0.log`` goes to ``actor-0.log.1``, that to ``.2``. The file itself stays and is emptied,
+    so a process that appends to it goes on without noticing. Without room nothing is kept of it.
+    """
+    try:
+        if log.stat().st_size <= most:
+            return False
+        older = [log.with_name(f"{log.name}.{number}") for number in range(1, _KEPT + 1)]
+        for source, target in zip(reversed(older[:-1]), reversed(older[1:]), strict=True):
+            if source.exists():
+                source.replace(target)
+        _copy_end(log, older[0], most)
+        os.truncate(log, 0)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def tail(log: Path, lines: int) -> list[str]:
+    """The last lines of a log, none if there is none; of however long a one 64 KB are read."""
+    try:
+        written = _end(log, _TAIL_BYTES).decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    return written[-lines:]
+
+
+class _Lossy(io.FileIO):
+    """Takes what the disk has no room for as written."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(memoryview(data).cast("B"))
+
+
+def print_whatever_happens() -> None:
+    """Have this process's output never raise: a ``print`` must not end it when a disk is full."""
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        getattr(sys, name).flush()
+        raw = io.BufferedWriter(_Lossy(number, "wb", closefd=False))
+        stream = io.TextIOWrapper(
+            raw, "utf-8", errors="backslashreplace", line_buffering=name == "stderr"
+        )
+        setattr(sys, name, stream)
+
+
+def _copy_end(log: Path, target: Path, most: int) -> None:
+    try:
+        target.write_bytes(_end(log, most))
+    except OSError:
+        target.unlink(missing_ok=True)  # the disk is full, not least of this log
+
+
+def _end(log: Path, most: int) -> bytes:
+    with log.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+        return file.read(most)

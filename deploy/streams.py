@@ -1,0 +1,57 @@
+"""Standard streams and names of files, whatever a process was started with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from artos.errors import Refused
+
+_STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+
+
+def complete() -> None:
+    """Give this process the standard streams that were closed (``2>&-``) when it was started.
+
+    Else the next file that is opened gets the number of one, and what is printed by whomever.
+    """
+    for number, (name, mode) in enumerate(_STREAMS):
+        if getattr(sys, name) is None:
+            if not _is_open(number):
+                _open_null(number)
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _open_null(number: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    if null != number:
+        os.dup2(null, number)
+        os.close(null)
+    os.set_inheritable(number, True)
+
+
+def in_utf8(arguments: Sequence[str]) -> None:
+    """Begin anew in Python's UTF-8 mode where the locale has names of files in another encoding.
+
+    Names are kept and sent as UTF-8, and all processes of a run must mean the same by them.
+    """
+    if sys.getfilesystemencoding() != "utf-8":
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    strange = [text for text in (*arguments, str(Path.cwd())) if not _is_utf8(text)]
+    if strange:
+        raise Refused([f"{text!a} is not UTF-8: rename it" for text in strange])
+
+
+def _is_utf8(text: str) -> bool:
+    return text.encode(errors="replace").decode() == text

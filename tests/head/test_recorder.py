@@ -1,0 +1,170 @@
+"""A checkpoint is of one version and its own counters, and a full disk takes no good one away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from disks import full, needs_mount, small_disk
+from elastic_loop import STEPS, Troupe, full_batch, troupe
+
+from artos.buffer.board import LEARNER
+from artos.buffer.model_block import ObjectRegion, Slot
+from artos.errors import NotSaved
+from artos.scaling import ByHand
+from deploy.recorder import Recorder
+from head.records import checkpoint
+from head.records.gaps import Gaps
+from head.records.run_folder import RunFolder
+from head.status import Bill
+
+ACTORS = 2
+
+
+@dataclass
+class Recorded:
+    """A run with records; ``said`` is what its user was told."""
+
+    run: Troupe
+    folder: RunFolder
+    recorder: Recorder
+    said: list[str] = field(default_factory=list)
+
+    def update(self) -> None:
+        """The learner makes one more version, and says so."""
+        self.run.run(updates=len(self.run.used) + 1)
+
+    def publish(self) -> None:
+        """The learner makes one more version, and has not said so yet."""
+        while not self.run._queues.get(LEARNER):
+            self.run.step()
+        self.run._learn(self.run._queues[LEARNER][0])
+
+    def record(self) -> None:
+        """As after something happened, when a checkpoint is due."""
+        self.run.clock.advance(10.0)
+        self.recorder.update(lambda status: None, due=False)
+
+    def finish(self) -> None:
+        self.recorder.finish("failed", Bill(), self.said.append, curve=False)
+
+    @property
+    def saved(self) -> int:
+        """The version that was saved; fails if anything else in the checkpoint is of another."""
+        arrays, manifest = checkpoint.load(self.folder.checkpoint)
+        version = manifest.version
+        assert manifest.updates == version
+        assert manifest.steps == version * ACTORS * STEPS
+        state = {name: array for name, array in arrays.items() if array.size}
+        assert all(np.all(array == version) for array in state.values())
+        return version
+
+
+@contextmanager
+def recorded(folder: Path, records: Path) -> Iterator[Recorded]:
+    with (
+        troupe(ByHand(ACTORS, ACTORS), full_batch(), 40, folder) as run,
+        RunFolder.create(records, {}) as kept,
+    ):
+        said: list[str] = []
+        plan, node, coordinator = run.coordinator.plan, run._node, run.coordinator
+        recorder = Recorder(plan, kept, node, coordinator, run.clock, Gaps(said.append))
+        run.begin()
+        yield Recorded(run, kept, recorder, said)
+
+
+def test_a_version_is_saved_with_its_counters(tmp_path: Path) -> None:
+    with recorded(tmp_path, tmp_path / "run") as one:
+        for version in range(3):
+            one.record()
+            assert one.saved == version
+            one.update()
+
+
+def test_what_is_published_in_that_moment_waits_for_its_counters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recorded(tmp_path, tmp_path / "run") as one:
+        one.update()
+        one.record()
+        assert one.saved == 1
+        pin = ObjectRegion.pin
+
+        def late(region: ObjectRegion, reader: int, seconds: float = 10.0) -> Slot:
+            monkeypatch.setattr(ObjectRegion, "pin", pin)
+            one.publish()  # after all was looked at, before anything was copied
+            return pin(region, reader, seconds)
+
+        one.update()
+        monkeypatch.setattr(ObjectRegion, "pin", late)
+        one.record()
+        assert one.run._node.weights.version == 3
+        assert one.saved == 1
+
+
+def test_what_the_learner_did_not_come_to_report_is_saved_with_its_counters(
+    tmp_path: Path,
+) -> None:
+    with recorded(tmp_path, tmp_path / "run") as one:
+        one.update()
+        one.record()
+        one.publish()
+        one.finish()
+        assert one.saved == 2
+
+
+@needs_mount
+def test_a_full_disk_leaves_the_last_checkpoint_and_the_run(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", "256k") as disk,
+        recorded(tmp_path, disk / "run") as one,
+    ):
+        one.update()
+        one.record()
+        with full(disk):
+            for _ in range(3):
+                one.update()
+                one.record()
+                assert one.saved == 1
+        about = [line for line in one.said if "checkpoint" in line]
+        assert len(about) == 1
+        assert "No space left on device" in about[0]
+        one.record()
+        assert one.saved == 4
+        assert one.said[-1].endswith("written again")
+        one.recorder.see_saved()
+
+
+@needs_mount
+def test_the_final_save_is_tried_again_and_its_failure_is_an_error(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", "256k") as disk,
+        recorded(tmp_path, disk / "run") as one,
+    ):
+        one.update()
+        one.record()
+        one.update()
+        with full(disk):
+            one.record()
+            one.finish()
+            with pytest.raises(NotSaved, match=r"version 2 could not be saved.*No space left"):
+                one.recorder.see_saved()
+            assert one.saved == 1
+
+
+@needs_mount
+def test_the_final_save_saves_what_could_not_be_saved_before(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", "256k") as disk,
+        recorded(tmp_path, disk / "run") as one,
+    ):
+        one.update()
+        with full(disk):
+            one.record()
+        one.finish()
+        one.recorder.see_saved()
+        assert one.saved == 1
