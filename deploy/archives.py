@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 from artos.errors import Refused
-from deploy.archive import name_of, unpack
+from deploy.archive import name_of
+from deploy.unpack import unpack
 
 _MOST = 16
 _UNUSED = 30 * 86_400.0
@@ -46,13 +47,17 @@ class Archives:
 
         Raises:
             Refused: the content is not what the name says.
+            OSError: it cannot be kept; nothing of it is.
         """
         if name_of(content) != name:
             raise Refused([f"the archive {name[:12]} is damaged: submit it again"])
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self._file(f".{name}.{os.getpid()}")
-        draft.write_bytes(content)
-        draft.replace(self._file(name))
+        try:
+            draft.write_bytes(content)
+            draft.replace(self._file(name))
+        finally:
+            draft.unlink(missing_ok=True)
         self._make_room()
 
     def unpacked(self, name: str) -> Path:
@@ -60,6 +65,7 @@ class Archives:
 
         Raises:
             Refused: the archive is not here, damaged or unsafe.
+            OSError: it cannot be written.
         """
         if not (content := self.content(name)):
             raise Refused([f"the archive {name[:12]} is not here or damaged: submit it again"])

@@ -16,6 +16,7 @@ from deploy.admission import admitted, find, request_of
 from deploy.archives import Archives
 from deploy.head_options import HeadOptions
 from deploy.run_host import RunHost
+from deploy.unpack import read
 from head.roster import Roster
 from head.runs import Run
 from head.schedule import Schedule
@@ -70,6 +71,7 @@ class Desk:
     def _keep(self, archive: Archive) -> dict[str, Any]:
         if len(archive.content) > 2 * self._options.archive_mb * 1e6:  # an archive has some padding
             raise Refused([f"the code takes more than {self._options.archive_mb:g} MB"])
+        read(archive.content)
         self._archives.put(archive.archive, archive.content)
         return {"archive": archive.archive}
 

@@ -76,9 +76,9 @@ class RunHost(Closing):
         Raises:
             Refused: its code is gone or damaged, or its folder cannot be written.
         """
-        code = str(self._archives.unpacked(run.archive)) if run.archive else ""
         folder = Path(run.folder)
         try:
+            code = str(self._archives.unpacked(run.archive)) if run.archive else ""
             (folder / _SUMMARY).unlink(missing_ok=True)
             resume = run.resume and _can_go_on(folder)
             order = RunOrder(
@@ -88,7 +88,7 @@ class RunHost(Closing):
             write_order(self._file(run), order)
             child = start(MODULE, [str(self._file(run))], folder / "logs" / LOG, 1)
         except OSError as error:
-            raise Refused([f"run folder {folder}: {error.strerror}"]) from error
+            raise Refused([f"the run cannot begin: {error}"]) from error
         self._processes[run.name] = _Process(child.pid, os.pidfd_open(child.pid), child)
 
     def adopt(self, run: Run) -> bool:
