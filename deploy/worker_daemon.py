@@ -14,6 +14,7 @@ import psutil
 from artos.clock import Clock, SystemClock
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded, Refused
+from artos.fields import NAME
 from artos.transport import wire
 from artos.transport.keys import Keys
 from artos.transport.lines import HEAD
@@ -23,7 +24,7 @@ from deploy.archives import Archives, cache_folder
 from deploy.bell import Bell
 from deploy.signals import StopRequests
 from deploy.site_host import SiteHost
-from deploy.worker_home import NAME, WorkerHome
+from deploy.worker_home import WorkerHome
 from workers.cpus import usable_cpus
 
 _LOAD_PERIOD = 1.0
