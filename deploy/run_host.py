@@ -37,6 +37,12 @@ class _Process:
     child: Child | None
 
 
+class _Told(msgspec.Struct, frozen=True):
+    """What counts of a run's summary."""
+
+    outcome: str
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """A run process is gone: its exit status, None if nobody knows; ``words`` say how."""
@@ -102,26 +108,31 @@ class RunHost(Closing):
                     return True
         return False
 
+    def drop(self, run: str) -> None:
+        """Kill the process of a run, if it has one, and forget it."""
+        self.signal(run, signal.SIGKILL)
+        if process := self._processes.pop(run, None):
+            os.close(process.descriptor)
+            if process.child is not None:
+                process.child.kill()
+
     def signal(self, run: str, number: signal.Signals) -> None:
         """Send the process of a run a signal, if it has one."""
         if process := self._processes.get(run):
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(process.descriptor, number)
 
-    def reap(self, runs: dict[str, Run]) -> list[Ended]:
-        """Processes that are gone."""
-        ended = []
-        for name, process in [*self._processes.items()]:
-            if not _is_over(process.descriptor):
-                continue
-            os.close(process.descriptor)
-            del self._processes[name]
-            ended.append(self.ended(runs[name], process.child))
-        return ended
+    def gone(self) -> list[str]:
+        """Runs whose process is gone; ask once how it ended."""
+        return [name for name, each in self._processes.items() if _is_over(each.descriptor)]
 
-    def ended(self, run: Run, child: Child | None = None) -> Ended:
+    def ended(self, run: Run) -> Ended:
         """How a process ended; without one of our own, what it left behind tells."""
-        file = self._file(run)
+        file, process = self._file(run), self._processes.pop(run.name, None)
+        child = None
+        if process is not None:
+            os.close(process.descriptor)
+            child = process.child
         if child is not None and (status := child.died()) is not None:
             words = Death.of_process(child.pid, status, child.log_tail(10)).why
         else:
@@ -158,7 +169,7 @@ def _is_over(descriptor: int) -> bool:
 def _status_told(folder: Path) -> int | None:
     """The exit status by the run's summary: it is of the last process that was started."""
     try:
-        outcome = msgspec.json.decode((folder / _SUMMARY).read_bytes())["outcome"]
-    except (OSError, msgspec.DecodeError, KeyError):
+        told = msgspec.json.decode((folder / _SUMMARY).read_bytes(), type=_Told)
+    except (OSError, msgspec.DecodeError, RecursionError):
         return None
-    return next((status for status, name in OUTCOMES.items() if name == outcome), None)
+    return next((status for status, name in OUTCOMES.items() if name == told.outcome), None)

@@ -107,11 +107,16 @@ class Welcome(Message, frozen=True, tag=True):
 
 
 class Load(Message, frozen=True, tag=True):
-    """Worker → head, every second or so: actors alive per run, CPU and memory in use (0 to 1)."""
+    """Worker → head, every second or so: actors alive per run, CPU and memory in use (0 to 1).
+
+    ``faults`` are those it survived so far, ``malformed`` messages that it refused.
+    """
 
     actors: dict[Name, Count] = {}
     cpu: Share = 0.0
     memory: Share = 0.0
+    faults: Count = 0
+    malformed: Count = 0
 
 
 class Assign(Message, frozen=True, tag=True):
@@ -387,13 +392,16 @@ class Unfit(Message, frozen=True, tag=True):
 class SiteNews(Message, frozen=True, tag=True):
     """Site → run, a few times a second: books, and whose calls wait for a slot (``held_back``).
 
-    ``bill`` are the fields of ``head.status.Bill``; ``written`` counts rows committed per actor.
+    ``bill`` are the fields of ``head.status.Bill``; ``written`` counts rows committed per actor;
+    ``faults`` and ``malformed`` are as in ``Load``, of the site and its transfer agent.
     """
 
     bill: dict[str, Any]
     held_back: tuple[Small, ...] = ()
     written: dict[Small, Count] = {}
     wire_bytes: Count = 0
+    faults: Count = 0
+    malformed: Count = 0
 
     def __post_init__(self) -> None:
         check_plain(self.bill)

@@ -12,6 +12,8 @@ import lz4.block
 from artos.clock import Clock
 from artos.closing import Closing
 from artos.errors import BadMessage
+from artos.faults import Faults
+from artos.printable import printable
 from artos.transport import wire
 from artos.transport.chunk import Bytes, Rings, load
 from artos.transport.sockets import Socket
@@ -45,13 +47,14 @@ class Shipping(Closing):
         arrived: Callable[[int, int, int], None],
         clock: Clock,
         tally: Tally,
+        faults: Faults,
     ) -> None:
         self.sender = sender
         self._packing, self._rings, self._arrived = packing, rings, arrived
         self._hello, self._clock, self._tally = hello, clock, tally
         self._way: deque[_OnItsWay] = deque()
         self._landed = 0.0
-        self.link = Link(opens, clock, self.greet, self._hear)
+        self.link = Link(opens, clock, self.greet, self._hear, tally, faults)
 
     def greet(self) -> None:
         """Say who is here and have everything sent again that is not known to have arrived."""
@@ -100,7 +103,7 @@ class Shipping(Closing):
                 self._land(message)
             case wire.Refusal():
                 self._tally.add("refused")
-                print(f"refused: {message.why}", flush=True)
+                print(f"refused: {printable(message.why)}", flush=True)
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell an agent")
 
