@@ -1,0 +1,265 @@
+"""Live processes to be attacked: one of each kind, with somebody honest to say how it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from artos.closing import Closing
+from artos.errors import DeadlineExceeded
+from artos.transport import wire
+from artos.transport.keys import Keys, make_keys
+from artos.version import VERSION
+from deploy.orders import RunOrder, SiteOrder, write_order
+from evaluation.fuzz_peers import Loud
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PATIENCE = 120.0
+_RUN, _EPOCH = "fuzzed", 11
+
+
+@dataclass
+class Target:
+    """A process and how to get at it.
+
+    ``say`` gets bodies to be sent to it in order, ``throw`` frames beside all order (None: only by
+    who may say what it likes anyway), ``kinds`` are what is tried, ``settle`` waits until all of it
+    was taken, and ``state`` is what must be the same afterwards.
+    """
+
+    name: str
+    process: psutil.Process
+    kinds: tuple[type[wire.Message], ...]
+    say: Callable[[bytes], None]
+    settle: Callable[[], None]
+    state: Callable[[], object]
+    throw: Callable[[bytes], None] | None = None
+
+
+class Place(Closing):
+    """Everything that is attacked, in a folder of its own; all of it ends with ``close``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        make_keys(folder / "keys")
+        self.keys = Keys.load(folder / "keys")
+        self._stack = ExitStack()
+
+    def start(self, name: str, module: str, *arguments: object) -> psutil.Process:
+        """Start a process of ours with its output in a file."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, *map(str, arguments)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": str(_ROOT), "OMP_NUM_THREADS": "1",
+                     "XDG_CACHE_HOME": str(self.folder / name)},
+            )  # fmt: skip
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        return psutil.Process(process.pid)
+
+    def said(self, name: str) -> str:
+        """What a process wrote."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def serves(self, endpoint: str, *, within: bool = False) -> Loud:
+        """An end that processes call."""
+        return self._stack.enter_context(Loud.serves(endpoint, None if within else self.keys))
+
+    def calls(self, endpoint: str, me: str) -> Loud:
+        """An end that calls a process."""
+        return self._stack.enter_context(Loud.calls(endpoint, self.keys, me))
+
+    def close(self) -> None:
+        """End all, the attackers too."""
+        self._stack.close()
+
+
+def head(place: Place) -> Target:
+    """A head daemon, as somebody sees it who has a key."""
+    runs = place.folder / "runs"
+    flags = ("--listen", "tcp://127.0.0.1:*", "--keys", place.keys.folder, "--runs", runs)
+    process = place.start("head", "deploy.cli", "head", *flags)
+    endpoint = _awaited(lambda: _between(place.said("head"), "listens at ", ","))
+    evil, beside = place.calls(endpoint, "evil"), place.calls(endpoint, "evil.beside")
+    user = place.calls(endpoint, "user.honest")
+
+    def state() -> object:
+        user.forget(wire.Answer)
+        user.say(wire.encode(wire.Ask("status")))
+        user.until(lambda: user.last(wire.Answer), "the head's answer")
+        answer = user.last(wire.Answer)
+        assert isinstance(answer, wire.Answer)
+        file = runs / ".head" / "state.json"
+        kept = file.read_bytes() if file.exists() else b""
+        found = sorted(path.name for path in runs.iterdir())
+        if not kept:
+            return state()  # it is written when the first has asked
+        return answer.data["nodes"], answer.data["runs"], answer.data["faults"], kept, found
+
+    beside.turn()
+    return Target("head", process, wire._TYPES, evil.say, evil.settle, state, beside.throw)
+
+
+def worker(place: Place) -> Target:
+    """A worker daemon, as its head sees it."""
+    host = place.serves("tcp://127.0.0.1:*")
+    flags = ("--head", host.endpoint, "--keys", place.keys.folder, "--name", "w1")
+    process = place.start("worker", "deploy.cli", "worker", *flags)
+    host.until(lambda: host.last(wire.Hello), "the worker's hello")
+    peer, _ = host.heard[wire.Hello]
+    host.say(wire.encode(wire.Welcome(wire.PROTOCOL, VERSION, 15.0)), peer)
+
+    def state() -> object:
+        host.forget(wire.Load)
+        host.until(lambda: host.last(wire.Load), "the worker's load")
+        load = host.last(wire.Load)
+        assert isinstance(load, wire.Load)
+        home = next((place.folder / "worker" / "artos" / "nodes").iterdir())
+        return load.faults, sorted(path.name for path in home.iterdir()), len(process.children())
+
+    # What is well-formed opens a site, which is what a head is for.
+    kinds = tuple(kind for kind in wire._TYPES if kind is not wire.Assign)
+    return Target("worker", process, kinds, lambda body: host.say(body, peer), host.settle, state)
+
+
+class RunPlace:
+    """A run process and its replay process, a site and its transfer agent; nobody else is real."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.head = place.serves(f"ipc://{place.folder}/head", within=True)
+        settings = {"actors": 1, "total_steps": 10**9, "env": "CartPole-v1"}
+        order = RunOrder(
+            _RUN, _EPOCH, {"workload": "ppo", "settings": settings, "deadline": 600.0}, "", "",
+            str(place.folder / _RUN), "127.0.0.1", str(place.keys.folder), self.head.endpoint,
+        )  # fmt: skip
+        write_order(place.folder / "run.json", order)
+        self.process = place.start("run", "deploy.run_process", place.folder / "run.json")
+        self.head.until(lambda: self.head.last(wire.RunUp), "the run to be up")
+        up = self.head.last(wire.RunUp)
+        assert isinstance(up, wire.RunUp)
+        self.up = up
+
+    def run(self) -> Target:
+        """The run process, as a node sees it that has no business there."""
+        evil = self.place.calls(self.up.steering, "evil")
+        beside = self.place.calls(self.up.steering, "evil.beside")
+        beside.turn()
+        return Target(
+            "run", self.process, wire._TYPES, evil.say, evil.settle, self._news, beside.throw
+        )
+
+    def commanded(self) -> Target:
+        """The run process, as its head sees it; what a head may well order is left out."""
+        kinds = tuple(kind for kind in wire._TYPES if kind not in (wire.Placed, wire.Wish))
+        say = lambda body: self.head.say(body, _RUN)  # noqa: E731
+        return Target("run (by its head)", self.process, kinds, say, self.head.settle, self._news)
+
+    def replay(self) -> Target:
+        """Its replay process, as an agent sees it that has no business there."""
+        (process,) = [p for p in self.process.children() if "head.replay.process" in p.cmdline()]
+        evil = self.place.calls(self.up.experience[0], "evil")
+        thrown = [0]
+
+        def throw(frame: bytes) -> None:
+            evil.throw(frame)
+            thrown[0] += 1
+            if thrown[0] % 200 == 0:
+                settle()
+
+        def settle() -> None:
+            evil.throw(b"")  # is refused: so what came before it was read
+            evil.refused = 0
+            evil.until(lambda: evil.refused, "the replay process to answer")
+
+        evil.turn()
+        kinds = (wire.Greet, wire.Chunk, wire.Pull, wire.Weights, wire.Terms, wire.Finish)
+        return Target("replay", process, kinds, throw, settle, self._news)
+
+    def _news(self) -> object:
+        self.head.forget(wire.RunNews)
+        self.head.until(lambda: self.head.last(wire.RunNews), "news of the run")
+        news = self.head.last(wire.RunNews)
+        assert isinstance(news, wire.RunNews)
+        facts = news.facts
+        return news.state, facts["steps"], facts["faults"], facts["nodes"], facts["rows_lost"]
+
+
+class SitePlace:
+    """An executor and its transfer agent; the run that they belong to is the attacker."""
+
+    def __init__(self, place: Place, up: wire.RunUp) -> None:
+        self.place = place
+        self.run = place.serves("tcp://127.0.0.1:*")
+        self.replay = place.serves("tcp://127.0.0.1:*")
+        assign = wire.Assign(
+            _RUN, _EPOCH, up.plan, up.folder, "", self.run.endpoint, (self.replay.endpoint,), 1
+        )
+        folder = place.folder / "site"
+        (folder / "logs").mkdir(parents=True)
+        order = SiteOrder(
+            assign, "w1", str(place.keys.folder), "", str(folder / "logs"), str(folder / "images"),
+            (min(os.sched_getaffinity(0)),),
+        )  # fmt: skip
+        write_order(folder / "order.json", order)
+        self.process = place.start("site", "deploy.site_process", folder / "order.json")
+        self.run.until(lambda: self.run.last(wire.SiteUp), "the site to be up")
+
+    def site(self) -> Target:
+        """The executor, as its run sees it; what a run may well order is left out."""
+        ordered = (wire.CloseSite, wire.Start, wire.Prepare)
+        kinds = tuple(kind for kind in wire._TYPES if kind not in ordered)
+        say = lambda body: self.run.say(body, "w1")  # noqa: E731
+        return Target("site", self.process, kinds, say, self.run.settle, self._news)
+
+    def agent(self) -> Target:
+        """Its transfer agent, as a replay process sees it."""
+        (process,) = self.process.children()
+        self.replay.until(lambda: self.replay.met, "the agent to call")
+        counted = [0]
+
+        def throw(frame: bytes) -> None:
+            for name in ("w1", "w1/weights"):
+                self.replay.throw(frame, name)
+            counted[0] += 1
+            if counted[0] % 100 == 0:
+                self.replay.turn()
+
+        return Target("agent", process, wire._TYPES, throw, self.replay.turn, self._news)
+
+    def _news(self) -> object:
+        self.run.forget(wire.SiteNews)
+        self.run.until(lambda: self.run.last(wire.SiteNews), "news of the site")
+        news = self.run.last(wire.SiteNews)
+        assert isinstance(news, wire.SiteNews)
+        children = [process.pid for process in self.process.children()]
+        return news.faults, news.written, news.held_back, children
+
+
+def _awaited(found: Callable[[], str]) -> str:
+    end = time.monotonic() + _PATIENCE
+    while not (what := found()):
+        if time.monotonic() > end:
+            raise DeadlineExceeded("a process to say where it listens", _PATIENCE)
+        time.sleep(0.05)
+    return what
+
+
+def _between(text: str, before: str, after: str) -> str:
+    _, found, rest = text.partition(before)
+    return rest.partition(after)[0] if found else ""
+
+
+def plain(state: object) -> str:
+    """A state to be compared and shown."""
+    return msgspec.json.encode(state).decode(errors="replace")
