@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from artos.printable import printable
 
 _MOST_KINDS = 1_000
+_FIRST = 50
 
 
 class Faults:
@@ -74,6 +75,21 @@ class Faults:
 
     def __repr__(self) -> str:
         return f"<Faults {self.count}>"
+
+
+class Seldom:
+    """Says what others can make it say without end: the first lines, then ever fewer."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write, self._count = write, 0
+
+    def __call__(self, text: str) -> None:
+        """Say it, or not."""
+        self._count += 1
+        if self._count <= _FIRST:
+            self._write(printable(text))
+        elif self._count & (self._count - 1) == 0:
+            self._write(printable(f"{text} (and {self._count} such lines by now, most not shown)"))
 
 
 def _to_stderr(text: str) -> None:

@@ -18,7 +18,8 @@ import msgspec
 
 from artos.clock import Clock, Deadline
 from artos.errors import ArtosError, BadMessage, CannotScale
-from artos.faults import Faults
+from artos.faults import Faults, Seldom
+from artos.messages import FromMember
 from artos.plan import Plan
 from artos.runtime.death import Death
 from artos.transport import wire
@@ -75,6 +76,7 @@ class ClusterRun(Supervisor):
     ) -> None:
         self._cache_plan, self._address, self._head = plan, address, head
         self._warn, self._drain, self._faults = warn, drain, Faults()
+        self._grumble = Seldom(warn)
         self._replay = ReplayHost(
             node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
             weights_dtype=node.plan.elastic.wire_dtype,
@@ -155,16 +157,22 @@ class ClusterRun(Supervisor):
                 self._obey(message)
         self._hear_sites()
         for member, report in self._remote.reports():
-            if isinstance(report, Death):
-                self._coordinator.died(member, report)
-            else:
-                self._coordinator.receive(member, report)
+            refuse = partial(self._refuse_to, self._remote.node_of(member))
+            what = f"{type(report).__name__} of actor {member - 1}"
+            with self._faults.contained(what, refuse, passing=ArtosError):
+                self._reported(member, report)
         self._remote.step()
+
+    def _reported(self, member: int, report: FromMember | Death) -> None:
+        if isinstance(report, Death):
+            self._coordinator.died(member, report)
+        else:
+            self._coordinator.receive(member, report)
 
     def _hear_sites(self) -> None:
         for node, message in self._steering.take():
             if isinstance(message, wire.Refusal):
-                self._warn(f"node {node} refused what it was told: {message.why}")
+                self._grumble(f"node {node} refused what it was told: {message.why}")
                 continue
             refuse = partial(self._refuse_to, node)
             with self._faults.contained(f"{type(message).__name__} from {node}", refuse):
@@ -192,7 +200,7 @@ class ClusterRun(Supervisor):
             case wire.Restarted():
                 self._announce()
             case wire.Refusal(why=why):
-                self._warn(f"the head refused what it was told: {why}")
+                self._grumble(f"the head refused what it was told: {why}")
 
     def _granted(self, wish: wire.Wish) -> str:
         """Do what the head wishes; returns why not, if it cannot be done."""

@@ -11,7 +11,7 @@ from artos.buffer.segment import reap_orphans
 from artos.clock import Clock, SystemClock
 from artos.closing import Closing
 from artos.errors import MailboxFull, Refused
-from artos.faults import Faults
+from artos.faults import Faults, Seldom
 from artos.transport import wire
 from artos.transport.keys import Keys
 from artos.transport.post import Post
@@ -42,7 +42,7 @@ class HeadDaemon(Closing):
         self, options: HeadOptions, say: Callable[[str], None], clock: Clock | None = None
     ) -> None:
         self._options, self._say, self._clock = options, say, clock or SystemClock()
-        self._faults = Faults(say)
+        self._faults, self._grumble = Faults(say), Seldom(say)
         keys = Keys.load(options.keys)
         with ExitStack() as stack:
             self._home = home = stack.enter_context(HeadHome(options.runs.resolve()))
@@ -204,7 +204,7 @@ class HeadDaemon(Closing):
             case wire.SiteEnded() | wire.Leaving() | wire.Bye() if node is not None:
                 self._from_node(node, message)
             case wire.Refusal(why=why):
-                self._say(f"{peer} refused a message: {why}")
+                self._grumble(f"{peer} refused a message: {why}")
             case wire.Restarted() | wire.SiteEnded() | wire.Leaving() | wire.Bye():
                 pass  # of one that was given up; it greets again
             case _:
@@ -217,7 +217,7 @@ class HeadDaemon(Closing):
         try:
             node = self._roster.admit(peer, hello)
         except Refused as refused:
-            self._say(f"refused {peer}: {refused}")
+            self._grumble(f"refused {peer}: {refused}")
             self._to(peer, wire.Refusal(str(refused)))
             return
         if before not in ("", peer):
@@ -259,7 +259,7 @@ class HeadDaemon(Closing):
             case wire.Wished():
                 self._desk.wished(message)
             case wire.Refusal(why=why):
-                self._say(f"run {name} refused a message: {why}")
+                self._grumble(f"run {name} refused a message: {why}")
             case wire.Restarted():
                 pass  # it says RunUp
             case _:

@@ -15,7 +15,7 @@ import msgspec
 from artos.buffer.board import LEARNER
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
-from artos.faults import Faults
+from artos.faults import Faults, Seldom
 from artos.messages import Failed, FromMember, Ready
 from artos.plan import Plan
 from artos.transport import wire
@@ -55,7 +55,7 @@ class RunSite(Loop):
     ) -> None:
         super().__init__(node.board, clock)
         self._order, self._node, self._post, self._agent = order, node, post, agent
-        self._warn, self._faults = warn, Faults(warn)
+        self._faults, self._grumble = Faults(warn), Seldom(warn)
         self._mail = Mail(node.board)
         self._actors = LocalActors(node, self._mail, Path(order.images), clock, warn, order.cpus)
         self._gate = Gate(lambda: node.weights.version, self._actors.send)
@@ -130,7 +130,7 @@ class RunSite(Loop):
             case wire.Restarted():
                 self.closing, self.why = True, "the run does not know this site any more"
             case wire.Refusal(why=why):
-                self._warn(f"the run refused what it was told: {why}")
+                self._grumble(f"the run refused what it was told: {why}")
             case wire.Call() | wire.Retire():
                 pass  # of one that was ended meanwhile
             case _:

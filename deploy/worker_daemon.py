@@ -14,7 +14,7 @@ import psutil
 from artos.clock import Clock, SystemClock
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded, Refused
-from artos.faults import Faults
+from artos.faults import Faults, Seldom
 from artos.fields import NAME
 from artos.transport import wire
 from artos.transport.keys import Keys
@@ -82,7 +82,7 @@ class WorkerDaemon(Closing):
         self, options: WorkerOptions, say: Callable[[str], None], clock: Clock | None = None
     ) -> None:
         self._options, self._say, self._clock = options, say, clock or SystemClock()
-        self._faults = Faults(say)
+        self._faults, self._grumble = Faults(say), Seldom(say)
         cpus, keys = options.cpus(), Keys.load(options.keys, options.name)
         cache = cache_folder()
         with ExitStack() as stack:
@@ -170,7 +170,7 @@ class WorkerDaemon(Closing):
             case wire.Refusal(why=why):
                 if not self._welcome:
                     raise _NotWanted([why])
-                self._say(f"the head refused a message: {why}")
+                self._grumble(f"the head refused a message: {why}")
             case wire.Restarted():
                 self._greet()
             case wire.Assign() if not self._stopping:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from artos.messages import Failed
 from artos.transport import wire
 from deploy.archive import name_of
 from evaluation.fuzz_targets import Place, RunPlace, SitePlace, Target, head, plain, worker
@@ -25,13 +26,13 @@ _ARCHIVES = 0.05
 """Share of what users of a head send that is the code of runs."""
 _WARM = 0.2
 """Share of the cases after which memory is looked at for the first time."""
+_REACHING = 0.3
 _GROWTH = 48 << 20  # bytes: allocators keep what they had once
 
 
 def attack(target: Target, cases: int, hostile: Hostile) -> list[str]:
     """Send so many cases; what should not have happened, in words."""
-    before, grown = plain(target.state()), 0
-    first = 0
+    (before, refused), first, grown = target.state(), 0, 0
     for done in range(0, cases, _BATCH):
         for _ in range(min(_BATCH, cases - done)):
             _send(target, hostile)
@@ -43,8 +44,11 @@ def attack(target: Target, cases: int, hostile: Hostile) -> list[str]:
             first = size
         grown = size - first if first else 0
     faults = []
-    if (after := plain(target.state())) != before:
-        faults.append(f"{target.name} changed from {before} to {after}")
+    after, refusals = target.state()
+    if plain(after) != plain(before):
+        faults.append(f"{target.name} changed from {plain(before)} to {plain(after)}")
+    if refusals - refused < cases * _REACHING:
+        faults.append(f"{target.name} refused {refusals - refused} of {cases}: did they get there?")
     if grown > _GROWTH:
         faults.append(f"{target.name} grew by {grown / 1e6:.0f} MB")
     return faults
@@ -70,13 +74,14 @@ def _targets(place: Place) -> Iterator[Callable[[], Target]]:
     runs = RunPlace(place)
     yield runs.run
     yield runs.commanded
+    yield runs.node
     yield runs.replay
     sites = SitePlace(place, runs.up)
     yield sites.site
     yield sites.agent
 
 
-KINDS = 7
+KINDS = 8
 
 
 def fuzz(cases: int, seed: int, say: Callable[[str], None]) -> list[str]:
@@ -85,7 +90,7 @@ def fuzz(cases: int, seed: int, say: Callable[[str], None]) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="artos-fuzz.") as folder, Place(Path(folder)) as place:
         for number, made in enumerate(_targets(place)):
             target, began = made(), time.monotonic()
-            found = attack(target, cases // KINDS, Hostile(seed * KINDS + number))
+            found = attack(target, cases // KINDS, Hostile(seed * KINDS + number, (Failed,)))
             rate = cases / KINDS / (time.monotonic() - began)
             mb = target.process.memory_info().rss / 1e6 if _lives(target.process) else 0.0
             say(f"{target.name}: {cases // KINDS:,} cases, {rate:,.0f}/s, {mb:.0f} MB")

@@ -48,9 +48,9 @@ class Loud(Closing):
         """Put anything into the channel to a peer."""
         self._peers._peer(peer, time.monotonic()).channel.put(body)
 
-    def throw(self, frame: bytes, peer: str = HEAD) -> None:
-        """Send anything past the channel."""
-        self._line.send(peer, frame)
+    def throw(self, frame: bytes, peer: str = HEAD) -> bool:
+        """Send anything past the channel; whether there is a connection with room for it."""
+        return self._line.send(peer, frame)
 
     def turn(self) -> None:
         """Send and read what there is; refusals are counted and forgotten."""
@@ -64,6 +64,10 @@ class Loud(Closing):
         for name, message in self._peers.take():
             self.refused += isinstance(message, wire.Refusal)
             self.heard[type(message)] = (name, message)
+
+    def wait(self) -> None:
+        """A moment, for a connection or for room."""
+        self._line.wait(_NAP, to_send=True)
 
     def settle(self) -> None:
         """Until all is taken that was said."""
@@ -84,6 +88,18 @@ class Loud(Closing):
     def last(self, kind: type[wire.Message]) -> wire.Message | None:
         """The last message of a kind that came."""
         return self.heard[kind][1] if kind in self.heard else None
+
+    def fresh(self, kind: type[wire.Message], seconds: float) -> wire.Message:
+        """A message of a kind that is told so often, and of now: none that was on its way.
+
+        Raises:
+            DeadlineExceeded: there is none.
+        """
+        end = time.monotonic() + seconds
+        self.until(lambda: time.monotonic() > end, "time to pass")
+        self.forget(kind)
+        self.until(lambda: self.last(kind), f"a {kind.__name__}")
+        return self.heard[kind][1]
 
     def forget(self, kind: type[wire.Message]) -> None:
         """What came of that kind so far does not count any more."""

@@ -24,7 +24,10 @@ from evaluation.fuzz_peers import Loud
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PATIENCE = 120.0
+_FRAMES_EACH = 100
 _RUN, _EPOCH = "fuzzed", 11
+_ACTORS = 3
+"""The last one is left alone: its number is none that is tried."""
 
 
 @dataclass
@@ -33,7 +36,8 @@ class Target:
 
     ``say`` gets bodies to be sent to it in order, ``throw`` frames beside all order (None: only by
     who may say what it likes anyway), ``kinds`` are what is tried, ``settle`` waits until all of it
-    was taken, and ``state`` is what must be the same afterwards.
+    was taken, and ``state`` is what must be the same afterwards, with the number of messages that
+    it refused so far, which must not.
     """
 
     name: str
@@ -41,7 +45,7 @@ class Target:
     kinds: tuple[type[wire.Message], ...]
     say: Callable[[bytes], None]
     settle: Callable[[], None]
-    state: Callable[[], object]
+    state: Callable[[], tuple[object, int]]
     throw: Callable[[bytes], None] | None = None
 
 
@@ -79,9 +83,37 @@ class Place(Closing):
         """An end that calls a process."""
         return self._stack.enter_context(Loud.calls(endpoint, self.keys, me))
 
+    def strangers(self, endpoint: str) -> Strangers:
+        """Ends that call a process, one after the other."""
+        return self._stack.enter_context(Strangers(self, endpoint))
+
     def close(self) -> None:
         """End all, the attackers too."""
         self._stack.close()
+
+
+class Strangers(Closing):
+    """Throw frames at a process, a hundred each, and are never heard of again."""
+
+    def __init__(self, place: Place, endpoint: str) -> None:
+        self._endpoint, self._keys = endpoint, place.keys
+        self._count = 0
+        self._end: Loud | None = None
+
+    def throw(self, frame: bytes) -> None:
+        """Have one of them throw it."""
+        if self._end is None or self._count % _FRAMES_EACH == 0:
+            self.close()
+            self._end = Loud.calls(self._endpoint, self._keys, f"stranger.{self._count}")
+        end = self._end
+        while not end.throw(frame):
+            end.wait()
+        self._count += 1
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._end is not None:
+            self._end.close()
 
 
 def head(place: Place) -> Target:
@@ -90,10 +122,10 @@ def head(place: Place) -> Target:
     flags = ("--listen", "tcp://127.0.0.1:*", "--keys", place.keys.folder, "--runs", runs)
     process = place.start("head", "deploy.cli", "head", *flags)
     endpoint = _awaited(lambda: _between(place.said("head"), "listens at ", ","))
-    evil, beside = place.calls(endpoint, "evil"), place.calls(endpoint, "evil.beside")
+    evil, strangers = place.calls(endpoint, "evil"), place.strangers(endpoint)
     user = place.calls(endpoint, "user.honest")
 
-    def state() -> object:
+    def state() -> tuple[object, int]:
         user.forget(wire.Answer)
         user.say(wire.encode(wire.Ask("status")))
         user.until(lambda: user.last(wire.Answer), "the head's answer")
@@ -104,10 +136,10 @@ def head(place: Place) -> Target:
         found = sorted(path.name for path in runs.iterdir())
         if not kept:
             return state()  # it is written when the first has asked
-        return answer.data["nodes"], answer.data["runs"], answer.data["faults"], kept, found
+        known = answer.data
+        return (known["nodes"], known["runs"], known["faults"], kept, found), known["malformed"]
 
-    beside.turn()
-    return Target("head", process, wire._TYPES, evil.say, evil.settle, state, beside.throw)
+    return Target("head", process, wire._TYPES, evil.say, evil.settle, state, strangers.throw)
 
 
 def worker(place: Place) -> Target:
@@ -119,13 +151,12 @@ def worker(place: Place) -> Target:
     peer, _ = host.heard[wire.Hello]
     host.say(wire.encode(wire.Welcome(wire.PROTOCOL, VERSION, 15.0)), peer)
 
-    def state() -> object:
-        host.forget(wire.Load)
-        host.until(lambda: host.last(wire.Load), "the worker's load")
-        load = host.last(wire.Load)
+    def state() -> tuple[object, int]:
+        load = host.fresh(wire.Load, 1.0)
         assert isinstance(load, wire.Load)
         home = next((place.folder / "worker" / "artos" / "nodes").iterdir())
-        return load.faults, sorted(path.name for path in home.iterdir()), len(process.children())
+        found = sorted(path.name for path in home.iterdir())
+        return (load.faults, found, len(process.children())), load.malformed
 
     # What is well-formed opens a site, which is what a head is for.
     kinds = tuple(kind for kind in wire._TYPES if kind is not wire.Assign)
@@ -138,9 +169,9 @@ class RunPlace:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.head = place.serves(f"ipc://{place.folder}/head", within=True)
-        settings = {"actors": 1, "total_steps": 10**9, "env": "CartPole-v1"}
+        settings = {"actors": _ACTORS, "total_steps": 10**9, "env": "CartPole-v1"}
         order = RunOrder(
-            _RUN, _EPOCH, {"workload": "ppo", "settings": settings, "deadline": 600.0}, "", "",
+            _RUN, _EPOCH, {"workload": "ppo", "settings": settings, "deadline": 1e6}, "", "",
             str(place.folder / _RUN), "127.0.0.1", str(place.keys.folder), self.head.endpoint,
         )  # fmt: skip
         write_order(place.folder / "run.json", order)
@@ -153,11 +184,26 @@ class RunPlace:
     def run(self) -> Target:
         """The run process, as a node sees it that has no business there."""
         evil = self.place.calls(self.up.steering, "evil")
-        beside = self.place.calls(self.up.steering, "evil.beside")
-        beside.turn()
-        return Target(
-            "run", self.process, wire._TYPES, evil.say, evil.settle, self._news, beside.throw
-        )
+        throw = self.place.strangers(self.up.steering).throw
+        return Target("run", self.process, wire._TYPES, evil.say, evil.settle, self._news, throw)
+
+    def node(self) -> Target:
+        """The run process, as a node sees it that has its actors."""
+        node = self.place.calls(self.up.steering, "w9")
+        node.say(wire.encode(wire.SiteUp("w9", _EPOCH, 1)))
+        self.head.say(wire.encode(wire.Placed(dict.fromkeys(range(_ACTORS), "w9"))), _RUN)
+        self.head.settle()
+        node.until(lambda: node.last(wire.Start), "an actor to be wanted")
+        # An actor's death, or that all is closed, is told by nodes that mean it.
+        meant = (wire.Died, wire.SiteClosed, wire.SiteUp)
+        kinds = tuple(kind for kind in wire._TYPES if kind not in meant)
+
+        def state() -> tuple[object, int]:
+            # What it survived itself, a node may say as it likes: ours is in the log.
+            (*kept, _), _ = self._news()
+            return (kept, self.place.said("run").count("Traceback")), node.refused
+
+        return Target("run (by its node)", self.process, kinds, node.say, node.settle, state)
 
     def commanded(self) -> Target:
         """The run process, as its head sees it; what a head may well order is left out."""
@@ -186,13 +232,12 @@ class RunPlace:
         kinds = (wire.Greet, wire.Chunk, wire.Pull, wire.Weights, wire.Terms, wire.Finish)
         return Target("replay", process, kinds, throw, settle, self._news)
 
-    def _news(self) -> object:
-        self.head.forget(wire.RunNews)
-        self.head.until(lambda: self.head.last(wire.RunNews), "news of the run")
-        news = self.head.last(wire.RunNews)
+    def _news(self) -> tuple[tuple[object, ...], int]:
+        news = self.head.fresh(wire.RunNews, 1.0)
         assert isinstance(news, wire.RunNews)
         facts = news.facts
-        return news.state, facts["steps"], facts["faults"], facts["nodes"], facts["rows_lost"]
+        same = (news.state, facts["steps"], facts["nodes"], facts["rows_lost"], facts["faults"])
+        return same, facts["malformed"]
 
 
 class SitePlace:
@@ -214,6 +259,8 @@ class SitePlace:
         write_order(folder / "order.json", order)
         self.process = place.start("site", "deploy.site_process", folder / "order.json")
         self.run.until(lambda: self.run.last(wire.SiteUp), "the site to be up")
+        self.run.say(wire.encode(wire.Start(_ACTORS, 1, 0)), "w1")
+        self.run.until(lambda: self.run.last(wire.Said), "an actor to be ready")
 
     def site(self) -> Target:
         """The executor, as its run sees it; what a run may well order is left out."""
@@ -224,7 +271,7 @@ class SitePlace:
 
     def agent(self) -> Target:
         """Its transfer agent, as a replay process sees it."""
-        (process,) = self.process.children()
+        (process,) = [p for p in self.process.children() if "deploy.agent_process" in p.cmdline()]
         self.replay.until(lambda: self.replay.met, "the agent to call")
         counted = [0]
 
@@ -237,13 +284,11 @@ class SitePlace:
 
         return Target("agent", process, wire._TYPES, throw, self.replay.turn, self._news)
 
-    def _news(self) -> object:
-        self.run.forget(wire.SiteNews)
-        self.run.until(lambda: self.run.last(wire.SiteNews), "news of the site")
-        news = self.run.last(wire.SiteNews)
+    def _news(self) -> tuple[object, int]:
+        news = self.run.fresh(wire.SiteNews, 1.0)
         assert isinstance(news, wire.SiteNews)
         children = [process.pid for process in self.process.children()]
-        return news.faults, news.written, news.held_back, children
+        return (news.faults, news.written, news.held_back, children), news.malformed
 
 
 def _awaited(found: Callable[[], str]) -> str:

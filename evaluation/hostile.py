@@ -41,17 +41,17 @@ _HONEST = 0.9
 
 
 class Hostile:
-    """The same cases for the same seed."""
+    """The same cases for the same seed. ``avoided`` are parts of messages that may be meant."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
+    def __init__(self, seed: int, avoided: tuple[type, ...] = ()) -> None:
+        self.random, self._avoided = Random(seed), avoided
 
     def body(self, kinds: Sequence[type[wire.Message]]) -> bytes:
-        """A message of one of these kinds, more or less."""
+        """A message of one of these kinds, more or less; never empty, which no channel carries."""
         random = self.random
         way = random.random()
         if way < 0.04:
-            return random.randbytes(random.randrange(80))
+            return random.randbytes(random.randrange(1, 80))
         if way < 0.08:
             return self._nested()
         whole = self._packed(random.choice(kinds))
@@ -102,7 +102,7 @@ class Hostile:
                     found[at:at] = random.randbytes(random.randrange(1, 9))
                 case 3:
                     found[at : at + 1] = random.choice(_BYTES)
-        return bytes(found)
+        return bytes(found) or b"\0"
 
     def _nested(self) -> bytes:
         depth = self.random.choice((10, 100, 1000, 5000))
@@ -146,6 +146,9 @@ class Hostile:
             return simple[type(kind)]()
         return self._composed(kind)
 
+    def _may(self, kind: inspect.Type) -> bool:
+        return not (isinstance(kind, inspect.StructType) and kind.cls in self._avoided)
+
     def _composed(self, kind: inspect.Type) -> Any:
         random = self.random
         match kind:
@@ -157,7 +160,7 @@ class Hostile:
                 keys = (self._value(kind.key_type) for _ in range(count))
                 return {k: self._value(kind.value_type) for k in keys if _hashable(k)}
             case inspect.UnionType():
-                return self._value(random.choice(kind.types))
+                return self._value(random.choice([each for each in kind.types if self._may(each)]))
             case inspect.LiteralType():
                 return random.choice((*kind.values, "x"))
         return self._struct(kind)

@@ -115,8 +115,8 @@ class Load(Message, frozen=True, tag=True):
     actors: dict[Name, Count] = {}
     cpu: Share = 0.0
     memory: Share = 0.0
-    faults: Count = 0
-    malformed: Count = 0
+    faults: Small = 0
+    malformed: Small = 0
 
 
 class Assign(Message, frozen=True, tag=True):
@@ -400,8 +400,8 @@ class SiteNews(Message, frozen=True, tag=True):
     held_back: tuple[Small, ...] = ()
     written: dict[Small, Count] = {}
     wire_bytes: Count = 0
-    faults: Count = 0
-    malformed: Count = 0
+    faults: Small = 0
+    malformed: Small = 0
 
     def __post_init__(self) -> None:
         check_plain(self.bill)

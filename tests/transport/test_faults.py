@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from artos.errors import Refused
-from artos.faults import Faults
+from artos.faults import Faults, Seldom
 from artos.printable import one_line, printable
 
 
@@ -51,6 +51,15 @@ def test_a_log_that_is_closed_is_none_of_the_workers_business() -> None:
 
     with Faults(closed).contained("x"):
         raise ValueError
+
+
+def test_what_others_can_have_said_without_end_is_said_seldom() -> None:
+    said: list[str] = []
+    seldom = Seldom(said.append)
+    for number in range(5000):
+        seldom(f"refused \x1b{number}")
+    assert len(said) < 70
+    assert said[0] == "refused \\x1b0"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, Refused])

@@ -12,8 +12,7 @@ import lz4.block
 from artos.clock import Clock
 from artos.closing import Closing
 from artos.errors import BadMessage
-from artos.faults import Faults
-from artos.printable import printable
+from artos.faults import Faults, Seldom
 from artos.transport import wire
 from artos.transport.chunk import Bytes, Rings, load
 from artos.transport.sockets import Socket
@@ -52,6 +51,7 @@ class Shipping(Closing):
         self.sender = sender
         self._packing, self._rings, self._arrived = packing, rings, arrived
         self._hello, self._clock, self._tally = hello, clock, tally
+        self._grumble = Seldom(print)
         self._way: deque[_OnItsWay] = deque()
         self._landed = 0.0
         self.link = Link(opens, clock, self.greet, self._hear, tally, faults)
@@ -103,7 +103,7 @@ class Shipping(Closing):
                 self._land(message)
             case wire.Refusal():
                 self._tally.add("refused")
-                print(f"refused: {printable(message.why)}", flush=True)
+                self._grumble(f"refused: {message.why}")
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell an agent")
 

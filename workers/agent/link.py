@@ -11,8 +11,7 @@ from zmq.utils.monitor import recv_monitor_message
 from artos.clock import Clock
 from artos.closing import Closing
 from artos.errors import BadMessage
-from artos.faults import Faults
-from artos.printable import printable
+from artos.faults import Faults, Seldom
 from artos.transport import sockets, wire
 from artos.transport.sockets import Socket
 from artos.transport.tally import Tally
@@ -42,7 +41,7 @@ class Link(Closing):
         faults: Faults,
     ) -> None:
         self._opens, self._clock, self._greet, self._hear = opens, clock, greet, hear
-        self._tally, self._faults = tally, faults
+        self._tally, self._faults, self._grumble = tally, faults, Seldom(print)
         self._asked = 0
         self._open()
 
@@ -99,7 +98,7 @@ class Link(Closing):
                 self._hear(wire.decode(frame.buffer))
             except BadMessage as error:
                 self._tally.add("bad")
-                print(f"from the head: {printable(str(error))}", flush=True)
+                self._grumble(f"from the head: {error}")
 
     def _ask_again(self) -> None:
         self._heard, self._asked = self._clock.now(), self._asked + 1
