@@ -46,12 +46,12 @@ class Faults:
         except passing:
             raise
         except Exception as error:
-            self.note(what, error)
-            if answer is not None:
-                self._answer(answer, f"{what} failed: {type(error).__name__}: {error}")
+            self.note(what, error, answer)
 
-    def note(self, what: str, error: Exception) -> None:
-        """Count a fault and log where it was raised."""
+    def note(
+        self, what: str, error: Exception, answer: Callable[[str], object] | None = None
+    ) -> None:
+        """Count a fault, log where it was raised, answer: for loops where microseconds count."""
         self.count += 1
         self._counted()
         frames = traceback.extract_tb(error.__traceback__)
@@ -66,6 +66,8 @@ class Faults:
                 self._write(
                     printable(f"{what} failed ({times} times so far), all else goes on:\n{said}")
                 )
+        if answer is not None:
+            self._answer(answer, f"{what} failed: {type(error).__name__}: {error}")
 
     def _answer(self, answer: Callable[[str], object], why: str) -> None:
         try:

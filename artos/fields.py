@@ -12,26 +12,27 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-_MOST = 2**63 - 1
+MOST = 2**63 - 1
+LIVES = 2**62
 _LARGEST = sys.float_info.max
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """What a node or a run may be called: its name becomes that of a folder."""
 
-Count = Annotated[int, Meta(ge=0, le=_MOST)]
+Count = Annotated[int, Meta(ge=0, le=MOST)]
 """A number of things, of a row, of bytes: what fits a word of shared memory."""
 Word = Annotated[int, Meta(ge=0)]
 """64 bits, all of which mean something; at most once more than that, whatever comes in."""
-Life = Annotated[int, Meta(ge=0, lt=2**62)]
+Life = Annotated[int, Meta(ge=0, lt=LIVES)]
 """A session of a channel: nanoseconds since 1970 and now and then one more, till 2116."""
-Version = Annotated[int, Meta(ge=-1, le=_MOST)]
+Version = Annotated[int, Meta(ge=-1, le=MOST)]
 """A policy version; -1: none yet."""
 Small = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 """A number of what there are few of: actors, members, slots, processes."""
 Few = Annotated[int, Meta(ge=0, le=2**16)]
 Some = Annotated[int, Meta(ge=1, le=2**16)]
 """Slots of a node, actors of a run: something is done for each of them."""
-Number = Annotated[int, Meta(ge=-_MOST, le=_MOST)]
+Number = Annotated[int, Meta(ge=-MOST, le=MOST)]
 Finite = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 Seconds = Annotated[float, Meta(ge=0, le=_LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -66,7 +67,7 @@ def _not_plain(value: Any, deepest: int) -> str:
     if value is None or isinstance(value, str):
         return ""
     if isinstance(value, int | float):
-        fits = -_MOST <= value <= _MOST if isinstance(value, int) else math.isfinite(value)
+        fits = -MOST <= value <= MOST if isinstance(value, int) else math.isfinite(value)
         return "" if fits else f"{value}"
     return f"`{type(value).__name__}`"
 

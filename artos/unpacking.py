@@ -36,27 +36,21 @@ class Unpacker(Generic[T]):
         if len(data) > LARGEST:
             raise BadMessage(f"{len(data)} bytes, {LARGEST} may be in a message")
         try:
-            return self._converted(_plain(data), content)
+            found = msgpack.unpackb(
+                data, strict_map_key=False, ext_hook=_no_ext, max_ext_len=0,
+                max_array_len=_MOST_ITEMS, max_map_len=_MOST_ITEMS,
+            )  # fmt: skip
+            tag = found.pop("type", None)
+            kind = self._types.get(tag) or self._unknown(tag)
+            if content is not None:
+                found["content"] = content
+            message: T = msgspec.convert(found, kind)
         except Exception as error:  # msgpack promises no more than "other exceptions", too
             raise BadMessage(f"{error or type(error).__name__}"[:_SHOWN]) from error
-
-    def _converted(self, found: Any, content: memoryview | None) -> T:
-        if not isinstance(found, dict):
-            raise TypeError(f"`{type(found).__name__}` is no message")
-        tag = found.pop("type", None)
-        if tag not in self._types:
-            raise ValueError(f"{tag!r} is none of {', '.join(map(str, self._types))}")
-        if content is not None:
-            found["content"] = content
-        message: T = msgspec.convert(found, self._types[tag])
         return message
 
-
-def _plain(data: bytes | memoryview) -> Any:
-    return msgpack.unpackb(
-        data, strict_map_key=False, ext_hook=_no_ext, max_ext_len=0,
-        max_array_len=_MOST_ITEMS, max_map_len=_MOST_ITEMS,
-    )  # fmt: skip
+    def _unknown(self, tag: object) -> NoReturn:
+        raise ValueError(f"{tag!r} is none of {', '.join(map(str, self._types))}")
 
 
 def _no_ext(code: int, data: bytes) -> NoReturn:

@@ -87,15 +87,10 @@ class HeadDaemon(Closing):
 
     def turn(self) -> None:
         """Do all there is to do now."""
-        contained = self._faults.contained
-        for peer, message in self._post.take():
-            with contained(_what(message, peer), partial(self._refuse, self._post, peer)):
-                self._from_outside(peer, message)
-        for run, message in self._inside.take():
-            with contained(_what(message, run), partial(self._refuse, self._inside, run)):
-                self._from_run(run, message)
+        self._hear(self._post, self._from_outside)
+        self._hear(self._inside, self._from_run)
         for run in self._host.gone():
-            with contained(f"the end of run {run}", partial(self._give_up, run)):
+            with self._faults.contained(f"the end of run {run}", partial(self._give_up, run)):
                 self._run_ended(self._host.ended(self._schedule.runs[run]))
         now = self._clock.now()
         if self._stopping:
@@ -106,6 +101,14 @@ class HeadDaemon(Closing):
         elif not self._dirty:
             return
         self._decide(now)
+
+    def _hear(self, post: Post, take: Callable[[str, wire.Message], None]) -> None:
+        for peer, message in post.take():
+            try:
+                take(peer, message)
+            except Exception as error:
+                what = f"{type(message).__name__} from {peer}"
+                self._faults.note(what, error, partial(self._refuse, post, peer))
 
     def _decide(self, now: float) -> None:
         effects: list[Effect] = []
@@ -293,7 +296,3 @@ class HeadDaemon(Closing):
             for run in self._host.runs:
                 self._say(f"run {run} did not end within {self._options.stop_seconds:g} s: killed")
                 self._host.signal(run, signal.SIGKILL)
-
-
-def _what(message: wire.Message, peer: str) -> str:
-    return f"{type(message).__name__} from {peer}"

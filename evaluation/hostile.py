@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import struct
 import tarfile
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -112,6 +113,11 @@ class Hostile:
     # -- values --------------------------------------------------------------------------------
 
     def _packed(self, kind: type[wire.Message]) -> bytes:
+        random = self.random
+        if kind is wire.Seal:
+            numbers = [random.choice(NUMBERS[:15]) for _ in range(4)]
+            more, rest = random.random() < 0.2, random.randbytes(random.randrange(20))
+            return struct.pack(">BxxQQQQ?", 0xC1, *numbers, more) + rest
         said = self._struct(_info(kind))
         content = said.pop("content", b"") if issubclass(kind, wire.Bulk) else None
         packed: bytes = msgpack.packb(said, unicode_errors="surrogatepass")

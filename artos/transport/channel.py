@@ -10,12 +10,13 @@ from collections import deque
 from dataclasses import dataclass
 
 from artos.errors import BadMessage, MailboxFull
+from artos.fields import LIVES
 from artos.transport.wire import Seal
 
 BEAT = 1.0
 """Seconds after which an end that has nothing to say says that it is there."""
 
-_LAST_LIFE = 2**62 - 1  # the largest that a Seal may name
+_LAST_LIFE = LIVES - 1
 _RESEND = 1.0  # seconds without progress, though the peer is heard
 _PIECE = 1 << 14  # bytes
 _PIECES_AHEAD = 64  # sent and not yet acknowledged: what is urgent waits for 1 MiB at most

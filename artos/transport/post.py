@@ -146,9 +146,11 @@ class Post(Closing):
     def _listen(self, now: float) -> bool:
         before = self._peers.untaken
         for name, key, frames in self._line.heard(_BATCH):
-            with self.faults.contained(f"what {name!r} sent", partial(self._begin_anew, name)):
+            try:
                 if refusal := self._peers.hear(name, key, frames, now):
                     self._line.send(name, wire.encode(refusal))
+            except Exception as error:
+                self._failed(name, error)
             self._waiting.add(name)
         return self._peers.untaken > before
 
@@ -161,13 +163,19 @@ class Post(Closing):
 
     def _spoke_to(self, name: str, now: float) -> bool:
         """Whether a peer has been sent all that is due."""
-        with self.faults.contained(f"what {name!r} is sent", partial(self._begin_anew, name)):
+        try:
             return self._peers.speak(name, now, partial(self._line.send, name))
-        return True
+        except Exception as error:
+            self._failed(name, error)
+            return True
 
-    def _begin_anew(self, name: str, why: str = "") -> None:
+    def _failed(self, name: str, error: Exception) -> None:
+        """What one peer sent, or is sent, went wrong: that channel is begun anew, and no other."""
+        self.faults.note(f"the channel to {name!r}", error)
+        self._begin_anew(name)
+
+    def _begin_anew(self, name: str) -> None:
         """Drop what is queued for a peer, and what is known of it."""
-        del why
         self._peers.forget(name)
         if name in self._always:
             self._peers.meet(name, self._clock.now())

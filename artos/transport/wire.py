@@ -4,18 +4,22 @@ A message on a socket is one frame of MessagePack; only those of a ``Chunk`` are
 frames. (What a calling socket receives must be one frame: when a connection breaks between two,
 libzmq 4.3.5 aborts the process, ``!_more (src/fq.cpp:80)``.) Of a ``Bulk`` message the content
 stays as it is, behind the rest: 0xC1 (which begins no MessagePack), two bytes with the length of
-the rest, the rest, the content. What does not fit its type or the ranges of ``artos.fields`` is a
-``BadMessage``: counted, answered with ``Refusal``, and nothing changes.
+the rest, the rest, the content. The rest of a ``Seal``, which is around all others, is no
+MessagePack but its five numbers, with 0 for a length. What does not fit its type or the ranges of
+``artos.fields`` is a ``BadMessage``: counted, answered with ``Refusal``, and nothing changes.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import msgspec
 
 from artos.errors import BadMessage
 from artos.fields import (
+    LIVES,
+    MOST,
     Count,
     Digest,
     Few,
@@ -41,6 +45,7 @@ PROTOCOL = 2
 _NOTHING = memoryview(b"")
 _BULK = 0xC1
 _FRONT = 3  # bytes before the rest of a bulk message
+_SEAL = struct.Struct(">BxxQQQQ?")
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -520,11 +525,13 @@ _TYPES = (
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode
-_unpacked = Unpacker[Message](*_TYPES)
+_unpacked = Unpacker[Message](*(kind for kind in _TYPES if kind is not Seal))
 
 
 def encode(message: Message) -> bytes:
     """A message as one frame."""
+    if isinstance(message, Seal):
+        return _sealed(message)
     if not isinstance(message, Bulk):
         return _encode(message)
     content: bytes | memoryview = message.content  # type: ignore[attr-defined]
@@ -538,11 +545,28 @@ def decode(data: bytes | memoryview) -> Message:
     Raises:
         BadMessage: the bytes are no valid message; says which field is wrong.
     """
+    if len(data) < _FRONT or data[0] != _BULK:
+        return _message(_unpacked(data), bulk=False)
     frame = memoryview(data)
-    if len(frame) < _FRONT or frame[0] != _BULK:
-        return _message(_unpacked(frame), bulk=False)
     end = _FRONT + frame[1] * 256 + frame[2]
+    if end == _FRONT:
+        return _unsealed(frame)
     return _message(_unpacked(frame[_FRONT:end], frame[end:]), bulk=True)
+
+
+def _sealed(seal: Seal) -> bytes:
+    return (
+        _SEAL.pack(_BULK, seal.session, seal.of, seal.number, seal.took, seal.more) + seal.content
+    )
+
+
+def _unsealed(frame: memoryview) -> Seal:
+    if len(frame) < _SEAL.size:
+        raise BadMessage(f"a Seal of {len(frame)} bytes")
+    _, session, of, number, took, more = _SEAL.unpack_from(frame)
+    if max(session, of) >= LIVES or max(number, took) > MOST:
+        raise BadMessage(f"a Seal with {max(session, of, number, took)}")
+    return Seal(session, of, number, took, more, frame[_SEAL.size :])
 
 
 def _message(message: Message, *, bulk: bool) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -45,7 +46,8 @@ def lives(head: Head, malformed: int = 0, faults: int = 0) -> dict[str, object]:
 
 
 FRAMES = {
-    "a session that overflows": b"\xc1\x00\x13\x83\xa4type\xa4Seal\xa2of\xcf" + b"\xff" * 8,
+    "a session that overflows": struct.pack(">BxxQQQQ?", 0xC1, 5, 2**64 - 1, 0, 0, False),
+    "a field of arrays in arrays": b"\x82\xa4type\xa7Refusal\xa1x" + b"\x91" * 5000 + b"\xc0",
     "the last of all lives": wire.encode(wire.Seal(5, 2**62 - 1)),
     "arrays in arrays": b"\x91" * 5000 + b"\xc0",
     "maps in maps": b"\x81\x01" * 5000 + b"\xc0",

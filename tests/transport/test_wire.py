@@ -21,9 +21,8 @@ def forged(kind: type[wire.Message], **fields: Any) -> bytes:
     return msgspec.msgpack.encode({"type": kind.__name__, **fields})
 
 
-def seal(**fields: int) -> bytes:
-    rest = forged(wire.Seal, **{"session": 1, "of": 2, **fields})
-    return b"\xc1" + struct.pack(">H", len(rest)) + rest
+def seal(session: int = 1, of: int = 2, number: int = 0, took: int = 0) -> bytes:
+    return struct.pack(">BxxQQQQ?", 0xC1, session, of, number, took, False)
 
 
 def submit(settings: Any) -> bytes:
@@ -35,7 +34,9 @@ HOSTILE = {
     "a session beyond 64 bits to come": seal(of=2**64 - 1),
     "a life after which none can come": seal(session=2**62),
     "a count beyond 63 bits": seal(number=2**63),
-    "a count below zero": seal(took=-1),
+    "a count beyond 63 bits, again": seal(took=2**64 - 1),
+    "a seal that is cut off": seal()[:-1],
+    "a seal in MessagePack": b"\xc1\0\x19" + forged(wire.Seal, session=1, of=2),
     "nested arrays": NESTED,
     "nested maps": b"\x81\xa1a" * 5000 + b"\xc0",
     "nested arrays as a field": b"\x82\xa4type\xa5Fetch\xa7archive" + NESTED,
