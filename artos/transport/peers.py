@@ -163,9 +163,9 @@ def _opening(name: str, frames: list[bytes]) -> wire.Seal | wire.Refusal:
     if len(frames) != 1 or not name or not name.isprintable():
         raise BadMessage(f"{len(frames)} frames, or a routing id that is no name")
     first = wire.decode(frames[0])
-    if isinstance(first, wire.Refusal):
-        return first
     if not isinstance(first, wire.Seal):
+        if isinstance(first, wire.Refusal):
+            return first
         raise BadMessage(f"{type(first).__name__} came without a Seal before it")
     if bool(first.number) != bool(len(first.content)):
         raise BadMessage(f"{len(first.content)} bytes with piece {first.number}")

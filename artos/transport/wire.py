@@ -48,11 +48,11 @@ _FRONT = 3  # bytes before the rest of a bulk message
 _SEAL = struct.Struct(">BxxQQQQ?")
 
 
-class Message(msgspec.Struct, frozen=True, tag=True):
+class Message(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Root of all messages between nodes."""
 
 
-class Bulk(Message, frozen=True, tag=True, omit_defaults=True):
+class Bulk(Message, frozen=True, tag=True):
     """Root of those whose ``content`` is not packed; a memoryview is one of what it came in."""
 
 
@@ -564,7 +564,7 @@ def _unsealed(frame: memoryview) -> Seal:
     if len(frame) < _SEAL.size:
         raise BadMessage(f"a Seal of {len(frame)} bytes")
     _, session, of, number, took, more = _SEAL.unpack_from(frame)
-    if max(session, of) >= LIVES or max(number, took) > MOST:
+    if session >= LIVES or of >= LIVES or number > MOST or took > MOST:
         raise BadMessage(f"a Seal with {max(session, of, number, took)}")
     return Seal(session, of, number, took, more, frame[_SEAL.size :])
 

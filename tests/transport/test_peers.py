@@ -281,9 +281,9 @@ def test_unread_messages_are_bounded_by_their_bytes_and_refusals_are_too(
     monkeypatch.setattr(peers, "_MOST_UNTAKEN_BYTES", 100)
     worker = Worker(head)
     for _ in range(10):
-        worker.channel.put(encoded(LOAD))
+        worker.channel.put(encoded(wire.Leaving("x" * 60)))
     worker.exchange()
     head.hear("w2", "", [encoded(wire.Refusal("x"))], 0.0)
-    assert [type(message) for _, message in head.take()] == [wire.Load] * 2
+    assert [type(message) for _, message in head.take()] == [wire.Leaving] * 2
     worker.exchange(now=10.0)
     assert head.untaken > 0, "they are sent again"
