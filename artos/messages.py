@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import Literal
 
 import msgspec
 
-from artos.errors import BadMessage
+from artos.fields import Count, Line, Name, Number, Seconds, Small, Text, Version
+from artos.unpacking import Unpacker
 
 StartKind = Literal["cold", "fork", "clone", "moved"]
 """How a member's process came to be: from scratch, as a fork or a clone of a template, or as what
@@ -17,9 +17,9 @@ it was on another node."""
 class Claim(msgspec.Struct, frozen=True, array_like=True):
     """Rows ``start`` to ``stop`` of one actor's block."""
 
-    actor: int
-    start: int
-    stop: int
+    actor: Count
+    start: Count
+    stop: Count
 
 
 class Invoke(msgspec.Struct, frozen=True, tag=True):
@@ -29,11 +29,11 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
     ``progress`` is the share of the step budget already sampled (for annealing).
     """
 
-    firing: int
-    trigger: str
-    method: str
+    firing: Count
+    trigger: Line
+    method: Line
     claims: tuple[Claim, ...] = ()
-    stop: int = 0
+    stop: Count = 0
     bind: bool = True
     progress: float = 0.0
 
@@ -48,10 +48,10 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     ``moved`` are the nodes from and to which it went, if it goes on as what it was elsewhere.
     """
 
-    seconds: float
-    incarnation: int = 0
+    seconds: Seconds
+    incarnation: Count = 0
     start: StartKind = "cold"
-    moved: tuple[str, ...] = ()
+    moved: tuple[Name, ...] = ()
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
@@ -63,48 +63,46 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     the member's own clock, which stands still while the member is an image.
     """
 
-    firing: int
-    version: int
-    metrics: dict[str, float] = {}
-    times: dict[str, float] = {}
+    firing: Count
+    version: Version
+    metrics: dict[Line, float] = {}
+    times: dict[Line, float] = {}
     returns: tuple[float, ...] = ()
-    lengths: tuple[int, ...] = ()
-    seconds: float = 0.0
+    lengths: tuple[Count, ...] = ()
+    seconds: Seconds = 0.0
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """Member → node: user code raised; the member ends after this."""
 
-    firing: int
-    step: int
-    trace: str
+    firing: Count
+    step: Version
+    trace: Text
     fatal: bool = False
 
 
 class Scale(msgspec.Struct, frozen=True, tag=True):
     """Control → node: from the next version on let ``actors`` actors take part."""
 
-    actors: int
+    actors: Number
 
 
 class Scaled(msgspec.Struct, frozen=True, tag=True):
     """Node → control: done, or why not. ``actors`` take part now, ``most`` are registered."""
 
-    actors: int
-    most: int
-    fault: str = ""
+    actors: Small
+    most: Small
+    fault: Text = ""
 
-
-T = TypeVar("T")
 
 ToMember = Invoke | Stop
 FromMember = Ready | Done | Failed
 
 encode = msgspec.msgpack.Encoder().encode
-_to_member: Callable[[bytes], ToMember] = msgspec.msgpack.Decoder(ToMember).decode
-_from_member: Callable[[bytes], FromMember] = msgspec.msgpack.Decoder(FromMember).decode
-_scale: Callable[[bytes], Scale] = msgspec.msgpack.Decoder(Scale).decode
-_scaled: Callable[[bytes], Scaled] = msgspec.msgpack.Decoder(Scaled).decode
+_to_member = Unpacker[ToMember](Invoke, Stop)
+_from_member = Unpacker[FromMember](Ready, Done, Failed)
+_scale = Unpacker[Scale](Scale)
+_scaled = Unpacker[Scaled](Scaled)
 
 
 def decode_to_member(data: bytes) -> ToMember:
@@ -113,7 +111,7 @@ def decode_to_member(data: bytes) -> ToMember:
     Raises:
         BadMessage: the bytes are no valid message; says which field is wrong.
     """
-    return _decode(_to_member, data)
+    return _to_member(data)
 
 
 def decode_from_member(data: bytes) -> FromMember:
@@ -122,7 +120,7 @@ def decode_from_member(data: bytes) -> FromMember:
     Raises:
         BadMessage: the bytes are no valid message; says which field is wrong.
     """
-    return _decode(_from_member, data)
+    return _from_member(data)
 
 
 def decode_scale(data: bytes) -> Scale:
@@ -131,7 +129,7 @@ def decode_scale(data: bytes) -> Scale:
     Raises:
         BadMessage: the bytes are no valid message; says which field is wrong.
     """
-    return _decode(_scale, data)
+    return _scale(data)
 
 
 def decode_scaled(data: bytes) -> Scaled:
@@ -140,11 +138,4 @@ def decode_scaled(data: bytes) -> Scaled:
     Raises:
         BadMessage: the bytes are no valid message; says which field is wrong.
     """
-    return _decode(_scaled, data)
-
-
-def _decode(decode: Callable[[bytes], T], data: bytes) -> T:
-    try:
-        return decode(data)
-    except msgspec.DecodeError as error:
-        raise BadMessage(str(error)) from error
+    return _scaled(data)

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from artos.errors import Refused
+from artos.fields import NAME, Line, Number, Seconds
 from artos.spec import closest
 from artos.transport.wire import Submit
-from deploy.worker_home import NAME
 from head.placement import POLICIES
 from head.records.run_folder import default_path
 from head.runs import Run
@@ -24,13 +24,13 @@ class Request(msgspec.Struct, forbid_unknown_fields=True):
     was lost, does not get a second run. ``run_dir`` begins at the head's folder of runs.
     """
 
-    ticket: str
-    workload: str = ""
-    settings: dict[str, Any] = {}
-    seed: int = 1
-    deadline: float = 300.0
-    run_dir: str = ""
-    resume: str = ""
+    ticket: Line
+    workload: Line = ""
+    settings: dict[Line, Any] = {}
+    seed: Number = 1
+    deadline: Seconds = 300.0
+    run_dir: Line = ""
+    resume: Line = ""
 
     def kept(self) -> dict[str, Any]:
         """What is kept of it: all but where the run is to be, which is settled."""
@@ -87,16 +87,20 @@ def find(schedule: Schedule, name: str) -> Run:
 
 def _folder(request: Request, schedule: Schedule, root: Path) -> Path:
     if request.run_dir:
-        path = root / request.run_dir  # or just that, if it is absolute
-        if not NAME.fullmatch(path.name):
-            raise Refused([f"--run-dir {path}: end it with a name of letters, digits and dashes"])
-        return path
+        return _named(root / request.run_dir)  # or just that, if it is absolute
     file, _, name = request.workload.rpartition(":")
     about = str(request.settings.get("env") or (name if file else "default"))
     path = default_path(root, Path(file).stem or name, about, request.seed)
     while path.name in schedule.runs:  # one that is queued has no folder yet
         stem, _, number = path.name.rpartition("-")
         path = path.with_name(f"{stem}-{int(number) + 1}")
+    return _named(path)
+
+
+def _named(path: Path) -> Path:
+    if not NAME.fullmatch(path.name):
+        words = "a name of letters, digits and dashes, 128 at most"
+        raise Refused([f"--run-dir {path}: end it with {words}"])
     return path
 
 

@@ -1,7 +1,6 @@
 """The user's code on its way to other nodes: a folder as one archive named by its SHA-256.
 
-The same files give the same bytes, whoever packs them when. An archive is plain data from a peer:
-what it must not do (leave its folder, be larger than agreed) is refused before a file is written.
+The same files give the same bytes, whoever packs them when. ``deploy.unpack`` takes them apart.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from artos.errors import Refused
+from deploy.unpack import read
 
 IGNORE_FILE = ".artosignore"
 LIMIT_MB = 64
@@ -37,8 +37,8 @@ def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
     the folder on. ``#`` begins a comment. Run folders, caches and version control never travel.
 
     Raises:
-        Refused: it is too large (lists the largest files), has links that lead out of it or files
-            that are no files; all faults at once.
+        Refused: it is too large (lists the largest files), has links that lead out of it, files
+            that are no files, or what no node would unpack; all faults at once.
     """
     paths = sorted(_kept(folder, _patterns(folder), PurePosixPath()))
     faults = [*_unfit(folder, paths), *_too_large(folder, paths, limit_mb)]
@@ -49,6 +49,7 @@ def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
         for path in paths:
             _add(archive, folder, path)
     content = buffer.getvalue()
+    read(content)
     return name_of(content), content
 
 
@@ -122,65 +123,3 @@ def _add(archive: tarfile.TarFile, folder: Path, path: PurePosixPath) -> None:
     content = (folder / path).read_bytes()
     entry.size, entry.mode = len(content), 0o755 if found.st_mode & 0o100 else 0o644
     archive.addfile(entry, io.BytesIO(content))
-
-
-# -- unpacking -------------------------------------------------------------------------------------
-
-
-def unpack(content: bytes, folder: Path) -> None:
-    """Make ``folder`` hold what the archive holds; files that are right already are left alone.
-
-    Raises:
-        Refused: it is no archive of ours, or would write outside of ``folder``; nothing is written.
-    """
-    try:
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
-            members = archive.getmembers()
-            if faults := [*_unsafe(members)]:
-                raise Refused(faults)
-            for member in members:
-                _write(archive, member, folder)
-    except tarfile.TarError as error:
-        raise Refused([f"the archive of the code is damaged: {error}"]) from error
-
-
-def _unsafe(members: list[tarfile.TarInfo]) -> Iterator[str]:
-    links = {PurePosixPath(member.name) for member in members if member.issym()}
-    for member in members:
-        path = PurePosixPath(member.name)
-        if path.is_absolute() or ".." in path.parts or not path.parts:
-            yield f"the archive has an unsafe path: {member.name!r}"
-        elif not (member.isreg() or member.issym()):
-            yield f"the archive has something that is no file: {member.name!r}"
-        elif links.intersection(path.parents):
-            yield f"the archive writes through a link: {member.name!r}"
-        elif member.issym() and _leads_out(path, member.linkname):
-            yield f"the archive has a link out of its folder: {member.name!r} → {member.linkname!r}"
-
-
-def _leads_out(path: PurePosixPath, target: str) -> bool:
-    if target.startswith("/"):
-        return True
-    depth = len(path.parts) - 1
-    for part in PurePosixPath(target).parts:
-        depth += -1 if part == ".." else 1
-        if depth < 0:
-            return True
-    return False
-
-
-def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    path = folder / member.name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if member.issym():
-        if not path.is_symlink() or str(path.readlink()) != member.linkname:
-            path.unlink(missing_ok=True)
-            path.symlink_to(member.linkname)
-        return
-    file = archive.extractfile(member)
-    content = file.read() if file else b""
-    if path.is_symlink() or not path.is_file() or path.read_bytes() != content:
-        draft = path.with_name(f".{path.name}.{os.getpid()}.new")
-        draft.write_bytes(content)
-        draft.chmod(member.mode & 0o755)
-        draft.replace(path)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from artos.errors import Refused
 from artos.private_folder import keep
-from deploy.archive import name_of, unpack
+from deploy.archive import name_of
+from deploy.unpack import unpack
 
 _MOST = 16
 _UNUSED = 30 * 86_400.0
@@ -47,13 +48,17 @@ class Archives:
 
         Raises:
             Refused: the content is not what the name says.
+            OSError: it cannot be kept; nothing of it is.
         """
         if name_of(content) != name:
             raise Refused([f"the archive {name[:12]} is damaged: submit it again"])
         keep(self.folder)
         draft = self._file(f".{name}.{os.getpid()}")
-        draft.write_bytes(content)
-        draft.replace(self._file(name))
+        try:
+            draft.write_bytes(content)
+            draft.replace(self._file(name))
+        finally:
+            draft.unlink(missing_ok=True)
         self._make_room()
 
     def unpacked(self, name: str) -> Path:
@@ -61,6 +66,7 @@ class Archives:
 
         Raises:
             Refused: the archive is not here, damaged or unsafe.
+            OSError: it cannot be written.
         """
         if not (content := self.content(name)):
             raise Refused([f"the archive {name[:12]} is not here or damaged: submit it again"])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from artos.errors import ArtosError, CheckpointFault, Refused, RunExists, ShmTooSmall
+from artos.printable import printable
 from deploy import streams
 from deploy.commands import cluster, daemons
 from deploy.commands.common import (
@@ -64,7 +65,7 @@ def _flushed(status: int) -> int:
 
 
 def _complain(*lines: str) -> None:
-    print("artos: " + "\n".join(lines), file=sys.stderr)
+    print("artos: " + printable("\n".join(lines)), file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,13 +10,16 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from artos.clock import Clock, Deadline
-from artos.errors import BadMessage, CannotScale
+from artos.errors import ArtosError, BadMessage, CannotScale
+from artos.faults import Faults, Seldom
+from artos.messages import FromMember
 from artos.plan import Plan
 from artos.runtime.death import Death
 from artos.transport import wire
@@ -72,7 +75,8 @@ class ClusterRun(Supervisor):
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._cache_plan, self._address, self._head = plan, address, head
-        self._warn, self._drain = warn, drain
+        self._warn, self._drain, self._faults = warn, drain, Faults()
+        self._grumble = Seldom(warn)
         self._replay = ReplayHost(
             node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
             weights_dtype=node.plan.elastic.wire_dtype,
@@ -99,7 +103,11 @@ class ClusterRun(Supervisor):
             "bytes_on_wire": self._replay.wire_bytes,
             "actors": len(self._coordinator.actors),
             "lag_by_actor": self._coordinator.monitor.lag_by_actor(),
-        }
+            "faults": self._faults.count + self._steering.faults.count + self._head.faults.count
+            + self._remote.nodes.faults + self._replay.faults,
+            "malformed": self._mail.malformed + self._steering.malformed + self._head.malformed
+            + self._remote.nodes.malformed + self._replay.malformed,
+        }  # fmt: skip
 
     def waits_for(self) -> str:
         """What actors without a place wait for, in words; "" if all have one."""
@@ -145,25 +153,40 @@ class ClusterRun(Supervisor):
 
     def _take_mail(self) -> None:
         for _, message in self._head.take():
-            self._obey(message)
+            with self._faults.contained(type(message).__name__, self._refuse, passing=ArtosError):
+                self._obey(message)
         self._hear_sites()
         for member, report in self._remote.reports():
-            if isinstance(report, Death):
-                self._coordinator.died(member, report)
-            else:
-                self._coordinator.receive(member, report)
+            refuse = partial(self._refuse_to, self._remote.node_of(member))
+            what = f"{type(report).__name__} of actor {member - 1}"
+            with self._faults.contained(what, refuse, passing=ArtosError):
+                self._reported(member, report)
         self._remote.step()
+
+    def _reported(self, member: int, report: FromMember | Death) -> None:
+        if isinstance(report, Death):
+            self._coordinator.died(member, report)
+        else:
+            self._coordinator.receive(member, report)
 
     def _hear_sites(self) -> None:
         for node, message in self._steering.take():
             if isinstance(message, wire.Refusal):
-                self._warn(f"node {node} refused what it was told: {message.why}")
+                self._grumble(f"node {node} refused what it was told: {message.why}")
                 continue
-            try:
-                self._remote.heard(node, message)
-            except BadMessage as error:
-                self._mail.malformed += 1
-                self._tell(node, wire.Refusal(error.why))
+            refuse = partial(self._refuse_to, node)
+            with self._faults.contained(f"{type(message).__name__} from {node}", refuse):
+                try:
+                    self._remote.heard(node, message)
+                except BadMessage as error:
+                    self._mail.malformed += 1
+                    refuse(error.why)
+
+    def _refuse(self, why: str) -> None:
+        self._head.send(HEAD, wire.Refusal(why))
+
+    def _refuse_to(self, node: str, why: str) -> None:
+        self._tell(node, wire.Refusal(why))
 
     def _obey(self, message: wire.Message) -> None:
         match message:
@@ -177,7 +200,7 @@ class ClusterRun(Supervisor):
             case wire.Restarted():
                 self._announce()
             case wire.Refusal(why=why):
-                self._warn(f"the head refused what it was told: {why}")
+                self._grumble(f"the head refused what it was told: {why}")
 
     def _granted(self, wish: wire.Wish) -> str:
         """Do what the head wishes; returns why not, if it cannot be done."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from artos.buffer.board import Board, control_member
-from artos.errors import BadMessage, DeadlineExceeded, NotRunning, Refused
+from artos.errors import BadMessage, DeadlineExceeded, MailboxFull, NotRunning, Refused
 from artos.messages import Scale, Scaled, decode_scale, decode_scaled, encode
 from artos.plan import Site
 
@@ -53,7 +53,7 @@ class ControlDesk:
         while (data := self._asked.take()) is not None:
             try:
                 self._answers.put(encode(scale(decode_scale(data).actors)))
-            except BadMessage:
+            except (BadMessage, MailboxFull):  # or it does not read its answers
                 malformed += 1
         return malformed
 

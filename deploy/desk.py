@@ -7,6 +7,7 @@ from typing import Any
 
 from artos.clock import Clock
 from artos.errors import Refused
+from artos.faults import Faults
 from artos.spec import closest
 from artos.transport.post import Post
 from artos.transport.wire import Answer, Archive, Ask, Submit, Wish, Wished
@@ -16,6 +17,7 @@ from deploy.admission import admitted, find, request_of
 from deploy.archives import Archives
 from deploy.head_options import HeadOptions
 from deploy.run_host import RunHost
+from deploy.unpack import read
 from head.roster import Roster
 from head.runs import Run
 from head.schedule import Schedule
@@ -26,16 +28,17 @@ _WISH_SECONDS = 10.0
 class Desk:
     """The head's end towards users. What is wrong with a question is the answer's ``fault``.
 
-    ``post`` is the line to users and workers, ``inside`` the one to run processes.
+    ``post`` is the line to users and workers, ``inside`` the one to run processes; ``faults`` are
+    those that the head survived.
     """
 
     def __init__(
         self, schedule: Schedule, roster: Roster, host: RunHost, archives: Archives,
-        options: HeadOptions, clock: Clock, post: Post, inside: Post,
+        options: HeadOptions, clock: Clock, post: Post, inside: Post, faults: Faults,
     ) -> None:  # fmt: skip
         self._schedule, self._roster, self._host = schedule, roster, host
         self._archives, self._options, self._clock = archives, options, clock
-        self._post, self._inside = post, inside
+        self._post, self._inside, self._faults = post, inside, faults
         self._wishes: dict[str, list[tuple[str, int, float]]] = {}
 
     def serve(self, user: str, message: Submit | Ask | Archive) -> None:
@@ -70,6 +73,7 @@ class Desk:
     def _keep(self, archive: Archive) -> dict[str, Any]:
         if len(archive.content) > 2 * self._options.archive_mb * 1e6:  # an archive has some padding
             raise Refused([f"the code takes more than {self._options.archive_mb:g} MB"])
+        read(archive.content)
         self._archives.put(archive.archive, archive.content)
         return {"archive": archive.archive}
 
@@ -101,7 +105,8 @@ class Desk:
         if not ask.of:
             known = report.everything(self._schedule, self._roster, self._clock.now())
             malformed = self._post.malformed + self._inside.malformed
-            return known | {"version": VERSION, "malformed": malformed}
+            faults = self._faults.count + self._post.faults.count + self._inside.faults.count
+            return known | {"version": VERSION, "malformed": malformed, "faults": faults}
         run = find(self._schedule, ask.of)
         summary = {"summary": report.summary(run)} if run.over else {}
         return report.one(run, self._schedule, self._roster) | summary

@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 
 from artos.buffer.segment import reap_orphans
 from artos.clock import Clock, SystemClock
 from artos.closing import Closing
 from artos.errors import MailboxFull, Refused
+from artos.faults import Faults, Seldom
 from artos.transport import wire
 from artos.transport.keys import Keys
 from artos.transport.post import Post
@@ -40,6 +42,7 @@ class HeadDaemon(Closing):
         self, options: HeadOptions, say: Callable[[str], None], clock: Clock | None = None
     ) -> None:
         self._options, self._say, self._clock = options, say, clock or SystemClock()
+        self._faults, self._grumble = Faults(say), Seldom(say)
         keys = Keys.load(options.keys)
         with ExitStack() as stack:
             self._home = home = stack.enter_context(HeadHome(options.runs.resolve()))
@@ -55,7 +58,7 @@ class HeadDaemon(Closing):
             self._schedule = Schedule(state.runs)
             self._desk = Desk(
                 self._schedule, self._roster, self._host, self._archives, options, self._clock,
-                self._post, self._inside,
+                self._post, self._inside, self._faults,
             )  # fmt: skip
             self._dirty, self._next_tick = True, self._clock.now()
             self._stopping, self._stop_at = False, float("inf")
@@ -84,12 +87,11 @@ class HeadDaemon(Closing):
 
     def turn(self) -> None:
         """Do all there is to do now."""
-        for peer, message in self._post.take():
-            self._from_outside(peer, message)
-        for run, message in self._inside.take():
-            self._from_run(run, message)
-        for ended in self._host.reap(self._schedule.runs):
-            self._run_ended(ended)
+        self._hear(self._post, self._from_outside)
+        self._hear(self._inside, self._from_run)
+        for run in self._host.gone():
+            with self._faults.contained(f"the end of run {run}", partial(self._give_up, run)):
+                self._run_ended(self._host.ended(self._schedule.runs[run]))
         now = self._clock.now()
         if self._stopping:
             self._see_to_the_end(now)
@@ -98,16 +100,42 @@ class HeadDaemon(Closing):
             self._tick()
         elif not self._dirty:
             return
-        effects = self._schedule.turn([*self._roster], now, begin=not self._stopping)
+        self._decide(now)
+
+    def _hear(self, post: Post, take: Callable[[str, wire.Message], None]) -> None:
+        for peer, message in post.take():
+            try:
+                take(peer, message)
+            except Exception as error:
+                what = f"{type(message).__name__} from {peer}"
+                self._faults.note(what, error, partial(self._refuse, post, peer))
+
+    def _decide(self, now: float) -> None:
+        effects: list[Effect] = []
+        with self._faults.contained("what is to be done now"):
+            effects = self._schedule.turn([*self._roster], now, begin=not self._stopping)
         if self._dirty or effects:
             self._dirty = False
             self._save()
             self._perform(effects)
 
+    def _refuse(self, post: Post, peer: str, why: str) -> None:
+        post.send(peer, wire.Refusal(why))
+
+    def _give_up(self, run: str, why: str) -> None:
+        """What a run needs cannot be done: that is its failure."""
+        self._host.drop(run)
+        if run in self._schedule.runs:
+            self._run_ended(Ended(run, 1, why))
+        self._bell.ring()
+
     def _tick(self) -> None:
         self._roster.heard(self._post.silent())
-        self._desk.give_up()
-        self._tidy()
+        with self._faults.contained("answers to users"):
+            self._desk.give_up()
+        with self._faults.contained("tidying up"):
+            self._tidy()
+            self._host.cap_logs()
         if late := self._roster.late():
             names = [node.name for node in late]
             why = f"not heard for {self._options.deadline:g} s"
@@ -126,7 +154,7 @@ class HeadDaemon(Closing):
     def _save(self) -> None:
         try:
             self._home.save(State(tuple(self._schedule.runs.values()), self._roster.known()))
-        except OSError as error:
+        except (OSError, ValueError) as error:
             # A cluster does not stand still for a full disk; it is tried again with every tick.
             self._say(f"what a next head must know cannot be written: {error}; make room")
             self._dirty = True
@@ -137,24 +165,27 @@ class HeadDaemon(Closing):
                 case Begin(run=run):
                     self._begin(run.name)
                 case Tell(run=run, message=message):
-                    self._inside.send(run.name, message)
+                    with self._faults.contained(f"what run {run.name} is to be told"):
+                        self._inside.send(run.name, message)
                 case Order(node=node, message=message):
                     self._to(node.peer, message)
 
     def _begin(self, name: str) -> None:
-        try:
-            self._host.begin(self._schedule.runs[name])
-        except Refused as refused:
-            self._run_ended(Ended(name, 2, str(refused)))
-            self._bell.ring()
+        with self._faults.contained(f"the start of run {name}", partial(self._give_up, name)):
+            try:
+                self._host.begin(self._schedule.runs[name])
+            except Refused as refused:
+                self._run_ended(Ended(name, 2, str(refused)))
+                self._bell.ring()
 
     def _adopt(self) -> None:
         """Find the processes of runs that an earlier head started; see how the others ended."""
         for run in [run for run in self._schedule.runs.values() if run.active]:
-            if self._host.adopt(run):
-                self._say(f"run {run.name} goes on")
-            else:
-                self._run_ended(self._host.ended(run))
+            with self._faults.contained(f"run {run.name}", partial(self._give_up, run.name)):
+                if self._host.adopt(run):
+                    self._say(f"run {run.name} goes on")
+                else:
+                    self._run_ended(self._host.ended(run))
 
     def _to(self, peer: str, message: wire.Message) -> None:
         with suppress(MailboxFull):  # it has long been silent, and is gone soon
@@ -177,7 +208,7 @@ class HeadDaemon(Closing):
             case wire.SiteEnded() | wire.Leaving() | wire.Bye() if node is not None:
                 self._from_node(node, message)
             case wire.Refusal(why=why):
-                self._say(f"{peer} refused a message: {why}")
+                self._grumble(f"{peer} refused a message: {why}")
             case wire.Restarted() | wire.SiteEnded() | wire.Leaving() | wire.Bye():
                 pass  # of one that was given up; it greets again
             case _:
@@ -190,7 +221,7 @@ class HeadDaemon(Closing):
         try:
             node = self._roster.admit(peer, hello)
         except Refused as refused:
-            self._say(f"refused {peer}: {refused}")
+            self._grumble(f"refused {peer}: {refused}")
             self._to(peer, wire.Refusal(str(refused)))
             return
         if before not in ("", peer):
@@ -232,7 +263,7 @@ class HeadDaemon(Closing):
             case wire.Wished():
                 self._desk.wished(message)
             case wire.Refusal(why=why):
-                self._say(f"run {name} refused a message: {why}")
+                self._grumble(f"run {name} refused a message: {why}")
             case wire.Restarted():
                 pass  # it says RunUp
             case _:

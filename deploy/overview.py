@@ -13,14 +13,32 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from artos.printable import one_line, printable
 from deploy.submit import progress
 
 _WIDTH = 120
 
 
 def cluster(status: Mapping[str, Any]) -> RenderableType:
-    """Nodes and runs."""
-    return Group(nodes(status["nodes"]), Text(), runs(status["runs"]))
+    """Nodes and runs, and what was survived."""
+    parts = [nodes(status["nodes"]), Text(), runs(status["runs"])]
+    if survived := _survived(status):
+        parts += [Text(), Text(survived)]
+    return Group(*parts)
+
+
+def _survived(status: Mapping[str, Any]) -> str:
+    """Faults and refused messages wherever there were any, "" if there were none."""
+    who = {"the head": status}
+    who |= {f"worker {node['name']}": node for node in status["nodes"]}
+    who |= {f"run {run['name']}": run.get("facts", {}) for run in status["runs"]}
+    words = {
+        name: f"{each.get('faults') or 0} faults, {each.get('malformed') or 0} malformed messages"
+        for name, each in who.items()
+        if each.get("faults") or each.get("malformed")
+    }
+    lines = [one_line(f"{name} survived {what}; see its log") for name, what in words.items()]
+    return "\n".join(lines)
 
 
 def nodes(found: Iterable[Mapping[str, Any]]) -> RenderableType:
@@ -32,7 +50,7 @@ def nodes(found: Iterable[Mapping[str, Any]]) -> RenderableType:
             state = node["leaves"]
         shares = (f"{node['cpu']:.0%}", f"{node['memory']:.0%}") if node["alive"] else ("", "")
         counts = ", ".join(f"{run} {count}" for run, count in node["runs"].items())
-        table.add_row(node["name"], state, str(node["slots"]), str(node["actors"]), *shares, counts)
+        _add(table, node["name"], state, node["slots"], node["actors"], *shares, counts)
     return table if table.row_count else Text("no worker is there")
 
 
@@ -41,9 +59,9 @@ def runs(found: Iterable[Mapping[str, Any]]) -> RenderableType:
     table = _table("run", "state", "actors", "nodes", "restarts", "about")
     for each in found:
         state = each["state"] if each["outcome"] in ("", each["state"]) else each["outcome"]
-        table.add_row(
-            each["name"], state, str(each["actors"] or ""), ", ".join(each["nodes"]),
-            str(each["restarts"] or ""), _about(each),
+        _add(
+            table, each["name"], state, each["actors"] or "", ", ".join(each["nodes"]),
+            each["restarts"] or "", _about(each),
         )  # fmt: skip
     return table if table.row_count else Text("no run was submitted")
 
@@ -61,11 +79,15 @@ def run(status: Mapping[str, Any]) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     for name in ("name", "state", "outcome", "waits_for", "why", "placement", "restarts", "folder"):
         if status[name]:
-            table.add_row(Text(name.replace("_", " "), "dim"), Text(str(status[name])))
+            table.add_row(Text(name.replace("_", " "), "dim"), Text(printable(str(status[name]))))
     where = ", ".join(f"{count} on {node}" for node, count in status["nodes"].items())
-    table.add_row(Text("actors", "dim"), Text(where or "nowhere"))
+    table.add_row(Text("actors", "dim"), Text(one_line(where) or "nowhere"))
     if status["facts"]:
-        table.add_row(Text("progress", "dim"), Text(progress(status["facts"])))
+        table.add_row(Text("progress", "dim"), Text(one_line(progress(status["facts"]))))
+    facts = status["facts"]
+    for name in ("faults", "malformed"):
+        if facts.get(name):
+            table.add_row(Text(name, "dim"), Text(one_line(str(facts[name]))))
     return table
 
 
@@ -82,6 +104,11 @@ def live(ask: Callable[[], Mapping[str, Any]], seconds: float) -> None:
         while True:
             view.update(cluster(ask()), refresh=True)
             time.sleep(seconds)
+
+
+def _add(table: Table, *cells: object) -> None:
+    """A line of what others said: shown as it is, neither obeyed nor taken for markup."""
+    table.add_row(*(Text(one_line(str(cell))) for cell in cells))
 
 
 def _table(*columns: str) -> Table:

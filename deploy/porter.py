@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from artos.clock import Clock, Deadline
 from artos.closing import Closing
-from artos.errors import ArtosError, BadMessage, BadParcel
+from artos.errors import BadMessage, BadParcel
 from artos.transport import wire
 from artos.transport.parcels import Incoming, cut
 from deploy.local_actors import LocalActors
@@ -99,7 +99,7 @@ class Porter(Closing):
                 outgoing.packing.result()
                 outgoing.packed = True
                 self._tell(wire.Packed(number))
-        except (ArtosError, OSError) as error:
+        except Exception as error:
             del self._outgoing[number]
             self._tell(wire.Packed(number, str(error)))
 
@@ -148,7 +148,7 @@ class Porter(Closing):
             return
         try:
             image = coming.unpacking.result()
-        except (ArtosError, OSError) as error:
+        except Exception as error:  # a parcel is what another node made it
             self._give_up(number, coming, str(error))
             return
         coming.restoring = True

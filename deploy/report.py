@@ -47,7 +47,7 @@ def summary(run: Run) -> dict[str, Any] | None:
     """What a run that is over has to say; None if it never got to that."""
     try:
         said: dict[str, Any] = msgspec.json.decode((Path(run.folder) / "summary.json").read_bytes())
-    except (OSError, msgspec.DecodeError):
+    except (OSError, ValueError, msgspec.DecodeError, RecursionError):
         return None
     return said
 
@@ -64,8 +64,8 @@ def log(run: Run, offset: int) -> dict[str, Any]:
             wanted = max(0, size + offset) if offset < 0 else offset
             start = file.seek(wanted if wanted <= size else 0)
             data = file.read(_MOST_LOG)
-    except FileNotFoundError:
-        pass  # it has not begun
+    except (FileNotFoundError, ValueError):
+        pass  # it has not begun, or never could
     text = data.decode(errors="replace")
     ended = run.over and len(data) < _MOST_LOG
     return {"text": text, "next": start + len(data), "state": run.state, "ended": ended}
@@ -83,5 +83,7 @@ def _node(node: Node, schedule: Schedule, now: float) -> dict[str, Any]:
         "cpu": node.load.cpu,
         "memory": node.load.memory,
         "memory_mb": node.memory_mb,
+        "faults": node.load.faults,
+        "malformed": node.load.malformed,
         "silent_seconds": round(now - node.heard, 1),
     }

@@ -36,6 +36,13 @@ class _Process:
     pid: int
     descriptor: int
     child: Child | None
+    log: Path
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """What counts of a run's summary."""
+
+    outcome: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +84,9 @@ class RunHost(Closing):
         Raises:
             Refused: its code is gone or damaged, or its folder cannot be written.
         """
-        code = str(self._archives.unpacked(run.archive)) if run.archive else ""
         folder = Path(run.folder)
         try:
+            code = str(self._archives.unpacked(run.archive)) if run.archive else ""
             (folder / _SUMMARY).unlink(missing_ok=True)
             resume = run.resume and _can_go_on(folder)
             order = RunOrder(
@@ -87,10 +94,10 @@ class RunHost(Closing):
                 str(self._keys), self._head, resume,
             )  # fmt: skip
             write_order(self._file(run), order)
-            child = start(MODULE, [str(self._file(run))], folder / "logs" / LOG, 1)
+            child = start(MODULE, [str(self._file(run))], _log(run), 1)
         except OSError as error:
-            raise Refused([f"run folder {folder}: {error.strerror}"]) from error
-        self._processes[run.name] = _Process(child.pid, os.pidfd_open(child.pid), child)
+            raise Refused([f"the run cannot begin: {error}"]) from error
+        self._processes[run.name] = _Process(child.pid, os.pidfd_open(child.pid), child, child.log)
 
     def adopt(self, run: Run) -> bool:
         """Find the process that an earlier head started; False if there is none."""
@@ -99,9 +106,17 @@ class RunHost(Closing):
             if file in (process.info["cmdline"] or ()):
                 with suppress(ProcessLookupError):
                     descriptor = os.pidfd_open(process.pid)
-                    self._processes[run.name] = _Process(process.pid, descriptor, None)
+                    self._processes[run.name] = _Process(process.pid, descriptor, None, _log(run))
                     return True
         return False
+
+    def drop(self, run: str) -> None:
+        """Kill the process of a run, if it has one, and forget it."""
+        self.signal(run, signal.SIGKILL)
+        if process := self._processes.pop(run, None):
+            os.close(process.descriptor)
+            if process.child is not None:
+                process.child.kill()
 
     def signal(self, run: str, number: signal.Signals) -> None:
         """Send the process of a run a signal, if it has one."""
@@ -109,21 +124,22 @@ class RunHost(Closing):
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(process.descriptor, number)
 
-    def reap(self, runs: dict[str, Run]) -> list[Ended]:
-        """Processes that are gone."""
-        ended = []
-        for name, process in [*self._processes.items()]:
-            rotate(Path(runs[name].folder) / "logs" / LOG)
-            if not _is_over(process.descriptor):
-                continue
-            os.close(process.descriptor)
-            del self._processes[name]
-            ended.append(self.ended(runs[name], process.child))
-        return ended
+    def cap_logs(self) -> None:
+        """Keep what run processes write from filling the disk."""
+        for process in self._processes.values():
+            rotate(process.log)
 
-    def ended(self, run: Run, child: Child | None = None) -> Ended:
+    def gone(self) -> list[str]:
+        """Runs whose process is gone; ask once how it ended."""
+        return [name for name, each in self._processes.items() if _is_over(each.descriptor)]
+
+    def ended(self, run: Run) -> Ended:
         """How a process ended; without one of our own, what it left behind tells."""
-        file = self._file(run)
+        file, process = self._file(run), self._processes.pop(run.name, None)
+        child = None
+        if process is not None:
+            os.close(process.descriptor)
+            child = process.child
         if child is not None and (status := child.died()) is not None:
             words = Death.of_process(child.pid, status, child.log_tail(10)).why
         else:
@@ -139,6 +155,10 @@ class RunHost(Closing):
         for process in self._processes.values():
             os.close(process.descriptor)
         self._processes.clear()
+
+
+def _log(run: Run) -> Path:
+    return Path(run.folder) / "logs" / LOG
 
 
 def _can_go_on(folder: Path) -> bool:
@@ -160,7 +180,7 @@ def _is_over(descriptor: int) -> bool:
 def _status_told(folder: Path) -> int | None:
     """The exit status by the run's summary: it is of the last process that was started."""
     try:
-        outcome = msgspec.json.decode((folder / _SUMMARY).read_bytes())["outcome"]
-    except (OSError, msgspec.DecodeError, KeyError):
+        told = msgspec.json.decode((folder / _SUMMARY).read_bytes(), type=_Told)
+    except (OSError, msgspec.DecodeError, RecursionError):
         return None
-    return next((status for status, name in OUTCOMES.items() if name == outcome), None)
+    return next((status for status, name in OUTCOMES.items() if name == told.outcome), None)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import msgspec
 
@@ -65,7 +66,7 @@ class NewsView:
         if self.cluster is None or self._head.silent().get(HEAD, 0.0) > _AWAY_SECONDS:
             return
         state = STOPPING if self.cluster.draining else RUNNING
-        facts = msgspec.structs.asdict(status) | self.cluster.facts()
+        facts = _plain(msgspec.structs.asdict(status) | self.cluster.facts())
         self._head.send(HEAD, wire.RunNews(self._run, state, self.cluster.waits_for(), facts))
 
     def note(self, text: str) -> None:
@@ -86,6 +87,12 @@ class NewsView:
         trace: TracebackType | None,
     ) -> None:
         """Nothing to put away."""
+
+
+def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+    """As JSON says it: what is not finite becomes None, keys become strings."""
+    said: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(facts))
+    return said
 
 
 class Ring:

@@ -15,6 +15,7 @@ import msgspec
 from artos.buffer.board import LEARNER
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
+from artos.faults import Faults, Seldom
 from artos.messages import Failed, FromMember, Ready
 from artos.plan import Plan
 from artos.transport import wire
@@ -54,7 +55,7 @@ class RunSite(Loop):
     ) -> None:
         super().__init__(node.board, clock)
         self._order, self._node, self._post, self._agent = order, node, post, agent
-        self._warn = warn
+        self._faults, self._grumble = Faults(warn), Seldom(warn)
         self._mail = Mail(node.board)
         self._actors = LocalActors(node, self._mail, Path(order.images), clock, warn, order.cpus)
         self._gate = Gate(lambda: node.weights.version, self._actors.send)
@@ -99,11 +100,15 @@ class RunSite(Loop):
 
     def _take_mail(self) -> None:
         for _, message in self._post.take():
-            try:
-                self._obey(message)
-            except BadMessage as error:
-                self._mail.malformed += 1
-                self._tell(wire.Refusal(error.why))
+            with self._faults.contained(type(message).__name__, self._refuse):
+                try:
+                    self._obey(message)
+                except BadMessage as error:
+                    self._mail.malformed += 1
+                    self._refuse(error.why)
+
+    def _refuse(self, why: str) -> None:
+        self._tell(wire.Refusal(why))
 
     def _obey(self, message: wire.Message) -> None:
         match message:
@@ -125,7 +130,7 @@ class RunSite(Loop):
             case wire.Restarted():
                 self.closing, self.why = True, "the run does not know this site any more"
             case wire.Refusal(why=why):
-                self._warn(f"the run refused what it was told: {why}")
+                self._grumble(f"the run refused what it was told: {why}")
             case wire.Call() | wire.Retire():
                 pass  # of one that was ended meanwhile
             case _:
@@ -133,8 +138,8 @@ class RunSite(Loop):
 
     def _bring_up(self, message: wire.Start | wire.Prepare) -> None:
         member = message.member
-        if not 0 < member <= self._node.plan.actors or message.base < 0:
-            raise BadMessage(f"there is no member {member} with a row {message.base}")
+        if not 0 < member <= self._node.plan.actors:
+            raise BadMessage(f"there is no member {member}")
         if isinstance(message, wire.Start) or message.parcel:
             self._end(member)
         try:
@@ -191,7 +196,8 @@ class RunSite(Loop):
         if member < self._actors.template:
             self._agent.nudge()
         for message in self._actors.reports(member):
-            self._pass_on(member, message)
+            with self._faults.contained(f"{type(message).__name__} from member {member}"):
+                self._pass_on(member, message)
 
     def _pass_on(self, member: int, told: FromMember) -> None:
         if member not in self._lodged:
@@ -235,7 +241,11 @@ class RunSite(Loop):
     def _news(self) -> wire.SiteNews:
         waiting = [m for m in self._lodged if self._gate.holds(m) or self._actors.held_back(m)]
         written = {m - 1: self._node.blocks[m - 1].written for m in self._lodged}
-        return wire.SiteNews(self._bill(), tuple(sorted(waiting)), written, self._agent.wire_bytes)
+        return wire.SiteNews(
+            self._bill(), tuple(sorted(waiting)), written, self._agent.wire_bytes,
+            self._faults.count + self._post.faults.count + self._agent.faults,
+            self._mail.malformed + self._post.malformed + self._agent.malformed,
+        )  # fmt: skip
 
     def _bill(self) -> dict[str, Any]:
         return msgspec.structs.asdict(self._actors.bill())

@@ -15,6 +15,7 @@ import msgspec
 from artos.buffer.segment import reap_orphans
 from artos.clock import Clock
 from artos.errors import Refused
+from artos.faults import Faults
 from artos.private_folder import keep
 from artos.runtime.child import Child, start
 from artos.runtime.death import Death
@@ -57,11 +58,12 @@ class SiteHost:
 
     def __init__(
         self, node: str, cpus: Sequence[int], keys: Path, archives: Archives, folder: Path,
-        clock: Clock, patience: float,
+        clock: Clock, patience: float, faults: Faults | None = None,
     ) -> None:  # fmt: skip
         self._node, self._cpus, self._keys = node, cpus, keys
         self._archives, self._folder, self._clock = archives, folder, clock
         self._patience = patience
+        self._faults = faults or Faults()
         self._wanted: dict[str, Assign] = {}
         self._sites: dict[str, _Site] = {}
         self._asked: set[str] = set()
@@ -127,22 +129,30 @@ class SiteHost:
     def step(self) -> list[Message]:
         """Reap, end, open and change sites; returns what the head must be told. Never blocks."""
         said: list[Message] = []
+        contained = self._faults.contained
         for run, site in [*self._sites.items()]:
-            site.child.cap_log()
-            if (status := site.child.died()) is not None:
-                said.append(SiteEnded(run, site.epoch, self._forget(run, site, status)))
-            elif site.end_by is not None:
-                self._end(site)
-            elif self._wanted[run].epoch != site.epoch:
-                self._end(site, signal.SIGINT)  # who began it is dead
+            with contained(f"the site of {run}"):
+                said += self._look_at(run, site)
         for run, assign in [*self._wanted.items()]:
             if run not in self._sites:
                 said += self._open(assign)
         for run in self._strays.keys() - self._wanted.keys():
             self._strays.pop(run).close()
-        self._share()
-        self._tidy()
+        with contained("sharing out the CPUs"):
+            self._share()
+        with contained("tidying up"):
+            self._tidy()
         return said
+
+    def _look_at(self, run: str, site: _Site) -> list[Message]:
+        site.child.cap_log()
+        if (status := site.child.died()) is not None:
+            return [SiteEnded(run, site.epoch, self._forget(run, site, status))]
+        if site.end_by is not None:
+            self._end(site)
+        elif self._wanted[run].epoch != site.epoch:
+            self._end(site, signal.SIGINT)  # who began it is dead
+        return []
 
     def _tidy(self) -> None:
         """Remove memory and images of sites that were killed, here or with an earlier daemon."""
@@ -180,14 +190,19 @@ class SiteHost:
             asked = name in self._asked
             self._asked.add(name)
             return [] if asked else [Fetch(name)]
-        if not self._alone(assign.run):
-            return []
         try:
-            self._start(assign, str(self._archives.unpacked(name)) if name else "")
+            if self._alone(assign.run):
+                self._start(assign, str(self._archives.unpacked(name)) if name else "")
         except (Refused, OSError) as error:
-            del self._wanted[assign.run]
-            return [SiteEnded(assign.run, assign.epoch, f"it could not be opened: {error}")]
+            return self._cannot_open(assign, str(error))
+        except Exception as error:
+            self._faults.note(f"opening the site of {assign.run}", error)
+            return self._cannot_open(assign, f"{type(error).__name__}: {error}")
         return []
+
+    def _cannot_open(self, assign: Assign, why: str) -> list[Message]:
+        del self._wanted[assign.run]
+        return [SiteEnded(assign.run, assign.epoch, f"it could not be opened: {why}")]
 
     def _alone(self, run: str) -> bool:
         """Whether nothing is left of an earlier site, which would be taken for this one."""

@@ -15,6 +15,7 @@ import msgspec
 
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
+from artos.printable import printable
 from deploy import screen
 from deploy.archive import pack
 from deploy.head_client import HeadClient
@@ -163,4 +164,4 @@ def quiet(text: str) -> None:
 
 def note(text: str) -> None:
     """To the user, not to where the result goes."""
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)

@@ -14,6 +14,8 @@ import psutil
 from artos.clock import Clock, SystemClock
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded, Refused
+from artos.faults import Faults, Seldom
+from artos.fields import NAME
 from artos.transport import wire
 from artos.transport.keys import Keys
 from artos.transport.lines import HEAD
@@ -23,7 +25,7 @@ from deploy.archives import Archives, cache_folder
 from deploy.bell import Bell
 from deploy.signals import StopRequests
 from deploy.site_host import SiteHost
-from deploy.worker_home import NAME, WorkerHome
+from deploy.worker_home import WorkerHome
 from workers.cpus import usable_cpus
 
 _LOAD_PERIOD = 1.0
@@ -80,6 +82,7 @@ class WorkerDaemon(Closing):
         self, options: WorkerOptions, say: Callable[[str], None], clock: Clock | None = None
     ) -> None:
         self._options, self._say, self._clock = options, say, clock or SystemClock()
+        self._faults, self._grumble = Faults(say), Seldom(say)
         cpus, keys = options.cpus(), Keys.load(options.keys, options.name)
         cache = cache_folder()
         with ExitStack() as stack:
@@ -87,7 +90,7 @@ class WorkerDaemon(Closing):
             self._bell = stack.enter_context(Bell())
             self._sites = SiteHost(
                 options.name, cpus, options.keys.resolve(), Archives(cache / "code"), home.folder,
-                self._clock, _CLOSING,
+                self._clock, _CLOSING, self._faults,
             )  # fmt: skip
             self._post = stack.enter_context(
                 Post.connect(options.head, keys, home.peer, self._bell.ring, self._clock)
@@ -124,15 +127,17 @@ class WorkerDaemon(Closing):
     def turn(self) -> None:
         """Do all there is to do now."""
         now = self._clock.now()
+        contained = self._faults.contained
         for _, message in self._post.take():
-            self._heard(message)
+            with contained(type(message).__name__, self._refuse, passing=_NotWanted):
+                self._heard(message)
         if self._stopping:
             self._leave(now)
         for word in self._sites.step():
             self._send(word)
         if self._welcome and now >= self._next_load:
             self._next_load = now + _LOAD_PERIOD
-            self._send(_load())
+            self._send(self._load())
         if not self._welcome and now - self._greeted_at > _FIRST_WORD:
             what = f"the head at {self._options.head} to answer (is it there, and do the keys fit?)"
             raise DeadlineExceeded(what, _FIRST_WORD)
@@ -143,7 +148,17 @@ class WorkerDaemon(Closing):
         return max(0.0, self._next_load - self._clock.now()) if self._welcome else _LOAD_PERIOD
 
     def _send(self, message: wire.Message) -> None:
-        self._post.send(HEAD, message)
+        with self._faults.contained(f"telling the head {type(message).__name__}"):
+            self._post.send(HEAD, message)
+
+    def _refuse(self, why: str) -> None:
+        self._send(wire.Refusal(why))
+
+    def _load(self) -> wire.Load:
+        return wire.Load(
+            cpu=psutil.cpu_percent() / 100, memory=psutil.virtual_memory().percent / 100,
+            faults=self._faults.count + self._post.faults.count, malformed=self._post.malformed,
+        )  # fmt: skip
 
     # -- what the head says --------------------------------------------------------------------
 
@@ -154,8 +169,8 @@ class WorkerDaemon(Closing):
                 self._welcome = True
             case wire.Refusal(why=why):
                 if not self._welcome:
-                    raise Refused([why])
-                self._say(f"the head refused a message: {why}")
+                    raise _NotWanted([why])
+                self._grumble(f"the head refused a message: {why}")
             case wire.Restarted():
                 self._greet()
             case wire.Assign() if not self._stopping:
@@ -217,12 +232,12 @@ class WorkerDaemon(Closing):
         self._over = self._over or not self._welcome or now - self._bye_since > _FAREWELL
 
 
+class _NotWanted(Refused):
+    """The head does not want this node."""
+
+
 _WHY = "its worker was told to stop"
 
 
 def _memory_mb() -> int:
     return int(psutil.virtual_memory().total // 2**20)
-
-
-def _load() -> wire.Load:
-    return wire.Load(cpu=psutil.cpu_percent() / 100, memory=psutil.virtual_memory().percent / 100)

@@ -5,16 +5,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import re
 import secrets
 from pathlib import Path
 
 from artos import private_folder
 from artos.closing import Closing
 from artos.errors import Refused
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""What a node or a run may be called: its name becomes that of a folder."""
 
 
 class WorkerHome(Closing):

@@ -37,6 +37,8 @@ class _Site:
     bill: _Bill = field(default_factory=_Bill)
     held_back: frozenset[int] = frozenset()
     criu: str = ""
+    faults: int = 0
+    malformed: int = 0
 
 
 class NodeBooks:
@@ -46,6 +48,7 @@ class NodeBooks:
         self._open: dict[str, _Site] = {}
         self._closed: list[_Bill] = []
         self._seen: dict[str, None] = {}
+        self._faults = self._malformed = 0  # at those that are gone
 
     def __contains__(self, node: str) -> bool:
         return node in self._open
@@ -59,6 +62,16 @@ class NodeBooks:
     def seen(self) -> tuple[str, ...]:
         """Nodes that ever had one."""
         return tuple(self._seen)
+
+    @property
+    def faults(self) -> int:
+        """What all sites survived so far."""
+        return self._faults + sum(site.faults for site in self._open.values())
+
+    @property
+    def malformed(self) -> int:
+        """Messages that all sites refused so far."""
+        return self._malformed + sum(site.malformed for site in self._open.values())
 
     def begin(self, node: str, criu: str = "") -> None:
         """A site is up; ``criu`` is the version that makes images there, "" if none can."""
@@ -78,6 +91,7 @@ class NodeBooks:
         """
         site = self._open[node]
         site.bill, site.held_back = _decoded(news.bill), frozenset(news.held_back)
+        site.faults, site.malformed = news.faults, news.malformed
 
     def last_bill(self, node: str, bill: Mapping[str, Any]) -> None:
         """It closes, and this is what it cost.
@@ -91,6 +105,8 @@ class NodeBooks:
         """It is gone; what it cost stays as it said last."""
         if (site := self._open.pop(node, None)) is not None:
             self._closed.append(site.bill)
+            self._faults += site.faults
+            self._malformed += site.malformed
 
     def waits_for_slot(self, node: str, member: int) -> bool:
         """Whether what the actor was asked to do waits there for a slot, or for weights."""

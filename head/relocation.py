@@ -34,7 +34,9 @@ class Relocation:
         base = self._border(engine, actor)
         self._intake.rewind(actor, term, base)
         self._rounds.wrote(actor, base)
-        lost = range(base, max(base, committed))
+        # A node may say what it likes, but a cache holds no more than that.
+        most = base + 2 * self._plan.capacity
+        lost = range(base, max(base, min(committed, most)))
         granted = self._rounds.granted_to(actor)
         if lost or (node and granted > base):
             facts = {"lost": len(lost), "actor": actor, "node": node, "from": base}

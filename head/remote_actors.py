@@ -199,6 +199,10 @@ class RemoteActors:
             if not (isinstance(report, _Bereft) and not self._of(member).bereft):
                 yield member, report
 
+    def node_of(self, member: int) -> str:
+        """Where the actor lives, or is to live."""
+        return self._of(member).node
+
     def step(self) -> None:
         """Send those to their place whose term the replay buffer knows."""
         self._looked_for |= dict.fromkeys(self._parcels.give_up_late())

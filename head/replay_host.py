@@ -86,6 +86,16 @@ class ReplayHost:
         """Bytes that came in from agents and that went out as weights."""
         return sum(each.tally["bytes"] + each.tally["weights"] for each in self._receivers)
 
+    @property
+    def faults(self) -> int:
+        """What replay processes survived so far."""
+        return sum(each.tally["faults"] for each in self._receivers)
+
+    @property
+    def malformed(self) -> int:
+        """Messages that replay processes refused so far."""
+        return sum(each.tally["bad"] for each in self._receivers)
+
     def start(self) -> None:
         """Start them all; returns once agents may connect.
 

@@ -42,7 +42,7 @@ class Node:
     @property
     def usable(self) -> bool:
         """Whether actors may be placed here."""
-        return self.alive and not self.leaves
+        return self.alive and not self.leaves and self.slots > 0
 
 
 class Roster:

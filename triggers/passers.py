@@ -8,7 +8,8 @@ from typing import Protocol
 import msgspec
 import zmq
 
-from artos.errors import BadMessage, DeadlineExceeded
+from artos.errors import DeadlineExceeded
+from artos.unpacking import Unpacker
 from triggers.base import Firing
 
 
@@ -72,7 +73,7 @@ class ZmqPasser:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Firing)
+_unpacked = Unpacker[Firing](Firing)
 
 
 def encode(firing: Firing) -> bytes:
@@ -86,8 +87,4 @@ def decode(data: bytes) -> Firing:
     Raises:
         BadMessage: the bytes are no firing; says which field is wrong.
     """
-    try:
-        firing: Firing = _decoder.decode(data)
-    except msgspec.DecodeError as error:
-        raise BadMessage(str(error)) from error
-    return firing
+    return _unpacked(data)

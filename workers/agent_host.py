@@ -44,6 +44,16 @@ class AgentHost:
         """Bytes that went out as experience and that came in as weights."""
         return self._tally["bytes"] + self._tally["weights"]
 
+    @property
+    def faults(self) -> int:
+        """What it survived so far."""
+        return self._tally["faults"]
+
+    @property
+    def malformed(self) -> int:
+        """Messages that it refused so far."""
+        return self._tally["bad"]
+
     def start(self) -> None:
         """Start it; it connects by itself."""
         lock = [self._orders.lock] if self._orders.lock >= 0 else []

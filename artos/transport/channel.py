@@ -10,11 +10,13 @@ from collections import deque
 from dataclasses import dataclass
 
 from artos.errors import BadMessage, MailboxFull
+from artos.fields import LIVES
 from artos.transport.wire import Seal
 
 BEAT = 1.0
 """Seconds after which an end that has nothing to say says that it is there."""
 
+_LAST_LIFE = LIVES - 1
 _RESEND = 1.0  # seconds without progress, though the peer is heard
 _PIECE = 1 << 14  # bytes
 _PIECES_AHEAD = 64  # sent and not yet acknowledged: what is urgent waits for 1 MiB at most
@@ -67,7 +69,13 @@ class Channel:
         self._queue.extend(pieces)
 
     def meet(self, seal: Seal) -> bool:
-        """Look at who sent this; True if it is a later life than the one known so far."""
+        """Look at who sent this; True if it is a later life than the one known so far.
+
+        Raises:
+            BadMessage: it knows of a life of ours after which none can come.
+        """
+        if seal.of >= _LAST_LIFE:
+            raise BadMessage(f"no end has had so many lives as {seal.of}")
         if seal.session >= self._theirs and seal.of > self.session:
             self._step_up(seal.of)
         if seal.session <= self._theirs:

@@ -7,7 +7,6 @@ ends connections, and may lose its place among them while it is between two fram
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -25,26 +24,8 @@ Bytes = NDArray[np.uint8]
 Packer = Callable[[str, Bytes], bytes | None]
 """Compresses the rows of a key, or decides (None) that they travel as they are."""
 
-_BULK = b"\xc1"
-"""Begins a frame that is more than MessagePack, which never begins so; 4 bytes, the header's size,
-the header and the rest follow."""
-_HEAD = struct.Struct(">cI")
-
 PIECE = 1 << 20
 """Bytes of a chunk, about: larger ones fit no cache, and LZ4 reads large blocks slowly."""
-
-
-def joined(header: bytes, parts: Sequence[Any]) -> bytes:
-    """One frame of a message and its bulk: the only copy on the way out, of about a ``PIECE``."""
-    return b"".join((_HEAD.pack(_BULK, len(header)), header, *parts))
-
-
-def split(frame: memoryview) -> tuple[memoryview, memoryview]:
-    """The message of a frame and the bulk that follows, which most have not; nothing is copied."""
-    if frame[:1] != _BULK or len(frame) < _HEAD.size:
-        return frame, frame[len(frame) :]
-    _, size = _HEAD.unpack_from(frame)
-    return frame[_HEAD.size : _HEAD.size + size], frame[_HEAD.size + size :]
 
 
 def parts_of(bulk: memoryview, sizes: Sequence[int]) -> list[memoryview]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from artos.clock import Deadline
 from artos.closing import Closing
+from artos.errors import BadMessage
 from artos.transport import wire
 
 _LARGEST = 1 << 20  # bytes of a message
@@ -17,12 +18,14 @@ class Leash(Closing):
     """One end of a pair of connected sockets; never blocks but in ``get``.
 
     The kernel closes the other end with its process, so ``cut`` tells at once who is gone.
+    ``malformed`` counts what came and was no message; it is dropped.
     """
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         end.setblocking(False)
         self.cut = False
+        self.malformed = 0
 
     @classmethod
     def pair(cls) -> tuple[Leash, socket.socket]:
@@ -61,7 +64,12 @@ class Leash(Closing):
             if not data:
                 self.cut = True
                 return
-            yield wire.decode(data)
+            try:
+                message = wire.decode(data)
+            except BadMessage:
+                self.malformed += 1
+            else:
+                yield message
 
     def get(self, seconds: float) -> wire.Message | None:
         """The next message; None if none came in time or the other end is gone."""

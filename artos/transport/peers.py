@@ -11,6 +11,7 @@ from artos.transport import wire
 from artos.transport.channel import Channel
 
 _MOST_UNTAKEN = 100_000  # messages; from here on peers must send again
+_MOST_UNTAKEN_BYTES = 1 << 28
 _FORGET = 300.0  # seconds of silence; who asks once (`artos status`) is not remembered for ever
 _USURPED = "somebody else has connected under your name: every node needs a name of its own"
 
@@ -36,6 +37,7 @@ class Peers:
         self._sessions, self._accepts, self._forget_after = sessions, accepts, forget_after
         self._peers: dict[str, _Peer] = {}
         self._came: list[tuple[str, wire.Message]] = []
+        self._bytes = 0  # of these
 
     @property
     def names(self) -> list[str]:
@@ -54,7 +56,7 @@ class Peers:
 
     def take(self) -> list[tuple[str, wire.Message]]:
         """What came in since the last time, and from whom."""
-        came, self._came = self._came, []
+        came, self._came, self._bytes = self._came, [], 0
         return came
 
     def silent(self, now: float) -> dict[str, float]:
@@ -94,12 +96,13 @@ class Peers:
             return None
         try:
             first = _opening(name, frames)
+            if isinstance(first, wire.Refusal):
+                if self._has_room:
+                    self._came.append((name, first))
+            else:
+                self._listen(name, key, first, now)
         except BadMessage as error:
             return self._refused(error)
-        if isinstance(first, wire.Refusal):
-            self._came.append((name, first))
-        else:
-            self._listen(name, key, first, now)
         return None
 
     def speak(self, name: str, now: float, send: Callable[[bytes], bool]) -> bool:
@@ -120,6 +123,10 @@ class Peers:
         if name not in self._peers:
             self._peers[name] = _Peer(Channel(self._sessions(), name), now)
         return self._peers[name]
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._came) < _MOST_UNTAKEN and self._bytes < _MOST_UNTAKEN_BYTES
 
     def _friend(self, key: str) -> bool:
         return self._accepts is None or self._accepts(key)
@@ -142,11 +149,11 @@ class Peers:
         if peer.channel.usurped and not peer.usurped:
             peer.usurped = True
             self._came.append((name, wire.Refusal(_USURPED)))
-        room = len(self._came) < _MOST_UNTAKEN
         try:
-            whole = peer.channel.hear(seal, now, room)
+            whole = peer.channel.hear(seal, now, self._has_room)
             if whole is not None:
                 self._came.append((name, _unsealed(whole)))
+                self._bytes += len(whole)
         except BadMessage as error:
             with suppress(MailboxFull):
                 peer.channel.put(wire.encode(self._refused(error)))
@@ -156,9 +163,9 @@ def _opening(name: str, frames: list[bytes]) -> wire.Seal | wire.Refusal:
     if len(frames) != 1 or not name or not name.isprintable():
         raise BadMessage(f"{len(frames)} frames, or a routing id that is no name")
     first = wire.decode(frames[0])
-    if isinstance(first, wire.Refusal):
-        return first
     if not isinstance(first, wire.Seal):
+        if isinstance(first, wire.Refusal):
+            return first
         raise BadMessage(f"{type(first).__name__} came without a Seal before it")
     if bool(first.number) != bool(len(first.content)):
         raise BadMessage(f"{len(first.content)} bytes with piece {first.number}")

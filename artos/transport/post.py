@@ -12,6 +12,7 @@ from functools import partial
 from artos.clock import Clock, SystemClock
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded
+from artos.faults import Faults
 from artos.transport import wire
 from artos.transport.keys import Keys
 from artos.transport.lines import HEAD, Calling, Line, Listening
@@ -27,7 +28,7 @@ class Post(Closing):
 
     A message reaches the peer's ``take`` once and in order, however often the link breaks, as long
     as both ends live and neither forgets the other. Else the one that is left takes ``Restarted``,
-    and what was under way is gone.
+    and what was under way is gone. ``faults`` are those of single peers, which begin anew.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Post(Closing):
         self._next_round = float("-inf")
         self._over = self._ended = False
         self._fault: BaseException | None = None
+        self.faults = Faults()
         self._always = frozenset(peers.names)
         self.endpoint = line.endpoint
         self._thread = threading.Thread(target=self._run, name=f"post {self.endpoint}", daemon=True)
@@ -104,9 +106,7 @@ class Post(Closing):
     def forget(self, peer: str) -> None:
         """Drop what is queued for a peer; should it be heard again, it takes ``Restarted``."""
         with self._change:
-            self._peers.forget(peer)
-            if peer in self._always:
-                self._peers.meet(peer, self._clock.now())
+            self._begin_anew(peer)
 
     def close(self, seconds: float = 2.0) -> None:
         """Wait at most so long until everybody has taken everything; then end."""
@@ -146,18 +146,39 @@ class Post(Closing):
     def _listen(self, now: float) -> bool:
         before = self._peers.untaken
         for name, key, frames in self._line.heard(_BATCH):
-            if refusal := self._peers.hear(name, key, frames, now):
-                self._line.send(name, wire.encode(refusal))
+            try:
+                if refusal := self._peers.hear(name, key, frames, now):
+                    self._line.send(name, wire.encode(refusal))
+            except Exception as error:
+                self._failed(name, error)
             self._waiting.add(name)
         return self._peers.untaken > before
 
     def _speak(self, now: float) -> None:
         if now >= self._next_round:
             self._look_around(now)
-        speak, send = self._peers.speak, self._line.send
-        unsaid = {name for name in self._waiting if not speak(name, now, partial(send, name))}
+        unsaid = {name for name in self._waiting if not self._spoke_to(name, now)}
         # A listening line is not told when a peer comes back; the next round tries again.
         self._waiting = unsaid.intersection(self._always)
+
+    def _spoke_to(self, name: str, now: float) -> bool:
+        """Whether a peer has been sent all that is due."""
+        try:
+            return self._peers.speak(name, now, partial(self._line.send, name))
+        except Exception as error:
+            self._failed(name, error)
+            return True
+
+    def _failed(self, name: str, error: Exception) -> None:
+        """What one peer sent, or is sent, went wrong: that channel is begun anew, and no other."""
+        self.faults.note(f"the channel to {name!r}", error)
+        self._begin_anew(name)
+
+    def _begin_anew(self, name: str) -> None:
+        """Drop what is queued for a peer, and what is known of it."""
+        self._peers.forget(name)
+        if name in self._always:
+            self._peers.meet(name, self._clock.now())
 
     def _look_around(self, now: float) -> None:
         self._next_round = now + _ROUND

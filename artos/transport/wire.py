@@ -1,38 +1,68 @@
 """Every message between nodes, in one place: tagged, typed, versioned, no pickle (design §6, §10).
 
-A message on a socket is one frame: MessagePack, and after a ``Chunk`` the bytes of its rows. Never
-more, for between two frames of one message libzmq 4.3.5 may abort the process when a connection
-ends (``!_more (src/fq.cpp:80)``), a calling socket's or one that hands names over. What does not
-fit its type is a ``BadMessage``: counted, answered with ``Refusal``, and nothing changes.
+A message on a socket is one frame of MessagePack. Never more: between two frames of one message
+libzmq 4.3.5 may abort the process when a connection ends (``!_more (src/fq.cpp:80)``), a calling
+socket's or one that hands names over. Of a ``Bulk`` message the content stays as it is, behind the
+rest: 0xC1 (which begins no MessagePack), two bytes with the length of the rest, the rest, the
+content. The rest of a ``Seal``, which is around all others, is no MessagePack but its five numbers,
+with 0 for a length. What does not fit its type or the ranges of ``artos.fields`` is a
+``BadMessage``: counted, answered with ``Refusal``, and nothing changes.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Union
+import struct
+from typing import Any
 
 import msgspec
 
 from artos.errors import BadMessage
+from artos.fields import (
+    LIVES,
+    MOST,
+    Count,
+    Digest,
+    Few,
+    Life,
+    Line,
+    Name,
+    Number,
+    Seconds,
+    Share,
+    Small,
+    Some,
+    Text,
+    Version,
+    Word,
+    check_plain,
+)  # fmt: skip
 from artos.messages import Done, Failed, Invoke, Ready
+from artos.unpacking import Unpacker
 
 PROTOCOL = 2
 """Raised with every change of a message; peers with another number are refused at hello."""
 
+_NOTHING = memoryview(b"")
+_BULK = 0xC1
+_FRONT = 3  # bytes before the rest of a bulk message
+_SEAL = struct.Struct(">BxxQQQQ?")
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
 
-
-class Message(msgspec.Struct, frozen=True, tag=True):
+class Message(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Root of all messages between nodes."""
+
+
+class Bulk(Message, frozen=True, tag=True):
+    """Root of those whose ``content`` is not packed; a memoryview is one of what it came in."""
 
 
 class Refusal(Message, frozen=True, tag=True):
     """Any → any: your last message changed nothing, and why."""
 
-    why: str
+    why: Text
 
 
-class Seal(Message, frozen=True, tag=True):
+class Seal(Bulk, frozen=True, tag=True):
     """Any → any, around all that posts send; see ``artos.transport.channel.Channel``.
 
     ``content`` is piece ``number`` (from 1) of what ``session`` tells session ``of``, ``more``
@@ -40,12 +70,12 @@ class Seal(Message, frozen=True, tag=True):
     have been taken. ``of`` 0: I have not heard you yet.
     """
 
-    session: Count
-    of: Count
+    session: Life
+    of: Life
     number: Count = 0
     took: Count = 0
     more: bool = False
-    content: memoryview = memoryview(b"")
+    content: memoryview = _NOTHING
 
 
 class Restarted(Message, frozen=True, tag=True):
@@ -64,29 +94,34 @@ class Hello(Message, frozen=True, tag=True):
     ``replaces`` is the peer name of an earlier daemon of this node that is known to be dead.
     """
 
-    node: str
-    protocol: int
-    version: str
-    slots: int
-    memory_mb: int = 0
-    runs: dict[str, int] = {}
-    replaces: str = ""
+    node: Name
+    protocol: Number
+    version: Line
+    slots: Some
+    memory_mb: Count = 0
+    runs: dict[Name, Count] = {}
+    replaces: Line = ""
 
 
 class Welcome(Message, frozen=True, tag=True):
     """Head → worker: you belong. A node not heard of for ``deadline`` seconds counts as gone."""
 
-    protocol: int
-    version: str
-    deadline: float
+    protocol: Number
+    version: Line
+    deadline: Seconds
 
 
 class Load(Message, frozen=True, tag=True):
-    """Worker → head, every second or so: actors alive per run, CPU and memory in use (0 to 1)."""
+    """Worker → head, every second or so: actors alive per run, CPU and memory in use (0 to 1).
 
-    actors: dict[str, int] = {}
-    cpu: float = 0.0
-    memory: float = 0.0
+    ``faults`` are those it survived so far, ``malformed`` messages that it refused.
+    """
+
+    actors: dict[Name, Count] = {}
+    cpu: Share = 0.0
+    memory: Share = 0.0
+    faults: Small = 0
+    malformed: Small = 0
 
 
 class Assign(Message, frozen=True, tag=True):
@@ -97,34 +132,34 @@ class Assign(Message, frozen=True, tag=True):
     endpoints of the run. ``slots`` CPUs are its share of this node.
     """
 
-    run: str
-    epoch: int
+    run: Name
+    epoch: Count
     plan: bytes
-    folder: str
-    archive: str
-    steering: str
-    experience: tuple[str, ...]
-    slots: int
+    folder: Line
+    archive: Digest
+    steering: Line
+    experience: tuple[Line, ...]
+    slots: Few
 
 
 class Unassign(Message, frozen=True, tag=True):
     """Head → worker: close the run's site, if there is one."""
 
-    run: str
+    run: Name
 
 
 class SiteEnded(Message, frozen=True, tag=True):
     """Worker → head: the site of a run is gone; ``why`` in words, "" if it was told to end."""
 
-    run: str
-    epoch: int
-    why: str = ""
+    run: Name
+    epoch: Count
+    why: Text = ""
 
 
 class Leaving(Message, frozen=True, tag=True):
     """Worker → head: I am being stopped (SIGTERM) or drained; take my actors elsewhere."""
 
-    why: str
+    why: Text
 
 
 class Bye(Message, frozen=True, tag=True):
@@ -134,13 +169,13 @@ class Bye(Message, frozen=True, tag=True):
 class Fetch(Message, frozen=True, tag=True):
     """Worker → head: send me this archive."""
 
-    archive: str
+    archive: Digest
 
 
-class Archive(Message, frozen=True, tag=True):
+class Archive(Bulk, frozen=True, tag=True):
     """Head → worker, user → head: the archive of that name (SHA-256); ``content`` b"": not here."""
 
-    archive: str
+    archive: Digest
     content: bytes = b""
 
 
@@ -151,8 +186,11 @@ class Submit(Message, frozen=True, tag=True):
     """User → head: run this. ``request`` is what ``artos run`` takes, as plain data."""
 
     request: dict[str, Any]
-    archive: str = ""
-    placement: str = "spread"
+    archive: Digest = ""
+    placement: Line = "spread"
+
+    def __post_init__(self) -> None:
+        check_plain(self.request)
 
 
 class Ask(Message, frozen=True, tag=True):
@@ -161,9 +199,9 @@ class Ask(Message, frozen=True, tag=True):
     ``of`` names a run or a node.
     """
 
-    what: str
-    of: str = ""
-    value: int = 0
+    what: Line
+    of: Line = ""
+    value: Number = 0
 
 
 class Answer(Message, frozen=True, tag=True):
@@ -173,8 +211,11 @@ class Answer(Message, frozen=True, tag=True):
     """
 
     data: dict[str, Any] = {}
-    fault: str = ""
-    missing: str = ""
+    fault: Text = ""
+    missing: Digest = ""
+
+    def __post_init__(self) -> None:
+        check_plain(self.data)
 
 
 # -- run process <-> head daemon (ipc) -------------------------------------------------------------
@@ -183,14 +224,14 @@ class Answer(Message, frozen=True, tag=True):
 class RunUp(Message, frozen=True, tag=True):
     """Run → head: registered, listening, and in want of places for ``actors`` actors."""
 
-    run: str
-    epoch: int
-    pid: int
+    run: Name
+    epoch: Count
+    pid: Small
     plan: bytes
-    folder: str
-    steering: str
-    experience: tuple[str, ...]
-    actors: int
+    folder: Line
+    steering: Line
+    experience: tuple[Line, ...]
+    actors: Some
 
 
 class Placed(Message, frozen=True, tag=True):
@@ -199,9 +240,9 @@ class Placed(Message, frozen=True, tag=True):
     ``gone`` are nodes that will not be heard of again; an actor that is left out has no place yet.
     """
 
-    actors: dict[int, str]
-    gone: tuple[str, ...] = ()
-    why: str = ""
+    actors: dict[Small, Name]
+    gone: tuple[Name, ...] = ()
+    why: Text = ""
 
 
 class RunNews(Message, frozen=True, tag=True):
@@ -211,25 +252,28 @@ class RunNews(Message, frozen=True, tag=True):
     interrupted, failed or refused, and the reasons in ``waits_for``.
     """
 
-    run: str
-    state: str
-    waits_for: str = ""
+    run: Name
+    state: Line
+    waits_for: Text = ""
     facts: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        check_plain(self.facts)
 
 
 class Wish(Message, frozen=True, tag=True):
     """Head → run: ``what`` is scale (to ``value`` actors) or stop (finish and save)."""
 
-    what: str
-    value: int = 0
+    what: Line
+    value: Number = 0
 
 
 class Wished(Message, frozen=True, tag=True):
     """Run → head: the answer to ``Wish``; ``fault`` says why it was not granted."""
 
-    run: str
-    what: str
-    fault: str = ""
+    run: Name
+    what: Line
+    fault: Text = ""
 
 
 # -- site (a run on a worker) <-> run process: steering --------------------------------------------
@@ -238,10 +282,10 @@ class Wished(Message, frozen=True, tag=True):
 class SiteUp(Message, frozen=True, tag=True):
     """Site → run: ready for actors. ``criu`` is the version that makes images, "" if none can."""
 
-    node: str
-    epoch: int
-    slots: int
-    criu: str = ""
+    node: Name
+    epoch: Count
+    slots: Few
+    criu: Line = ""
 
 
 class Start(Message, frozen=True, tag=True):
@@ -252,40 +296,40 @@ class Start(Message, frozen=True, tag=True):
     elsewhere if the ``parcel`` of that number (0: none) can be had and is of use.
     """
 
-    member: int
-    term: int
-    base: int
+    member: Small
+    term: Count
+    base: Count
     parcel: Count = 0
 
 
 class Call(Message, frozen=True, tag=True):
     """Run → site: have the member do this, once weights of ``version`` or newer are there."""
 
-    member: int
+    member: Small
     call: Invoke
-    version: int = -1
+    version: Version = -1
 
 
 class End(Message, frozen=True, tag=True):
     """Run → site: kill what is left of the member; if it ``leaves``, its block may go, too."""
 
-    member: int
+    member: Small
     leaves: bool = False
 
 
 class Prepare(Message, frozen=True, tag=True):
     """Run → site: see ``head.members.Members.prepare``; the other fields as in ``Start``."""
 
-    member: int
-    term: int
-    base: int
+    member: Small
+    term: Count
+    base: Count
     parcel: Count = 0
 
 
 class Retire(Message, frozen=True, tag=True):
     """Run → site: see ``head.members.Members.retire``."""
 
-    member: int
+    member: Small
 
 
 class CloseSite(Message, frozen=True, tag=True):
@@ -295,28 +339,28 @@ class CloseSite(Message, frozen=True, tag=True):
 class Said(Message, frozen=True, tag=True):
     """Site → run: what an actor reported (``told``), with the rows its block then held."""
 
-    member: int
-    term: int
+    member: Small
+    term: Count
     told: Ready | Done | Failed
-    written: int
+    written: Count
 
 
 class Died(Message, frozen=True, tag=True):
     """Site → run: an actor's process is gone; the fields are those of ``artos.runtime.death``."""
 
-    member: int
-    term: int
-    why: str
-    step: int | None
+    member: Small
+    term: Count
+    why: Text
+    step: Version | None
     own: bool
     fatal: bool
-    written: int
+    written: Count
 
 
 class Pack(Message, frozen=True, tag=True):
     """Run → site: the member, which is idle, moves: make a parcel of that number of its image."""
 
-    member: int
+    member: Small
     number: Count
 
 
@@ -324,7 +368,7 @@ class Packed(Message, frozen=True, tag=True):
     """Site → run: the parcel is there; or ``why`` there will be none, its actor is as it was."""
 
     number: Count
-    why: str = ""
+    why: Text = ""
 
 
 class Bring(Message, frozen=True, tag=True):
@@ -334,7 +378,7 @@ class Bring(Message, frozen=True, tag=True):
     start: Count = 0
 
 
-class Piece(Message, frozen=True, tag=True):
+class Piece(Bulk, frozen=True, tag=True):
     """The answer to ``Bring``: bytes of a parcel of ``size`` bytes; 0: there is none (any more)."""
 
     number: Count
@@ -347,26 +391,35 @@ class Unfit(Message, frozen=True, tag=True):
     """Site → run: a parcel was of no use, and ``why``; its actor begins anew."""
 
     number: Count
-    why: str
+    why: Text
 
 
 class SiteNews(Message, frozen=True, tag=True):
     """Site → run, a few times a second: books, and whose calls wait for a slot (``held_back``).
 
-    ``bill`` are the fields of ``head.status.Bill``; ``written`` counts rows committed per actor.
+    ``bill`` are the fields of ``head.status.Bill``; ``written`` counts rows committed per actor;
+    ``faults`` and ``malformed`` are as in ``Load``, of the site and its transfer agent.
     """
 
     bill: dict[str, Any]
-    held_back: tuple[int, ...] = ()
-    written: dict[int, int] = {}
-    wire_bytes: int = 0
+    held_back: tuple[Small, ...] = ()
+    written: dict[Small, Count] = {}
+    wire_bytes: Count = 0
+    faults: Small = 0
+    malformed: Small = 0
+
+    def __post_init__(self) -> None:
+        check_plain(self.bill)
 
 
 class SiteClosed(Message, frozen=True, tag=True):
     """Site → run: the last message: everything committed has arrived, or how much has not."""
 
     bill: dict[str, Any]
-    unsent: dict[int, int] = {}
+    unsent: dict[Small, Count] = {}
+
+    def __post_init__(self) -> None:
+        check_plain(self.bill)
 
 
 # -- transfer agent <-> replay buffer: experience and weights --------------------------------------
@@ -378,29 +431,30 @@ class Greet(Message, frozen=True, tag=True):
     What was sent before the greeting of the same ``number`` was answered may be lost.
     """
 
-    node: str
-    epoch: int
-    terms: dict[int, int]
-    number: int = 0
+    node: Name
+    epoch: Count
+    terms: dict[Small, Count]
+    number: Count = 0
 
 
-class Chunk(Message, frozen=True, tag=True):
-    """Agent → replay: rows ``start`` to ``stop`` of some keys of one actor, which follow it.
+class Chunk(Bulk, frozen=True, tag=True):
+    """Agent → replay: rows ``start`` to ``stop`` of some keys of one actor, key after key.
 
-    ``raw`` has per key the bytes of its rows before compression, ``sizes`` those that follow;
+    ``raw`` has per key the bytes of its rows before compression, ``sizes`` those in ``content``;
     ``packed`` says which are LZ4 blocks. Rows may come twice; they are taken once. ``ends``: no
     more rows of these keys follow for now, so whoever waits for them should look.
     """
 
-    actor: int
-    term: int
-    start: int
-    stop: int
-    keys: tuple[str, ...]
-    raw: tuple[int, ...]
+    actor: Small
+    term: Count
+    start: Count
+    stop: Count
+    keys: tuple[Line, ...]
+    raw: tuple[Count, ...]
     packed: tuple[bool, ...]
     ends: bool = True
-    sizes: tuple[int, ...] = ()
+    sizes: tuple[Count, ...] = ()
+    content: memoryview = _NOTHING
 
 
 class Arrivals(Message, frozen=True, tag=True):
@@ -410,33 +464,33 @@ class Arrivals(Message, frozen=True, tag=True):
     ``answers`` is the number of the greeting that asked, or 0.
     """
 
-    actor: int
-    term: int
-    written: dict[str, int]
-    room: int
-    credit: int = 0
-    answers: int = 0
+    actor: Small
+    term: Count
+    written: dict[Line, Count]
+    room: Count
+    credit: Count = 0
+    answers: Count = 0
 
 
 class Pull(Message, frozen=True, tag=True):
     """Agent → replay: I have weights of version ``have``; answered once there are newer ones."""
 
-    have: int
+    have: Version
 
 
-class Weights(Message, frozen=True, tag=True):
+class Weights(Bulk, frozen=True, tag=True):
     """Replay → agent: a piece of the weights of a version, numbers of type ``dtype``.
 
     It begins at byte ``start`` of ``total``; ``checksum`` is the XXH3 of ``content``. The pieces of
     a version come in order and nothing comes between them.
     """
 
-    version: int
-    dtype: str
-    checksum: int
-    start: int
-    total: int
-    content: memoryview
+    version: Count
+    dtype: Line
+    checksum: Word
+    start: Count
+    total: Count
+    content: memoryview = _NOTHING
 
 
 # -- run process or site -> its data process (ipc, same machine) -----------------------------------
@@ -445,14 +499,14 @@ class Weights(Message, frozen=True, tag=True):
 class Terms(Message, frozen=True, tag=True):
     """Run → replay, site → agent: the term of each actor that has a place (here), and its base."""
 
-    terms: dict[int, int]
-    bases: dict[int, int]
+    terms: dict[Small, Count]
+    bases: dict[Small, Count]
 
 
 class Listening(Message, frozen=True, tag=True):
     """Replay → run: the terms are in force and agents may connect to ``endpoint``."""
 
-    endpoint: str
+    endpoint: Line
 
 
 class Nudge(Message, frozen=True, tag=True):
@@ -462,7 +516,7 @@ class Nudge(Message, frozen=True, tag=True):
 class Finish(Message, frozen=True, tag=True):
     """Site → agent: ship what is committed within ``seconds``, then end."""
 
-    seconds: float
+    seconds: Seconds
 
 
 _TYPES = (
@@ -472,8 +526,19 @@ _TYPES = (
     Chunk, Arrivals, Pull, Weights, Terms, Listening, Nudge, Finish,
 )  # fmt: skip
 
-encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(Union[_TYPES])  # noqa: UP007
+_encode = msgspec.msgpack.Encoder().encode
+_unpacked = Unpacker[Message](*(kind for kind in _TYPES if kind is not Seal))
+
+
+def encode(message: Message, *content: Any) -> bytes:
+    """A message as one frame; ``content`` that lies in pieces takes the place of the field's."""
+    if isinstance(message, Seal):
+        return _sealed(message)
+    if not isinstance(message, Bulk):
+        return _encode(message)
+    pieces = content or (message.content,)  # type: ignore[attr-defined]
+    rest = _encode(msgspec.structs.replace(message, content=_NOTHING))
+    return b"".join((bytes((_BULK, *divmod(len(rest), 256))), rest, *pieces))
 
 
 def decode(data: bytes | memoryview) -> Message:
@@ -482,8 +547,31 @@ def decode(data: bytes | memoryview) -> Message:
     Raises:
         BadMessage: the bytes are no valid message; says which field is wrong.
     """
-    try:
-        message: Message = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadMessage(str(error)) from error
+    if len(data) < _FRONT or data[0] != _BULK:
+        return _message(_unpacked(data), bulk=False)
+    frame = memoryview(data)
+    end = _FRONT + frame[1] * 256 + frame[2]
+    if end == _FRONT:
+        return _unsealed(frame)
+    return _message(_unpacked(frame[_FRONT:end], frame[end:]), bulk=True)
+
+
+def _sealed(seal: Seal) -> bytes:
+    return (
+        _SEAL.pack(_BULK, seal.session, seal.of, seal.number, seal.took, seal.more) + seal.content
+    )
+
+
+def _unsealed(frame: memoryview) -> Seal:
+    if len(frame) < _SEAL.size:
+        raise BadMessage(f"a Seal of {len(frame)} bytes")
+    _, session, of, number, took, more = _SEAL.unpack_from(frame)
+    if session >= LIVES or of >= LIVES or number > MOST or took > MOST:
+        raise BadMessage(f"a Seal with {max(session, of, number, took)}")
+    return Seal(session, of, number, took, more, frame[_SEAL.size :])
+
+
+def _message(message: Message, *, bulk: bool) -> Message:
+    if isinstance(message, Bulk) is not bulk:
+        raise BadMessage(f"{type(message).__name__} came {'with' if bulk else 'without'} content")
     return message

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artos.errors import Refused
+from artos.printable import printable
 from deploy.commands.common import (
     DONE,
     add_json,
@@ -105,7 +106,7 @@ def _waited(options: argparse.Namespace, status: dict[str, Any]) -> int:
     if outcome not in ("done", "interrupted"):
         submit.note(f"artos: run {status['name']} {outcome}: {why}")
     elif not options.json:
-        print(submit.last_words(status))
+        print(printable(submit.last_words(status)))
     return submit.exit_status(outcome)
 
 
@@ -113,7 +114,7 @@ def _show(options: argparse.Namespace, data: Any, text: str) -> None:
     if options.json:
         print_json(data)
     else:
-        print(text)
+        print(printable(text))
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -144,7 +145,7 @@ def _logs(options: argparse.Namespace) -> int:
             if options.json:
                 print_json(piece, indent=-1 if options.follow else 1)
             else:
-                print(piece["text"], end="", flush=True)
+                print(printable(piece["text"]), end="", flush=True)
             if not more:
                 return DONE
             if not piece["text"]:

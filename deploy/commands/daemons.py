@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from artos.errors import Refused
+from artos.printable import printable
 from deploy.commands.common import DONE
 
 
@@ -65,4 +66,5 @@ def _worker(options: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    print(f"artos: {text}", file=sys.stderr, flush=True)
+    # What peers said is in it: nobody writes a line here in the name of somebody else.
+    print(f"artos: {printable(text)}".replace("\n", "\n       "), file=sys.stderr, flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,10 +15,11 @@ from artos.buffer.board import Board, actor_member
 from artos.buffer.model_block import ModelBlock
 from artos.closing import Closing
 from artos.errors import BadMessage, DeadlineExceeded
+from artos.faults import Faults
 from artos.plan import Plan, Site
 from artos.runtime.death import START_SECONDS
 from artos.transport import sockets, wire
-from artos.transport.chunk import Rings, parts_of, split, unload
+from artos.transport.chunk import Rings, parts_of, unload
 from artos.transport.keys import Keys
 from artos.transport.leash import Leash
 from artos.transport.tally import Tally
@@ -25,8 +27,11 @@ from head.replay.receiver import Receiver, Standing
 from head.replay.weights import WeightStore
 
 MODEL = "model_param"
-COUNTS = ("bytes", "weights", "chunks", "stale", "gap", "repeated", "bad")
-"""What a replay process counts. ``bytes`` came in, ``weights`` counts bytes that went out."""
+COUNTS = ("bytes", "weights", "chunks", "stale", "gap", "repeated", "bad", "faults")
+"""What a replay process counts. ``bytes`` came in, ``weights`` counts bytes that went out.
+
+``bad`` messages were refused, ``faults`` survived.
+"""
 _THREADS = 4
 _PAUSE = 1  # ms without news after which agents are told what came before it
 _BURST = 8 << 20  # bytes taken in before anybody is answered
@@ -78,6 +83,7 @@ class Replay(Closing):
         region = ModelBlock.attach(site.model_path)[MODEL]
         self._weights = WeightStore(region, orders.number, orders.weights_dtype)
         self._tally = Tally(orders.tally_path, COUNTS)
+        self._faults = Faults(counted=partial(self._tally.add, "faults"))
         row_bytes = next(iter(self._rings.values())).row_bytes
         self._receiver = Receiver(orders.epoch, row_bytes, self._standing, self._tally.add)
         self._owed: set[int] = set()
@@ -143,11 +149,12 @@ class Replay(Closing):
 
     def _obey(self) -> None:
         for message in self._leash.take():
-            if isinstance(message, wire.Terms):
-                self._begin_terms(message)
-                self._leash.send(message)
-            else:
-                self._look()
+            with self._faults.contained(type(message).__name__):
+                if isinstance(message, wire.Terms):
+                    self._begin_terms(message)
+                    self._leash.send(message)
+                else:
+                    self._look()
 
     def _begin_terms(self, message: wire.Terms) -> None:
         for actor, term in message.terms.items():
@@ -181,22 +188,25 @@ class Replay(Closing):
         if not self._is_friend(who):
             return size
         self._tally.add("bytes", size)
-        try:
-            message, bulk = split(_only(frames[1:]).buffer)
-            self._answer(who, wire.decode(message), bulk)
-        except BadMessage as error:
-            self._tally.add("bad")
-            self._send(who, wire.Refusal(error.why))
+        with self._faults.contained(f"what {who!r} sent", partial(self._refuse, who)):
+            try:
+                self._answer(who, wire.decode(_only(frames[1:]).buffer))
+            except BadMessage as error:
+                self._tally.add("bad")
+                self._refuse(who, error.why)
         return size
+
+    def _refuse(self, who: bytes, why: str) -> None:
+        self._send(who, wire.Refusal(why))
 
     def _is_friend(self, who: bytes) -> bool:
         """Whether the peer's key is one of ours now: it may have been revoked."""
         return self._keys is None or self._keys.accepts(self._peers[who])
 
-    def _answer(self, who: bytes, message: wire.Message, bulk: memoryview) -> None:
+    def _answer(self, who: bytes, message: wire.Message) -> None:
         match message:
             case wire.Chunk():
-                self._take(who, message, parts_of(bulk, message.sizes))
+                self._take(who, message, parts_of(message.content, message.sizes))
             case wire.Greet():
                 for news in self._receiver.greet(who, message):
                     self._send(who, news)

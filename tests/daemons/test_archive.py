@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import socket
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 
 from artos.errors import Refused
 from artos.transport.keys import make_keys
-from deploy.archive import IGNORE_FILE, name_of, pack, unpack
+from deploy import unpack as unpacking
+from deploy.archive import IGNORE_FILE, name_of, pack
 from deploy.archives import Archives
+from deploy.unpack import unpack
 
 
 @pytest.fixture
@@ -35,13 +38,30 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
-def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+def tar(*members: tuple[tarfile.TarInfo, bytes], kind: int = tarfile.GNU_FORMAT) -> bytes:
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
+    with tarfile.open(fileobj=buffer, mode="w", format=kind) as archive:
         for info, content in members:
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
     return buffer.getvalue()
+
+
+def file(name: str) -> tuple[tarfile.TarInfo, bytes]:
+    return tarfile.TarInfo(name), b"x"
+
+
+def pax(name: str, **headers: str) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.pax_headers = headers
+    return tar((info, b"x"), kind=tarfile.PAX_FORMAT)
+
+
+def claiming(size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
+    """An archive of one file that says it has so many bytes."""
+    info = tarfile.TarInfo("a")
+    info.size, info.type = size, kind
+    return info.tobuf(tarfile.GNU_FORMAT) + bytes(2 * tarfile.BLOCKSIZE)
 
 
 def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
@@ -151,6 +171,92 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     content = tar((link("d", "."), b""), (link("d/l", "../x"), b""))
     with pytest.raises(Refused, match="through a link"):
         unpack(content, tmp_path / "there")
+
+
+LOOP = [(link(f"l{n}", f"l{(n + 1) % 3}"), b"") for n in range(3)]
+CHAIN = [(link(f"l{n}", f"l{n + 1}"), b"") for n in range(50)]
+HOSTILE = {
+    "a file in the place of a folder": tar(file("a"), file("a/b")),
+    "a folder in the place of a file": tar(file("a/b"), file("a")),
+    "a name twice": tar(file("a"), file("b"), file("a")),
+    "a name that is too long": tar(file("n" * 256)),
+    "a path that is too long": tar(file("/".join(["d" * 200] * 20))),
+    "folders beyond all measure": tar(file("/".join("d" * 70))),
+    "another way to write a name": tar(file("a"), file("./a")),
+    "a NUL in the path": pax("a", path="a\0b"),
+    "a path that hides behind another": pax("a", path="../a"),
+    "a sparse file of 4 TiB": pax("a", **{"GNU.sparse.major": "1", "GNU.sparse.minor": "0",
+                                         "GNU.sparse.realsize": str(1 << 42)}),
+    "an old sparse file": claiming(1 << 42, tarfile.GNUTYPE_SPARSE),
+    "more than there is": claiming(1 << 42),
+    "less than nothing": pax("a", size="-5"),
+    "links in a circle": tar(*LOOP),
+    "a chain of links without end": tar(*CHAIN),
+    "links that lead out together": tar(
+        (link("d/e/up", "../.."), b""), (link("out", "d/e/up/../.."), b"")
+    ),
+    "a link to nothing": tar((link("l", ""), b"")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_nothing_of_an_archive_that_cannot_be_is_written(kind: str, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    with pytest.raises(Refused, match="archive"):
+        unpack(HOSTILE[kind], there)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_links_to_one_another_may_stay_within(tmp_path: Path) -> None:
+    content = tar(
+        file("d/e/f"), (link("up", "d/e/.."), b""), (link("f", "up/e/f"), b""),
+        (link("dangling", "d/nothing"), b""),
+    )  # fmt: skip
+    unpack(content, tmp_path / "there")
+    assert (tmp_path / "there" / "f").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("name", ["n" * 245, "n" * 255, "ü" * 127])
+def test_names_may_be_as_long_as_the_kernel_allows(name: str, code: Path, tmp_path: Path) -> None:
+    (code / name).write_text("x")
+    unpack(pack(code)[1], tmp_path / "there")
+    (tmp_path / "there" / name).write_text("changed")
+    unpack(pack(code)[1], tmp_path / "there")
+    assert files(tmp_path / "there") == files(code)
+
+
+def test_too_many_files_are_refused_on_both_sides(code: Path, tmp_path: Path, monkeypatch) -> None:
+    content = pack(code)[1]
+    monkeypatch.setattr(unpacking, "_MOST_FILES", 3)
+    with pytest.raises(Refused, match="more than 3 files"):
+        unpack(content, tmp_path / "there")
+    with pytest.raises(Refused, match="more than 3 files"):
+        pack(code)
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second file on nothing can be written."""
+    write, written = Path.write_bytes, []
+
+    def fails(path: Path, content: bytes) -> int:
+        written.append(path)
+        if len(written) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", fails)
+
+
+def test_nothing_half_made_is_left_when_the_disk_is_full(code: Path, tmp_path, monkeypatch) -> None:
+    content = pack(code)[1]
+    with monkeypatch.context() as patch:
+        full_disk(patch)
+        with pytest.raises(OSError, match="No space"):
+            unpack(content, tmp_path / "there")
+    assert not (tmp_path / "there").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["code"]
+    unpack(content, tmp_path / "there")
+    assert files(tmp_path / "there") == files(code)
 
 
 @given(st.binary(max_size=2000))

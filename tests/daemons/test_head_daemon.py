@@ -290,7 +290,7 @@ def test_a_full_disk_stops_neither_answers_nor_the_head(head: Head, monkeypatch)
     monkeypatch.setattr("deploy.archives.Archives.put", full)
     peer = joined(head, "w1")
     assert any("No space left" in line for line in head.said)
-    answer = head.ask(user, wire.Archive("0" * 64, b"x"))
+    answer = head.ask(user, wire.Archive("0" * 64, bytes(1024)))
     assert "No space left" in answer.fault
     monkeypatch.undo()
     file = head.folder / "runs" / ".head" / "state.json"

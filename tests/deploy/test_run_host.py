@@ -49,7 +49,9 @@ def killed(host: RunHost, run: Run) -> None:
     host.begin(run)
     host.signal(run.name, signal.SIGKILL)
     assert select.select(host.descriptors, [], [], 60.0)[0]
-    assert [ended.status for ended in host.reap({run.name: run})] == [-signal.SIGKILL]
+    assert host.gone() == [run.name]
+    assert host.ended(run).status == -signal.SIGKILL
+    assert host.gone() == []
 
 
 def test_an_earlier_process_does_not_speak_for_one_that_was_killed(host: RunHost, run: Run) -> None:

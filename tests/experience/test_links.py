@@ -17,7 +17,6 @@ from two_nodes import PATIENCE, Head, Worker, run_until, two_nodes
 
 from artos.clock import Deadline
 from artos.transport import sockets, wire
-from artos.transport.chunk import joined
 from artos.transport.keys import Keys, make_keys
 
 pytestmark = pytest.mark.processes
@@ -98,7 +97,7 @@ def nonsense(start: int) -> list[list[bytes]]:
 
     def bad(size: int, **change: object) -> list[bytes]:
         chunk = msgspec.structs.replace(good, **{"sizes": (size,), **change})
-        return [joined(wire.encode(chunk), [bytes(size)])]
+        return [wire.encode(chunk, bytes(size))]
 
     return [
         [b""],
@@ -113,8 +112,7 @@ def nonsense(start: int) -> list[list[bytes]]:
         bad(raw, sizes=(-1, raw + 1)),
         bad(raw, sizes=()),
         [*bad(raw), b"another frame"],
-        [joined(b"", [])],
-        [joined(wire.encode(good), [])[:20]],
+        [wire.encode(good)[:20]],
         [b"\xc1\xff\xff\xff\xff"],
         [b"\xc1"],
         bad(raw, term=9),

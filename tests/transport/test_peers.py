@@ -69,10 +69,9 @@ def test_messages_both_ways(head: Peers) -> None:
 
 RUBBISH = {
     "no frames": ([], "0 frames"),
-    "no MessagePack": ([b"\xc1rubbish"], "invalid opcode"),
+    "no MessagePack": ([b"\xc1rubbish"], "extra data"),
     "an unknown message": ([b"\x81\xa4type\xa4Nope"], "Nope"),
-    "a negative count": ([encoded(wire.Seal(1, 0)).replace(b"\xa7session\x01", b"\xa7session\xff")],
-                         "session"),
+    "a count that is none": ([b"\xc1\0\0" + b"\xff" * 33], "a Seal with"),
     "a message without a seal": ([encoded(LOAD)], "Load came without a Seal"),
     "a piece without content": ([encoded(wire.Seal(1, 0, 1))], "0 bytes with piece 1"),
     "content without a number": ([encoded(sealed(0, b"x"))], "1 bytes with piece 0"),
@@ -263,3 +262,28 @@ def test_the_post_is_told_when_its_name_is_taken(head: Peers) -> None:
     assert isinstance(told, wire.Refusal)
     assert "name" in told.why
     assert worker.usurped("head")
+
+
+def test_a_claim_to_know_the_last_of_our_lives_is_refused(head: Peers) -> None:
+    """Else our number steps beyond what a Seal may name, in the thread of the post."""
+    for of in (2**62 - 1, 2**62):
+        assert head.hear("w1", "", [encoded(wire.Seal(5, of))], 0.0) is not None
+    head.hear("w1", "", [encoded(wire.Seal(5, 2**62 - 2))], 0.0)
+    head.put("w1", LOAD, 0.0)
+    sent: list[bytes] = []
+    head.speak("w1", 0.0, lambda frame: sent.append(frame) is None)
+    assert [wire.decode(frame).session for frame in sent] == [2**62 - 1]  # type: ignore[attr-defined]
+
+
+def test_unread_messages_are_bounded_by_their_bytes_and_refusals_are_too(
+    head: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "_MOST_UNTAKEN_BYTES", 100)
+    worker = Worker(head)
+    for _ in range(10):
+        worker.channel.put(encoded(wire.Leaving("x" * 60)))
+    worker.exchange()
+    head.hear("w2", "", [encoded(wire.Refusal("x"))], 0.0)
+    assert [type(message) for _, message in head.take()] == [wire.Leaving] * 2
+    worker.exchange(now=10.0)
+    assert head.untaken > 0, "they are sent again"

@@ -65,7 +65,7 @@ def test_every_worker_is_known_by_its_name(ipc: str) -> None:
 
 
 def test_a_large_message(place: tuple[str, Keys | None]) -> None:
-    archive = wire.Archive("a", os.urandom(20_000_000))
+    archive = wire.Archive("0" * 64, os.urandom(20_000_000))
     with serving(*place) as head, calling(head.post.endpoint, place[1]) as worker:
         head.post.send("w1", archive)
         head.post.send("w1", wire.Bye())
@@ -127,8 +127,8 @@ def through(keys: Keys) -> Iterator[Joined]:
         Cable(int(head.post.endpoint.rpartition(":")[2])) as cable,
         calling(cable.endpoint, keys) as worker,
     ):
-        worker.post.send("head", wire.End(-1))
-        head.wait_for(wire.End(-1), "w1")
+        worker.post.send("head", wire.End(999))
+        head.wait_for(wire.End(999), "w1")
         yield head, cable, worker
 
 
@@ -208,7 +208,7 @@ def test_a_peer_that_reads_nothing_holds_up_nobody(
         raw.send_multipart([wire.encode(wire.Seal(5, 0))])
         head.until(lambda: "raw" in head.post.silent(), "the peer that reads nothing")
         with pytest.raises(MailboxFull, match="raw"):
-            fill(lambda: head.post.send("raw", wire.Archive("a", bytes(1_000_000))))
+            fill(lambda: head.post.send("raw", wire.Archive("0" * 64, bytes(1_000_000))))
         head.post.send("w1", wire.Bye())
         worker.wait_for(wire.Bye())
         head.post.forget("raw")

@@ -16,6 +16,7 @@ from artos.buffer.model_block import ModelBlock
 from artos.buffer.segment import ShmFolder
 from artos.clock import Clock, Deadline, SystemClock
 from artos.closing import Closing
+from artos.faults import Faults
 from artos.plan import Plan, Site
 from artos.transport import sockets, wire
 from artos.transport.keys import Keys
@@ -31,8 +32,11 @@ from workers.agent.sender import Sender, streams
 from workers.agent.weights import Assembly
 
 MODEL = "model_param"
-COUNTS = ("bytes", "raw", "chunks", "greetings", "refused", "weights")
-"""What an agent counts: ``bytes`` went out, ``raw`` before compression; ``weights`` came in."""
+COUNTS = ("bytes", "raw", "chunks", "greetings", "refused", "weights", "bad", "faults")
+"""What an agent counts: ``bytes`` went out, ``raw`` before compression; ``weights`` came in.
+
+``bad`` messages were refused, ``faults`` survived.
+"""
 _TICK = 1.0
 _THREADS = 4
 
@@ -81,6 +85,7 @@ class Agent(Closing):
         plan = msgspec.json.decode(Path(orders.plan_file).read_bytes(), type=Plan)
         self._orders, self._leash, self._clock = orders, leash, clock
         self._tally = Tally(orders.tally_path, COUNTS)
+        self._faults = Faults(counted=partial(self._tally.add, "faults"))
         shipped = {t: each for t, each in plan.triggers.items() if role_of(t) == "transfer"}
         table = decode_table(shipped, lambda source: load(source, plan.reference.folder))
         self._caches = Caches(plan.consumers, table, clock, self._fire)
@@ -93,7 +98,7 @@ class Agent(Closing):
         assembly = Assembly(ModelBlock.attach(orders.site.model_path)[MODEL])
         self._pulling = Pulling(
             self._opens(orders.endpoints[0], f"{orders.node}/weights"),
-            assembly, partial(board.notify, LEARNER), clock, self._tally,
+            assembly, partial(board.notify, LEARNER), clock, self._tally, self._faults,
         )  # fmt: skip
         self._all: list[Shipping | Pulling] = [*self._shippings, self._pulling]
         self._terms: dict[int, int] = {}
@@ -107,7 +112,7 @@ class Agent(Closing):
             lambda terms, number: wire.Greet(self._orders.node, self._orders.epoch, terms, number),
             Sender(streams(self._stages, row_bytes), plan.capacity),
             Packing(self._orders.compress),
-            self._caches.rings, self._caches.arrived, self._clock, self._tally,
+            self._caches.rings, self._caches.arrived, self._clock, self._tally, self._faults,
         )  # fmt: skip
 
     def _opens(self, endpoint: str, me: str) -> Callable[[], sockets.Socket]:
@@ -157,10 +162,11 @@ class Agent(Closing):
 
     def _obey(self) -> None:
         for message in self._leash.take():
-            if isinstance(message, wire.Terms):
-                self._live(message.terms)
-            elif isinstance(message, wire.Finish):
-                self._deadline = Deadline(message.seconds, self._clock)
+            with self._faults.contained(type(message).__name__):
+                if isinstance(message, wire.Terms):
+                    self._live(message.terms)
+                elif isinstance(message, wire.Finish):
+                    self._deadline = Deadline(message.seconds, self._clock)
         if self._leash.cut and not self.orphaned:
             self.orphaned = True
             self._deadline = self._deadline or Deadline(self._orders.patience, self._clock)

@@ -12,8 +12,9 @@ import lz4.block
 from artos.clock import Clock
 from artos.closing import Closing
 from artos.errors import BadMessage
+from artos.faults import Faults, Seldom
 from artos.transport import wire
-from artos.transport.chunk import Bytes, Rings, joined, load
+from artos.transport.chunk import Bytes, Rings, load
 from artos.transport.sockets import Socket
 from artos.transport.tally import Tally
 from workers.agent.link import Link
@@ -45,13 +46,15 @@ class Shipping(Closing):
         arrived: Callable[[int, int, int], None],
         clock: Clock,
         tally: Tally,
+        faults: Faults,
     ) -> None:
         self.sender = sender
         self._packing, self._rings, self._arrived = packing, rings, arrived
         self._hello, self._clock, self._tally = hello, clock, tally
+        self._grumble = Seldom(print)
         self._way: deque[_OnItsWay] = deque()
         self._landed = 0.0
-        self.link = Link(opens, clock, self.greet, self._hear)
+        self.link = Link(opens, clock, self.greet, self._hear, tally, faults)
 
     def greet(self) -> None:
         """Say who is here and have everything sent again that is not known to have arrived."""
@@ -72,7 +75,7 @@ class Shipping(Closing):
         chunk, parts = load(
             rings, piece.term, piece.stream.keys, piece.rows, self._pack, ends=piece.ends
         )
-        frame = joined(wire.encode(chunk), parts)
+        frame = wire.encode(chunk, *parts)
         if not self.link.send(frame):
             return False
         self._way.append(_OnItsWay(piece, len(frame), self._clock.now()))
@@ -99,7 +102,7 @@ class Shipping(Closing):
                 self._land(message)
             case wire.Refusal():
                 self._tally.add("refused")
-                print(f"refused: {message.why}", flush=True)
+                self._grumble(f"refused: {message.why}")
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell an agent")
 

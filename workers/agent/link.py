@@ -10,8 +10,10 @@ from zmq.utils.monitor import recv_monitor_message
 from artos.clock import Clock
 from artos.closing import Closing
 from artos.errors import BadMessage
+from artos.faults import Faults, Seldom
 from artos.transport import sockets, wire
 from artos.transport.sockets import Socket
+from artos.transport.tally import Tally
 
 _SILENCE = 5.0  # seconds without an answer after which it is asked for again
 _RENEW = 2  # times that it is asked on the same connection
@@ -24,7 +26,8 @@ class Link(Closing):
     """A socket that knows when it is connected (again).
 
     ``greet`` is called then, and again when what it asked for was not answered for some seconds: it
-    sends what brings both ends together. ``hear`` gets every message.
+    sends what brings both ends together. ``hear`` gets every message; ``tally`` counts the ``bad``
+    ones.
     """
 
     def __init__(
@@ -33,8 +36,11 @@ class Link(Closing):
         clock: Clock,
         greet: Callable[[], None],
         hear: Hear,
+        tally: Tally,
+        faults: Faults,
     ) -> None:
         self._opens, self._clock, self._greet, self._hear = opens, clock, greet, hear
+        self._tally, self._faults, self._grumble = tally, faults, Seldom(print)
         self._asked = 0
         self._open()
 
@@ -86,10 +92,12 @@ class Link(Closing):
             return None
 
     def _take(self, frame: zmq.Frame) -> None:
-        try:
-            self._hear(wire.decode(frame.buffer))
-        except BadMessage as error:
-            print(f"from the head: {error}", flush=True)
+        with self._faults.contained("what came from the head"):
+            try:
+                self._hear(wire.decode(frame.buffer))
+            except BadMessage as error:
+                self._tally.add("bad")
+                self._grumble(f"from the head: {error}")
 
     def _ask_again(self) -> None:
         self._heard, self._asked = self._clock.now(), self._asked + 1

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container
 from artos.clock import Clock
 from artos.closing import Closing
 from artos.errors import BadMessage
+from artos.faults import Faults
 from artos.transport import wire
 from artos.transport.sockets import Socket
 from artos.transport.tally import Tally
@@ -27,9 +28,10 @@ class Pulling(Closing):
         published: Callable[[], None],
         clock: Clock,
         tally: Tally,
+        faults: Faults,
     ) -> None:
         self._assembly, self._published, self._tally = assembly, published, tally
-        self.link = Link(opens, clock, self._pull, self._hear)
+        self.link = Link(opens, clock, self._pull, self._hear, tally, faults)
 
     def _pull(self) -> None:
         self._assembly.drop()

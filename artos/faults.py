@@ -1,0 +1,98 @@
+"""What a process survives: a message, a run or a peer may fail, and the process goes on."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from artos.printable import printable
+
+_MOST_KINDS = 1_000
+_FIRST = 50
+
+
+class Faults:
+    """What went wrong with single pieces of work. Every loop does these ``contained``.
+
+    ``write`` gets the tracebacks: of each kind of fault the first, second, fourth, eighth, ..., so
+    that who makes thousands fills no disk. ``counted`` is called for each.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], object] | None = None,
+        counted: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.count, self._counted = 0, counted
+        self._write = write or _to_stderr
+        self._kinds: Counter[tuple[type, str]] = Counter()
+
+    @contextmanager
+    def contained(
+        self,
+        what: str,
+        answer: Callable[[str], object] | None = None,
+        passing: type[Exception] | tuple[type[Exception], ...] = (),
+    ) -> Iterator[None]:
+        """Let a piece of work fail by itself: ``answer`` is given the reason in words.
+
+        Errors of the kinds ``passing`` are raised, and whatever ends a process on purpose.
+        """
+        try:
+            yield
+        except passing:
+            raise
+        except Exception as error:
+            self.note(what, error, answer)
+
+    def note(
+        self, what: str, error: Exception, answer: Callable[[str], object] | None = None
+    ) -> None:
+        """Count a fault, log where it was raised, answer: for loops where microseconds count."""
+        self.count += 1
+        self._counted()
+        frames = traceback.extract_tb(error.__traceback__)
+        kind = (type(error), f"{frames[-1].filename}:{frames[-1].lineno}" if frames else what)
+        if len(self._kinds) >= _MOST_KINDS:
+            self._kinds.clear()
+        self._kinds[kind] += 1
+        times = self._kinds[kind]
+        if times & (times - 1) == 0:
+            said = "".join(traceback.format_exception(error))
+            with suppress(OSError, ValueError):  # nobody reads what we say any more
+                self._write(
+                    printable(f"{what} failed ({times} times so far), all else goes on:\n{said}")
+                )
+        if answer is not None:
+            self._answer(answer, f"{what} failed: {type(error).__name__}: {error}")
+
+    def _answer(self, answer: Callable[[str], object], why: str) -> None:
+        try:
+            answer(printable(why))
+        except Exception as error:
+            self.note("the answer to a fault", error)
+
+    def __repr__(self) -> str:
+        return f"<Faults {self.count}>"
+
+
+class Seldom:
+    """Says what others can make it say without end: the first lines, then ever fewer."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write, self._count = write, 0
+
+    def __call__(self, text: str) -> None:
+        """Say it, or not."""
+        self._count += 1
+        if self._count <= _FIRST:
+            self._write(printable(text))
+        elif self._count & (self._count - 1) == 0:
+            self._write(printable(f"{text} (and {self._count} such lines by now, most not shown)"))
+
+
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

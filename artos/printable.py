@@ -1,0 +1,21 @@
+"""Words of others on a terminal: nothing in them moves the cursor, colours or clears anything."""
+
+from __future__ import annotations
+
+_KEPT = "\n\t"
+
+
+def printable(text: str) -> str:
+    """The same text with everything escaped that a terminal would obey instead of show."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in _KEPT else _escaped(each) for each in text)
+
+
+def one_line(text: str) -> str:
+    """The same on one line, so that nobody can write a line in the name of somebody else."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode()

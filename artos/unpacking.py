@@ -1,0 +1,57 @@
+"""What a peer sent, as a message or not at all: MessagePack with limits, then checked by type.
+
+msgpack's unpacker refuses what is nested more than 1,024 deep (fixed in its C code) and lengths
+beyond what is there or allowed; msgspec's own decoder has no such limits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NoReturn, TypeVar
+
+import msgpack
+import msgspec
+
+from artos.errors import BadMessage
+
+T = TypeVar("T")
+
+LARGEST = 4 << 20
+"""Bytes of a message without what is bulk. Empty maps take 64 times that in memory, no more."""
+_MOST_ITEMS = 1 << 17  # of an array or a map: a thousand nodes have sixteen actors each
+_SHOWN = 200  # characters
+
+
+class Unpacker(Generic[T]):
+    """Turns bytes into one of several tagged types."""
+
+    def __init__(self, *types: type[msgspec.Struct]) -> None:
+        self._types: dict[Any, Any] = {kind.__struct_config__.tag: kind for kind in types}
+
+    def __call__(self, data: bytes | memoryview, content: memoryview | None = None) -> T:
+        """The message that ``data`` says; ``content``, if any, is put into its field of that name.
+
+        Raises:
+            BadMessage: it is none; says which field is wrong.
+        """
+        if len(data) > LARGEST:
+            raise BadMessage(f"{len(data)} bytes, {LARGEST} may be in a message")
+        try:
+            found = msgpack.unpackb(
+                data, strict_map_key=False, ext_hook=_no_ext, max_ext_len=0,
+                max_array_len=_MOST_ITEMS, max_map_len=_MOST_ITEMS,
+            )  # fmt: skip
+            tag = found.pop("type", None)
+            kind = self._types.get(tag) or self._unknown(tag)
+            if content is not None:
+                found["content"] = content
+            message: T = msgspec.convert(found, kind)
+        except Exception as error:  # msgpack promises no more than "other exceptions", too
+            raise BadMessage(f"{error or type(error).__name__}"[:_SHOWN]) from error
+        return message
+
+    def _unknown(self, tag: object) -> NoReturn:
+        raise ValueError(f"{tag!r} is none of {', '.join(map(str, self._types))}")
+
+
+def _no_ext(code: int, data: bytes) -> NoReturn:
+    raise ValueError(f"extension type {code}")

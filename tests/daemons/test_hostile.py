@@ -1,0 +1,212 @@
+"""Whatever a key holder sends and a run turns out to be: it is refused, counted, and no more."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+import zmq
+from test_archive import HOSTILE as ARCHIVES
+from test_archive import file, tar
+from test_head_daemon import Head, hello, joined
+
+from artos.transport import sockets, wire
+from artos.transport.keys import Keys
+from deploy.archive import name_of
+from deploy.overview import cluster, text
+from head.runs import Run, State
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[Head]:
+    with ExitStack() as stack:
+        yield Head(tmp_path, stack)
+
+
+@contextmanager
+def raw(head: Head, me: str) -> Iterator[sockets.Socket]:
+    """A socket with a good key that says what it likes."""
+    context: sockets.Context = zmq.Context()
+    try:
+        with closing(sockets.connect(context, head.endpoint, Keys.load(head.keys), me)) as socket:
+            yield socket
+    finally:
+        context.destroy(linger=0)
+
+
+def lives(head: Head, malformed: int = 0, faults: int = 0) -> dict[str, object]:
+    status = head.ask(head.peer(f"user.{time.monotonic_ns()}"), wire.Ask("status")).data
+    assert (status["malformed"], status["faults"]) == (malformed, faults), head.said
+    return status
+
+
+FRAMES = {
+    "a session that overflows": struct.pack(">BxxQQQQ?", 0xC1, 5, 2**64 - 1, 0, 0, False),
+    "a field of arrays in arrays": b"\x82\xa4type\xa7Refusal\xa1x" + b"\x91" * 5000 + b"\xc0",
+    "the last of all lives": wire.encode(wire.Seal(5, 2**62 - 1)),
+    "arrays in arrays": b"\x91" * 5000 + b"\xc0",
+    "maps in maps": b"\x81\x01" * 5000 + b"\xc0",
+    "no seal": wire.encode(wire.Bye()),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_frame_of_a_key_holder_ends_in_a_refusal(kind: str, head: Head) -> None:
+    with raw(head, "evil.1") as socket:
+        socket.send(FRAMES[kind])
+        head.until(lambda: socket.poll(0))
+        assert isinstance(wire.decode(socket.recv()), wire.Refusal)
+    assert lives(head, malformed=1)["nodes"] == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        wire.Fetch("a\0b"),
+        wire.Fetch("../../etc/passwd"),
+        wire.Submit({"ticket": "t", "workload": "ppo"}, "a\0b"),
+        wire.Submit({"ticket": "t", "workload": "ppo"}, placement="\x1b[2J"),
+        wire.Hello("\x1b[31mred", wire.PROTOCOL, "1", 2),
+        wire.Hello("w1", wire.PROTOCOL, "1", 0),
+        wire.Hello("w1", wire.PROTOCOL, "1", 2**63),
+        wire.Load(cpu=float("nan")),
+        wire.Ask("logs", "r", -(2**63)),
+        wire.SiteEnded("..", 1, "x"),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_a_message_that_fits_no_range_ends_in_a_refusal(message, head: Head) -> None:
+    peer = joined(head, "w0")
+    peer.say(message)
+    head.until(lambda: peer.last(wire.Refusal), peer)
+    assert [node["name"] for node in lives(head, malformed=1)["nodes"]] == ["w0"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"run_dir": "a\0b"}, {"run_dir": "x" * 243}, {"workload": "p\0"}, {"resume": "a\0b"},
+        {"settings": {"env": "e" * 300}}, {"deadline": -1.0}, {"seed": 2, "settings": {"a\0": 1}},
+    ],
+    ids=",".join,
+)  # fmt: skip
+def test_a_submission_that_can_have_no_folder_is_answered(request_, head: Head) -> None:
+    answer = head.ask(
+        head.peer("user.1"), wire.Submit({"ticket": "t", "workload": "ppo", **request_})
+    )
+    assert answer.fault
+    assert lives(head)["runs"] == []
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_who_submits_an_archive_that_cannot_be_is_told_why(kind: str, head: Head) -> None:
+    content = ARCHIVES[kind]
+    answer = head.ask(head.peer("user.1"), wire.Archive(name_of(content), content))
+    assert "archive" in answer.fault
+    assert [*(head.folder / "runs" / ".head").glob("code/*")] == []
+    assert lives(head)["runs"] == []
+
+
+def submitted(head: Head, name: str) -> None:
+    content = tar(file("a.py"))
+    user = head.peer("user.1")
+    assert not head.ask(user, wire.Archive(name_of(content), content)).fault
+    request = {"ticket": name, "workload": "a.py:x", "run_dir": name}
+    assert not head.ask(user, wire.Submit(request, name_of(content))).fault
+
+
+def outcome_of(head: Head, run: str) -> dict[str, object]:
+    user = head.peer("user.2")
+    head.until(lambda: head.ask(user, wire.Ask("status", run)).data["outcome"])
+    return head.ask(user, wire.Ask("status", run)).data
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("a\x1bb")])
+def test_a_run_whose_code_cannot_be_unpacked_fails_alone(error, head: Head, monkeypatch) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("deploy.archives.unpack", fails)
+    submitted(head, "r1")
+    status = outcome_of(head, "r1")
+    assert status["outcome"] in ("refused", "failed")
+    assert str(error.args[-1]).replace("\x1b", "\\x1b") in str(status["why"])
+    lives(head, faults=isinstance(error, ValueError))
+
+
+POISONED = [
+    Run("r1", {"ticket": "t", "workload": "ppo"}, "runs/a\0b"),
+    Run("r2", {"ticket": "u", "workload": "ppo"}, "x/" + "y" * 300),
+    Run("r3", {}, "runs/r3", "a\0b"),
+    Run("r4", {}, "runs/r4", "../x"),
+    Run("r\0/5", {}, "runs/r5"),
+    Run("r6", {}, "a\0b", state="running", epoch=3),
+    Run("r7", {}, "runs/r7", state="nonsense", places={-5: "nowhere"}),
+]
+
+
+def test_a_state_file_full_of_poison_fails_its_runs_and_no_more(head: Head) -> None:
+    head.stop()
+    state = head.folder / "runs" / ".head" / "state.json"
+    state.write_bytes(msgspec.json.encode(State(tuple(POISONED))))
+    head.start("tcp://127.0.0.1:*")
+    joined(head, "w1")
+    user = head.peer("user.1")
+
+    def states() -> list[str]:
+        return [run["state"] for run in head.ask(user, wire.Ask("list")).data["runs"]]
+
+    head.until(lambda: states() == ["failed"] * 6 + ["nonsense"])
+    head.stop()
+    head.start("tcp://127.0.0.1:*")
+    user = head.peer("user.2")
+    assert states() == ["failed"] * 6 + ["nonsense"]
+
+
+def test_a_fault_in_the_head_is_told_counted_and_shown(head: Head, monkeypatch) -> None:
+    peer = joined(head, "w1")
+
+    def broken(*_: object) -> None:
+        raise KeyError("\x1b[2J")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("head.roster.Roster.load", broken)
+        peer.say(wire.Load())
+        head.until(lambda: peer.last(wire.Refusal), peer)
+    assert "KeyError" in peer.last(wire.Refusal).why
+    assert any("Traceback" in line for line in head.said)
+    shown = text(cluster(lives(head, faults=1)))
+    assert "the head survived 1 faults, 0 malformed messages" in shown
+
+
+def test_a_fault_at_the_end_of_a_run_is_that_runs_failure(head: Head, monkeypatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no end")
+
+    monkeypatch.setattr("deploy.run_host.RunHost.ended", broken)
+    submitted(head, "r1")
+    user = head.peer("user.2")
+    over = lambda: head.ask(user, wire.Ask("status", "r1")).data["state"] == "failed"  # noqa: E731
+    head.until(over)
+    lives(head, faults=1)
+
+
+def test_what_workers_and_runs_say_is_shown_and_not_obeyed(head: Head) -> None:
+    peer = joined(head, "w1")
+    peer.say(wire.Leaving("[bold]\x1b[2J[/nonsense]\nartos: all is well"))
+    head.until(lambda: lives(head)["nodes"][0]["leaves"], peer)  # type: ignore[index]
+    shown = text(cluster(lives(head)))
+    assert "\x1b" not in shown
+    assert "[bold]\\x1b[2J[/nonsense]\\nartos" in shown.replace("\n", "").replace(" ", "")[:10_000]
+
+
+def test_a_hello_of_a_thousand_names_is_bounded(head: Head) -> None:
+    peer = head.peer("w1.a")
+    peer.say(hello("w1", runs={f"r{n}": n for n in range(1000)}))
+    head.until(lambda: peer.last(wire.Welcome), peer)
+    lives(head)

@@ -1,0 +1,80 @@
+"""A piece of work may fail: it is counted, logged and answered, and what is around it goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from artos.errors import Refused
+from artos.faults import Faults, Seldom
+from artos.printable import one_line, printable
+
+
+def test_a_fault_is_counted_logged_and_answered() -> None:
+    said: list[str] = []
+    answers: list[str] = []
+    faults = Faults(said.append)
+    with faults.contained("Load from w1", answers.append):
+        raise ValueError("bad \x1b[31m number")
+    assert faults.count == 1
+    assert "Traceback" in said[0]
+    assert answers == ["Load from w1 failed: ValueError: bad \\x1b[31m number"]
+    assert "\x1b" not in said[0]
+
+
+def test_who_fails_often_does_not_fill_the_log() -> None:
+    said: list[str] = []
+    faults = Faults(said.append)
+    for number in range(1000):
+        with faults.contained(f"message {number}"):
+            raise KeyError(number)
+    assert faults.count == 1000
+    assert len(said) == 10
+    with faults.contained("another place"):
+        raise KeyError
+    assert len(said) == 11
+
+
+def test_an_answer_that_fails_is_a_fault_too() -> None:
+    faults = Faults(lambda text: None)
+
+    def answer(why: str) -> None:
+        raise OSError(why)
+
+    with faults.contained("x", answer):
+        raise ValueError
+    assert faults.count == 2
+
+
+def test_a_log_that_is_closed_is_none_of_the_workers_business() -> None:
+    def closed(text: str) -> None:
+        raise BrokenPipeError(text)
+
+    with Faults(closed).contained("x"):
+        raise ValueError
+
+
+def test_what_others_can_have_said_without_end_is_said_seldom() -> None:
+    said: list[str] = []
+    seldom = Seldom(said.append)
+    for number in range(5000):
+        seldom(f"refused \x1b{number}")
+    assert len(said) < 70
+    assert said[0] == "refused \\x1b0"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, Refused])
+def test_what_is_meant_to_end_a_process_does(error: type[BaseException]) -> None:
+    faults = Faults(lambda text: None)
+    with pytest.raises(error), faults.contained("x", passing=Refused):
+        raise error(["no"])
+    assert faults.count == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("worker-1 ü 漢", "worker-1 ü 漢"), ("\x1b[2J", "\\x1b[2J"), ("a\rb\x9b", "a\\rb\\x9b"),
+     ("\u202egnp", "\\u202egnp"), ("\udcff", "\\udcff"), ("a\n\tb", "a\n\tb")],
+)  # fmt: skip
+def test_nothing_is_left_that_a_terminal_would_obey(text: str, shown: str) -> None:
+    assert printable(text) == shown
+    assert one_line("a\nartos: all is well") == "a\\nartos: all is well"

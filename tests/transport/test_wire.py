@@ -1,0 +1,141 @@
+"""What peers may send: bounded in size, depth and range, or refused; bulk stays as it is."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+import msgspec
+import pytest
+
+from artos.errors import BadMessage
+from artos.messages import Claim, Done, Failed, Invoke, Ready, Scale, Scaled
+from artos.transport import wire
+from artos.unpacking import LARGEST
+
+DIGEST = "0" * 64
+
+
+def forged(kind: type[wire.Message], **fields: Any) -> bytes:
+    return msgspec.msgpack.encode({"type": kind.__name__, **fields})
+
+
+def seal(session: int = 1, of: int = 2, number: int = 0, took: int = 0) -> bytes:
+    return struct.pack(">BxxQQQQ?", 0xC1, session, of, number, took, False)
+
+
+def submit(settings: Any) -> bytes:
+    return forged(wire.Submit, request={"ticket": "t", "workload": "ppo", "settings": settings})
+
+
+NESTED = b"\x91" * 5000 + b"\xc0"
+HOSTILE = {
+    "a session beyond 64 bits to come": seal(of=2**64 - 1),
+    "a life after which none can come": seal(session=2**62),
+    "a count beyond 63 bits": seal(number=2**63),
+    "a count beyond 63 bits, again": seal(took=2**64 - 1),
+    "a seal that is cut off": seal()[:-1],
+    "a seal in MessagePack": b"\xc1\0\x19" + forged(wire.Seal, session=1, of=2),
+    "nested arrays": NESTED,
+    "nested maps": b"\x81\xa1a" * 5000 + b"\xc0",
+    "nested arrays as a field": b"\x82\xa4type\xa5Fetch\xa7archive" + NESTED,
+    "nested arrays as a setting": submit(0)[:-1] + NESTED,
+    "settings that are nested too deep": submit(msgspec.msgpack.decode(b"\x91" * 40 + b"\xc0")),
+    "a NUL in a name": forged(wire.Fetch, archive="a\0b"),
+    "a path for a name": forged(wire.Fetch, archive="../x"),
+    "a name and a newline": forged(wire.Fetch, archive=f"{DIGEST}\n"),
+    "a node of control characters": forged(
+        wire.Hello, node="\x1b[2J", protocol=wire.PROTOCOL, version="1", slots=1
+    ),
+    "a run that leaves its folder": forged(wire.Unassign, run=".."),
+    "a NUL in the name of an archive": forged(wire.Submit, request={}, archive="a\0b"),
+    "an extension type as a setting": submit(msgspec.msgpack.Ext(5, b"")),
+    "a timestamp as a setting": submit(msgspec.msgpack.Ext(-1, bytes(4))),
+    "bytes as a setting": submit(b"x"),
+    "a key that is a tuple": submit({(1, 2): 3}),
+    "a key that is a number": submit({1: 2}),
+    "a number that JSON readers round": submit(2**64 - 1),
+    "NaN as a setting": submit(math.nan),
+    "a load that is no number": forged(wire.Load, cpu=math.nan),
+    "a load beyond all": forged(wire.Load, memory=math.inf),
+    "an endless deadline": forged(wire.Finish, seconds=math.inf),
+    "a list that is not there": b"\xdd\xff\xff\xff\xff",
+    "a string that is not there": b"\xdb\xff\xff\xff\xff",
+    "more than a message may hold": b"\xc4" + bytes(LARGEST),
+    "content of what has none": b"\xc1\x00\x0a" + forged(wire.Bye),
+    "no content of what has some": forged(wire.Seal, session=1, of=2),
+    "a bulk message that ends early": b"\xc1\xff\xff\x80",
+    "nothing at all": b"",
+    "a type that is no name": msgspec.msgpack.encode({"type": [1]}),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_what_no_honest_peer_sends_is_refused(kind: str) -> None:
+    with pytest.raises(BadMessage):
+        wire.decode(HOSTILE[kind])
+
+
+HONEST = [
+    wire.Seal(2**62 - 1, 2**62 - 1, 2**63 - 1, 0, True, memoryview(b"abc")),
+    wire.Submit({"settings": {"a": [1, 2.5, None, True, {"b": "ü\n"}]}}, DIGEST),
+    wire.Archive(DIGEST, b"x" * (LARGEST + 1)),
+    wire.Placed({actor: f"node{actor}" for actor in range(16_000)}),
+    wire.Said(1, 1, Done(0, -1, {"loss": math.nan}), 2**63 - 1),
+    wire.Weights(0, "float32", 2**64 - 1, 0, 4, memoryview(b"abcd")),
+    wire.Pull(-1),
+]
+
+
+@pytest.mark.parametrize("message", HONEST, ids=lambda message: type(message).__name__)
+def test_what_honest_peers_send_comes_as_it_was_sent(message: wire.Message) -> None:
+    again = wire.decode(wire.encode(message))
+    assert wire.encode(again) == wire.encode(message)
+    assert type(again) is type(message)
+
+
+def test_bulk_is_not_copied() -> None:
+    frame = bytearray(wire.encode(wire.Weights(3, "float32", 1, 0, 4, memoryview(b"abcd"))))
+    message = wire.decode(memoryview(frame))
+    assert isinstance(message, wire.Weights)
+    frame[-1] = ord("!")
+    assert bytes(message.content) == b"abc!"
+
+
+def test_no_field_of_a_message_is_without_bounds() -> None:
+    """An ``int`` or ``str`` that says no more than that is a hole in what is checked."""
+    members = (Claim, Invoke, Ready, Done, Failed, Scale, Scaled)
+    found = [
+        f"{kind.__name__}.{field.name}"
+        for kind in (*wire._TYPES, *members)
+        for field in msgspec.inspect.type_info(kind).fields  # type: ignore[attr-defined]
+        if _unbounded(field.type, floats=kind not in members)
+    ]
+    assert found == []
+
+
+def _unbounded(kind: msgspec.inspect.Type, *, floats: bool) -> bool:
+    match kind:
+        case msgspec.inspect.IntType():
+            return kind.ge is None
+        case msgspec.inspect.StrType():
+            return kind.pattern is None and kind.max_length is None
+        case msgspec.inspect.FloatType():
+            return floats and kind.le is None
+        case msgspec.inspect.VarTupleType():
+            return _unbounded(kind.item_type, floats=floats)
+        case msgspec.inspect.DictType(value_type=msgspec.inspect.AnyType()):
+            return False  # see check_plain
+        case msgspec.inspect.DictType():
+            both = (kind.key_type, kind.value_type)
+            return any(_unbounded(each, floats=floats) for each in both)
+        case msgspec.inspect.UnionType():
+            return any(_unbounded(each, floats=floats) for each in kind.types)
+    return False
+
+
+def test_a_refusal_says_which_field_is_wrong_and_no_more() -> None:
+    with pytest.raises(BadMessage, match=r"\$\.archive") as refused:
+        wire.decode(forged(wire.Fetch, archive="x" * 100_000))
+    assert len(str(refused.value)) < 300
