@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -87,16 +88,28 @@ def find(schedule: Schedule, name: str) -> Run:
 
 def _folder(request: Request, schedule: Schedule, root: Path) -> Path:
     if request.run_dir:
-        path = root / request.run_dir  # or just that, if it is absolute
-        if not NAME.fullmatch(path.name):
-            raise Refused([f"--run-dir {path}: end it with a name of letters, digits and dashes"])
-        return path
+        return _inside(root, request.run_dir)
     file, _, name = request.workload.rpartition(":")
     about = str(request.settings.get("env") or (name if file else "default"))
     path = default_path(root, Path(file).stem or name, about, request.seed)
     while path.name in schedule.runs:  # one that is queued has no folder yet
         stem, _, number = path.name.rpartition("-")
         path = path.with_name(f"{stem}-{int(number) + 1}")
+    return path
+
+
+def _inside(root: Path, run_dir: str) -> Path:
+    """A folder below ``root``, whatever links there are; none of the head's own, which are hidden.
+
+    Raises:
+        Refused: it is not below.
+    """
+    path = root / run_dir
+    if path == root or not all(NAME.fullmatch(part) for part in Path(run_dir).parts):
+        how = "write a name, or some with / between them, of letters, digits, dots and dashes"
+        raise Refused([f"--run-dir {run_dir!r} is not in the head's folder of runs: {how}"])
+    if not Path(os.path.realpath(path)).is_relative_to(root):
+        raise Refused([f"--run-dir {run_dir!r}: a link leads out of the head's folder of runs"])
     return path
 
 
