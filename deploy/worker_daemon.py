@@ -80,7 +80,7 @@ class WorkerDaemon(Closing):
         self, options: WorkerOptions, say: Callable[[str], None], clock: Clock | None = None
     ) -> None:
         self._options, self._say, self._clock = options, say, clock or SystemClock()
-        cpus, keys = options.cpus(), Keys.load(options.keys, options.name)
+        cpus, keys = options.cpus(), Keys.load(options.keys)
         cache = cache_folder()
         with ExitStack() as stack:
             home = stack.enter_context(WorkerHome(cache / "nodes", options.name, options.head))

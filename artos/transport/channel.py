@@ -80,6 +80,14 @@ class Channel:
             self._bytes = 0
         return later
 
+    def is_former(self, seal: Seal) -> bool:
+        """Whether it is of an earlier life of the peer than the one known."""
+        return seal.session < self._theirs
+
+    def beat(self) -> Seal:
+        """That we are here, and whom we take for the peer."""
+        return self._seal(0)
+
     def hear(self, seal: Seal, now: float, room: bool = True) -> bytes | None:
         """Take what came in; returns the message that is complete by it, if one is.
 

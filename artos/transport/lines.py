@@ -13,6 +13,7 @@ from artos.closing import Closing
 from artos.errors import Refused
 from artos.transport import sockets
 from artos.transport.keys import Keys
+from artos.transport.peers import Sender
 
 HEAD = "head"
 """What the calling end calls the other."""
@@ -21,8 +22,8 @@ _LARGEST = 1 << 20  # bytes of a frame; pieces are smaller
 _LAST_WORDS = 200  # ms to write what is queued when all is over
 _RENEW = 5.0  # seconds of silence after which a new connection is tried
 
-Heard = tuple[str, str, list[bytes]]
-"""A peer's name, its public key ("" without keys), and its frames."""
+Heard = tuple[Sender, list[bytes]]
+"""A peer and its frames."""
 
 
 class Line(Closing):
@@ -60,7 +61,7 @@ class Line(Closing):
             yield self._opened(frames)
 
     @abstractmethod
-    def send(self, name: str, message: bytes) -> bool:
+    def send(self, route: bytes, message: bytes) -> bool:
         """Send now or not at all; whether it was."""
 
     @abstractmethod
@@ -86,15 +87,15 @@ class Line(Closing):
 
 
 class Listening(Line):
-    """Serves any number of peers, who are known by their routing ids."""
+    """Serves any number of peers, each reached by its own route."""
 
     def __init__(self, endpoint: str, keys: Keys | None) -> None:
         self._endpoint, self._keys = endpoint, keys
         super().__init__()
 
-    def send(self, name: str, message: bytes) -> bool:
+    def send(self, route: bytes, message: bytes) -> bool:
         """To that peer; False also if it is not connected."""
-        return sockets.push(self._socket, [name.encode(errors="surrogateescape"), message])
+        return sockets.push(self._socket, [route, message])
 
     def tend(self, silent: float, usurped: bool) -> None:
         """Nothing to do: who calls sees to it."""
@@ -113,9 +114,10 @@ class Listening(Line):
             self._gate.answer()
 
     def _opened(self, frames: list[zmq.Frame]) -> Heard:
-        name = frames[0].bytes.decode(errors="surrogateescape")
+        route = frames[0].bytes
         key = str(frames[0].get("User-Id")) if self._keys else ""
-        return name, key, [frame.bytes for frame in frames[1:]]
+        sender = Sender(sockets.name_of(route), key, route)
+        return sender, [frame.bytes for frame in frames[1:]]
 
 
 class Calling(Line):
@@ -126,7 +128,7 @@ class Calling(Line):
         self._patience = _RENEW
         super().__init__()
 
-    def send(self, name: str, message: bytes) -> bool:
+    def send(self, route: bytes, message: bytes) -> bool:
         """To the head; False also while there is no connection."""
         return not self._socket.closed and sockets.push(self._socket, [message])
 
@@ -154,4 +156,4 @@ class Calling(Line):
         poller.poll(milliseconds)
 
     def _opened(self, frames: list[zmq.Frame]) -> Heard:
-        return HEAD, "", [frame.bytes for frame in frames]
+        return Sender(HEAD), [frame.bytes for frame in frames]

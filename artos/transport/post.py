@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 
 from artos.clock import Clock, SystemClock
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded
 from artos.transport import wire
+from artos.transport.authorizer import Authorizer
 from artos.transport.keys import Keys
 from artos.transport.lines import HEAD, Calling, Line, Listening
 from artos.transport.peers import Peers
@@ -54,8 +54,8 @@ class Post(Closing):
         Raises:
             Refused: see ``sockets.serve``.
         """
-        accepts = keys.accepts if keys else None
-        return cls(Listening(endpoint, keys), Peers(time.time_ns, accepts), ring, clock)
+        authorizer = Authorizer(keys.register if keys else None)
+        return cls(Listening(endpoint, keys), Peers(time.time_ns, authorizer), ring, clock)
 
     @classmethod
     def connect(
@@ -145,17 +145,17 @@ class Post(Closing):
 
     def _listen(self, now: float) -> bool:
         before = self._peers.untaken
-        for name, key, frames in self._line.heard(_BATCH):
-            if refusal := self._peers.hear(name, key, frames, now):
-                self._line.send(name, wire.encode(refusal))
-            self._waiting.add(name)
+        for sender, frames in self._line.heard(_BATCH):
+            if answer := self._peers.hear(sender, frames, now):
+                self._line.send(sender.route, wire.encode(answer))
+            self._waiting.add(sender.name)
         return self._peers.untaken > before
 
     def _speak(self, now: float) -> None:
         if now >= self._next_round:
             self._look_around(now)
         speak, send = self._peers.speak, self._line.send
-        unsaid = {name for name in self._waiting if not speak(name, now, partial(send, name))}
+        unsaid = {name for name in self._waiting if not speak(name, now, send)}
         # A listening line is not told when a peer comes back; the next round tries again.
         self._waiting = unsaid.intersection(self._always)
 

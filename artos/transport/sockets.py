@@ -5,6 +5,7 @@ A context with a socket that ``serve`` made with keys needs a ``Gate``; without 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 
 import zmq
@@ -21,6 +22,7 @@ Options = dict[int, int | bytes]
 
 _ZAP = "inproc://zeromq.zap.01"  # given by ZeroMQ (RFC 27)
 _DOMAIN = b"artos"
+_SECRET = "#"  # in no name
 _LIVELY: Options = {
     zmq.LINGER: 0,
     # Dead connections are found by the kernel, within 5 s. ZeroMQ's own heartbeats abort the whole
@@ -53,7 +55,7 @@ class Gate(Closing):
         """Let one peer in or not; its public key becomes the ``User-Id`` of its frames."""
         version, number, _, _, _, mechanism, *credentials = self.socket.recv_multipart()
         public = z85.encode(credentials[0]) if mechanism == b"CURVE" else b""
-        welcome = self._keys.accepts(public.decode())
+        welcome = public.decode() in self._keys.register().holders
         verdict = [b"200", b"OK", public, b""] if welcome else [b"400", b"unknown key", b"", b""]
         self.socket.send_multipart([version, number, *verdict])
 
@@ -94,6 +96,9 @@ def connect(
 ) -> Socket:  # fmt: skip
     """A DEALER that ``serve``'s end knows as ``me``; connects again whenever the link breaks.
 
+    Its route (ZeroMQ's routing id) is that name and a secret: whoever connects with the route of
+    another takes its place, so nobody must be able to guess one.
+
     Nothing is queued while there is no connection. What is sent to it must be one frame a message
     (see ``artos.transport.wire``). A peer whose key was refused is not tried again: who hears
     nothing for some seconds should connect anew.
@@ -101,7 +106,8 @@ def connect(
     Raises:
         Refused: the address is wrong, no key is here for ``me``, or TCP without keys.
     """
-    options: Options = {zmq.ROUTING_ID: me.encode(), zmq.IMMEDIATE: 1}
+    route = f"{me}{_SECRET}{secrets.token_hex(16)}".encode()
+    options: Options = {zmq.ROUTING_ID: route, zmq.IMMEDIATE: 1}
     if keys is not None:
         secret = keys.secret_of(me)
         options |= {
@@ -117,6 +123,11 @@ def connect(
 def bound(socket: Socket) -> str:
     """The endpoint a serving socket really has (``tcp://IP:*`` got a port)."""
     return bytes(socket.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+
+
+def name_of(route: bytes) -> str:
+    """The name in a route; "" if it has none. Only who has its key may have it (``Authorizer``)."""
+    return route.decode(errors="replace").rpartition(_SECRET)[0]
 
 
 def push(socket: Socket, frames: Sequence[Content], copy: bool = True) -> bool:

@@ -42,8 +42,8 @@ class Receiver:
     ) -> None:
         self._epoch, self._row_bytes, self._standing = epoch, row_bytes, standing
         self._count = count
-        self._greeted: set[bytes] = set()
-        self._homes: dict[int, bytes] = {}
+        self._greeted: set[str] = set()
+        self._homes: dict[int, str] = {}
         self._told: dict[int, int] = {}
 
     @property
@@ -52,7 +52,7 @@ class Receiver:
         share = _BUDGET // max(1, len(self._greeted))
         return max(_LEAST_CREDIT, min(_MOST_CREDIT, share))
 
-    def greet(self, who: bytes, greet: Greet) -> list[Arrivals]:
+    def greet(self, who: str, greet: Greet) -> list[Arrivals]:
         """A node begins (anew): what it must know about its actors.
 
         Raises:
@@ -68,7 +68,7 @@ class Receiver:
         self._told |= {actor: known[actor].room for actor in at_home}
         return [self._news(actor, standing, greet.number) for actor, standing in known.items()]
 
-    def home(self, actor: int) -> bytes | None:
+    def home(self, actor: int) -> str | None:
         """The node that has the actor, if that has greeted since this process began."""
         return self._homes.get(actor)
 
@@ -95,7 +95,7 @@ class Receiver:
             return None
         return self._news(chunk.actor, standing)
 
-    def admit(self, who: bytes, chunk: Chunk, sizes: Sequence[int]) -> range:
+    def admit(self, who: str, chunk: Chunk, sizes: Sequence[int]) -> range:
         """The rows of a chunk that are to be taken: none if it brings nothing new.
 
         Args:

@@ -12,14 +12,17 @@ import zmq
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import Board, actor_member
 from artos.buffer.model_block import ModelBlock
+from artos.clock import SystemClock
 from artos.closing import Closing
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.plan import Plan, Site
 from artos.runtime.death import START_SECONDS
 from artos.transport import sockets, wire
+from artos.transport.authorizer import Authorizer
 from artos.transport.chunk import Rings, unload
 from artos.transport.keys import Keys
 from artos.transport.leash import Leash
+from artos.transport.roles import foreign
 from artos.transport.tally import Tally
 from head.replay.receiver import Receiver, Standing
 from head.replay.weights import WeightStore
@@ -69,7 +72,7 @@ class Replay(Closing):
     def __init__(self, orders: ReplayOrders, leash: Leash) -> None:
         site = orders.site
         plan = msgspec.json.decode(Path(orders.plan_file).read_bytes(), type=Plan)
-        self._orders, self._leash = orders, leash
+        self._orders, self._leash, self._clock = orders, leash, SystemClock()
         self._board = Board.attach(site.board_path, site.members)
         self._rings = {
             actor: Rings(ActorBlock.attach(site.block_path(actor)))
@@ -82,9 +85,10 @@ class Replay(Closing):
         self._receiver = Receiver(orders.epoch, row_bytes, self._standing, self._tally.add)
         self._owed: set[int] = set()
         self._unpaid = 0
-        self._pulls: dict[bytes, int] = {}
-        self._peers: dict[bytes, str] = {}
+        self._pulls: dict[str, int] = {}
+        self._routes: dict[str, bytes] = {}
         self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
+        self._authorizer = Authorizer(self._keys.register if self._keys else None)
         # Each encrypts for some of the nodes.
         threads = min(_THREADS, len(os.sched_getaffinity(0)))
         self._context: sockets.Context = zmq.Context(threads)
@@ -175,28 +179,43 @@ class Replay(Closing):
 
     def _hear(self, frames: Sequence[zmq.Frame]) -> int:
         """Take in one message; returns its bytes."""
-        who, size = frames[0].bytes, sum(map(len, frames[1:]))
-        if self._keys is not None:
-            self._peers[who] = str(frames[0].get("User-Id"))
-        if not self._is_friend(who):
+        route, size = frames[0].bytes, sum(map(len, frames[1:]))
+        key = str(frames[0].get("User-Id")) if self._keys else ""
+        if not self._authorizer.accepts(key):
             return size
         self._tally.add("bytes", size)
         try:
-            self._answer(who, wire.decode(frames[1].buffer if len(frames) > 1 else b""), frames[2:])
+            message = wire.decode(frames[1].buffer if len(frames) > 1 else b"")
+            who = self._sender(route, key, message)
+            self._answer(who, message, frames[2:])
         except BadMessage as error:
             self._tally.add("bad")
-            self._send(who, wire.Refusal(error.why))
+            sockets.push(self._socket, [route, wire.encode(wire.Refusal(error.why))])
         return size
 
-    def _is_friend(self, who: bytes) -> bool:
-        """Whether the peer's key is one of ours now: it may have been revoked."""
-        return self._keys is None or self._keys.accepts(self._peers[who])
+    def _sender(self, route: bytes, key: str, message: wire.Message) -> str:
+        """Who says this.
 
-    def _answer(self, who: bytes, message: wire.Message, frames: Sequence[zmq.Frame]) -> None:
+        Raises:
+            BadMessage: it is not who it says, or may not say that.
+        """
+        who = sockets.name_of(route)
+        if self._authorizer.claim(who, key, self._clock.now()):
+            for known in (self._routes, self._pulls):
+                known.pop(who, None)
+        self._authorizer.permit(who, message)
+        # With one of these a connection begins; what an old one still brings comes in its shadow.
+        if isinstance(message, wire.Greet | wire.Pull):
+            self._routes[who] = route
+        return who
+
+    def _answer(self, who: str, message: wire.Message, frames: Sequence[zmq.Frame]) -> None:
         match message:
             case wire.Chunk():
                 self._take(who, message, frames)
             case wire.Greet():
+                if why := foreign(who, message.node):
+                    raise BadMessage(why)
                 for news in self._receiver.greet(who, message):
                     self._send(who, news)
             case wire.Pull():
@@ -205,7 +224,7 @@ class Replay(Closing):
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell a replay process")
 
-    def _take(self, who: bytes, chunk: wire.Chunk, frames: Sequence[zmq.Frame]) -> None:
+    def _take(self, who: str, chunk: wire.Chunk, frames: Sequence[zmq.Frame]) -> None:
         rows = self._receiver.admit(who, chunk, [len(frame) for frame in frames])
         self._tally.add("chunks")
         if rows:
@@ -225,19 +244,19 @@ class Replay(Closing):
             if (who := self._receiver.home(actor)) is not None:
                 self._send(who, self._receiver.arrivals(actor))
 
-    def _send(self, who: bytes, message: wire.Message) -> None:
+    def _send(self, who: str, message: wire.Message) -> None:
         # An agent that is not there greets when it is back, and is told everything then.
-        if self._is_friend(who):
-            sockets.push(self._socket, [who, wire.encode(message)])
+        if who in self._routes and self._authorizer.knows(who):
+            sockets.push(self._socket, [self._routes[who], wire.encode(message)])
 
-    def _hand_out(self, waiting: Sequence[bytes]) -> None:
+    def _hand_out(self, waiting: Sequence[str]) -> None:
         """Send newer weights to those whose pull asks for them, each piece to all of them."""
         newest = self._weights.version
         waited = [who for who in waiting if self._pulls[who] < newest]
         for who in waited:
             del self._pulls[who]
-        friends = [who for who in waited if self._is_friend(who)]
-        for message in self._weights.newest() if friends else ():
-            for who in friends:
-                if sockets.push(self._socket, [who, message], copy=False):
+        routes = [self._routes[who] for who in waited if self._authorizer.knows(who)]
+        for message in self._weights.newest() if routes else ():
+            for route in routes:
+                if sockets.push(self._socket, [route, message], copy=False):
                     self._tally.add("weights", len(message))

@@ -17,6 +17,7 @@ from two_nodes import PATIENCE, Head, Worker, plan_of, run_until, two_nodes, val
 from artos.buffer.layout import Consumer
 from artos.clock import Deadline
 from artos.transport.keys import make_keys, revoke
+from artos.transport.roles import ANY
 
 pytestmark = pytest.mark.processes
 
@@ -183,7 +184,7 @@ def test_a_node_whose_key_was_revoked_ships_nothing_more(tmp_path: Path) -> None
         while worker.host.unsent():
             head.board.bell.wait(0.05)
             assert not deadline.passed
-        revoke(tmp_path / "keys", "cluster")
+        revoke(tmp_path / "keys", ANY)
         worker.write(40)
         assert worker.host.finish(1.0) == dict.fromkeys(worker.actors, 40)
         assert {block.written for block in head.blocks.values()} == {40}
@@ -204,7 +205,7 @@ def make_stranger(folder: Path) -> None:
     """A key pair that the head does not know."""
     other = folder.parent / "other"
     make_keys(other)
-    for name in ("cluster.key", "cluster.key_secret"):
+    for name in ("any.key", "any.key_secret"):
         (folder / "nodes" / name).write_bytes((other / "nodes" / name).read_bytes())
         (folder / "nodes" / name).chmod(0o600)
 
