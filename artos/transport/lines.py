@@ -12,13 +12,15 @@ import zmq
 from artos.closing import Closing
 from artos.errors import Refused
 from artos.transport import sockets
+from artos.transport.channel import PIECE
+from artos.transport.doorkeeper import Doorkeeper
 from artos.transport.keys import Keys
 from artos.transport.peers import Sender
 
 HEAD = "head"
 """What the calling end calls the other."""
 
-_LARGEST = 1 << 20  # bytes of a frame; pieces are smaller
+_LARGEST = 2 * PIECE  # bytes of a frame: a piece, its seal and what encryption adds
 _LAST_WORDS = 200  # ms to write what is queued when all is over
 _RENEW = 5.0  # seconds of silence after which a new connection is tried
 
@@ -64,6 +66,9 @@ class Line(Closing):
     def send(self, route: bytes, message: bytes) -> bool:
         """Send now or not at all; whether it was."""
 
+    def hang_up(self, route: bytes) -> None:
+        """Break the connection that leads there; nothing else is promised."""
+
     @abstractmethod
     def tend(self, silent: float, usurped: bool) -> None:
         """To be called now and then: seconds without a word, and whether our name is taken."""
@@ -102,20 +107,33 @@ class Listening(Line):
 
     def _open(self) -> sockets.Socket:
         self._gate = sockets.Gate(self._context, self._keys) if self._keys else None
-        return sockets.serve(self._context, self._endpoint, self._keys, _LARGEST)
+        socket = sockets.serve(self._context, self._endpoint, self._keys, _LARGEST)
+        self._doorkeeper = Doorkeeper(self._context, socket, _LARGEST) if self._keys else None
+        return socket
+
+    def hang_up(self, route: bytes) -> None:
+        """Break the connection that leads there."""
+        if self._doorkeeper:
+            self._doorkeeper.hang_up(route)
 
     def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
         poller.register(self._socket, zmq.POLLIN)
-        if self._gate is None:
+        if self._gate is None or self._doorkeeper is None:
             poller.poll(milliseconds)
             return
-        poller.register(self._gate.socket, zmq.POLLIN)
-        if self._gate.socket in dict(poller.poll(milliseconds)):
+        for each in (self._gate, self._doorkeeper):
+            poller.register(each.socket, zmq.POLLIN)
+        ready = dict(poller.poll(milliseconds))
+        if self._doorkeeper.socket in ready:
+            self._doorkeeper.look()
+        if self._gate.socket in ready:
             self._gate.answer()
 
     def _opened(self, frames: list[zmq.Frame]) -> Heard:
         route = frames[0].bytes
         key = str(frames[0].get("User-Id")) if self._keys else ""
+        if self._doorkeeper:
+            self._doorkeeper.heard(frames[0], route)
         sender = Sender(sockets.name_of(route), key, route)
         return sender, [frame.bytes for frame in frames[1:]]
 

@@ -45,6 +45,7 @@ class Peers:
         self._authorizer = authorizer or Authorizer()
         self._peers: dict[str, _Peer] = {}
         self._came: list[tuple[str, wire.Message]] = []
+        self._cut: list[bytes] = []
 
     @property
     def names(self) -> list[str]:
@@ -65,6 +66,11 @@ class Peers:
         """What came in since the last time, and from whom."""
         came, self._came = self._came, []
         return came
+
+    def cut(self) -> list[bytes]:
+        """Routes by which somebody is connected whose key is no longer good."""
+        cut, self._cut = self._cut, []
+        return cut
 
     def silent(self, now: float) -> dict[str, float]:
         """Seconds since each was heard, or was first written to."""
@@ -102,6 +108,7 @@ class Peers:
         if not self._authorizer.accepts(sender.key):
             if self._authorizer.belongs(sender.name, sender.key):
                 self._shut_out(sender.name)
+            self._cut.append(sender.route)
             return None
         try:
             first = _opening(sender.name, frames)
@@ -137,6 +144,7 @@ class Peers:
         """If its key is no longer good, nothing is kept for it, and it counts as not heard."""
         if name in self._peers and self._authorizer.has_claimed(name):
             self._peers[name].channel = Channel(self._sessions(), name)
+            self._cut.append(self._peers[name].route)
 
     def _change_hands(self, name: str, now: float) -> None:
         """Somebody with another key has the name from now on."""

@@ -156,6 +156,8 @@ class Post(Closing):
             self._look_around(now)
         speak, send = self._peers.speak, self._line.send
         unsaid = {name for name in self._waiting if not speak(name, now, send)}
+        for route in self._peers.cut():
+            self._line.hang_up(route)
         # A listening line is not told when a peer comes back; the next round tries again.
         self._waiting = unsaid.intersection(self._always)
 

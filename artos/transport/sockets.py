@@ -22,7 +22,13 @@ Options = dict[int, int | bytes]
 
 _ZAP = "inproc://zeromq.zap.01"  # given by ZeroMQ (RFC 27)
 _DOMAIN = b"artos"
+_BACKLOG = 512  # all workers may call again at the same moment
 _SECRET = "#"  # in no name
+LARGEST = (1 << 20) + (64 << 10)
+"""Bytes of a frame, if not told otherwise: a piece of bulk data, and what there is around it.
+
+This is also what somebody without a key can make a listening socket keep for each connection.
+"""
 _LIVELY: Options = {
     zmq.LINGER: 0,
     # Dead connections are found by the kernel, within 5 s. ZeroMQ's own heartbeats abort the whole
@@ -65,7 +71,7 @@ class Gate(Closing):
 
 
 def serve(
-    context: Context, endpoint: str, keys: Keys | None, largest: int = 1 << 30, queue: int = 1000
+    context: Context, endpoint: str, keys: Keys | None, largest: int = LARGEST, queue: int = 1000
 ) -> Socket:
     """A ROUTER that listens at ``endpoint`` (``tcp://IP:*`` for any port, ``ipc://PATH``).
 
@@ -75,7 +81,7 @@ def serve(
     Raises:
         Refused: the address is taken or wrong, or TCP without keys.
     """
-    options: Options = {zmq.ROUTER_MANDATORY: 1}
+    options: Options = {zmq.ROUTER_MANDATORY: 1, zmq.BACKLOG: _BACKLOG}
     # Who comes back may find its dead connection still there: the new one counts.
     options[zmq.ROUTER_HANDOVER] = 1
     if keys is not None:
@@ -91,7 +97,7 @@ def serve(
 
 
 def connect(
-    context: Context, endpoint: str, keys: Keys | None, me: str, largest: int = 1 << 30,
+    context: Context, endpoint: str, keys: Keys | None, me: str, largest: int = LARGEST,
     queue: int = 1000,
 ) -> Socket:  # fmt: skip
     """A DEALER that ``serve``'s end knows as ``me``; connects again whenever the link breaks.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,7 +19,8 @@ from artos.plan import Plan, Site
 from artos.runtime.death import START_SECONDS
 from artos.transport import sockets, wire
 from artos.transport.authorizer import Authorizer
-from artos.transport.chunk import Rings, unload
+from artos.transport.chunk import PIECE, Rings, unload
+from artos.transport.doorkeeper import Doorkeeper
 from artos.transport.keys import Keys
 from artos.transport.leash import Leash
 from artos.transport.roles import foreign
@@ -81,8 +82,8 @@ class Replay(Closing):
         region = ModelBlock.attach(site.model_path)[MODEL]
         self._weights = WeightStore(region, orders.number, orders.weights_dtype)
         self._tally = Tally(orders.tally_path, COUNTS)
-        row_bytes = next(iter(self._rings.values())).row_bytes
-        self._receiver = Receiver(orders.epoch, row_bytes, self._standing, self._tally.add)
+        self._row_bytes = next(iter(self._rings.values())).row_bytes
+        self._receiver = Receiver(orders.epoch, self._row_bytes, self._standing, self._tally.add)
         self._owed: set[int] = set()
         self._unpaid = 0
         self._pulls: dict[str, int] = {}
@@ -117,7 +118,13 @@ class Replay(Closing):
         if self._keys is not None:
             self._gate = sockets.Gate(self._context, self._keys)
             self._watch(self._gate.socket, self._gate.answer)
-        self._socket = sockets.serve(self._context, self._orders.endpoint, self._keys, queue=0)
+        largest = _largest(self._row_bytes)
+        self._socket = sockets.serve(
+            self._context, self._orders.endpoint, self._keys, largest, queue=0
+        )
+        if self._keys is not None:
+            self._doorkeeper = Doorkeeper(self._context, self._socket, largest)
+            self._watch(self._doorkeeper.socket, self._doorkeeper.look)
         self._watch(self._socket, self._receive)
         self._watch(self._leash.fileno(), self._obey)
         self._leash.send(wire.Listening(sockets.bound(self._socket)))
@@ -125,6 +132,7 @@ class Replay(Closing):
             self._board.notify(actor_member(actor))
 
     _gate: sockets.Gate | None = None
+    _doorkeeper: Doorkeeper | None = None
     _socket: sockets.Socket
 
     def _watch(self, what: sockets.Socket | int, does: Callable[[], None]) -> None:
@@ -181,7 +189,10 @@ class Replay(Closing):
         """Take in one message; returns its bytes."""
         route, size = frames[0].bytes, sum(map(len, frames[1:]))
         key = str(frames[0].get("User-Id")) if self._keys else ""
+        if self._doorkeeper is not None:
+            self._doorkeeper.heard(frames[0], route)
         if not self._authorizer.accepts(key):
+            self._hang_up(route)
             return size
         self._tally.add("bytes", size)
         try:
@@ -246,8 +257,18 @@ class Replay(Closing):
 
     def _send(self, who: str, message: wire.Message) -> None:
         # An agent that is not there greets when it is back, and is told everything then.
-        if who in self._routes and self._authorizer.knows(who):
+        if self._may_hear(who):
             sockets.push(self._socket, [self._routes[who], wire.encode(message)])
+
+    def _may_hear(self, who: str) -> bool:
+        """Whether it is there and its key is (still) good."""
+        if who in self._routes and not self._authorizer.knows(who):
+            self._hang_up(self._routes.pop(who))
+        return who in self._routes
+
+    def _hang_up(self, route: bytes) -> None:
+        if self._doorkeeper is not None:
+            self._doorkeeper.hang_up(route)
 
     def _hand_out(self, waiting: Sequence[str]) -> None:
         """Send newer weights to those whose pull asks for them, each piece to all of them."""
@@ -255,8 +276,13 @@ class Replay(Closing):
         waited = [who for who in waiting if self._pulls[who] < newest]
         for who in waited:
             del self._pulls[who]
-        routes = [self._routes[who] for who in waited if self._authorizer.knows(who)]
+        routes = [self._routes[who] for who in waited if self._may_hear(who)]
         for message in self._weights.newest() if routes else ():
             for route in routes:
                 if sockets.push(self._socket, [route, message], copy=False):
                     self._tally.add("weights", len(message))
+
+
+def _largest(row_bytes: Mapping[str, int]) -> int:
+    """Bytes of the largest frame that may come: a piece of rows, or a single row."""
+    return sockets.LARGEST + max(0, *(size - PIECE for size in row_bytes.values()))
