@@ -30,7 +30,7 @@ class Peer:
     """A worker daemon, a user or something else that talks to the head."""
 
     def __init__(self, endpoint: str, keys: Path, me: str) -> None:
-        self.rung = threading.Event()
+        self.me, self.rung = me, threading.Event()
         self.post = Post.connect(endpoint, Keys.load(keys), me, self.rung.set)
         self.heard: list[wire.Message] = []
 
@@ -170,6 +170,40 @@ def test_a_revoked_key_gets_nothing_any_more(head: Head) -> None:
         assert head.nodes(friend)["w1"]["alive"]
     peer.listen()
     assert peer.heard == []
+
+
+@pytest.mark.parametrize(
+    ("me", "message"),
+    [("w1", wire.Submit({"ticket": "t", "workload": "ppo", "run_dir": "../x"})),
+     ("w1", wire.Ask("stop", "r1")), ("w1", wire.Archive("0" * 64, b"x")),
+     ("user:owner/2", wire.Hello("w1", wire.PROTOCOL, VERSION, 2)),
+     ("user:owner/2", wire.Fetch("0" * 64)), ("user:owner/2", wire.Bye())],
+)  # fmt: skip
+def test_a_role_is_refused_what_is_the_others(
+    me: str, message: wire.Message, head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, peer = head.peer("user:owner/1"), head.peer(me)
+    before = head.ask(user, wire.Ask("list")).data, head.nodes(user)
+    assert head.daemon is not None
+    monkeypatch.setattr(head.daemon._desk, "serve", lambda peer, asked: pytest.fail(peer))
+    peer.say(message)
+    head.until(lambda: peer.heard, peer)
+    monkeypatch.undo()
+    (refusal,) = peer.heard
+    assert isinstance(refusal, wire.Refusal)
+    assert f"{type(message).__name__} is nothing that a" in refusal.why
+    assert (head.ask(user, wire.Ask("list")).data, head.nodes(user)) == before
+
+
+def test_a_node_speaks_for_itself_only(head: Head) -> None:
+    """Also one with the common key: what it says of its name must be what it is called."""
+    first, other = joined(head, "w1"), head.peer("w2/a")
+    other.say(hello("w1", replaces=first.me))
+    head.until(lambda: other.heard, other)
+    assert "w2/a is not of a node 'w1'" in other.heard[0].why
+    assert head.nodes(head.peer("user:owner/1")).keys() == {"w1"}
+    first.say(wire.Fetch("0" * 64))
+    head.until(lambda: first.last(wire.Archive), first)
 
 
 @pytest.mark.parametrize(

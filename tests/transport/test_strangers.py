@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import resource
-import socket
-import struct
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -15,6 +11,7 @@ import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 from postbox import PATIENCE, calling, serving
+from strangers import strangers
 
 from artos.transport import doorkeeper, sockets, wire
 from artos.transport.connections import Connections
@@ -23,55 +20,12 @@ from artos.transport.roles import Holder, Role
 
 HERE = "tcp://127.0.0.1:*"
 W1, W2 = Holder(Role.NODE, "w1"), Holder(Role.NODE, "w2")
-GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"CURVE".ljust(20, b"\0") + bytes(32)
-"""The first bytes of a ZMTP 3.0 connection (given by ZeroMQ, RFC 23)."""
-COMMAND = 0x06
-"""Flags of a long command frame, as those of a handshake are."""
 
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Keys:
     make_keys(tmp_path / "keys", W1, W2)
     return Keys.load(tmp_path / "keys")
-
-
-class Stranger:
-    """A plain TCP connection that speaks ZMTP up to where a key is needed."""
-
-    def __init__(self, endpoint: str) -> None:
-        host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), PATIENCE)
-
-    def send(self, size: int, most: int) -> int:
-        """Announce a frame of ``size`` bytes, send at most ``most`` of it; how many were taken."""
-        sent = 0
-        with suppress(OSError):
-            self.socket.sendall(GREETING + bytes([COMMAND]) + struct.pack(">Q", size))
-            while sent < most:
-                sent += self.socket.send(bytes(min(1 << 16, most - sent)))
-        return sent
-
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether the other end hung up; does not wait."""
-        self.socket.setblocking(False)
-        try:
-            while self.socket.recv(1 << 16):
-                pass
-        except BlockingIOError:
-            return False
-        except OSError:
-            pass
-        return True
-
-
-@contextmanager
-def strangers(endpoint: str, count: int) -> Iterator[list[Stranger]]:
-    with ExitStack() as stack:
-        made = [Stranger(endpoint) for _ in range(count)]
-        for each in made:
-            stack.callback(each.socket.close)
-        yield made
 
 
 def test_a_frame_that_is_too_large_ends_its_connection_before_it_is_read(keys: Keys) -> None:
