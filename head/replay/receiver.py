@@ -44,6 +44,7 @@ class Receiver:
         self._count = count
         self._greeted: set[str] = set()
         self._homes: dict[int, str] = {}
+        self._nodes: dict[int, str] = {}
         self._told: dict[int, int] = {}
 
     @property
@@ -51,6 +52,16 @@ class Receiver:
         """Bytes that each node may have on their way: less the more nodes there are."""
         share = _BUDGET // max(1, len(self._greeted))
         return max(_LEAST_CREDIT, min(_MOST_CREDIT, share))
+
+    def settle(self, nodes: Mapping[int, str]) -> None:
+        """From now on the rows of these actors come from these nodes, and from no other."""
+        self._nodes |= nodes
+        for actor in nodes:
+            if not self._may_ship(self._homes.get(actor, ""), actor):
+                self._homes.pop(actor, None)
+
+    def _may_ship(self, who: str, actor: int) -> bool:
+        return self._nodes.get(actor, who) == who
 
     def greet(self, who: str, greet: Greet) -> list[Arrivals]:
         """A node begins (anew): what it must know about its actors.
@@ -61,7 +72,11 @@ class Receiver:
         if greet.epoch != self._epoch:
             raise BadMessage(f"this is epoch {self._epoch} of the run, not {greet.epoch}")
         self._greeted.add(who)
-        known = {a: standing for a in greet.terms if (standing := self._standing(a)) is not None}
+        known = {
+            actor: standing for actor, term in greet.terms.items()
+            if (standing := self._standing(actor)) is not None
+            and (term != standing.term or self._may_ship(who, actor))
+        }  # fmt: skip
         # Who had an actor once may greet late: the news are for the node that has it now.
         at_home = [actor for actor, each in known.items() if each.term == greet.terms[actor]]
         self._homes |= dict.fromkeys(at_home, who)
@@ -111,6 +126,8 @@ class Receiver:
             raise BadMessage(f"actor {chunk.actor} belongs elsewhere")
         if who not in self._greeted or chunk.term < standing.term:
             return self._nothing("stale")
+        if not self._may_ship(who, chunk.actor):
+            raise BadMessage(f"actor {chunk.actor} lives on another node")
         if faults := self._faults(chunk, sizes) or _beyond(chunk, standing):
             raise BadMessage(f"chunk of actor {chunk.actor}: {'; '.join(faults)}")
         first = standing.written[chunk.keys[0]]

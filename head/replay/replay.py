@@ -162,6 +162,7 @@ class Replay(Closing):
                 self._look()
 
     def _begin_terms(self, message: wire.Terms) -> None:
+        self._receiver.settle(message.nodes)
         for actor, term in message.terms.items():
             if actor in self._rings:
                 self._rings[actor].block.begin_term(term, message.bases[actor])

@@ -113,7 +113,7 @@ def nonsense(start: int) -> list[list[bytes]]:
         bad(raw, actor=99),
         bad(raw, term=9),
         bad(raw * 100, stop=start + 500, raw=(raw * 100,)),
-        [wire.encode(wire.Greet("stranger", 7, {0: 1}))],
+        [wire.encode(wire.Greet("node", 7, {0: 1}))],
     ]
 
 
@@ -199,8 +199,8 @@ def test_nonsense_is_refused_and_changes_nothing(tmp_path: Path) -> None:
         assert worker.host.finish(PATIENCE) == {}
         head.consume()
         before = [bytes(block.segment.memory) for block in head.blocks.values()]
-        with called(head, Keys.load(tmp_path / "keys"), "stranger") as socket:
-            socket.send(wire.encode(wire.Greet("stranger", 1, {0: 1})))
+        with called(head, Keys.load(tmp_path / "keys"), "node") as socket:
+            socket.send(wire.encode(wire.Greet("node", 1, {0: 1})))
             assert isinstance(wire.decode(socket.recv()), wire.Arrivals)
             for frames in nonsense(head.blocks[0].written):
                 socket.send_multipart(frames)

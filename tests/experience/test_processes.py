@@ -196,7 +196,7 @@ def test_terms_are_in_force_also_if_the_process_just_died(tmp_path: Path) -> Non
             if term % 2:
                 os.kill(head.host.pids()["replay-0"], signal.SIGKILL)
             bases = {actor: block.written for actor, block in head.blocks.items()}
-            head.host.terms(dict.fromkeys(head.blocks, term), bases)
+            head.host.terms(dict.fromkeys(head.blocks, term), bases, {})
             assert {block.incarnation for block in head.blocks.values()} == {term}
         assert worker.host.pids()
 

@@ -56,6 +56,30 @@ def test_who_sends_rows_of_an_actor_that_lives_elsewhere_is_told() -> None:
     assert (news.actor, news.term) == (3, 2)
 
 
+def test_nobody_ships_rows_of_an_actor_of_another_node() -> None:
+    """Nor gets to hear how far they are, though it says that the actor lives there."""
+    made, _ = receiver()
+    made.settle({3: ME})
+    assert made.greet("thief", Greet("thief", 7, {3: 2})) == []
+    assert made.greet(ME, Greet(ME, 7, {3: 2})) == [made.arrivals(3)]
+    with pytest.raises(BadMessage, match="another node"):
+        made.admit("thief", CHUNK, SIZES)
+    assert made.home(3) == ME
+    assert made.admit(ME, CHUNK, SIZES) == range(20, 30)
+
+
+def test_where_an_actor_lived_before_nobody_is_told_any_more() -> None:
+    made, _ = receiver()
+    made.greet(ME, Greet(ME, 7, {3: 2}))
+    for node in ("", "another"):
+        made.settle({3: node})
+        assert made.home(3) is None
+        with pytest.raises(BadMessage, match="another node"):
+            made.admit(ME, CHUNK, SIZES)
+    (news,) = made.greet(ME, Greet(ME, 7, {3: 1}))  # that its place is an old one
+    assert (news.term, made.home(3)) == (2, None)
+
+
 def test_nothing_is_taken_of_who_has_not_greeted() -> None:
     made, counted = receiver()
     assert made.admit("another", CHUNK, SIZES) == range(0)
