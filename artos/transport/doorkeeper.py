@@ -23,6 +23,7 @@ from artos.transport.sockets import Context, Socket
 _FOR_STRANGERS = 128 << 20  # bytes that all of them together may fill
 _OVERHEAD = 64 << 10  # bytes of a connection whatever comes over it
 _NEVER_FEWER = 8
+_FOR_OTHERS = 256  # descriptors
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 _numbers = count()
 
@@ -35,8 +36,7 @@ class Doorkeeper(Closing):
 
     def __init__(self, context: Context, door: Socket, largest: int) -> None:
         strangers = max(_NEVER_FEWER, _FOR_STRANGERS // (largest + _OVERHEAD))
-        # The other half of the descriptors is for everything else that the process does.
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+        most = _descriptors()
         self._connections = Connections(min(strangers, most), most)
         self._addresses: dict[int, Any] = {}
         self._door = door
@@ -92,6 +92,12 @@ class Doorkeeper(Closing):
         with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
             if copy.getpeername() == address:  # else it is another one's by now
                 copy.shutdown(socket.SHUT_RDWR)
+
+
+def _descriptors() -> int:
+    """How many there may be, so that some are left for everything else that the process does."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return allowed - min(_FOR_OTHERS, allowed // 2)
 
 
 def _address_of(descriptor: int) -> Any:
