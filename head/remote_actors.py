@@ -304,7 +304,7 @@ class RemoteActors:
     def _wake(self, posting: Posting) -> None:
         assert posting.wanted is not None
         posting.up, posting.asked = True, False
-        parcel = self._parcels.send(posting.actor)
+        parcel = self._parcels.send(posting.actor, posting.node)
         message = posting.wanted(posting.member, posting.term, posting.base, parcel)
         self._tell(posting.node, message)
 
