@@ -15,7 +15,7 @@ import msgspec
 from artos.errors import BadMessage
 from artos.messages import Done, Failed, Invoke, Ready
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 

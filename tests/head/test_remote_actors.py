@@ -29,7 +29,6 @@ class Head:
         self.blocks = {actor: _block(folder / f"actor-{actor}", actor) for actor in (0, 1)}
         self.told: list[tuple[str, wire.Message]] = []
         self.lost: list[tuple[int, int, str]] = []
-        self.homes: dict[int, str] = {}
         self.moved: list[int] = []
         self.quiet: dict[str, float] = {}
         self.adopts = True
@@ -61,7 +60,6 @@ class Head:
     # -- the replay buffer -----------------------------------------------------------------
 
     def _terms(self, terms: dict[int, int], bases: dict[int, int], nodes: dict[int, str]) -> None:
-        self.homes |= nodes
         self.pending = {actor: (term, bases[actor]) for actor, term in terms.items()}
         if self.adopts:
             self.adopt()
@@ -105,22 +103,6 @@ class Head:
         reports: list[tuple[int, object]] = [*self.remote.reports()]
         self.remote.step()
         return reports
-
-
-def test_the_replay_buffer_knows_where_an_actor_is_before_anybody_there_does(
-    tmp_path: Path,
-) -> None:
-    head = Head(tmp_path)
-    assert head.homes == {0: "", 1: ""}
-    head.up("w1", "w2")
-    at_start: list[dict[int, str]] = []
-    tell = head.remote._tell
-    head.remote._tell = lambda *what: (at_start.append(dict(head.homes)), tell(*what))[1]
-    head.place({0: "w1", 1: "w2"})
-    head.remote.start(ONE)
-    assert at_start == [{0: "w1", 1: "w2"}]
-    head.place({0: "w2", 1: "w2"}, "w1")
-    assert head.homes == {0: "w2", 1: "w2"}
 
 
 def _block(path: Path, actor: int) -> ActorBlock:
