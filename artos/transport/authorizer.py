@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from artos.errors import BadMessage
+from artos.errors import NotAllowed
 from artos.transport import wire
 from artos.transport.roles import Register, Role, forbidden
 
@@ -56,7 +56,7 @@ class Authorizer:
         Returns whether it is another one than had the name before.
 
         Raises:
-            BadMessage: it may not; says what to do.
+            NotAllowed: it may not; says what to do.
         """
         if self._register is None:
             return False
@@ -71,12 +71,12 @@ class Authorizer:
         """Who has claimed this name says that.
 
         Raises:
-            BadMessage: its role may not.
+            NotAllowed: its role may not.
         """
         if self._register is None:
             return
         if why := forbidden(self._owners[name].role, type(message)):
-            raise BadMessage(why)
+            raise NotAllowed(why)
 
     def forget(self, name: str) -> None:
         """The name is free."""
@@ -84,14 +84,14 @@ class Authorizer:
 
     def _role(self, register: Register, name: str, key: str, now: float) -> Role:
         if why := register.misnamed(key, name):
-            raise BadMessage(why)
+            raise NotAllowed(why)
         owner = self._owners.get(name)
         if owner and owner.key in register.holders and now - owner.heard_at < _LIVES:
-            raise BadMessage(f"who is called {name} lives and has another key: wait, or stop it")
+            raise NotAllowed(f"who is called {name} lives and has another key: wait, or stop it")
         if len(self._owners) >= _MOST_NAMES:
             self._forget_the_silent(now)
         if len(self._owners) >= _MOST_NAMES:
-            raise BadMessage(f"there are {_MOST_NAMES} names here already")
+            raise NotAllowed(f"there are {_MOST_NAMES} names here already")
         return register.holders[key].role
 
     def _forget_the_silent(self, now: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from artos.errors import BadMessage
+from artos.errors import NotAllowed
 from artos.transport import authorizer, wire
 from artos.transport.authorizer import Authorizer
 from artos.transport.roles import ANY, SAYS, Holder, Register, Role, forbidden, foreign, holder_of
@@ -82,10 +82,10 @@ def test_the_first_key_of_a_living_name_keeps_it(monkeypatch: pytest.MonkeyPatch
     keys["w2"] = W2
     for now in (10.0, 20.0):
         assert not known.claim("w2", "any", now)
-    with pytest.raises(BadMessage, match="lives and has another key"):
+    with pytest.raises(NotAllowed, match="lives and has another key"):
         known.claim("w2", "w2", 34.0)
     assert known.claim("w2", "w2", 35.0)
-    with pytest.raises(BadMessage, match="key of node any and not of node w2"):
+    with pytest.raises(NotAllowed, match="key of node any and not of node w2"):
         known.claim("w2", "any", 99.0)
 
 
@@ -105,9 +105,9 @@ def test_what_a_node_is_called_does_not_make_it_a_user() -> None:
     known.claim("ann", "key", 0.0)
     known.claim("user:ann", "ann", 0.0)
     known.permit("user:ann", wire.Ask("list"))
-    with pytest.raises(BadMessage, match="Ask"):
+    with pytest.raises(NotAllowed, match="Ask"):
         known.permit("ann", wire.Ask("list"))
-    with pytest.raises(BadMessage, match="not of user ann"):
+    with pytest.raises(NotAllowed, match="not of user ann"):
         known.claim("user:ann", "key", 99.0)
 
 
@@ -118,7 +118,7 @@ def test_names_are_bounded_and_those_of_the_silent_are_forgotten(
     known = Authorizer(lambda: Register(KEYS))
     for name in ("a", "b"):
         known.claim(name, "any", 0.0)
-    with pytest.raises(BadMessage, match="2 names"):
+    with pytest.raises(NotAllowed, match="2 names"):
         known.claim("c", "any", 1.0)
     known.claim("b", "any", 10.0)
     assert not known.claim("c", "any", 16.0)
