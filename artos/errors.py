@@ -132,6 +132,14 @@ class BadMessage(ArtosError):
         super().__init__(f"dropped a malformed message: {why}")
 
 
+class NotAllowed(BadMessage):
+    """A message that the key or the name of its sender is no good for; it changed nothing."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.args = (f"not allowed: {why}",)
+
+
 class ActorFailed(ArtosError):
     """User code in an actor raised. Carries the actor, the step and the original traceback."""
 

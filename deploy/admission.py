@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def find(schedule: Schedule, name: str) -> Run:
 
 def _folder(request: Request, schedule: Schedule, root: Path) -> Path:
     if request.run_dir:
-        return _named(root / request.run_dir)  # or just that, if it is absolute
+        return _inside(root, request.run_dir)
     file, _, name = request.workload.rpartition(":")
     about = str(request.settings.get("env") or (name if file else "default"))
     path = default_path(root, Path(file).stem or name, about, request.seed)
@@ -101,6 +102,21 @@ def _named(path: Path) -> Path:
     if not NAME.fullmatch(path.name):
         words = "a name of letters, digits and dashes, 128 at most"
         raise Refused([f"--run-dir {path}: end it with {words}"])
+    return path
+
+
+def _inside(root: Path, run_dir: str) -> Path:
+    """A folder below ``root``, whatever links there are; none of the head's own, which are hidden.
+
+    Raises:
+        Refused: it is not below.
+    """
+    path = root / run_dir
+    if path == root or not all(NAME.fullmatch(part) for part in Path(run_dir).parts):
+        how = "write a name, or some with / between them, of letters, digits, dots and dashes"
+        raise Refused([f"--run-dir {run_dir!r} is not in the head's folder of runs: {how}"])
+    if not Path(os.path.realpath(path)).is_relative_to(root):
+        raise Refused([f"--run-dir {run_dir!r}: a link leads out of the head's folder of runs"])
     return path
 
 

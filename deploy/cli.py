@@ -114,8 +114,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 def _add_keys(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="made if it is not there")
-    parser.add_argument("--add", metavar="NAME", help="make a key for a node of its own")
-    parser.add_argument("--revoke", metavar="NAME", help="let nobody in with this node's key")
+    for role, does in (("user", "submits, asks, scales and stops"), ("node", "is a worker")):
+        parser.add_argument(
+            f"--{role}", metavar="NAME", action="append", default=[],
+            help=f"make a key for one that {does}; repeat for more",
+        )  # fmt: skip
+    parser.add_argument("--revoke", action="store_true", help="let nobody in with those keys")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(command=_keys)
 
@@ -192,7 +196,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _keys(options: argparse.Namespace) -> int:
     from deploy import keys  # noqa: PLC0415
 
-    report = keys.change(options.folder, options.add, options.revoke)
+    report = keys.change(options.folder, options.user, options.node, revoke=options.revoke)
     if options.json:
         print_json(report)
     else:

@@ -27,7 +27,7 @@ class HeadClient(Closing):
         loaded = Keys.load(keys)
         self._bell = Bell()
         try:
-            me = f"user.{secrets.token_hex(6)}"
+            me = f"{loaded.user.peer}/{secrets.token_hex(6)}"
             self._post = Post.connect(head, loaded, me, self._bell.ring)
         except BaseException:
             self._bell.close()

@@ -15,6 +15,7 @@ from artos.faults import Faults, Seldom
 from artos.transport import wire
 from artos.transport.keys import Keys
 from artos.transport.post import Post
+from artos.transport.roles import foreign
 from artos.version import VERSION
 from deploy.archives import Archives
 from deploy.bell import Bell
@@ -198,6 +199,9 @@ class HeadDaemon(Closing):
         match message:
             case wire.Load():
                 self._roster.load(peer, message)
+            case wire.Hello(node=name) if why := foreign(peer, name):
+                self._say(f"refused {peer}: {why}")
+                self._to(peer, wire.Refusal(why))
             case wire.Hello():
                 self._admit(peer, message)
             case wire.Submit() | wire.Ask() | wire.Archive():

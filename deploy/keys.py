@@ -1,44 +1,70 @@
-"""``artos keys``: make, add and revoke the keys of a cluster."""
+"""``artos keys``: make and revoke the keys of a cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from artos.errors import Refused
 from artos.transport import keys
+from artos.transport.roles import ANY, OWNER, Holder, Role
 
 
 @dataclass(frozen=True)
 class Report:
-    """The state of a folder of keys: new files, the revoked node ("" if none), nodes let in."""
+    """The state of a folder of keys: new files, who was revoked, users and nodes let in."""
 
     folder: str
     made: list[str]
-    revoked: str
+    revoked: list[str]
+    users: list[str]
     nodes: list[str]
 
 
-def change(folder: Path, add: str | None, revoke: str | None) -> Report:
-    """Revoke a node's key, add one, or (told neither) make what a cluster needs.
+def change(
+    folder: Path, users: Sequence[str], nodes: Sequence[str], *, revoke: bool = False
+) -> Report:
+    """Make (or revoke) the keys of these; told nobody, make what one person's cluster needs.
 
     Raises:
-        Refused: see ``artos.transport.keys``.
+        Refused: see ``artos.transport.keys``; or nobody is named whose key is to be revoked.
     """
+    named = [*(Holder(Role.USER, name) for name in users)]
+    named += [Holder(Role.NODE, name) for name in nodes]
     made: list[Path] = []
-    if revoke:
-        keys.revoke(folder, revoke)
-    if add or not revoke:
-        made = keys.make_keys(folder, add or keys.DEFAULT)
-    return Report(str(folder), [str(path) for path in made], revoke or "", keys.names(folder))
+    if not revoke:
+        made = keys.make_keys(folder, *named)
+    elif not named:
+        raise Refused(["say whose key to revoke: --user NAME or --node NAME"])
+    else:
+        for holder in named:
+            keys.revoke(folder, holder)
+    return Report(
+        str(folder), [str(path) for path in made], [str(each) for each in named if revoke],
+        keys.names(folder, Role.USER), keys.names(folder, Role.NODE),
+    )  # fmt: skip
 
 
 def text(report: Report) -> str:
     """The report in words."""
     lines = [f"made {path}" for path in report.made]
-    if report.revoked:
-        lines.append(f"revoked {report.revoked}: it gets nothing from now on")
+    lines += [f"revoked {who}: it gets nothing from now on" for who in report.revoked]
+    lines.append(f"users with a key: {', '.join(report.users) or 'none'}")
     lines.append(f"nodes with a key: {', '.join(report.nodes) or 'none'}")
-    if report.made:
-        secrets = [path for path in report.made if "/nodes/" in path and path.endswith("_secret")]
-        lines.append(f"a worker needs {report.folder}/head.key and {' '.join(secrets)} only")
-    return "\n".join(lines)
+    if ANY.name in report.nodes:
+        lines.append(f"the key of {ANY.name} is good for every node that has none of its own")
+    lines += [_to_copy(report.folder, path) for path in report.made if path.endswith("_secret")]
+    return "\n".join(line for line in lines if line)
+
+
+def _to_copy(folder: str, secret: str) -> str:
+    """What to copy where, so that nothing else is."""
+    path = Path(secret).relative_to(folder)
+    if path.parent.name not in keys.FOLDERS.values() or path.stem == OWNER.name:
+        return ""  # they stay where they are
+    role, whither = ("worker", "NODE") if path.parent.name == "nodes" else ("user", "ELSEWHERE")
+    return (
+        f"a {role} elsewhere needs two files of it: tar -C {folder} -c head.key {path} "
+        f"| ssh {whither} 'mkdir -pm 700 keys && tar -C keys -xp'"
+    )

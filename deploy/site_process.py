@@ -40,7 +40,7 @@ class SiteProcess:
         order, assign, clock = self._order, self._order.assign, SystemClock()
         plan = local_plan(assign.plan, assign.folder, order.code)
         name = f"{assign.run}.{order.node}"
-        keys = Keys.load(Path(order.keys), order.node) if order.keys else None
+        keys = Keys.load(Path(order.keys)) if order.keys else None
         with (
             CacheNode(plan, name, Path(order.logs)) as node,
             Post.connect(assign.steering, keys, order.node, node.board.bell.ring) as post,

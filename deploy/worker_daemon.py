@@ -83,7 +83,7 @@ class WorkerDaemon(Closing):
     ) -> None:
         self._options, self._say, self._clock = options, say, clock or SystemClock()
         self._faults, self._grumble = Faults(say), Seldom(say)
-        cpus, keys = options.cpus(), Keys.load(options.keys, options.name)
+        cpus, keys = options.cpus(), Keys.load(options.keys)
         cache = cache_folder()
         with ExitStack() as stack:
             home = stack.enter_context(WorkerHome(cache / "nodes", options.name, options.head))

@@ -35,7 +35,7 @@ class WorkerHome(Closing):
             why = f"a worker called {name} is alive on this machine"
             raise Refused([f"{why}: stop it, or give this one another --name"]) from None
         self.before = os.pread(self._lock, 200, 0).decode(errors="replace")
-        self.peer = f"{name}.{secrets.token_hex(4)}"
+        self.peer = f"{name}/{secrets.token_hex(4)}"
         os.truncate(self._lock, 0)
         os.pwrite(self._lock, self.peer.encode(), 0)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded
 from artos.transport import wire
+from artos.transport.authorizer import Authorizer
 from artos.transport.keys import Keys
 from artos.transport.lines import HEAD, Calling, Line, Listening
 from artos.transport.peers import Peers
@@ -27,7 +27,7 @@ class Loud(Closing):
     def __init__(self, line: Line, keys: Keys | None = None) -> None:
         self._line = line
         self.endpoint = line.endpoint
-        self._peers = Peers(time.time_ns, keys.accepts if keys else None)
+        self._peers = Peers(time.time_ns, Authorizer(keys.register if keys else None))
         self.heard: dict[type[wire.Message], tuple[str, wire.Message]] = {}
         self.refused = 0
         self.met: set[str] = set()
@@ -50,17 +50,18 @@ class Loud(Closing):
 
     def throw(self, frame: bytes, peer: str = HEAD) -> bool:
         """Send anything past the channel; whether there is a connection with room for it."""
-        return self._line.send(peer, frame)
+        return self._line.send(self._peers._peer(peer, time.monotonic()).route, frame)
 
     def turn(self) -> None:
         """Send and read what there is; refusals are counted and forgotten."""
         self._line.wait(_NAP, to_send=False)
         now = time.monotonic()
-        for name, key, frames in self._line.heard(1_000):
-            self.met.add(name)
-            self._peers.hear(name, key, frames, now)
+        for sender, frames in self._line.heard(1_000):
+            self.met.add(sender.name)
+            if answer := self._peers.hear(sender, frames, now):
+                self._line.send(sender.route, wire.encode(answer))
         for name in self._peers.names:
-            self._peers.speak(name, now, partial(self._line.send, name))
+            self._peers.speak(name, now, self._line.send)
         for name, message in self._peers.take():
             self.refused += isinstance(message, wire.Refusal)
             self.heard[type(message)] = (name, message)

@@ -145,7 +145,7 @@ def replay(
     host.start()
     try:
         actors = range(node.plan.actors)
-        host.terms(dict.fromkeys(actors, _TERM), dict.fromkeys(actors, 0))
+        host.terms(dict.fromkeys(actors, _TERM), dict.fromkeys(actors, 0), {})
         yield host, Meeting(host.endpoints, str(keys))
     finally:
         host.stop()

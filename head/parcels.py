@@ -36,7 +36,7 @@ class _Parcel:
     """An actor's parcel from the node ``source``, given up at ``until`` (clock).
 
     It is ``asked`` for once there are few others of that node. ``file`` is None until it is made,
-    ``failed``: there will be none. It is ``sent`` to a node once the actor is started there.
+    ``failed``: there will be none. ``sent`` is the node where the actor is started with it.
     """
 
     number: int
@@ -46,7 +46,7 @@ class _Parcel:
     asked: bool = False
     file: Incoming | None = None
     failed: bool = False
-    sent: bool = False
+    sent: str = ""
 
     @property
     def whole(self) -> bool:
@@ -106,19 +106,19 @@ class Parcels(Closing):
         """The actor leaves its node: only a parcel that is here goes with it."""
         parcel = self._parcels.get(actor)
         if parcel is not None and parcel.whole:
-            parcel.sent, parcel.until = False, math.inf
+            parcel.sent, parcel.until = "", math.inf
         else:
             self.drop(actor)
 
-    def send(self, actor: int) -> int:
-        """The actor is started elsewhere: the number of its parcel, which may be fetched; 0: none.
+    def send(self, actor: int, node: str) -> int:
+        """The actor is started on a node, which may fetch its parcel: the number of that; 0: none.
 
         It is kept until it is dropped, as the actor may have to move on.
         """
         parcel = self._parcels.get(actor)
         if parcel is None or not parcel.whole:
             return 0
-        parcel.sent, parcel.until = True, self._clock.now() + _ARRIVE_SECONDS
+        parcel.sent, parcel.until = node, self._clock.now() + _ARRIVE_SECONDS
         return parcel.number
 
     def origin(self, actor: int) -> str:
@@ -148,7 +148,7 @@ class Parcels(Closing):
         match message:
             case wire.Bring():
                 self._answer(node, parcel, message)
-            case wire.Unfit(why=why) if parcel is not None and parcel.sent:
+            case wire.Unfit(why=why) if parcel is not None and parcel.sent == node:
                 self._begins_anew(parcel, why)
             case wire.Packed() | wire.Piece() if parcel is not None and parcel.source == node:
                 if parcel.asked and not parcel.settled:
@@ -160,7 +160,7 @@ class Parcels(Closing):
 
     def _answer(self, node: str, parcel: _Parcel | None, wish: wire.Bring) -> None:
         piece = wire.Piece(wish.number, wish.start)
-        if parcel is not None and parcel.sent and parcel.file is not None:
+        if parcel is not None and parcel.sent == node and parcel.file is not None:
             parcel.until = self._clock.now() + _ARRIVE_SECONDS
             try:
                 piece = cut(parcel.file.path, wish)

@@ -40,9 +40,9 @@ class Books(Protocol):
 class RemoteActors:
     """The actors' half of ``head.members.Members``, over steering.
 
-    ``tell`` sends a message to a node's site, ``terms`` tells the replay buffer the term and the
-    base of actors that leave a place, ``silent`` knows for how long a node was not heard. One that
-    moves goes on there as it was, by its image, if that can be had (``parcels``).
+    ``tell`` sends a message to a node's site, ``terms`` tells the replay buffer the term, the base
+    and the node of actors that change their place, ``silent`` knows for how long a node was not
+    heard. One that moves goes on there as it was, by its image, if that can be had (``parcels``).
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RemoteActors:
         blocks: Mapping[int, ActorBlock],
         epoch: int,
         tell: Callable[[str, wire.Message], None],
-        terms: Callable[[dict[int, int], dict[int, int]], None],
+        terms: Callable[[dict[int, int], dict[int, int], dict[int, str]], None],
         silent: Callable[[str], float],
         parcels: Parcels,
     ) -> None:
@@ -220,7 +220,10 @@ class RemoteActors:
     def _spread_terms(self) -> None:
         if self._raised:
             raised, self._raised = [self._postings[actor] for actor in self._raised], {}
-            self._tell_terms({p.actor: p.term for p in raised}, {p.actor: p.base for p in raised})
+            self._tell_terms(
+                {p.actor: p.term for p in raised}, {p.actor: p.base for p in raised},
+                {p.actor: p.node for p in raised},
+            )  # fmt: skip
 
     def close(self) -> None:
         """The run is over: all sites are closed; what becomes of the actors does not matter."""
@@ -286,13 +289,13 @@ class RemoteActors:
         self._parcels.leave(posting.actor)
         posting.leave(term, base)
         self._bind(posting, going)
-        self._raised[posting.actor] = None
 
     def _bind(self, posting: Posting, node: str) -> None:
         self._bound_for.get(posting.node, {}).pop(posting.actor, None)
         posting.node = node
         self._bound_for.setdefault(node, {})[posting.actor] = None
         self._to_enter[posting.actor] = None
+        self._raised[posting.actor] = None
 
     def _enter(self, posting: Posting) -> None:
         posting.there = True
@@ -305,7 +308,7 @@ class RemoteActors:
     def _wake(self, posting: Posting) -> None:
         assert posting.wanted is not None
         posting.up, posting.asked = True, False
-        parcel = self._parcels.send(posting.actor)
+        parcel = self._parcels.send(posting.actor, posting.node)
         message = posting.wanted(posting.member, posting.term, posting.base, parcel)
         self._tell(posting.node, message)
 

@@ -63,6 +63,7 @@ class ReplayHost:
     ) -> None:  # fmt: skip
         self._terms: dict[int, int] = {}
         self._bases: dict[int, int] = {}
+        self._nodes: dict[int, str] = {}
         count = min(receivers, plan.actors)
         self._receivers = [
             _Receiver(
@@ -108,10 +109,14 @@ class ReplayHost:
             each.await_listening()
 
     def _begin(self, receiver: _Receiver) -> None:
-        receiver.companion.start(receiver.orders, wire.Terms(self._terms, self._bases))
+        receiver.companion.start(receiver.orders, wire.Terms(self._terms, self._bases, self._nodes))
 
-    def terms(self, terms: Mapping[int, int], bases: Mapping[int, int]) -> None:
+    def terms(
+        self, terms: Mapping[int, int], bases: Mapping[int, int], nodes: Mapping[int, str]
+    ) -> None:
         """Actors have places: from now on only rows of these terms are taken, from ``bases`` on.
+
+        They are taken of ``nodes`` only (actor → node, "": of none).
 
         Returns once that is so: no row of an older place appears in a block after this call.
 
@@ -120,7 +125,8 @@ class ReplayHost:
         """
         self._terms |= terms
         self._bases |= bases
-        message = wire.Terms(dict(terms), dict(bases))
+        self._nodes |= nodes
+        message = wire.Terms(dict(terms), dict(bases), dict(nodes))
         for each in self._receivers:
             each.companion.tell(message)
         for each in self._receivers:

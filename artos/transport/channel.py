@@ -16,9 +16,11 @@ from artos.transport.wire import Seal
 BEAT = 1.0
 """Seconds after which an end that has nothing to say says that it is there."""
 
+PIECE = 1 << 14
+"""The most bytes of a message that travel in one frame."""
+
 _LAST_LIFE = LIVES - 1
 _RESEND = 1.0  # seconds without progress, though the peer is heard
-_PIECE = 1 << 14  # bytes
 _PIECES_AHEAD = 64  # sent and not yet acknowledged: what is urgent waits for 1 MiB at most
 _MOST_QUEUED = 1 << 29  # bytes
 _OVERHEAD = 256  # bytes that a piece costs whatever is in it
@@ -87,6 +89,14 @@ class Channel:
             self._queue.clear()
             self._bytes = 0
         return later
+
+    def is_former(self, seal: Seal) -> bool:
+        """Whether it is of an earlier life of the peer than the one known."""
+        return seal.session < self._theirs
+
+    def beat(self) -> Seal:
+        """That we are here, and whom we take for the peer."""
+        return self._seal(0)
 
     def hear(self, seal: Seal, now: float, room: bool = True) -> bytes | None:
         """Take what came in; returns the message that is complete by it, if one is.
@@ -178,5 +188,5 @@ class Channel:
 
 def _cut(message: bytes) -> list[Piece]:
     whole = memoryview(message)
-    starts = range(0, max(1, len(message)), _PIECE)
-    return [Piece(whole[at : at + _PIECE], at + _PIECE < len(message)) for at in starts]
+    starts = range(0, max(1, len(message)), PIECE)
+    return [Piece(whole[at : at + PIECE], at + PIECE < len(message)) for at in starts]

@@ -1,7 +1,8 @@
-"""The keys of a cluster: a folder with the head's key pair and one pair for each node.
+"""The keys of a cluster: a folder with the head's key pair, one for each user and for each node.
 
-``head.key`` (public), ``head.key_secret``, ``nodes/NAME.key``, ``nodes/NAME.key_secret``. The head
-lets in whose public key is in ``nodes`` now. A worker needs ``head.key`` and its own secret only.
+``head.key`` (public) and ``head.key_secret``, in ``users`` and ``nodes`` the same for each NAME.
+The head lets in whose public key is in ``users`` or ``nodes`` now. Who calls it needs ``head.key``
+and one secret: a user its own, a worker that of its name or, where it has none, ``nodes/any``.
 """
 
 from __future__ import annotations
@@ -15,66 +16,76 @@ import zmq
 from zmq.utils import z85
 
 from artos.errors import Refused
+from artos.transport.roles import ANY, OWNER, Holder, Register, Role, holder_of
 
-DEFAULT = "cluster"
-"""The node key that everybody uses who has none of its own name."""
+FOLDERS = {Role.USER: "users", Role.NODE: "nodes"}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_OLD = "cluster"  # the one key for everything, of versions without roles
 _SETTLED = 1e9  # ns: coarser than any file system's clock
 
 
-def make_keys(folder: Path, name: str = DEFAULT) -> list[Path]:
-    """Make the head's pair and that of node ``name``; what is there stays. Returns new files.
+def make_keys(folder: Path, *holders: Holder) -> list[Path]:
+    """Make the head's pair and one for each holder (none named: the owner and any node).
+
+    What is there stays. Returns new files.
 
     Raises:
-        Refused: ``name`` is no name for a file, or the folder cannot be written.
+        Refused: a name is none for a file, the folder cannot be written, or its keys are old ones.
     """
-    if not _NAME.fullmatch(name):
-        raise Refused([f"no key can be named {name!r}: use letters, digits, dots and dashes"])
+    bad = [holder.name for holder in holders if not _NAME.fullmatch(holder.name)]
+    if faults := [f"no key can be named {n!r}: use letters, digits, dots and dashes" for n in bad]:
+        raise Refused(faults)
+    if _is_old(folder):
+        raise Refused([_new_ones(folder)])
     try:
-        for each in (folder, folder / "nodes"):
+        for each in (folder, *(folder / name for name in FOLDERS.values())):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return [*_make_pair(folder / "head"), *_make_pair(folder / "nodes" / name)]
+        bases = [folder / "head", *(_base(folder, holder) for holder in holders or (OWNER, ANY))]
+        return [path for base in bases for path in _make_pair(base)]
     except OSError as error:
         raise Refused([f"cannot make keys in {folder}: {error.strerror}"]) from error
 
 
-def revoke(folder: Path, name: str) -> None:
-    """From now on the head talks to nobody who has this node's key.
+def revoke(folder: Path, holder: Holder) -> None:
+    """From now on the head talks to nobody who has this key.
 
     Raises:
         Refused: there is no such key, or it cannot be removed.
     """
-    if name not in (there := names(folder)):
+    if holder.name not in (there := names(folder, holder.role)):
         known = ", ".join(there) or "none"
-        raise Refused([f"{folder} has no key of a node {name!r}: there are {known}"])
+        there_are = f"{FOLDERS[holder.role]} with one: {known}"
+        raise Refused([f"{folder} has no key of {holder}; {there_are}"])
     try:
-        (folder / "nodes" / f"{name}.key").unlink()
+        _base(folder, holder, ".key").unlink()
     except OSError as error:
-        raise Refused([f"cannot revoke {name!r} in {folder}: {error.strerror}"]) from error
+        raise Refused([f"cannot revoke {holder} in {folder}: {error.strerror}"]) from error
 
 
-def names(folder: Path) -> list[str]:
-    """The nodes whose keys are accepted."""
-    return sorted(path.stem for path in (folder / "nodes").glob("*.key"))
+def names(folder: Path, role: Role) -> list[str]:
+    """The users, or nodes, whose keys are accepted."""
+    return sorted(path.stem for path in (folder / FOLDERS[role]).glob("*.key"))
 
 
 class Keys:
-    """The keys in a folder, as the head or as a node."""
+    """The keys in a folder, as the head, as a user or as a node."""
 
-    def __init__(self, folder: Path, name: str = "") -> None:
-        self.folder, self._name = folder, name
-        self._accepted: frozenset[str] = frozenset()
-        self._changed = 0
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._register = Register()
+        self._changed: tuple[int, ...] = ()
+        self._paths = [str(self._of(role)) for role in Role]
 
     @classmethod
-    def load(cls, folder: Path, name: str = "") -> Keys:
-        """The keys in ``folder``; ``name`` says which node's to use where there are several.
+    def load(cls, folder: Path) -> Keys:
+        """The keys in ``folder``.
 
         Raises:
-            Refused: files are missing, damaged, or secrets that others can read; all at once.
+            Refused: files are missing, damaged, of a version without roles, or secrets that others
+                can read; all at once.
         """
-        keys = cls(folder, name)
+        keys = cls(folder)
         if faults := keys._faults():
             raise Refused(faults)
         return keys
@@ -93,36 +104,63 @@ class Keys:
         """
         return _read(self.folder / "head.key_secret")
 
-    def secret_of(self, me: str) -> bytes:
-        """The secret key that ``me`` uses: its own, else the cluster's, else the only one here.
+    @property
+    def user(self) -> Holder:
+        """The user whose secret key is here: the owner, else the only one.
 
         Raises:
             Refused: there is none, or the choice is not clear.
         """
-        here = {path.stem: path for path in (self.folder / "nodes").glob("*.key_secret")}
-        for name in (self._name, me, DEFAULT):
-            if name in here:
-                return _read(here[name])
-        if len(here) != 1:
-            raise Refused([f"{self.folder}/nodes has no key of {me!r}: copy its .key_secret there"])
-        return _read(*here.values())
+        here = {path.stem for path in (self.folder / "users").glob("*.key_secret")}
+        if OWNER.name in here or len(here) == 1:
+            return OWNER if OWNER.name in here else Holder(Role.USER, *here)
+        if here:
+            several = ", ".join(sorted(here))
+            raise Refused([f"{self.folder}/users has secret keys of {several}: leave one there"])
+        why = "and with a node's nothing can be submitted or asked"
+        raise Refused([f"{self.folder}/users has no secret key, {why}: copy a user's there"])
 
-    def accepts(self, public: str) -> bool:
-        """Whether this is a node's public key that is not revoked, by what the folder says now."""
+    def secret_of(self, me: str) -> bytes:
+        """The secret key that the peer ``me`` uses: its own; a node that has none: that of any.
+
+        Raises:
+            Refused: there is none here.
+        """
+        holder = holder_of(me)
+        if holder is None:
+            raise Refused([f"{me!r} is no name: use letters, digits, dots and dashes"])
+        for each in (holder, ANY) if holder.role is Role.NODE else (holder,):
+            if (path := _base(self.folder, each, ".key_secret")).exists():
+                return _read(path)
+        where = f"{self.folder}/{FOLDERS[holder.role]}"
+        how = f"artos keys DIR --{holder.role.value} {holder.name}"
+        raise Refused([f"{where} has no secret key of {holder}: copy it there (made by {how})"])
+
+    def register(self) -> Register:
+        """Whose keys are good, by what the folder says now."""
         try:
-            changed = (self.folder / "nodes").stat().st_mtime_ns
+            # Asked with every message: pathlib takes three times as long.
+            changed = tuple(os.stat(path).st_mtime_ns for path in self._paths)  # noqa: PTH116
         except OSError:
-            return False
+            return Register()
         if changed != self._changed:
-            files = (self.folder / "nodes").glob("*.key")
-            self._accepted = frozenset(key.decode() for path in files if (key := _look(path)))
+            self._register = Register({
+                key.decode(): Holder(role, path.stem)
+                for role in Role for path in self._of(role).glob("*.key") if (key := _look(path))
+            })  # fmt: skip
             # A second change within one tick of the file system's clock would not show.
-            self._changed = changed if time.time_ns() - changed > _SETTLED else 0
-        return public in self._accepted
+            settled = time.time_ns() - max(changed) > _SETTLED
+            self._changed = changed if settled else ()
+        return self._register
+
+    def _of(self, role: Role) -> Path:
+        return self.folder / FOLDERS[role]
 
     def _faults(self) -> list[str]:
-        secrets = [*self.folder.glob("head.key_secret"), *self.folder.glob("nodes/*.key_secret")]
-        here = [self.folder / "head.key", *secrets, *self.folder.glob("nodes/*.key")]
+        if _is_old(self.folder):
+            return [_new_ones(self.folder)]
+        secrets = [*self.folder.glob("head.key_secret"), *self.folder.glob("*/*.key_secret")]
+        here = [self.folder / "head.key", *secrets, *self.folder.glob("*/*.key")]
         faults = [f"{path} is no key: run `artos keys`" for path in here if not _look(path)]
         if not secrets:
             faults.append(f"{self.folder} holds no secret key: run `artos keys {self.folder}`")
@@ -131,6 +169,23 @@ class Keys:
             for path in secrets
             if path.stat().st_mode & 0o077
         ]
+
+
+def _is_old(folder: Path) -> bool:
+    """Whether these keys are of a version in which every key could do everything."""
+    headed = (folder / "head.key_secret").exists() and not (folder / FOLDERS[Role.USER]).is_dir()
+    return headed or any((folder / "nodes").glob(f"{_OLD}.key*"))
+
+
+def _new_ones(folder: Path) -> str:
+    return (
+        f"{folder} has keys of a version where a worker's could submit, too: make new ones on the "
+        f"head, `mv {folder} {folder}.old && artos keys {folder}`, and copy those to the workers"
+    )
+
+
+def _base(folder: Path, holder: Holder, suffix: str = "") -> Path:
+    return folder / FOLDERS[holder.role] / f"{holder.name}{suffix}"
 
 
 def _make_pair(base: Path) -> list[Path]:

@@ -12,17 +12,20 @@ import zmq
 from artos.closing import Closing
 from artos.errors import Refused
 from artos.transport import sockets
+from artos.transport.channel import PIECE
+from artos.transport.doorkeeper import Doorkeeper
 from artos.transport.keys import Keys
+from artos.transport.peers import Sender
 
 HEAD = "head"
 """What the calling end calls the other."""
 
-_LARGEST = 1 << 20  # bytes of a frame; pieces are smaller
+_LARGEST = 2 * PIECE  # bytes of a frame: a piece, its seal and what encryption adds
 _LAST_WORDS = 200  # ms to write what is queued when all is over
 _RENEW = 5.0  # seconds of silence after which a new connection is tried
 
-Heard = tuple[str, str, list[bytes]]
-"""A peer's name, its public key ("" without keys), and its frames."""
+Heard = tuple[Sender, list[bytes]]
+"""A peer and its frames."""
 
 
 class Line(Closing):
@@ -60,8 +63,11 @@ class Line(Closing):
             yield self._opened(frames)
 
     @abstractmethod
-    def send(self, name: str, message: bytes) -> bool:
+    def send(self, route: bytes, message: bytes) -> bool:
         """Send now or not at all; whether it was."""
+
+    def hang_up(self, route: bytes) -> None:
+        """Break the connection that leads there; nothing else is promised."""
 
     @abstractmethod
     def tend(self, silent: float, usurped: bool) -> None:
@@ -86,36 +92,50 @@ class Line(Closing):
 
 
 class Listening(Line):
-    """Serves any number of peers, who are known by their routing ids."""
+    """Serves any number of peers, each reached by its own route."""
 
     def __init__(self, endpoint: str, keys: Keys | None) -> None:
         self._endpoint, self._keys = endpoint, keys
         super().__init__()
 
-    def send(self, name: str, message: bytes) -> bool:
+    def send(self, route: bytes, message: bytes) -> bool:
         """To that peer; False also if it is not connected."""
-        return sockets.push(self._socket, [name.encode(errors="surrogateescape"), message])
+        return sockets.push(self._socket, [route, message])
 
     def tend(self, silent: float, usurped: bool) -> None:
         """Nothing to do: who calls sees to it."""
 
     def _open(self) -> sockets.Socket:
         self._gate = sockets.Gate(self._context, self._keys) if self._keys else None
-        return sockets.serve(self._context, self._endpoint, self._keys, _LARGEST)
+        socket = sockets.serve(self._context, self._endpoint, self._keys, _LARGEST)
+        self._doorkeeper = Doorkeeper(self._context, socket, _LARGEST) if self._keys else None
+        return socket
+
+    def hang_up(self, route: bytes) -> None:
+        """Break the connection that leads there."""
+        if self._doorkeeper:
+            self._doorkeeper.hang_up(route)
 
     def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
         poller.register(self._socket, zmq.POLLIN)
-        if self._gate is None:
+        if self._gate is None or self._doorkeeper is None:
             poller.poll(milliseconds)
             return
-        poller.register(self._gate.socket, zmq.POLLIN)
-        if self._gate.socket in dict(poller.poll(milliseconds)):
+        for each in (self._gate, self._doorkeeper):
+            poller.register(each.socket, zmq.POLLIN)
+        ready = dict(poller.poll(milliseconds))
+        if self._doorkeeper.socket in ready:
+            self._doorkeeper.look()
+        if self._gate.socket in ready:
             self._gate.answer()
 
     def _opened(self, frames: list[zmq.Frame]) -> Heard:
-        name = frames[0].bytes.decode(errors="surrogateescape")
+        route = frames[0].bytes
         key = str(frames[0].get("User-Id")) if self._keys else ""
-        return name, key, [frame.bytes for frame in frames[1:]]
+        if self._doorkeeper:
+            self._doorkeeper.heard(frames[0], route)
+        sender = Sender(sockets.name_of(route), key, route)
+        return sender, [frame.bytes for frame in frames[1:]]
 
 
 class Calling(Line):
@@ -126,7 +146,7 @@ class Calling(Line):
         self._patience = _RENEW
         super().__init__()
 
-    def send(self, name: str, message: bytes) -> bool:
+    def send(self, route: bytes, message: bytes) -> bool:
         """To the head; False also while there is no connection."""
         return not self._socket.closed and sockets.push(self._socket, [message])
 
@@ -154,4 +174,4 @@ class Calling(Line):
         poller.poll(milliseconds)
 
     def _opened(self, frames: list[zmq.Frame]) -> Heard:
-        return HEAD, "", [frame.bytes for frame in frames]
+        return Sender(HEAD), [frame.bytes for frame in frames]

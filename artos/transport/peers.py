@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from artos.errors import BadMessage, MailboxFull
 from artos.transport import wire
+from artos.transport.authorizer import Authorizer
 from artos.transport.channel import Channel
 
 _MOST_UNTAKEN = 100_000  # messages; from here on peers must send again
@@ -15,29 +17,37 @@ _MOST_UNTAKEN_BYTES = 1 << 28
 _FORGET = 300.0  # seconds of silence; who asks once (`artos status`) is not remembered for ever
 _USURPED = "somebody else has connected under your name: every node needs a name of its own"
 
-Accepts = Callable[[str], bool]
+
+class Sender(NamedTuple):
+    """Who sent something: a name, a public key ("" without keys), and the way back."""
+
+    name: str
+    key: str = ""
+    route: bytes = b""
 
 
 @dataclass(slots=True)
 class _Peer:
     channel: Channel
     heard_at: float
-    key: str = ""
+    route: bytes = b""
     usurped: bool = False
 
 
 class Peers:
-    """All peers of one socket. ``accepts`` says whether a public key (now) is a friend's."""
+    """All peers of one socket, each known by its name; ``authorizer`` says who may be who."""
 
     def __init__(
-        self, sessions: Callable[[], int], accepts: Accepts | None = None,
+        self, sessions: Callable[[], int], authorizer: Authorizer | None = None,
         forget_after: float = _FORGET,
     ) -> None:  # fmt: skip
         self.malformed = 0
-        self._sessions, self._accepts, self._forget_after = sessions, accepts, forget_after
+        self._sessions, self._forget_after = sessions, forget_after
+        self._authorizer = authorizer or Authorizer()
         self._peers: dict[str, _Peer] = {}
         self._came: list[tuple[str, wire.Message]] = []
         self._bytes = 0  # of these
+        self._cut: list[bytes] = []
 
     @property
     def names(self) -> list[str]:
@@ -59,6 +69,11 @@ class Peers:
         came, self._came, self._bytes = self._came, [], 0
         return came
 
+    def cut(self) -> list[bytes]:
+        """Routes by which somebody is connected whose key is no longer good."""
+        cut, self._cut = self._cut, []
+        return cut
+
     def silent(self, now: float) -> dict[str, float]:
         """Seconds since each was heard, or was first written to."""
         return {name: now - peer.heard_at for name, peer in self._peers.items()}
@@ -78,6 +93,7 @@ class Peers:
     def forget(self, name: str) -> None:
         """Drop what is queued; if the peer is heard again, it is as new and is told so."""
         self._peers.pop(name, None)
+        self._authorizer.forget(name)
 
     def forget_silent(self, now: float) -> None:
         """Forget who has not been heard for minutes."""
@@ -89,32 +105,35 @@ class Peers:
         """Whether another process talks to this peer in our name."""
         return name in self._peers and self._peers[name].usurped
 
-    def hear(self, name: str, key: str, frames: list[bytes], now: float) -> wire.Refusal | None:
-        """Take in what a peer sent; a refusal is to be sent back as it is, without a seal."""
-        if not self._friend(key):
-            self._shut_out(name, key)
+    def hear(self, sender: Sender, frames: list[bytes], now: float) -> wire.Message | None:
+        """Take in what a peer sent; what is returned is to go back the same way, as it is."""
+        if not self._authorizer.accepts(sender.key):
+            if self._authorizer.belongs(sender.name, sender.key):
+                self._shut_out(sender.name)
+            self._cut.append(sender.route)
             return None
         try:
-            first = _opening(name, frames)
-            if isinstance(first, wire.Refusal):
-                if self._has_room:
-                    self._came.append((name, first))
-            else:
-                self._listen(name, key, first, now)
+            first = _opening(sender.name, frames)
+            if self._authorizer.claim(sender.name, sender.key, now):
+                self._change_hands(sender.name, now)
+            if not isinstance(first, wire.Refusal):
+                return self._listen(sender, first, now)
+            if self._has_room:
+                self._came.append((sender.name, first))
         except BadMessage as error:
             return self._refused(error)
         return None
 
-    def speak(self, name: str, now: float, send: Callable[[bytes], bool]) -> bool:
-        """Send a peer what is due; False if ``send`` could not (it is asked again later)."""
+    def speak(self, name: str, now: float, send: Callable[[bytes, bytes], bool]) -> bool:
+        """``send`` a peer (by its route) what is due; False if that failed: ask again later."""
         peer = self._peers.get(name)
         if peer is None:
             return True
-        if not self._friend(peer.key):
-            self._shut_out(name, peer.key)
+        if not self._authorizer.knows(name):
+            self._shut_out(name)
             return True
         for seal in peer.channel.speak(now):
-            if not send(wire.encode(seal)):
+            if not send(peer.route, wire.encode(seal)):
                 peer.channel.unsent(seal)
                 return False
         return True
@@ -128,35 +147,48 @@ class Peers:
     def _has_room(self) -> bool:
         return len(self._came) < _MOST_UNTAKEN and self._bytes < _MOST_UNTAKEN_BYTES
 
-    def _friend(self, key: str) -> bool:
-        return self._accepts is None or self._accepts(key)
+    def _shut_out(self, name: str) -> None:
+        """If its key is no longer good, nothing is kept for it, and it counts as not heard."""
+        if name in self._peers and self._authorizer.has_claimed(name):
+            self._peers[name].channel = Channel(self._sessions(), name)
+            self._cut.append(self._peers[name].route)
 
-    def _shut_out(self, name: str, key: str) -> None:
-        """Its key is no longer good: nothing is kept for it, and it counts as not heard."""
-        peer = self._peers.get(name)
-        if peer is not None and key and peer.key == key:
-            peer.channel = Channel(self._sessions(), name)
+    def _change_hands(self, name: str, now: float) -> None:
+        """Somebody with another key has the name from now on."""
+        if self._peers.pop(name, None):
+            self._peer(name, now)
+            self._came.append((name, wire.Restarted()))
 
     def _refused(self, error: BadMessage) -> wire.Refusal:
         self.malformed += 1
         return wire.Refusal(str(error))
 
-    def _listen(self, name: str, key: str, seal: wire.Seal, now: float) -> None:
-        peer = self._peer(name, now)
-        peer.key, peer.heard_at = key, now
+    def _listen(self, sender: Sender, seal: wire.Seal, now: float) -> wire.Message | None:
+        name, peer = sender.name, self._peer(sender.name, now)
         if peer.channel.meet(seal):
             self._came.append((name, wire.Restarted()))
+        elif peer.channel.is_former(seal) and sender.route != peer.route:
+            return peer.channel.beat()  # from a life that is over, or has a clock that is behind
+        peer.route, peer.heard_at = sender.route, now
         if peer.channel.usurped and not peer.usurped:
             peer.usurped = True
             self._came.append((name, wire.Refusal(_USURPED)))
         try:
             whole = peer.channel.hear(seal, now, self._has_room)
             if whole is not None:
-                self._came.append((name, _unsealed(whole)))
+                self._came.append((name, self._unsealed(name, whole)))
                 self._bytes += len(whole)
         except BadMessage as error:
             with suppress(MailboxFull):
                 peer.channel.put(wire.encode(self._refused(error)))
+        return None
+
+    def _unsealed(self, name: str, whole: bytes) -> wire.Message:
+        message = wire.decode(whole)
+        if isinstance(message, wire.Seal):
+            raise BadMessage("a Seal in the place of a message")
+        self._authorizer.permit(name, message)
+        return message
 
 
 def _opening(name: str, frames: list[bytes]) -> wire.Seal | wire.Refusal:
@@ -170,10 +202,3 @@ def _opening(name: str, frames: list[bytes]) -> wire.Seal | wire.Refusal:
     if bool(first.number) != bool(len(first.content)):
         raise BadMessage(f"{len(first.content)} bytes with piece {first.number}")
     return first
-
-
-def _unsealed(whole: bytes) -> wire.Message:
-    message = wire.decode(whole)
-    if isinstance(message, wire.Seal):
-        raise BadMessage("a Seal in the place of a message")
-    return message

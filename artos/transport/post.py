@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 
 from artos.clock import Clock, SystemClock
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded
 from artos.faults import Faults
 from artos.transport import wire
+from artos.transport.authorizer import Authorizer
 from artos.transport.keys import Keys
 from artos.transport.lines import HEAD, Calling, Line, Listening
 from artos.transport.peers import Peers
@@ -56,8 +56,8 @@ class Post(Closing):
         Raises:
             Refused: see ``sockets.serve``.
         """
-        accepts = keys.accepts if keys else None
-        return cls(Listening(endpoint, keys), Peers(time.time_ns, accepts), ring, clock)
+        authorizer = Authorizer(keys.register if keys else None)
+        return cls(Listening(endpoint, keys), Peers(time.time_ns, authorizer), ring, clock)
 
     @classmethod
     def connect(
@@ -145,26 +145,28 @@ class Post(Closing):
 
     def _listen(self, now: float) -> bool:
         before = self._peers.untaken
-        for name, key, frames in self._line.heard(_BATCH):
+        for sender, frames in self._line.heard(_BATCH):
             try:
-                if refusal := self._peers.hear(name, key, frames, now):
-                    self._line.send(name, wire.encode(refusal))
+                if answer := self._peers.hear(sender, frames, now):
+                    self._line.send(sender.route, wire.encode(answer))
             except Exception as error:
-                self._failed(name, error)
-            self._waiting.add(name)
+                self._failed(sender.name, error)
+            self._waiting.add(sender.name)
         return self._peers.untaken > before
 
     def _speak(self, now: float) -> None:
         if now >= self._next_round:
             self._look_around(now)
         unsaid = {name for name in self._waiting if not self._spoke_to(name, now)}
+        for route in self._peers.cut():
+            self._line.hang_up(route)
         # A listening line is not told when a peer comes back; the next round tries again.
         self._waiting = unsaid.intersection(self._always)
 
     def _spoke_to(self, name: str, now: float) -> bool:
         """Whether a peer has been sent all that is due."""
         try:
-            return self._peers.speak(name, now, partial(self._line.send, name))
+            return self._peers.speak(name, now, self._line.send)
         except Exception as error:
             self._failed(name, error)
             return True

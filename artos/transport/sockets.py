@@ -5,6 +5,7 @@ A context with a socket that ``serve`` made with keys needs a ``Gate``; without 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 
 import zmq
@@ -21,6 +22,13 @@ Options = dict[int, int | bytes]
 
 _ZAP = "inproc://zeromq.zap.01"  # given by ZeroMQ (RFC 27)
 _DOMAIN = b"artos"
+_BACKLOG = 512  # all workers may call again at the same moment
+_SECRET = "#"  # in no name
+LARGEST = (1 << 20) + (64 << 10)
+"""Bytes of a frame, if not told otherwise: a piece of bulk data, and what there is around it.
+
+This is also what somebody without a key can make a listening socket keep for each connection.
+"""
 _LIVELY: Options = {
     zmq.LINGER: 0,
     # Dead connections are found by the kernel, within 5 s. ZeroMQ's own heartbeats abort the whole
@@ -53,7 +61,7 @@ class Gate(Closing):
         """Let one peer in or not; its public key becomes the ``User-Id`` of its frames."""
         version, number, _, _, _, mechanism, *credentials = self.socket.recv_multipart()
         public = z85.encode(credentials[0]) if mechanism == b"CURVE" else b""
-        welcome = self._keys.accepts(public.decode())
+        welcome = public.decode() in self._keys.register().holders
         verdict = [b"200", b"OK", public, b""] if welcome else [b"400", b"unknown key", b"", b""]
         self.socket.send_multipart([version, number, *verdict])
 
@@ -63,7 +71,7 @@ class Gate(Closing):
 
 
 def serve(
-    context: Context, endpoint: str, keys: Keys | None, largest: int = 1 << 30, queue: int = 1000
+    context: Context, endpoint: str, keys: Keys | None, largest: int = LARGEST, queue: int = 1000
 ) -> Socket:
     """A ROUTER that listens at ``endpoint`` (``tcp://IP:*`` for any port, ``ipc://PATH``).
 
@@ -73,7 +81,7 @@ def serve(
     Raises:
         Refused: the address is taken or wrong, or TCP without keys.
     """
-    options: Options = {zmq.ROUTER_MANDATORY: 1}
+    options: Options = {zmq.ROUTER_MANDATORY: 1, zmq.BACKLOG: _BACKLOG}
     # Who comes back may find its dead connection still there: the new one counts.
     options[zmq.ROUTER_HANDOVER] = 1
     if keys is not None:
@@ -89,10 +97,13 @@ def serve(
 
 
 def connect(
-    context: Context, endpoint: str, keys: Keys | None, me: str, largest: int = 1 << 30,
+    context: Context, endpoint: str, keys: Keys | None, me: str, largest: int = LARGEST,
     queue: int = 1000,
 ) -> Socket:  # fmt: skip
     """A DEALER that ``serve``'s end knows as ``me``; connects again whenever the link breaks.
+
+    Its route (ZeroMQ's routing id) is that name and a secret: whoever connects with the route of
+    another takes its place, so nobody must be able to guess one.
 
     Nothing is queued while there is no connection. What is sent to it must be one frame a message
     (see ``artos.transport.wire``). A peer whose key was refused is not tried again: who hears
@@ -101,7 +112,8 @@ def connect(
     Raises:
         Refused: the address is wrong, no key is here for ``me``, or TCP without keys.
     """
-    options: Options = {zmq.ROUTING_ID: me.encode(), zmq.IMMEDIATE: 1}
+    route = f"{me}{_SECRET}{secrets.token_hex(16)}".encode()
+    options: Options = {zmq.ROUTING_ID: route, zmq.IMMEDIATE: 1}
     if keys is not None:
         secret = keys.secret_of(me)
         options |= {
@@ -117,6 +129,11 @@ def connect(
 def bound(socket: Socket) -> str:
     """The endpoint a serving socket really has (``tcp://IP:*`` got a port)."""
     return bytes(socket.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+
+
+def name_of(route: bytes) -> str:
+    """The name in a route; "" if it has none. Only who has its key may have it (``Authorizer``)."""
+    return route.decode(errors="replace").rpartition(_SECRET)[0]
 
 
 def push(socket: Socket, frames: Sequence[Content], copy: bool = True) -> bool:

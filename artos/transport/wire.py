@@ -497,10 +497,14 @@ class Weights(Bulk, frozen=True, tag=True):
 
 
 class Terms(Message, frozen=True, tag=True):
-    """Run → replay, site → agent: the term of each actor that has a place (here), and its base."""
+    """Run → replay, site → agent: the term of each actor that has a place (here), and its base.
+
+    ``nodes`` says to a replay process which node an actor's rows may come from ("": none).
+    """
 
     terms: dict[Small, Count]
     bases: dict[Small, Count]
+    nodes: dict[Small, Line] = {}
 
 
 class Listening(Message, frozen=True, tag=True):

@@ -33,7 +33,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     submit = commands.add_parser("submit", help="train on a cluster")
     add_workload(submit)
     submit.add_argument(
-        "--run-dir", default="", metavar="DIR", help="on the head, in its folder of runs"
+        "--run-dir", default="", metavar="DIR", help="a folder in the head's folder of runs"
     )
     submit.add_argument("--resume", default="", metavar="RUN", help="continue a run of the head's")
     submit.add_argument("--placement", default="spread", choices=("spread", "pack"))

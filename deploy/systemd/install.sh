@@ -17,7 +17,7 @@ user=${SUDO_USER:-$(id -un)}
 units=${UNITS:-/etc/systemd/system} etc=${ETC:-/etc/artos}
 
 [ -x "$artos" ] || fail "$artos is not there: run make setup"
-[ -f "$keys/head.key" ] || fail "$keys holds no keys: run artos keys $keys on the head"
+[ -f "$keys/head.key" ] || fail "$keys holds no keys: run artos keys $keys on the head, which says what to copy"
 mkdir -p "$etc"
 
 case $role in

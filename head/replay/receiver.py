@@ -42,8 +42,9 @@ class Receiver:
     ) -> None:
         self._epoch, self._row_bytes, self._standing = epoch, row_bytes, standing
         self._count = count
-        self._greeted: set[bytes] = set()
-        self._homes: dict[int, bytes] = {}
+        self._greeted: set[str] = set()
+        self._homes: dict[int, str] = {}
+        self._nodes: dict[int, str] = {}
         self._told: dict[int, int] = {}
 
     @property
@@ -52,7 +53,17 @@ class Receiver:
         share = _BUDGET // max(1, len(self._greeted))
         return max(_LEAST_CREDIT, min(_MOST_CREDIT, share))
 
-    def greet(self, who: bytes, greet: Greet) -> list[Arrivals]:
+    def settle(self, nodes: Mapping[int, str]) -> None:
+        """From now on the rows of these actors come from these nodes, and from no other."""
+        self._nodes |= nodes
+        for actor in nodes:
+            if not self._may_ship(self._homes.get(actor, ""), actor):
+                self._homes.pop(actor, None)
+
+    def _may_ship(self, who: str, actor: int) -> bool:
+        return self._nodes.get(actor, who) == who
+
+    def greet(self, who: str, greet: Greet) -> list[Arrivals]:
         """A node begins (anew): what it must know about its actors.
 
         Raises:
@@ -61,14 +72,18 @@ class Receiver:
         if greet.epoch != self._epoch:
             raise BadMessage(f"this is epoch {self._epoch} of the run, not {greet.epoch}")
         self._greeted.add(who)
-        known = {a: standing for a in greet.terms if (standing := self._standing(a)) is not None}
+        known = {
+            actor: standing for actor, term in greet.terms.items()
+            if (standing := self._standing(actor)) is not None
+            and (term != standing.term or self._may_ship(who, actor))
+        }  # fmt: skip
         # Who had an actor once may greet late: the news are for the node that has it now.
         at_home = [actor for actor, each in known.items() if each.term == greet.terms[actor]]
         self._homes |= dict.fromkeys(at_home, who)
         self._told |= {actor: known[actor].room for actor in at_home}
         return [self._news(actor, standing, greet.number) for actor, standing in known.items()]
 
-    def home(self, actor: int) -> bytes | None:
+    def home(self, actor: int) -> str | None:
         """The node that has the actor, if that has greeted since this process began."""
         return self._homes.get(actor)
 
@@ -95,7 +110,7 @@ class Receiver:
             return None
         return self._news(chunk.actor, standing)
 
-    def admit(self, who: bytes, chunk: Chunk, sizes: Sequence[int]) -> range:
+    def admit(self, who: str, chunk: Chunk, sizes: Sequence[int]) -> range:
         """The rows of a chunk that are to be taken: none if it brings nothing new.
 
         Args:
@@ -111,6 +126,8 @@ class Receiver:
             raise BadMessage(f"actor {chunk.actor} belongs elsewhere")
         if who not in self._greeted or chunk.term < standing.term:
             return self._nothing("stale")
+        if not self._may_ship(who, chunk.actor):
+            raise BadMessage(f"actor {chunk.actor} lives on another node")
         if faults := self._faults(chunk, sizes) or _beyond(chunk, standing):
             raise BadMessage(f"chunk of actor {chunk.actor}: {'; '.join(faults)}")
         first = standing.written[chunk.keys[0]]

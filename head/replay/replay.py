@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,15 +13,19 @@ import zmq
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import Board, actor_member
 from artos.buffer.model_block import ModelBlock
+from artos.clock import SystemClock
 from artos.closing import Closing
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.faults import Faults
 from artos.plan import Plan, Site
 from artos.runtime.death import START_SECONDS
 from artos.transport import sockets, wire
-from artos.transport.chunk import Rings, parts_of, unload
+from artos.transport.authorizer import Authorizer
+from artos.transport.chunk import PIECE, Rings, parts_of, unload
+from artos.transport.doorkeeper import Doorkeeper
 from artos.transport.keys import Keys
 from artos.transport.leash import Leash
+from artos.transport.roles import foreign
 from artos.transport.tally import Tally
 from head.replay.receiver import Receiver, Standing
 from head.replay.weights import WeightStore
@@ -74,7 +78,7 @@ class Replay(Closing):
     def __init__(self, orders: ReplayOrders, leash: Leash) -> None:
         site = orders.site
         plan = msgspec.json.decode(Path(orders.plan_file).read_bytes(), type=Plan)
-        self._orders, self._leash = orders, leash
+        self._orders, self._leash, self._clock = orders, leash, SystemClock()
         self._board = Board.attach(site.board_path, site.members)
         self._rings = {
             actor: Rings(ActorBlock.attach(site.block_path(actor)))
@@ -84,13 +88,14 @@ class Replay(Closing):
         self._weights = WeightStore(region, orders.number, orders.weights_dtype)
         self._tally = Tally(orders.tally_path, COUNTS)
         self._faults = Faults(counted=partial(self._tally.add, "faults"))
-        row_bytes = next(iter(self._rings.values())).row_bytes
-        self._receiver = Receiver(orders.epoch, row_bytes, self._standing, self._tally.add)
+        self._row_bytes = next(iter(self._rings.values())).row_bytes
+        self._receiver = Receiver(orders.epoch, self._row_bytes, self._standing, self._tally.add)
         self._owed: set[int] = set()
         self._unpaid = 0
-        self._pulls: dict[bytes, int] = {}
-        self._peers: dict[bytes, str] = {}
+        self._pulls: dict[str, int] = {}
+        self._routes: dict[str, bytes] = {}
         self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
+        self._authorizer = Authorizer(self._keys.register if self._keys else None)
         # Each encrypts for some of the nodes.
         threads = min(_THREADS, len(os.sched_getaffinity(0)))
         self._context: sockets.Context = zmq.Context(threads)
@@ -119,7 +124,13 @@ class Replay(Closing):
         if self._keys is not None:
             self._gate = sockets.Gate(self._context, self._keys)
             self._watch(self._gate.socket, self._gate.answer)
-        self._socket = sockets.serve(self._context, self._orders.endpoint, self._keys, queue=0)
+        largest = _largest(self._row_bytes)
+        self._socket = sockets.serve(
+            self._context, self._orders.endpoint, self._keys, largest, queue=0
+        )
+        if self._keys is not None:
+            self._doorkeeper = Doorkeeper(self._context, self._socket, largest)
+            self._watch(self._doorkeeper.socket, self._doorkeeper.look)
         self._watch(self._socket, self._receive)
         self._watch(self._leash.fileno(), self._obey)
         self._leash.send(wire.Listening(sockets.bound(self._socket)))
@@ -127,6 +138,7 @@ class Replay(Closing):
             self._board.notify(actor_member(actor))
 
     _gate: sockets.Gate | None = None
+    _doorkeeper: Doorkeeper | None = None
     _socket: sockets.Socket
 
     def _watch(self, what: sockets.Socket | int, does: Callable[[], None]) -> None:
@@ -157,6 +169,7 @@ class Replay(Closing):
                     self._look()
 
     def _begin_terms(self, message: wire.Terms) -> None:
+        self._receiver.settle(message.nodes)
         for actor, term in message.terms.items():
             if actor in self._rings:
                 self._rings[actor].block.begin_term(term, message.bases[actor])
@@ -182,32 +195,49 @@ class Replay(Closing):
 
     def _hear(self, frames: Sequence[zmq.Frame]) -> int:
         """Take in one message; returns its bytes."""
-        who, size = frames[0].bytes, sum(map(len, frames[1:]))
-        if self._keys is not None:
-            self._peers[who] = str(frames[0].get("User-Id"))
-        if not self._is_friend(who):
+        route, size = frames[0].bytes, sum(map(len, frames[1:]))
+        key = str(frames[0].get("User-Id")) if self._keys else ""
+        if self._doorkeeper is not None:
+            self._doorkeeper.heard(frames[0], route)
+        if not self._authorizer.accepts(key):
+            self._hang_up(route)
             return size
         self._tally.add("bytes", size)
-        with self._faults.contained(f"what {who!r} sent", partial(self._refuse, who)):
+        with self._faults.contained(f"what {route!r} sent", partial(self._refuse, route)):
             try:
-                self._answer(who, wire.decode(_only(frames[1:]).buffer))
+                message = wire.decode(_only(frames[1:]).buffer)
+                self._answer(self._sender(route, key, message), message)
             except BadMessage as error:
                 self._tally.add("bad")
-                self._refuse(who, error.why)
+                self._refuse(route, error.why)
         return size
 
-    def _refuse(self, who: bytes, why: str) -> None:
-        self._send(who, wire.Refusal(why))
+    def _refuse(self, route: bytes, why: str) -> None:
+        sockets.push(self._socket, [route, wire.encode(wire.Refusal(why))])
 
-    def _is_friend(self, who: bytes) -> bool:
-        """Whether the peer's key is one of ours now: it may have been revoked."""
-        return self._keys is None or self._keys.accepts(self._peers[who])
+    def _sender(self, route: bytes, key: str, message: wire.Message) -> str:
+        """Who says this.
 
-    def _answer(self, who: bytes, message: wire.Message) -> None:
+        Raises:
+            BadMessage: it is not who it says, or may not say that.
+        """
+        who = sockets.name_of(route)
+        if self._authorizer.claim(who, key, self._clock.now()):
+            for known in (self._routes, self._pulls):
+                known.pop(who, None)
+        self._authorizer.permit(who, message)
+        # With one of these a connection begins; what an old one still brings comes in its shadow.
+        if isinstance(message, wire.Greet | wire.Pull):
+            self._routes[who] = route
+        return who
+
+    def _answer(self, who: str, message: wire.Message) -> None:
         match message:
             case wire.Chunk():
                 self._take(who, message, parts_of(message.content, message.sizes))
             case wire.Greet():
+                if why := foreign(who, message.node):
+                    raise BadMessage(why)
                 for news in self._receiver.greet(who, message):
                     self._send(who, news)
             case wire.Pull():
@@ -216,7 +246,7 @@ class Replay(Closing):
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell a replay process")
 
-    def _take(self, who: bytes, chunk: wire.Chunk, parts: Sequence[memoryview]) -> None:
+    def _take(self, who: str, chunk: wire.Chunk, parts: Sequence[memoryview]) -> None:
         rows = self._receiver.admit(who, chunk, chunk.sizes)
         self._tally.add("chunks")
         if rows:
@@ -236,21 +266,31 @@ class Replay(Closing):
             if (who := self._receiver.home(actor)) is not None:
                 self._send(who, self._receiver.arrivals(actor))
 
-    def _send(self, who: bytes, message: wire.Message) -> None:
+    def _send(self, who: str, message: wire.Message) -> None:
         # An agent that is not there greets when it is back, and is told everything then.
-        if self._is_friend(who):
-            sockets.push(self._socket, [who, wire.encode(message)])
+        if self._may_hear(who):
+            sockets.push(self._socket, [self._routes[who], wire.encode(message)])
 
-    def _hand_out(self, waiting: Sequence[bytes]) -> None:
+    def _may_hear(self, who: str) -> bool:
+        """Whether it is there and its key is (still) good."""
+        if who in self._routes and not self._authorizer.knows(who):
+            self._hang_up(self._routes.pop(who))
+        return who in self._routes
+
+    def _hang_up(self, route: bytes) -> None:
+        if self._doorkeeper is not None:
+            self._doorkeeper.hang_up(route)
+
+    def _hand_out(self, waiting: Sequence[str]) -> None:
         """Send newer weights to those whose pull asks for them, each piece to all of them."""
         newest = self._weights.version
         waited = [who for who in waiting if self._pulls[who] < newest]
         for who in waited:
             del self._pulls[who]
-        friends = [who for who in waited if self._is_friend(who)]
-        for message in self._weights.newest() if friends else ():
-            for who in friends:
-                if sockets.push(self._socket, [who, message], copy=False):
+        routes = [self._routes[who] for who in waited if self._may_hear(who)]
+        for message in self._weights.newest() if routes else ():
+            for route in routes:
+                if sockets.push(self._socket, [route, message], copy=False):
                     self._tally.add("weights", len(message))
 
 
@@ -258,3 +298,8 @@ def _only(frames: Sequence[zmq.Frame]) -> zmq.Frame:
     if len(frames) != 1:
         raise BadMessage(f"{len(frames)} frames where one is a message")
     return frames[0]
+
+
+def _largest(row_bytes: Mapping[str, int]) -> int:
+    """Bytes of the largest frame that may come: a piece of rows, or one row of all keys."""
+    return sockets.LARGEST + max(0, sum(row_bytes.values()) - PIECE)

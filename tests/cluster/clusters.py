@@ -20,7 +20,7 @@ from helpers import PATIENCE
 
 from artos.buffer.segment import PREFIX, reap_orphans, shm_root
 from artos.transport import wire
-from artos.transport.keys import make_keys
+from artos.transport.keys import Keys, make_keys
 from artos.transport.post import Post
 from deploy.orders import RunOrder, SiteOrder, write_order
 
@@ -93,6 +93,17 @@ class Cluster:
     def log(self, name: str) -> Path:
         """Where a process of that name writes to."""
         return self.folder / f"{name}.log"
+
+    def answer(self, me: str, message: wire.Message) -> str:
+        """Why a run refuses what somebody with one of its keys says over steering."""
+        rung = threading.Event()
+        keys = Keys.load(self.folder / "keys")
+        with Post.connect(self.ups[-1].steering, keys, me, rung.set) as post:
+            post.send("head", message)
+            assert rung.wait(PATIENCE)
+            ((_, refusal),) = post.take()
+        assert isinstance(refusal, wire.Refusal)
+        return refusal.why
 
     def restart_head(self) -> None:
         """Another head daemon in the place of the one that was there."""

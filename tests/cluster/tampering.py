@@ -49,16 +49,16 @@ class Tamperer(Closing):
 
     def _up(self, who: bytes, *frames: bytes) -> None:
         if who not in self._backs:
-            name = who.decode()
+            name = sockets.name_of(who)
             back = sockets.connect(self._context, self._target, self._keys, name, queue=0)
             self._backs[who] = back
         if isinstance(message := _decoded(frames[0]), wire.Pull):
-            self.pulls.append((who.decode(), message.have))
+            self.pulls.append((sockets.name_of(who), message.have))
         self._backs[who].send_multipart(frames)  # waits for the connection
 
     def _down(self, who: bytes, frames: list[bytes]) -> None:
         message = _decoded(frames[0])
-        if isinstance(message, wire.Weights) and self._spoils(who.decode(), message):
+        if isinstance(message, wire.Weights) and self._spoils(sockets.name_of(who), message):
             content = bytearray(message.content)
             content[len(content) // 2] ^= 4
             spoilt = msgspec.structs.replace(message, content=memoryview(content))

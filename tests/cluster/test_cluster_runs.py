@@ -9,10 +9,13 @@ import pytest
 from books import assert_each_row_once, places
 from clusters import Cluster
 
+from artos.transport import wire
+
 pytestmark = pytest.mark.processes
 
 COUNTING, STAGED = "counting.py:workload", "staged.py:workload"
 ROWS = 2400
+SITE_UP = wire.SiteUp("w1", 1, 2)
 
 
 def spread(actors: int, *nodes: str) -> dict[int, str]:
@@ -248,6 +251,8 @@ def test_a_run_waits_for_a_place_and_says_so(cluster: Cluster) -> None:
     cluster.until(lambda: cluster.news and "a node" in cluster.news[-1].waits_for)
     cluster.place(spread(2, "w1"))
     cluster.until(lambda: "the site on w1" in cluster.news[-1].waits_for)
+    assert "SiteUp is nothing that a user may say" in cluster.answer("user:owner/1", SITE_UP)
+    assert "the site on w1" in cluster.news[-1].waits_for
     cluster.open("w1")
     assert_all_there(cluster, cluster.finish())
 

@@ -121,7 +121,7 @@ def test_a_head_of_the_same_folder_and_its_keys_stay_here(code: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         names = archive.getnames()
     keys = [name for name in names if name.startswith("keys/")]
-    assert keys == ["keys/head.key", "keys/nodes/cluster.key"], "no secret ones"
+    assert keys == ["keys/head.key", "keys/nodes/any.key", "keys/users/owner.key"], "no secret ones"
     assert not any(".head" in name for name in names)
 
 

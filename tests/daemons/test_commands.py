@@ -143,18 +143,31 @@ def test_runs_are_named_like_those_of_one_machine(schedule: Schedule, tmp_path: 
 def test_a_folder_may_be_chosen_unless_a_run_is_there(schedule: Schedule, tmp_path: Path) -> None:
     run = admit(schedule, tmp_path, workload="ppo", run_dir="runs/mine")
     assert (run.name, run.folder) == ("mine", str(tmp_path / "runs" / "mine"))
-    elsewhere = tmp_path / "elsewhere" / "other"
-    assert admit(schedule, tmp_path, workload="ppo", run_dir=str(elsewhere)).folder == str(
-        elsewhere
-    )
-    elsewhere.mkdir(parents=True)
-    (elsewhere / "config.json").write_text("{}")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.json").write_text("{}")
     with pytest.raises(Refused, match="already holds a run"):
-        admit(schedule, tmp_path, workload="ppo", run_dir=str(elsewhere))
+        admit(schedule, tmp_path, workload="ppo", run_dir="other")
     with pytest.raises(Refused, match="mine is queued"):
         admit(schedule, tmp_path, workload="ppo", run_dir="mine")
-    with pytest.raises(Refused, match="letters"):
-        admit(schedule, tmp_path, workload="ppo", run_dir="..")
+
+
+@pytest.mark.parametrize(
+    "run_dir",
+    ["..", "../x", "a/../../x", "/elsewhere/x", "/", ".", ".head", ".head/orders/x", "a/.x/y",
+     "a\0b", "a b", "~", "out/x", "out/in/x"],
+)  # fmt: skip
+def test_a_run_is_in_the_heads_folder_of_runs(
+    run_dir: str, schedule: Schedule, tmp_path: Path
+) -> None:
+    """Also through a link, and not among the head's own files: a user may write there."""
+    root, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
+    for each in (root, elsewhere):
+        each.mkdir()
+    (root / "out").symlink_to(elsewhere)
+    with pytest.raises((Refused, OSError)):
+        admit(schedule, root.resolve(), workload="ppo", run_dir=run_dir)
+    assert not schedule.runs
+    assert not [*elsewhere.iterdir()]
 
 
 def test_what_is_continued_keeps_its_code_and_settings(schedule: Schedule, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from artos.errors import DeadlineExceeded, Refused
 from artos.transport import wire
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.post import Post
+from artos.transport.roles import Holder, Role
 from artos.version import VERSION
 from deploy.archive import pack
 from deploy.head_client import HeadClient
@@ -28,7 +29,7 @@ class Peer:
     """A worker daemon, a user or something else that talks to the head."""
 
     def __init__(self, endpoint: str, keys: Path, me: str) -> None:
-        self.rung = threading.Event()
+        self.me, self.rung = me, threading.Event()
         self.post = Post.connect(endpoint, Keys.load(keys), me, self.rung.set)
         self.heard: list[wire.Message] = []
 
@@ -103,7 +104,7 @@ def hello(node: str, **changes: object) -> wire.Hello:
 
 
 def joined(head: Head, node: str) -> Peer:
-    peer = head.peer(f"{node}.{secrets.token_hex(2)}")
+    peer = head.peer(f"{node}/{secrets.token_hex(2)}")
     peer.say(hello(node))
     head.until(lambda: peer.last(wire.Welcome), peer)
     return peer
@@ -114,24 +115,24 @@ def joined(head: Head, node: str) -> Peer:
 
 def test_a_worker_is_welcomed_and_listed(head: Head) -> None:
     joined(head, "w1")
-    node = head.nodes(head.peer("user.1"))["w1"]
+    node = head.nodes(head.peer("user:owner/1"))["w1"]
     assert (node["alive"], node["slots"], node["actors"]) == (True, 2, 0)
 
 
 @pytest.mark.parametrize("change", [{"protocol": wire.PROTOCOL + 1}, {"version": "99.1"}])
 def test_another_version_is_told_both(change, head: Head) -> None:
-    peer = head.peer("w1.a")
+    peer = head.peer("w1/a")
     peer.say(hello("w1", **change))
     head.until(lambda: peer.heard, peer)
     (refusal,) = peer.heard
     assert isinstance(refusal, wire.Refusal)
     for named in (VERSION, f"protocol {wire.PROTOCOL}", *map(str, change.values())):
         assert named in refusal.why
-    assert head.nodes(head.peer("user.1")) == {}
+    assert head.nodes(head.peer("user:owner/1")) == {}
 
 
 def test_a_second_worker_of_a_name_is_refused_until_the_first_is_gone(head: Head) -> None:
-    first, second = joined(head, "w1"), head.peer("w1.other")
+    first, second = joined(head, "w1"), head.peer("w1/other")
     second.say(hello("w1"))
     head.until(lambda: second.heard, second)
     assert "w1 is alive" in second.heard[0].why
@@ -145,9 +146,9 @@ def test_who_has_other_keys_gets_nothing(head: Head, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign"
     make_keys(foreign)
     (foreign / "head.key").write_bytes((head.keys / "head.key").read_bytes())
-    stranger = head.peer("w1.a", foreign)
+    stranger = head.peer("w1/a", foreign)
     stranger.say(hello("w1"))
-    friend = head.peer("user.1")
+    friend = head.peer("user:owner/1")
     for _ in range(20):
         assert head.nodes(friend) == {}
     stranger.listen()
@@ -155,13 +156,13 @@ def test_who_has_other_keys_gets_nothing(head: Head, tmp_path: Path) -> None:
 
 
 def test_a_revoked_key_gets_nothing_any_more(head: Head) -> None:
-    make_keys(head.keys, "w1")
-    friend = head.peer("user.1")
+    make_keys(head.keys, Holder(Role.NODE, "w1"))
+    friend = head.peer("user:owner/1")
     peer = Peer(head.endpoint, head.keys, "w1")
     head._stack.callback(peer.post.close, 0.0)
     peer.say(hello("w1"))
     head.until(lambda: peer.last(wire.Welcome), peer)
-    revoke(head.keys, "w1")
+    revoke(head.keys, Holder(Role.NODE, "w1"))
     peer.heard.clear()
     peer.say(wire.Bye())
     for _ in range(20):
@@ -171,13 +172,47 @@ def test_a_revoked_key_gets_nothing_any_more(head: Head) -> None:
 
 
 @pytest.mark.parametrize(
+    ("me", "message"),
+    [("w1", wire.Submit({"ticket": "t", "workload": "ppo", "run_dir": "../x"})),
+     ("w1", wire.Ask("stop", "r1")), ("w1", wire.Archive("0" * 64, b"x")),
+     ("user:owner/2", wire.Hello("w1", wire.PROTOCOL, VERSION, 2)),
+     ("user:owner/2", wire.Fetch("0" * 64)), ("user:owner/2", wire.Bye())],
+)  # fmt: skip
+def test_a_role_is_refused_what_is_the_others(
+    me: str, message: wire.Message, head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, peer = head.peer("user:owner/1"), head.peer(me)
+    before = head.ask(user, wire.Ask("list")).data, head.nodes(user)
+    assert head.daemon is not None
+    monkeypatch.setattr(head.daemon._desk, "serve", lambda peer, asked: pytest.fail(peer))
+    peer.say(message)
+    head.until(lambda: peer.heard, peer)
+    monkeypatch.undo()
+    (refusal,) = peer.heard
+    assert isinstance(refusal, wire.Refusal)
+    assert f"{type(message).__name__} is nothing that a" in refusal.why
+    assert (head.ask(user, wire.Ask("list")).data, head.nodes(user)) == before
+
+
+def test_a_node_speaks_for_itself_only(head: Head) -> None:
+    """Also one with the common key: what it says of its name must be what it is called."""
+    first, other = joined(head, "w1"), head.peer("w2/a")
+    other.say(hello("w1", replaces=first.me))
+    head.until(lambda: other.heard, other)
+    assert "w2/a is not of a node 'w1'" in other.heard[0].why
+    assert head.nodes(head.peer("user:owner/1")).keys() == {"w1"}
+    first.say(wire.Fetch("0" * 64))
+    head.until(lambda: first.last(wire.Archive), first)
+
+
+@pytest.mark.parametrize(
     "message",
     [wire.Chunk(0, 1, 0, 5, ("a",), (1,), (False,)), wire.Welcome(1, "1", 1.0), wire.Nudge(),
      wire.RunUp("r", 1, 1, b"", "", "", (), 1), wire.Wish("stop")],
     ids=lambda message: type(message).__name__,
 )  # fmt: skip
 def test_what_has_no_business_here_is_refused_and_changes_nothing(message, head: Head) -> None:
-    peer, user = joined(head, "w1"), head.peer("user.1")
+    peer, user = joined(head, "w1"), head.peer("user:owner/1")
     before = head.ask(user, wire.Ask("list")).data
     peer.say(message)
     head.until(lambda: peer.last(wire.Refusal), peer)
@@ -187,7 +222,7 @@ def test_what_has_no_business_here_is_refused_and_changes_nothing(message, head:
 
 
 def test_words_of_a_node_that_never_greeted_change_nothing(head: Head) -> None:
-    peer, user = head.peer("w9.a"), head.peer("user.1")
+    peer, user = head.peer("w9/a"), head.peer("user:owner/1")
     for message in (wire.SiteEnded("r", 1, "x"), wire.Leaving("x"), wire.Bye(), wire.Load()):
         peer.say(message)
     peer.say(wire.Nudge())  # answered: so those before were read
@@ -217,7 +252,7 @@ def test_words_of_a_node_that_never_greeted_change_nothing(head: Head) -> None:
     ],
 )
 def test_a_question_that_is_wrong_is_answered_in_words(ask, words, head: Head) -> None:
-    answer = head.ask(head.peer("user.1"), ask)
+    answer = head.ask(head.peer("user:owner/1"), ask)
     assert words in answer.fault
     assert answer.data == {}
 
@@ -227,7 +262,7 @@ def test_code_is_asked_for_once(head: Head, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "a.py").write_text("x = 1\n")
     name, content = pack(folder)
-    user, worker = head.peer("user.1"), joined(head, "w1")
+    user, worker = head.peer("user:owner/1"), joined(head, "w1")
     request = {"ticket": "t", "workload": "a.py:x"}
     assert head.ask(user, wire.Submit(request, name)).missing == name
     assert head.ask(user, wire.Archive(name, content)).fault == ""
@@ -243,7 +278,7 @@ def test_asking_again_does_not_submit_again(head: Head) -> None:
     """An answer may get lost with a head; what it was about is not."""
     assert head.daemon is not None
     head.daemon._schedule.submit(Run("r1", {"ticket": "t1"}, "/runs/r1", state="done"))
-    user = head.peer("user.1")
+    user = head.peer("user:owner/1")
     answer = head.ask(user, wire.Submit({"ticket": "t1", "workload": "ppo"}))
     assert answer.data == {"run": "r1", "folder": "/runs/r1"}
     assert len(head.ask(user, wire.Ask("list")).data["runs"]) == 1
@@ -260,11 +295,11 @@ def test_a_client_with_nobody_to_ask_gives_up_in_words(head: Head) -> None:
 
 
 def test_the_next_head_waits_for_the_nodes_of_the_last(head: Head) -> None:
-    peer, user = joined(head, "w1"), head.peer("user.1")
+    peer, user = joined(head, "w1"), head.peer("user:owner/1")
     assert head.ask(user, wire.Ask("drain", "w1")).data["node"] == "w1"
     head.stop()
     head.start(head.endpoint)
-    user = head.peer("user.2")
+    user = head.peer("user:owner/2")
     assert head.nodes(user)["w1"]["alive"]
     head.until(lambda: peer.last(wire.Restarted), peer)  # so it greets again
     peer.say(hello("w1"))
@@ -278,14 +313,14 @@ def test_nodes_that_do_not_come_back_are_gone(head: Head) -> None:
     head.stop()
     head.start(head.endpoint, deadline=0.5)
     head.until(lambda: any("gone" in line for line in head.said))
-    assert not head.nodes(head.peer("user.1"))["w1"]["alive"]
+    assert not head.nodes(head.peer("user:owner/1"))["w1"]["alive"]
 
 
 def test_a_full_disk_stops_neither_answers_nor_the_head(head: Head, monkeypatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    user = head.peer("user.1")
+    user = head.peer("user:owner/1")
     monkeypatch.setattr("deploy.head_home.write_durably", full)
     monkeypatch.setattr("deploy.archives.Archives.put", full)
     peer = joined(head, "w1")

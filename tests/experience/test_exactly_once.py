@@ -25,7 +25,7 @@ STAGES = (
 )
 ROW_BYTES = {"rewards": 4, "version": 8, "frames": 4096, "ages": 1}
 STREAMS = streams(STAGES, ROW_BYTES)
-ME = b"node"
+ME = "node"
 
 Row = tuple[int, str, int]
 """Term, key and step that a row was written for."""

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 import zmq
 from relay import Relay
+from strangers import strangers
 from test_processes import await_version, dual_stage, weights_of
 from two_nodes import PATIENCE, Head, Worker, run_until, two_nodes
 
 from artos.clock import Deadline
 from artos.transport import sockets, wire
-from artos.transport.keys import Keys, make_keys
+from artos.transport.keys import Keys, make_keys, revoke
+from artos.transport.roles import Holder, Role
 
 pytestmark = pytest.mark.processes
 
@@ -117,8 +121,84 @@ def nonsense(start: int) -> list[list[bytes]]:
         [b"\xc1"],
         bad(raw, term=9),
         bad(raw * 100, stop=start + 500, raw=(raw * 100,)),
-        [wire.encode(wire.Greet("stranger", 7, {0: 1}))],
+        [wire.encode(wire.Greet("node", 7, {0: 1}))],
     ]
+
+
+@contextmanager
+def called(head: Head, keys: Keys, me: str) -> Iterator[zmq.Socket[bytes]]:
+    """A connection to the replay process of a head."""
+    with (
+        zmq.Context() as context,
+        sockets.connect(context, *head.host.endpoints, keys, me) as socket,
+    ):
+        for option in (zmq.SNDTIMEO, zmq.RCVTIMEO):
+            socket.setsockopt(option, int(PATIENCE * 1000))
+        yield socket
+
+
+@pytest.mark.parametrize(
+    ("key", "me", "why"),
+    [("users/owner", "user:owner", "nothing that a user may say"),
+     ("nodes/w9", "node", "key of node w9 and not of node node"),
+     ("nodes/w9", "w9", "not of a node 'node'")],
+)  # fmt: skip
+def test_nobody_but_a_node_itself_ships_and_pulls_for_it(
+    key: str, me: str, why: str, tmp_path: Path
+) -> None:
+    with two_nodes(tmp_path, *dual_stage()) as (head, worker):
+        run_until(head, worker, 40, at_once=40)
+        make_keys(tmp_path / "keys", Holder(Role.NODE, "w9"))
+        make_keys(stolen := tmp_path / "stolen", Holder(Role.NODE, "node"))
+        shutil.copy(tmp_path / "keys/head.key", stolen)
+        for name in ("users/owner", "nodes/node", "nodes/w9"):
+            secret = stolen / f"{name}.key_secret"
+            shutil.copy(tmp_path / "keys" / f"{key}.key_secret", secret)
+        with called(head, Keys.load(stolen), me) as socket:
+            messages: list[wire.Message] = [wire.Greet("node", 1, {0: 1})]
+            if me != "w9":
+                messages += [wire.Pull(-1), wire.Nudge()]
+            for message in messages:
+                socket.send(wire.encode(message))
+                refusal = wire.decode(socket.recv())
+                assert isinstance(refusal, wire.Refusal)
+                assert why in refusal.why
+        run_until(head, worker, 80, at_once=40)  # it notices nothing
+
+
+def test_who_is_revoked_while_its_pull_waits_gets_no_weights(tmp_path: Path) -> None:
+    w9 = Holder(Role.NODE, "w9")
+    with two_nodes(tmp_path, *dual_stage()) as (head, worker):
+        make_keys(tmp_path / "keys", w9)
+        with called(head, Keys.load(tmp_path / "keys"), "w9/weights") as socket:
+            ended = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+            head.publish(0)
+            socket.send(wire.encode(wire.Pull(-1)))
+            assert isinstance(wire.decode(socket.recv()), wire.Weights)
+            while socket.poll(500):
+                socket.recv()
+            socket.send(wire.encode(wire.Pull(0)))
+            socket.send(wire.encode(wire.Nudge()))  # answered: so the pull was read
+            assert isinstance(wire.decode(socket.recv()), wire.Refusal)
+            revoke(tmp_path / "keys", w9)
+            head.publish(1)
+            await_version(head, worker, 1)
+            assert ended.poll(PATIENCE * 1000)
+            assert not socket.poll(0)
+            socket.disable_monitor()
+            ended.close(0)
+
+
+def test_strangers_do_not_fill_the_memory_of_a_replay_process(tmp_path: Path) -> None:
+    with two_nodes(tmp_path, *dual_stage()) as (head, worker):
+        run_until(head, worker, 40, at_once=40)
+        process = psutil.Process(head.host.pids()["replay-0"])
+        before = process.memory_info().rss
+        with strangers(*head.host.endpoints, 4) as crowd:
+            taken = [each.send(200_000_000, 50_000_000) for each in crowd]
+            run_until(head, worker, 80, at_once=40)
+            assert max(taken) < 50_000_000
+            assert process.memory_info().rss - before < 50_000_000
 
 
 def test_nonsense_is_refused_and_changes_nothing(tmp_path: Path) -> None:
@@ -127,15 +207,11 @@ def test_nonsense_is_refused_and_changes_nothing(tmp_path: Path) -> None:
         assert worker.host.finish(PATIENCE) == {}
         head.consume()
         before = [bytes(block.segment.memory) for block in head.blocks.values()]
-        with zmq.Context() as context:
-            keys = Keys.load(tmp_path / "keys")
-            with sockets.connect(context, *head.host.endpoints, keys, "stranger") as socket:
-                socket.setsockopt(zmq.SNDTIMEO, int(PATIENCE * 1000))
-                socket.setsockopt(zmq.RCVTIMEO, int(PATIENCE * 1000))
-                socket.send(wire.encode(wire.Greet("stranger", 1, {0: 1})))
-                assert isinstance(wire.decode(socket.recv()), wire.Arrivals)
-                for frames in nonsense(head.blocks[0].written):
-                    socket.send_multipart(frames)
-                    assert isinstance(wire.decode(socket.recv()), wire.Refusal), frames
+        with called(head, Keys.load(tmp_path / "keys"), "node") as socket:
+            socket.send(wire.encode(wire.Greet("node", 1, {0: 1})))
+            assert isinstance(wire.decode(socket.recv()), wire.Arrivals)
+            for frames in nonsense(head.blocks[0].written):
+                socket.send_multipart(frames)
+                assert isinstance(wire.decode(socket.recv()), wire.Refusal), frames
         assert [bytes(block.segment.memory) for block in head.blocks.values()] == before
         assert head.host.pids()

@@ -17,6 +17,7 @@ from two_nodes import PATIENCE, Head, Worker, kill, plan_of, run_until, two_node
 from artos.buffer.layout import Consumer
 from artos.clock import Deadline
 from artos.transport.keys import make_keys, revoke
+from artos.transport.roles import ANY
 
 pytestmark = pytest.mark.processes
 
@@ -183,7 +184,7 @@ def test_a_node_whose_key_was_revoked_ships_nothing_more(tmp_path: Path) -> None
         while worker.host.unsent():
             head.board.bell.wait(0.05)
             assert not deadline.passed
-        revoke(tmp_path / "keys", "cluster")
+        revoke(tmp_path / "keys", ANY)
         worker.write(40)
         assert worker.host.finish(1.0) == dict.fromkeys(worker.actors, 40)
         assert {block.written for block in head.blocks.values()} == {40}
@@ -195,7 +196,7 @@ def test_terms_are_in_force_also_if_the_process_just_died(tmp_path: Path) -> Non
             if term % 2:
                 kill(head, worker, "replay-0")
             bases = {actor: block.written for actor, block in head.blocks.items()}
-            head.host.terms(dict.fromkeys(head.blocks, term), bases)
+            head.host.terms(dict.fromkeys(head.blocks, term), bases, {})
             assert {block.incarnation for block in head.blocks.values()} == {term}
         assert worker.host.pids()
 
@@ -204,7 +205,7 @@ def make_stranger(folder: Path) -> None:
     """A key pair that the head does not know."""
     other = folder.parent / "other"
     make_keys(other)
-    for name in ("cluster.key", "cluster.key_secret"):
+    for name in ("any.key", "any.key_secret"):
         (folder / "nodes" / name).write_bytes((other / "nodes" / name).read_bytes())
         (folder / "nodes" / name).chmod(0o600)
 

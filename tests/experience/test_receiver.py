@@ -12,7 +12,7 @@ from head.replay.receiver import Receiver, Standing
 ROW_BYTES = {"frames": 100, "rewards": 4}
 SIZES = (1000, 40)
 CHUNK = Chunk(3, 2, 20, 30, ("frames", "rewards"), SIZES, (False, False))
-ME = b"node"
+ME = "node"
 
 
 def receiver(**written: int) -> tuple[Receiver, list[str]]:
@@ -56,9 +56,33 @@ def test_who_sends_rows_of_an_actor_that_lives_elsewhere_is_told() -> None:
     assert (news.actor, news.term) == (3, 2)
 
 
+def test_nobody_ships_rows_of_an_actor_of_another_node() -> None:
+    """Nor gets to hear how far they are, though it says that the actor lives there."""
+    made, _ = receiver()
+    made.settle({3: ME})
+    assert made.greet("thief", Greet("thief", 7, {3: 2})) == []
+    assert made.greet(ME, Greet(ME, 7, {3: 2})) == [made.arrivals(3)]
+    with pytest.raises(BadMessage, match="another node"):
+        made.admit("thief", CHUNK, SIZES)
+    assert made.home(3) == ME
+    assert made.admit(ME, CHUNK, SIZES) == range(20, 30)
+
+
+def test_where_an_actor_lived_before_nobody_is_told_any_more() -> None:
+    made, _ = receiver()
+    made.greet(ME, Greet(ME, 7, {3: 2}))
+    for node in ("", "another"):
+        made.settle({3: node})
+        assert made.home(3) is None
+        with pytest.raises(BadMessage, match="another node"):
+            made.admit(ME, CHUNK, SIZES)
+    (news,) = made.greet(ME, Greet(ME, 7, {3: 1}))  # that its place is an old one
+    assert (news.term, made.home(3)) == (2, None)
+
+
 def test_nothing_is_taken_of_who_has_not_greeted() -> None:
     made, counted = receiver()
-    assert made.admit(b"another", CHUNK, SIZES) == range(0)
+    assert made.admit("another", CHUNK, SIZES) == range(0)
     assert counted == ["stale"]
 
 
@@ -113,10 +137,10 @@ def test_news_go_to_the_node_that_has_the_actor_now() -> None:
     standing = {3: Standing(2, {"frames": 20}, 40)}
     made = Receiver(7, ROW_BYTES, standing.get, lambda why: None)
     assert made.home(3) is None
-    made.greet(b"here", Greet("here", 7, {3: 2}))
-    (news,) = made.greet(b"former", Greet("former", 7, {3: 1}))
+    made.greet("here", Greet("here", 7, {3: 2}))
+    (news,) = made.greet("former", Greet("former", 7, {3: 1}))
     assert news.term == 2
-    assert made.home(3) == b"here"
+    assert made.home(3) == "here"
 
 
 def test_more_room_is_news_once() -> None:
@@ -126,7 +150,7 @@ def test_more_room_is_news_once() -> None:
     made.greet(ME, Greet("node", 7, {3: 2}))
     assert made.roomier() == []
     standing[3] = Standing(2, {"frames": 20}, 50)
-    made.greet(b"former", Greet("former", 7, {3: 1}))
+    made.greet("former", Greet("former", 7, {3: 1}))
     assert made.roomier() == [3], "who had it once may know, but not its home"
     assert made.arrivals(3).room == 50
     assert made.roomier() == []
@@ -136,5 +160,5 @@ def test_credits_shrink_with_the_number_of_nodes() -> None:
     made, _ = receiver()
     alone = made.credit
     for number in range(1000):
-        made.greet(b"node %d" % number, Greet("node", 7, {}))
+        made.greet(f"node {number}", Greet("node", 7, {}))
     assert 0 < made.credit < alone

@@ -54,7 +54,7 @@ def test_the_agent_ships_what_is_committed_and_removes_the_memory(tmp_path: Path
     make_keys(tmp_path / "keys")
     with Head(plan, tmp_path, tmp_path / "keys") as head:
         head.host.start()
-        head.host.terms({0: 1}, {0: 0})
+        head.host.terms({0: 1}, {0: 0}, {})
         with orphaned(tmp_path, head, plan, table) as (folder, agent):
             deadline = Deadline(PATIENCE)
             while is_alive(agent) and not deadline.passed:

@@ -142,7 +142,7 @@ class Worker(Side):
         **options: object,
     ) -> None:  # fmt: skip
         super().__init__(cache_plan(plan, table), name, logs, actors)
-        self.actors = tuple(actors)
+        self.name, self.actors = name, tuple(actors)
         self.host = AgentHost(
             self.plan, self.site, self.plan_file, ends or head.host.endpoints, keys, name, epoch,
             SystemClock(), self.folder.lock, **options,
@@ -152,7 +152,7 @@ class Worker(Side):
         """All its actors begin (anew) here, where the head's rows of them end."""
         terms = dict.fromkeys(self.actors, term)
         bases = {actor: head.blocks[actor].written for actor in self.actors}
-        head.host.terms(terms, bases)
+        head.host.terms(terms, bases, dict.fromkeys(self.actors, self.name))
         if term > 1:
             for actor in self.actors:
                 path = self.site.block_path(actor)

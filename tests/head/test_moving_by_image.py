@@ -241,6 +241,17 @@ def test_an_image_of_no_use_is_named(head: Moving) -> None:
     assert head.files() == []
 
 
+def test_only_the_node_where_it_goes_gets_it_or_can_refuse_it(head: Moving) -> None:
+    head.go()
+    head.fetch()
+    head.up("w3")
+    head.said()
+    assert head.hear("w3", wire.Bring(1)) == [("w3", wire.Piece(1, 0))]
+    assert head.hear("w3", wire.Unfit(1, "mine now")) == []
+    assert head.warnings == []
+    assert head.hear("w1", wire.Bring(1)) == [("w1", wire.Piece(1, 0, len(IMAGE), IMAGE))]
+
+
 def test_it_may_have_to_move_on_before_it_is_there(head: Moving) -> None:
     head.go()
     head.fetch()

@@ -59,7 +59,7 @@ class Head:
 
     # -- the replay buffer -----------------------------------------------------------------
 
-    def _terms(self, terms: dict[int, int], bases: dict[int, int]) -> None:
+    def _terms(self, terms: dict[int, int], bases: dict[int, int], nodes: dict[int, str]) -> None:
         self.pending = {actor: (term, bases[actor]) for actor, term in terms.items()}
         if self.adopts:
             self.adopt()

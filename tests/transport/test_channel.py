@@ -22,7 +22,7 @@ Frame = tuple[Seal, bytes]
 @pytest.fixture(autouse=True, scope="module")
 def _small_pieces() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(channel, "_PIECE", 3)
+        patch.setattr(channel, "PIECE", 3)
         patch.setattr(channel, "_PIECES_AHEAD", 5)
         yield
 

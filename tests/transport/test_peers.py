@@ -12,10 +12,13 @@ from postbox import fill
 
 from artos.errors import MailboxFull
 from artos.transport import peers, wire
+from artos.transport.authorizer import Authorizer
 from artos.transport.channel import Channel
-from artos.transport.peers import Peers
+from artos.transport.peers import Peers, Sender
+from artos.transport.roles import Holder, Register, Role
 
 LOAD = wire.Load(cpu=0.5)
+ROUTES = count()
 
 
 def encoded(message: wire.Message) -> bytes:
@@ -31,17 +34,30 @@ class Worker:
 
     def __init__(self, head: Peers, name: str = "w1", session: int = 10, key: str = "") -> None:
         self.head, self.name, self.key = head, name, key
+        self.route = b"%s#%d" % (name.encode(), next(ROUTES))
         self.channel = Channel(session, "head")
         self.heard: list[wire.Message] = []
+        self.refused: list[str] = []
+
+    @property
+    def sender(self) -> Sender:
+        return Sender(self.name, self.key, self.route)
 
     def exchange(self, now: float = 0.0) -> None:
         for _ in range(3):
             for seal in self.channel.speak(now):
-                self.head.hear(self.name, self.key, [encoded(seal)], now)
+                answer = self.head.hear(self.sender, [encoded(seal)], now)
+                if answer is not None:
+                    self._hear(self.sender.route, encoded(answer))
             self.head.speak(self.name, now, self._hear)
 
-    def _hear(self, frame: bytes) -> bool:
+    def _hear(self, route: bytes, frame: bytes) -> bool:
+        if route != self.sender.route:
+            return False
         seal = wire.decode(frame)
+        if isinstance(seal, wire.Refusal):
+            self.refused.append(seal.why)
+            return True
         assert isinstance(seal, wire.Seal)
         self.channel.meet(seal)
         whole = self.channel.hear(seal, 0.0)
@@ -82,7 +98,7 @@ RUBBISH = {
 @pytest.mark.parametrize("kind", RUBBISH)
 def test_rubbish_is_counted_refused_and_changes_nothing(head: Peers, kind: str) -> None:
     frames, why = RUBBISH[kind]
-    refusal = head.hear("w1", "", frames, 0.0)
+    refusal = head.hear(Sender("w1", ""), frames, 0.0)
     assert refusal is not None
     assert why in refusal.why
     assert head.malformed == 1
@@ -92,14 +108,14 @@ def test_rubbish_is_counted_refused_and_changes_nothing(head: Peers, kind: str) 
 
 @pytest.mark.parametrize("name", ["", "\x00\x01\x02", "\udcff"])
 def test_a_peer_needs_a_name(head: Peers, name: str) -> None:
-    assert head.hear(name, "", [encoded(wire.Seal(1, 0))], 0.0)
+    assert head.hear(Sender(name), [encoded(wire.Seal(1, 0))], 0.0)
     assert head.names == []
 
 
 @given(st.lists(st.binary(max_size=40), max_size=4))
 def test_any_bytes_at_all_change_nothing(frames: list[bytes]) -> None:
     head = Peers(lambda: 1)
-    refusal = head.hear("w1", "", frames, 0.0)
+    refusal = head.hear(Sender("w1", ""), frames, 0.0)
     assert isinstance(refusal, wire.Refusal)
     assert (head.malformed, head.take(), head.names) == (1, [], [])
 
@@ -120,7 +136,7 @@ def test_a_bad_message_in_a_good_envelope_is_refused_in_its_turn(head: Peers, bo
 def test_an_impossible_acknowledgement_is_refused(head: Peers) -> None:
     worker = Worker(head)
     worker.exchange()
-    head.hear("w1", "", [encoded(wire.Seal(10, 100, took=9))], 0.0)
+    head.hear(worker.sender, [encoded(wire.Seal(10, 100, took=9))], 0.0)
     worker.exchange()
     assert head.malformed == 1
     assert [type(message) for message in worker.heard] == [wire.Refusal]
@@ -128,7 +144,7 @@ def test_an_impossible_acknowledgement_is_refused(head: Peers) -> None:
 
 def test_a_refusal_is_not_answered(head: Peers) -> None:
     """Or two posts would refuse one another's refusals for ever."""
-    assert head.hear("w1", "", [encoded(wire.Refusal("no"))], 0.0) is None
+    assert head.hear(Sender("w1", ""), [encoded(wire.Refusal("no"))], 0.0) is None
     assert head.take() == [("w1", wire.Refusal("no"))]
     assert head.malformed == 0
 
@@ -194,23 +210,82 @@ def test_a_peer_that_takes_nothing_is_an_error(
     head.put("w1", LOAD, 0.0)
 
 
+# -- who is who ------------------------------------------------------------------------------------
+
+
+def test_a_new_connection_of_a_peer_takes_over_at_once(head: Peers) -> None:
+    """Of the same process, which called anew, and of the next one."""
+    worker = Worker(head)
+    worker.exchange()
+    worker.route = b"w1#anew"
+    worker.exchange(now=2.0)
+    head.put("w1", wire.Bye(), 2.0)
+    worker.exchange(now=2.0)
+    assert worker.heard == [wire.Bye()]
+    again = Worker(head, session=11)
+    again.exchange(now=3.0)
+    head.put("w1", wire.Bye(), 3.0)
+    again.exchange(now=3.0)
+    assert (again.heard, worker.heard) == ([wire.Bye()], [wire.Bye()])
+
+
+def test_what_a_former_life_still_brings_does_not_turn_mail_to_it(head: Peers) -> None:
+    worker, again = Worker(head), Worker(head, session=11)
+    worker.exchange()
+    worker.channel.put(encoded(LOAD))
+    late = [encoded(seal) for seal in worker.channel.speak(0.0)]
+    again.exchange()
+    head.take()
+    answers = [head.hear(worker.sender, [frame], 0.0) for frame in late]
+    assert head.take() == []
+    assert [(type(answer), answer.of) for answer in answers] == [(wire.Seal, 11)]  # type: ignore[union-attr]
+    head.put("w1", wire.Bye(), 0.0)
+    again.exchange()
+    assert (worker.heard, again.heard) == ([], [wire.Bye()])
+
+
+def test_of_two_that_live_the_first_is_told_that_its_name_is_taken(head: Peers) -> None:
+    worker, again = Worker(head), Worker(head, session=11)
+    for now, each in enumerate((worker, again, worker)):
+        each.exchange(float(now))
+    assert worker.channel.usurped
+    assert not again.channel.usurped
+
+
+def test_a_clock_that_was_set_back_does_not_matter(head: Peers) -> None:
+    Worker(head, session=50).exchange()
+    again = Worker(head, session=11)
+    again.channel.put(encoded(LOAD))
+    for now in (0.0, 2.0):
+        again.exchange(now)
+    assert head.take() == [("w1", wire.Restarted()), ("w1", LOAD)]
+
+
 # -- keys ------------------------------------------------------------------------------------------
 
 
+def with_keys(friends: dict[str, Holder]) -> Peers:
+    sessions = count(100)
+    return Peers(lambda: next(sessions), Authorizer(lambda: Register(friends)))
+
+
+def node(name: str) -> Holder:
+    return Holder(Role.NODE, name)
+
+
 def test_a_stranger_gets_no_word_and_leaves_no_trace() -> None:
-    head = Peers(lambda: 1, {"good"}.__contains__)
-    assert head.hear("w1", "bad", [b"rubbish"], 0.0) is None
+    head = with_keys({"good": node("w1")})
+    assert head.hear(Sender("w1", "bad"), [b"rubbish"], 0.0) is None
     Worker(head, key="bad").exchange()
     assert (head.names, head.malformed, head.take()) == ([], 0, [])
 
 
 def test_a_revoked_peer_gets_nothing_more_and_counts_as_silent() -> None:
-    friends = {"key1", "key2"}
-    sessions = count(100)
-    head = Peers(lambda: next(sessions), friends.__contains__)
+    friends = {"key1": node("w1"), "key2": node("w2")}
+    head = with_keys(friends)
     worker, other = Worker(head, key="key1"), Worker(head, "w2", key="key2")
     worker.exchange(now=0.0)
-    friends.remove("key1")
+    del friends["key1"]
     worker.channel.put(encoded(LOAD))
     head.put("w1", wire.Bye(), 1.0)
     head.put("w2", wire.Bye(), 1.0)
@@ -224,40 +299,70 @@ def test_a_revoked_peer_gets_nothing_more_and_counts_as_silent() -> None:
 
 
 def test_a_peer_may_come_back_with_a_new_key() -> None:
-    friends = {"old"}
-    sessions = count(100)
-    head = Peers(lambda: next(sessions), friends.__contains__)
+    friends = {"old": node("w1")}
+    head = with_keys(friends)
     worker = Worker(head, key="old")
     worker.exchange()
     friends.clear()
     worker.exchange(now=2.0)
-    friends.add("new")
+    friends["new"] = node("w1")
     worker.key = "new"
     worker.exchange(now=4.0)
     head.put("w1", wire.Bye(), 4.0)
-    head.hear("w1", "old", [b"late"], 4.0)
+    head.hear(Sender("w1", "old", b"w1#old"), [b"late"], 4.0)
     worker.exchange(now=4.0)
     assert worker.heard == [wire.Bye()]
+    assert head.take() == [("w1", wire.Restarted())]
 
 
 def test_nothing_is_said_to_who_has_not_shown_a_key() -> None:
-    head = Peers(lambda: 1, {"good"}.__contains__)
+    head = with_keys({"good": node("w1")})
     head.put("w1", wire.Bye(), 0.0)
     sent: list[bytes] = []
-    head.speak("w1", 0.0, lambda frame: sent.append(frame) is None)
+    head.speak("w1", 0.0, lambda _, frame: sent.append(frame) is None)
     assert sent == []
     worker = Worker(head, key="good")
     worker.exchange()
     assert worker.heard == [wire.Bye()]
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_nobody_gets_the_mail_of_another_by_its_name(late: bool) -> None:
+    """Neither before nor after its owner is there."""
+    head = with_keys({"key1": node("w1"), "key2": node("w2")})
+    worker, thief = Worker(head, key="key1"), Worker(head, "w1", session=99, key="key2")
+    for each in (worker, thief) if late else (thief, worker):
+        each.channel.put(encoded(LOAD))
+        each.exchange()
+    head.put("w1", wire.Bye(), 1.0)
+    for each in (thief, worker):
+        each.exchange(now=1.0)
+    assert (thief.heard, worker.heard) == ([], [wire.Bye()])
+    assert head.take() == [("w1", LOAD)]
+    assert thief.refused[0].startswith("not allowed: this is the key of node w2 and not of node w1")
+    assert not worker.channel.usurped
+
+
+def test_what_a_role_may_not_say_is_refused_in_words_and_not_handed_on() -> None:
+    head = with_keys({"key1": node("w1"), "key2": Holder(Role.USER, "ann")})
+    worker, user = Worker(head, key="key1"), Worker(head, "user:ann/1", key="key2")
+    for each, message in ((worker, wire.Submit({})), (user, LOAD)):
+        each.channel.put(encoded(message))
+        each.exchange()
+        [refusal] = each.heard
+        assert isinstance(refusal, wire.Refusal)
+        assert type(message).__name__ in refusal.why
+    assert head.take() == []
+    assert head.malformed == 2
+
+
 def test_the_post_is_told_when_its_name_is_taken(head: Peers) -> None:
     worker = Peers(lambda: 1)
     worker.meet("head", 0.0)
     sent: list[bytes] = []
-    worker.speak("head", 0.0, lambda frame: sent.append(frame) is None)
+    worker.speak("head", 0.0, lambda _, frame: sent.append(frame) is None)
     for of in (1, 5):
-        worker.hear("head", "", [encoded(wire.Seal(100, of))], 0.0)
+        worker.hear(Sender("head"), [encoded(wire.Seal(100, of))], 0.0)
     [(_, told)] = worker.take()
     assert isinstance(told, wire.Refusal)
     assert "name" in told.why
@@ -267,11 +372,11 @@ def test_the_post_is_told_when_its_name_is_taken(head: Peers) -> None:
 def test_a_claim_to_know_the_last_of_our_lives_is_refused(head: Peers) -> None:
     """Else our number steps beyond what a Seal may name, in the thread of the post."""
     for of in (2**62 - 1, 2**62):
-        assert head.hear("w1", "", [encoded(wire.Seal(5, of))], 0.0) is not None
-    head.hear("w1", "", [encoded(wire.Seal(5, 2**62 - 2))], 0.0)
+        assert head.hear(Sender("w1"), [encoded(wire.Seal(5, of))], 0.0) is not None
+    head.hear(Sender("w1"), [encoded(wire.Seal(5, 2**62 - 2))], 0.0)
     head.put("w1", LOAD, 0.0)
     sent: list[bytes] = []
-    head.speak("w1", 0.0, lambda frame: sent.append(frame) is None)
+    head.speak("w1", 0.0, lambda _, frame: sent.append(frame) is None)
     assert [wire.decode(frame).session for frame in sent] == [2**62 - 1]  # type: ignore[attr-defined]
 
 
@@ -283,7 +388,7 @@ def test_unread_messages_are_bounded_by_their_bytes_and_refusals_are_too(
     for _ in range(10):
         worker.channel.put(encoded(wire.Leaving("x" * 60)))
     worker.exchange()
-    head.hear("w2", "", [encoded(wire.Refusal("x"))], 0.0)
+    head.hear(Sender("w2"), [encoded(wire.Refusal("x"))], 0.0)
     assert [type(message) for _, message in head.take()] == [wire.Leaving] * 2
     worker.exchange(now=10.0)
     assert head.untaken > 0, "they are sent again"

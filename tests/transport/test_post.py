@@ -38,26 +38,26 @@ def place(request: pytest.FixtureRequest, ipc: str, keys: Keys) -> tuple[str, Ke
     return (ipc, None) if request.param == "ipc" else ("tcp://127.0.0.1:*", keys)
 
 
-def ends(count: int) -> list[wire.Message]:
-    return [wire.End(number) for number in range(count)]
+def brings(count: int) -> list[wire.Message]:
+    return [wire.Bring(number) for number in range(count)]
 
 
 def test_messages_arrive_in_order_both_ways(place: tuple[str, Keys | None]) -> None:
     with serving(*place) as head, calling(head.post.endpoint, place[1]) as worker:
-        for message in ends(2000):
+        for message in brings(2000):
             worker.post.send("head", message)
             head.post.send("w1", message)
         for box, peer in ((head, "w1"), (worker, "head")):
-            box.wait_for(ends(2000)[-1], peer)
-            assert box.mail == [(peer, message) for message in ends(2000)]
+            box.wait_for(brings(2000)[-1], peer)
+            assert box.mail == [(peer, message) for message in brings(2000)]
 
 
 def test_every_worker_is_known_by_its_name(ipc: str) -> None:
     with serving(ipc) as head, calling(ipc, me="w1") as one, calling(ipc, me="w2") as other:
-        one.post.send("head", wire.End(1))
-        other.post.send("head", wire.End(2))
+        one.post.send("head", wire.Bring(1))
+        other.post.send("head", wire.Bring(2))
         head.until(lambda: len(head.mail) == 2, "two messages")
-        assert set(head.mail) == {("w1", wire.End(1)), ("w2", wire.End(2))}
+        assert set(head.mail) == {("w1", wire.Bring(1)), ("w2", wire.Bring(2))}
         head.post.send("w2", wire.Bye())
         other.wait_for(wire.Bye())
         assert one.post.take() == []
@@ -92,28 +92,28 @@ def test_nobody_is_silent_who_lives(ipc: str) -> None:
 def test_a_restarted_worker_is_announced(ipc: str) -> None:
     with serving(ipc) as head:
         with calling(ipc) as worker:
-            worker.post.send("head", wire.End(1))
-            head.wait_for(wire.End(1), "w1")
+            worker.post.send("head", wire.Bring(1))
+            head.wait_for(wire.Bring(1), "w1")
         with calling(ipc) as worker:
-            worker.post.send("head", wire.End(2))
-            head.wait_for(wire.End(2), "w1")
+            worker.post.send("head", wire.Bring(2))
+            head.wait_for(wire.Bring(2), "w1")
             head.post.send("w1", wire.Bye())
             worker.wait_for(wire.Bye())
-    assert head.messages() == [wire.End(1), wire.Restarted(), wire.End(2)]
+    assert head.messages() == [wire.Bring(1), wire.Restarted(), wire.Bring(2)]
 
 
 def test_a_restarted_head_is_announced(keys: Keys) -> None:
     with ExitStack() as stack:
         head = stack.enter_context(serving("tcp://127.0.0.1:*", keys))
         worker = stack.enter_context(calling(head.post.endpoint, keys))
-        worker.post.send("head", wire.End(1))
-        head.wait_for(wire.End(1), "w1")
+        worker.post.send("head", wire.Bring(1))
+        head.wait_for(wire.Bring(1), "w1")
         head.post.close(0.0)
         again = stack.enter_context(serving(head.post.endpoint, keys))
         worker.wait_for(wire.Restarted())
-        worker.post.send("head", wire.End(2))
-        again.wait_for(wire.End(2), "w1")
-        assert again.messages() == [wire.End(2)]
+        worker.post.send("head", wire.Bring(2))
+        again.wait_for(wire.Bring(2), "w1")
+        assert again.messages() == [wire.Bring(2)]
 
 
 # -- links that break ------------------------------------------------------------------------------
@@ -127,37 +127,37 @@ def through(keys: Keys) -> Iterator[Joined]:
         Cable(int(head.post.endpoint.rpartition(":")[2])) as cable,
         calling(cable.endpoint, keys) as worker,
     ):
-        worker.post.send("head", wire.End(999))
-        head.wait_for(wire.End(999), "w1")
+        worker.post.send("head", wire.Bring(9_999))
+        head.wait_for(wire.Bring(9_999), "w1")
         yield head, cable, worker
 
 
 def test_connections_that_break_change_nothing(through: Joined) -> None:
     head, cable, worker = through
-    for number, message in enumerate(ends(300)):
+    for number, message in enumerate(brings(300)):
         worker.post.send("head", message)
         head.post.send("w1", message)
         if number % 100 == 50:
-            head.until(lambda n=number: ("w1", wire.End(n - 50)) in head.mail, "a message")
+            head.until(lambda n=number: ("w1", wire.Bring(n - 50)) in head.mail, "a message")
             cable.drop()
     for box, peer in ((head, "w1"), (worker, "head")):
-        box.wait_for(ends(300)[-1], peer)
-    assert head.messages()[1:] == worker.messages() == ends(300)
+        box.wait_for(brings(300)[-1], peer)
+    assert head.messages()[1:] == worker.messages() == brings(300)
 
 
 def test_a_dead_link_of_some_seconds_changes_nothing(through: Joined) -> None:
     """Longer than connections are given up after; nothing that is sent meanwhile is lost."""
     head, cable, worker = through
     cable.cut = True
-    for message in ends(100):
+    for message in brings(100):
         worker.post.send("head", message)
         head.post.send("w1", message)
     worker.until(lambda: worker.post.silent()["head"] > 6, "silence")
     assert worker.mail == []
     cable.cut = False
     for box, peer in ((head, "w1"), (worker, "head")):
-        box.wait_for(ends(100)[-1], peer)
-    assert head.messages()[1:] == worker.messages() == ends(100)
+        box.wait_for(brings(100)[-1], peer)
+    assert head.messages()[1:] == worker.messages() == brings(100)
 
 
 # -- peers that misbehave --------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def raw(ipc: str) -> Iterator[zmq.Socket[bytes]]:
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.linger = 0
         dealer.rcvtimeo = int(PATIENCE * 1000)
-        dealer.set(zmq.ROUTING_ID, b"raw")
+        dealer.set(zmq.ROUTING_ID, b"raw#1")
         dealer.connect(ipc)
         yield dealer
 
@@ -190,14 +190,14 @@ def test_repeated_and_reordered_frames(ipc: str, raw: zmq.Socket[bytes]) -> None
         answer = wire.decode(raw.recv())
         assert isinstance(answer, wire.Seal)
         for number in (2, 1, 1, 3, 2, 2, 1, 3, 3):
-            content = memoryview(wire.encode(wire.End(number)))
+            content = memoryview(wire.encode(wire.Bring(number)))
             raw.send(wire.encode(wire.Seal(5, answer.session, number, content=content)))
-        head.wait_for(wire.End(3), "raw")
+        head.wait_for(wire.Bring(3), "raw")
         head.post.send("raw", wire.Bye())
         while not wire.decode(raw.recv()).content:  # type: ignore[attr-defined]
             pass
         head.mail += head.post.take()
-        assert head.mail == [("raw", wire.End(number)) for number in (1, 2, 3)]
+        assert head.mail == [("raw", wire.Bring(number)) for number in (1, 2, 3)]
 
 
 def test_a_peer_that_reads_nothing_holds_up_nobody(
@@ -220,11 +220,11 @@ def test_of_two_workers_with_one_name_the_first_is_told(
 ) -> None:
     monkeypatch.setattr(lines, "_RENEW", 2.0)
     with serving(ipc) as head, calling(ipc) as first:
-        first.post.send("head", wire.End(1))
-        head.wait_for(wire.End(1), "w1")
+        first.post.send("head", wire.Bring(1))
+        head.wait_for(wire.Bring(1), "w1")
         with calling(ipc) as second:
-            second.post.send("head", wire.End(2))
-            head.wait_for(wire.End(2), "w1")
+            second.post.send("head", wire.Bring(2))
+            head.wait_for(wire.Bring(2), "w1")
             first.until(lambda: bool(first.mail), "word that its name is taken")
             assert "name" in first.mail[0][1].why  # type: ignore[attr-defined]
             head.post.send("w1", wire.Bye())
@@ -236,7 +236,7 @@ def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
         line.tend(0.0, usurped=True)
         line.tend(1e6, usurped=True)
         line.wait(0.01, to_send=True)
-        assert not line.send("head", wire.encode(wire.Seal(1, 0)))
+        assert not line.send(b"", wire.encode(wire.Seal(1, 0)))
         assert head.post.take() == []
 
 
@@ -246,11 +246,11 @@ def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
 def test_what_is_queued_goes_out_before_the_end(place: tuple[str, Keys | None]) -> None:
     with serving(*place) as head:
         with calling(head.post.endpoint, place[1]) as worker:
-            for message in ends(500):
+            for message in brings(500):
                 worker.post.send("head", message)
             worker.post.close(PATIENCE)
         head.mail += head.post.take()
-        assert head.messages() == ends(500)
+        assert head.messages() == brings(500)
 
 
 def test_an_end_waits_no_longer_than_it_is_told(ipc: str) -> None:

@@ -90,7 +90,7 @@ class Agent(Closing):
         table = decode_table(shipped, lambda source: load(source, plan.reference.folder))
         self._caches = Caches(plan.consumers, table, clock, self._fire)
         self._stages = plan.consumers
-        self._keys = Keys.load(Path(orders.keys), orders.node) if orders.keys else None
+        self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
         # What is encrypted for one of them is encrypted by one thread.
         self._context: sockets.Context = zmq.Context(min(_THREADS, len(orders.endpoints)))
         self._shippings = [self._shipping(plan, endpoint) for endpoint in orders.endpoints]

@@ -1,0 +1,107 @@
+"""Hangs up on connections: of strangers where there are too many, and of keys that are revoked.
+
+ZeroMQ limits neither how many may connect nor what one may send before its handshake is over, but
+by the largest frame of the socket. So what strangers can fill is that times their number.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from artos.closing import Closing
+from artos.transport.connections import Connections
+from artos.transport.sockets import Context, Socket
+
+_FOR_STRANGERS = 128 << 20  # bytes that all of them together may fill
+_OVERHEAD = 64 << 10  # bytes of a connection whatever comes over it
+_NEVER_FEWER = 8
+_FOR_OTHERS = 256  # descriptors
+_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
+_numbers = count()
+
+
+class Doorkeeper(Closing):
+    """Watches the connections of ``door``, a TCP socket that listens, of frames up to ``largest``.
+
+    Poll ``socket``; call ``look`` when something can be read. Belongs to the thread of ``door``.
+    """
+
+    def __init__(self, context: Context, door: Socket, largest: int) -> None:
+        strangers = max(_NEVER_FEWER, _FOR_STRANGERS // (largest + _OVERHEAD))
+        most = _descriptors()
+        self._connections = Connections(min(strangers, most), most)
+        self._addresses: dict[int, Any] = {}
+        self._door = door
+        name = f"inproc://doorkeeper-{next(_numbers)}"
+        door.monitor(name, _EVENTS)
+        self.socket: Socket = context.socket(zmq.PAIR)
+        # Whoever reports must never wait: it is the thread that serves all connections.
+        self.socket.set(zmq.RCVHWM, 0)
+        self.socket.connect(name)
+
+    def __repr__(self) -> str:
+        return f"<Doorkeeper connections={len(self._connections)}>"
+
+    def look(self) -> None:
+        """Take note of who came and went."""
+        with suppress(zmq.Again):
+            while True:
+                event = recv_monitor_message(self.socket, zmq.NOBLOCK)
+                self._took_place(event["event"], int(event["value"]))
+
+    def heard(self, frame: zmq.Frame, route: bytes) -> None:
+        """A frame came from who is reached by this route."""
+        descriptor = int(frame.get(zmq.SRCFD))
+        if not self._connections.leads(descriptor, route):
+            self.look()
+            self._connections.heard(descriptor, route)
+
+    def hang_up(self, route: bytes) -> None:
+        """Break the connection by which that route leads; what is on its way there is lost."""
+        self.look()
+        if (descriptor := self._connections.of(route)) is not None:
+            self._break(descriptor)
+
+    def close(self) -> None:
+        """Watch no longer; connections stay."""
+        if not self._door.closed:
+            self._door.disable_monitor()
+        self.socket.close(0)
+
+    def _took_place(self, event: int, descriptor: int) -> None:
+        if event == zmq.EVENT_DISCONNECTED:
+            self._connections.closed(descriptor)
+            self._addresses.pop(descriptor, None)
+            return
+        self._addresses[descriptor] = _address_of(descriptor)
+        if (too_many := self._connections.opened(descriptor)) is not None:
+            self._break(too_many)
+
+    def _break(self, descriptor: int) -> None:
+        """ZeroMQ sees the end of the connection and clears it away."""
+        self._connections.closed(descriptor)
+        address = self._addresses.pop(descriptor, None)
+        with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
+            if copy.getpeername() == address:  # else it is another one's by now
+                copy.shutdown(socket.SHUT_RDWR)
+
+
+def _descriptors() -> int:
+    """How many there may be, so that some are left for everything else that the process does."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return allowed - min(_FOR_OTHERS, allowed // 2)
+
+
+def _address_of(descriptor: int) -> Any:
+    """Whom a connection leads to; None if it is gone."""
+    with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
+        return copy.getpeername()
+    return None

@@ -1,0 +1,100 @@
+"""Who has a key, and what may be said with it: users submit and ask, nodes take part. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from artos.transport import wire
+
+Kind = type[wire.Message]
+
+_NODE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})(?:/[A-Za-z0-9._-]{1,64})?")
+_USER = re.compile(r"user:([A-Za-z0-9][A-Za-z0-9._-]{0,127})(?:/[A-Za-z0-9._-]{1,64})?")
+
+
+class Role(Enum):
+    """What a key is for; the value is the word for it."""
+
+    USER = "user"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who has a key: a user or a node of that name."""
+
+    role: Role
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.role.value} {self.name}"
+
+    @property
+    def peer(self) -> str:
+        """What it is called on a socket; behind a ``/`` may stand which of its connections."""
+        return f"user:{self.name}" if self.role is Role.USER else self.name
+
+
+OWNER = Holder(Role.USER, "owner")
+"""The user whose key is made when none is named."""
+ANY = Holder(Role.NODE, "any")
+"""Whoever has this key may be any node that has no key of its own."""
+
+SAYS: Mapping[Role, frozenset[Kind]] = {
+    Role.USER: frozenset({wire.Submit, wire.Ask, wire.Archive}),
+    Role.NODE: frozenset({
+        wire.Hello, wire.Load, wire.SiteEnded, wire.Leaving, wire.Bye, wire.Fetch,
+        wire.SiteUp, wire.Said, wire.Died, wire.Packed, wire.Bring, wire.Piece, wire.Unfit,
+        wire.SiteNews, wire.SiteClosed,
+        wire.Greet, wire.Chunk, wire.Pull,
+    }),
+}  # fmt: skip
+"""What each may say to a head, a run or a replay process. What is nowhere here, nobody may."""
+_ANYBODY = frozenset({wire.Seal, wire.Refusal})
+
+
+def forbidden(role: Role, kind: Kind) -> str:
+    """Why who has a key of this role may not say that; "" if it may."""
+    if kind in SAYS[role] | _ANYBODY:
+        return ""
+    others = [other.value for other in Role if kind in SAYS[other]]
+    way = f": take the key of a {others[0]} (artos keys DIR --{others[0]} NAME)" if others else ""
+    return f"{kind.__name__} is nothing that a {role.value} may say{way}"
+
+
+def holder_of(peer: str) -> Holder | None:
+    """Whom a peer's name is of; None if it is no name."""
+    for role, pattern in ((Role.USER, _USER), (Role.NODE, _NODE)):
+        if match := pattern.fullmatch(peer):
+            return Holder(role, match[1])
+    return None
+
+
+def foreign(peer: str, node: str) -> str:
+    """Why a peer may not speak for that node; "" if it is of it."""
+    if holder_of(peer) == Holder(Role.NODE, node):
+        return ""
+    return f"{peer} is not of a node {node!r} and may speak for its own only"
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """The keys that are good now: whose each public key is."""
+
+    holders: Mapping[str, Holder] = field(default_factory=dict)
+
+    def misnamed(self, key: str, peer: str) -> str:
+        """Why who has this key may not call itself ``peer``; "" if it may."""
+        holder, wanted = self.holders.get(key), holder_of(peer)
+        if holder is None or wanted is None:
+            return "this key is not good any more" if wanted else f"{peer!r} is no name"
+        free = wanted.role is Role.NODE and wanted not in self.holders.values()
+        if holder == wanted or (holder == ANY and free):
+            return ""
+        return (
+            f"this is the key of {holder} and not of {wanted}: use its own key "
+            f"(artos keys DIR --{wanted.role.value} {wanted.name}) or its own name"
+        )
