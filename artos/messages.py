@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from artos.errors import BadMessage
+from artos.unreadable import UNREADABLE
 
 StartKind = Literal["cold", "fork", "clone", "moved"]
 """How a member's process came to be: from scratch, as a fork or a clone of a template, or as what
@@ -146,5 +147,5 @@ def decode_scaled(data: bytes) -> Scaled:
 def _decode(decode: Callable[[bytes], T], data: bytes) -> T:
     try:
         return decode(data)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise BadMessage(str(error)) from error

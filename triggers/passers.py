@@ -9,6 +9,7 @@ import msgspec
 import zmq
 
 from artos.errors import BadMessage, DeadlineExceeded
+from artos.unreadable import UNREADABLE
 from triggers.base import Firing
 
 
@@ -88,6 +89,6 @@ def decode(data: bytes) -> Firing:
     """
     try:
         firing: Firing = _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise BadMessage(str(error)) from error
     return firing
