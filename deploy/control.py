@@ -13,6 +13,7 @@ from artos.buffer.board import Board, control_member
 from artos.errors import BadMessage, DeadlineExceeded, MailboxFull, NotRunning, Refused
 from artos.messages import Scale, Scaled, decode_scale, decode_scaled, encode
 from artos.plan import Site
+from artos.unreadable import UNREADABLE
 
 _ANSWER_SECONDS = 10.0
 
@@ -71,7 +72,7 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> Scaled:
             fcntl.flock(file, fcntl.LOCK_EX)  # one control at a time
             address = msgspec.json.decode(file.read(), type=Address)
             answer = _asked(address, actors, seconds)
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, *UNREADABLE):
         raise NotRunning(str(run)) from None
     if answer.fault:
         raise Refused([answer.fault])

@@ -12,6 +12,7 @@ from artos import private_folder
 from artos.buffer.segment import shm_root
 from artos.closing import Closing
 from artos.errors import Refused
+from artos.unreadable import UNREADABLE
 from head.records.durable import remove_drafts, write_durably
 from head.runs import State
 
@@ -59,7 +60,7 @@ class HeadHome(Closing):
             state = msgspec.json.decode(self._file.read_bytes(), type=State)
         except FileNotFoundError:
             state = State()
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Refused(
                 [f"{self._file} is damaged ({error}): move it away; runs are not found again then"]
             ) from error

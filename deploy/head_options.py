@@ -64,7 +64,7 @@ def _read(config: Path, faults: list[str]) -> dict[str, Any]:
     except OSError as error:
         faults.append(f"{config}: {error.strerror}")
         return {}
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         faults.append(f"{config} is no TOML: {error}")
         return {}
     for name in ("keys", "runs"):

@@ -10,6 +10,7 @@ import msgspec
 from artos.errors import BadMessage
 from artos.private_folder import keep
 from artos.transport.wire import Assign
+from artos.unreadable import UNREADABLE
 
 T = TypeVar("T")
 
@@ -72,5 +73,5 @@ def read_order(path: Path, kind: type[T]) -> T:
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise BadMessage(f"{path}: {error}") from error

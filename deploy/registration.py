@@ -20,6 +20,7 @@ from artos.runtime.reference import load_object, user_imports
 from artos.runtime.register import Registered, register
 from artos.scaling_policy import Own, ScalingPolicy
 from artos.spec import closest
+from artos.unreadable import UNREADABLE
 from deploy import muster
 from triggers import verifier
 from triggers.algorithms import BUILT_IN
@@ -85,7 +86,7 @@ def _register_here(reference: Reference, seed: int) -> Registered:
 def _decoded(answer: subprocess.CompletedProcess[bytes], reference: Reference) -> Registered:
     try:
         return msgspec.json.decode(answer.stdout, type=Registered)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         tail = answer.stderr.decode(errors="replace").strip()[-1500:]
         said = f"; its last words:\n{tail}" if tail else ""
         raise Refused([f"building {reference.source} {_end(answer.returncode)}{said}"]) from None

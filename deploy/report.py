@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from artos.unreadable import UNREADABLE
 from deploy.run_host import LOG
 from head.roster import Node, Roster
 from head.runs import Run
@@ -47,7 +48,7 @@ def summary(run: Run) -> dict[str, Any] | None:
     """What a run that is over has to say; None if it never got to that."""
     try:
         said: dict[str, Any] = msgspec.json.decode((Path(run.folder) / "summary.json").read_bytes())
-    except (OSError, ValueError, msgspec.DecodeError, RecursionError):
+    except (OSError, *UNREADABLE):
         return None
     return said
 

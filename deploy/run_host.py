@@ -18,6 +18,7 @@ from artos.errors import Refused
 from artos.runtime.child import Child, start
 from artos.runtime.death import Death
 from artos.runtime.logs import rotate
+from artos.unreadable import UNREADABLE
 from deploy.archives import Archives
 from deploy.orders import RunOrder, write_order
 from head.records.checkpoint import MANIFEST
@@ -181,6 +182,6 @@ def _status_told(folder: Path) -> int | None:
     """The exit status by the run's summary: it is of the last process that was started."""
     try:
         told = msgspec.json.decode((folder / _SUMMARY).read_bytes(), type=_Told)
-    except (OSError, msgspec.DecodeError, RecursionError):
+    except (OSError, *UNREADABLE):
         return None
     return next((status for status, name in OUTCOMES.items() if name == told.outcome), None)

@@ -12,6 +12,7 @@ import msgspec
 from artos import private_folder
 from artos.buffer.segment import free_bytes
 from artos.errors import ImageBudget, ImageUnusable
+from artos.unreadable import UNREADABLE
 from workers.criu.facts import Facts, Host, faults
 
 FACTS = "facts.json"
@@ -43,7 +44,7 @@ class Image:
         """
         try:
             return msgspec.json.decode((self.folder / FACTS).read_bytes(), type=Facts)
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, *UNREADABLE) as error:
             raise ImageUnusable(self.name, [f"its facts cannot be read ({error})"]) from error
 
     def files(self) -> dict[str, int]:

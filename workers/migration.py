@@ -22,6 +22,7 @@ from artos.buffer.doorbell import SEMAPHORE_BYTES
 from artos.buffer.segment import Segment
 from artos.errors import ImageUnusable
 from artos.plan import Site
+from artos.unreadable import UNREADABLE
 from workers.criu.facts import Facts, Host, faults
 from workers.criu.opened import opened_in
 from workers.images import FACTS, Image, ImageStore
@@ -285,7 +286,7 @@ def moved(image: Image) -> dict[str, str]:
         return msgspec.json.decode((image.folder / _MOVED).read_bytes(), type=dict[str, str])
     except FileNotFoundError:
         return {}
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ImageUnusable(image.name, [f"{_MOVED} cannot be read ({error})"]) from error
 
 

@@ -19,6 +19,7 @@ import lz4.frame
 import msgspec
 
 from artos.errors import ImageUnusable
+from artos.unreadable import UNREADABLE
 
 _SUMS = "sums.json"
 _PARTIAL = ".partial"
@@ -156,5 +157,5 @@ def unpacking(parcel: Path) -> Iterator[Unpacker]:
             bounded = _Bounded(file)
             with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as tar:
                 yield Unpacker(tar, bounded)
-    except (tarfile.TarError, msgspec.DecodeError, *_BROKEN) as error:
+    except (tarfile.TarError, *UNREADABLE, *_BROKEN) as error:
         raise ImageUnusable(parcel.name, [f"the parcel is damaged ({error})"]) from error

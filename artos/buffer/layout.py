@@ -9,6 +9,7 @@ import numpy as np
 
 from artos.errors import LayoutMismatch
 from artos.spec import VERSION_KEY, DataKey, OnFull
+from artos.unreadable import UNREADABLE
 
 MAGIC = 0x4152544F_53424C4B  # "ARTOSBLK"
 LAYOUT_VERSION = 1
@@ -101,7 +102,7 @@ def description(path: str, memory: memoryview, magic: int, start: int, kind: typ
         raise LayoutMismatch(path, f"of {size} bytes in {len(memory)}", LAYOUT_VERSION)
     try:
         return msgspec.json.decode(memory[start : start + text_bytes], type=kind)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise LayoutMismatch(path, f"that cannot be read ({error})", LAYOUT_VERSION) from error
 
 

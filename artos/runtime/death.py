@@ -31,5 +31,7 @@ class Death:
     def of_process(cls, pid: int, status: int, last_words: str) -> Death:
         """A process that is gone: ``status`` as ``subprocess`` gives it, negative for a signal."""
         how = f"killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
+        if status == -signal.SIGKILL:
+            how += " (if nobody did that, memory ran out: use fewer actors or smaller batches)"
         said = f"; its last output:\n{last_words}" if last_words else ""
         return cls(f"process {pid} {how}{said}", own=status not in _FROM_OUTSIDE)

@@ -15,6 +15,7 @@ import msgspec
 
 from artos.errors import NoIdentity
 from artos.plan import Site
+from artos.unreadable import UNREADABLE
 
 IDENTITY_FD = 100
 """Descriptor on which a template holds its identity file until it has read it."""
@@ -70,7 +71,7 @@ def read(descriptor: int) -> Identity:
     text = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
     try:
         return msgspec.json.decode(text, type=Identity)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise NoIdentity(text.decode(errors="replace"), str(error)) from error
 
 

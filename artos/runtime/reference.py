@@ -19,6 +19,7 @@ from artos.errors import Refused
 from artos.plan import Reference
 from artos.scaling import ActorsSetting, actors_of
 from artos.spec import Workload, closest
+from artos.unreadable import UNREADABLE
 
 _OURS = ("head", "workers", "deploy", "evaluation")
 _FLAGS = ("env", "actors", "total_steps", "seed")
@@ -187,7 +188,7 @@ def _convert(value: Any, kind: Any) -> Any:
     if isinstance(value, str) and kind is not str:
         try:
             value = msgspec.json.decode(value)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             value = {"True": True, "False": False, "None": None}.get(value, value)
     if kind == ActorsSetting:
         return value if type(value) is int else actors_of(value)

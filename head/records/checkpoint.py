@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 
 from artos.errors import CheckpointFault
 from artos.spec import ArraySpec
+from artos.unreadable import UNREADABLE
 from head.records.durable import remove_drafts, write_durably
 from head.scaler import Kept
 
@@ -130,7 +131,7 @@ def read_manifest(folder: Path) -> Manifest:
         if form != FORMAT:
             raise CheckpointFault(str(folder), f"it has format {form}, this ARTOS reads {FORMAT}")
         return msgspec.json.decode(text, type=Manifest)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         why = f"{MANIFEST} is truncated or not of ARTOS ({error}); use another run's checkpoint"
         raise CheckpointFault(str(folder), why) from error
 

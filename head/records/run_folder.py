@@ -13,6 +13,7 @@ import msgspec
 from artos.closing import Closing
 from artos.errors import CheckpointFault, NotOurs, Refused, RunExists
 from artos.private_folder import planted
+from artos.unreadable import UNREADABLE
 from head.records.checkpoint import MANIFEST
 from head.records.durable import remove_drafts, write_durably
 from head.status import Summary
@@ -180,7 +181,7 @@ def _see_that_it_was_saved(path: Path) -> None:
 def _read_config(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise CheckpointFault(str(path.parent), f"config.json is damaged: {error}") from error
 
 
