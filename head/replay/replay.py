@@ -34,6 +34,8 @@ COUNTS = ("bytes", "weights", "chunks", "stale", "gap", "repeated", "bad", "faul
 """
 _THREADS = 4
 _PAUSE = 1  # ms without news after which agents are told what came before it
+_UNSENT = 20_000
+"""Messages to one node: a version of 10 GB. Who asks for more than it reads gets no more."""
 _BURST = 8 << 20  # bytes taken in before anybody is answered
 
 
@@ -119,7 +121,9 @@ class Replay(Closing):
         if self._keys is not None:
             self._gate = sockets.Gate(self._context, self._keys)
             self._watch(self._gate.socket, self._gate.answer)
-        self._socket = sockets.serve(self._context, self._orders.endpoint, self._keys, queue=0)
+        self._socket = sockets.serve(
+            self._context, self._orders.endpoint, self._keys, queue=0, unsent=_UNSENT
+        )
         self._watch(self._socket, self._receive)
         self._watch(self._leash.fileno(), self._obey)
         self._leash.send(wire.Listening(sockets.bound(self._socket)))
