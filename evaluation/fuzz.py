@@ -21,7 +21,7 @@ from deploy.archive import name_of
 from evaluation.fuzz_targets import Place, RunPlace, SitePlace, Target, head, plain, worker
 from evaluation.hostile import Hostile
 
-_BATCH = 200
+_BATCH = 500
 _ARCHIVES = 0.05
 """Share of what users of a head send that is the code of runs."""
 _WARM = 0.2

@@ -15,6 +15,7 @@ from artos.transport.peers import Peers
 
 _PATIENCE = 120.0
 _NAP = 0.01
+_CALM = 0.1
 
 
 class Loud(Closing):
@@ -73,6 +74,13 @@ class Loud(Closing):
     def settle(self) -> None:
         """Until all is taken that was said."""
         self.until(lambda: self._peers.idle, "what was said to be taken")
+
+    def calm_down(self, count: Callable[[], int]) -> None:
+        """Until what is counted at the other end counts no further: it has read all there was."""
+        before = -1
+        while before != (before := count()):
+            end = time.monotonic() + _CALM
+            self.until(lambda end=end: time.monotonic() > end, "time to pass")  # type: ignore[misc]
 
     def until(self, enough: Callable[[], object], what: str) -> None:
         """Turn until there is enough.

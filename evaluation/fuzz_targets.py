@@ -14,13 +14,16 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from artos.buffer.segment import PREFIX, shm_root
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded
 from artos.transport import wire
 from artos.transport.keys import Keys, make_keys
+from artos.transport.tally import Tally
 from artos.version import VERSION
 from deploy.orders import RunOrder, SiteOrder, write_order
 from evaluation.fuzz_peers import Loud
+from workers.agent.agent import COUNTS
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PATIENCE = 120.0
@@ -215,20 +218,14 @@ class RunPlace:
         """Its replay process, as an agent sees it that has no business there."""
         (process,) = [p for p in self.process.children() if "head.replay.process" in p.cmdline()]
         evil = self.place.calls(self.up.experience[0], "evil")
-        thrown = [0]
 
         def throw(frame: bytes) -> None:
-            evil.throw(frame)
-            thrown[0] += 1
-            if thrown[0] % 200 == 0:
-                settle()
+            while not evil.throw(frame):
+                evil.turn()
 
         def settle() -> None:
-            evil.throw(b"")  # is refused: so what came before it was read
-            evil.refused = 0
-            evil.until(lambda: evil.refused, "the replay process to answer")
+            evil.calm_down(lambda: evil.refused)
 
-        evil.turn()
         kinds = (wire.Greet, wire.Chunk, wire.Pull, wire.Weights, wire.Terms, wire.Finish)
         return Target("replay", process, kinds, throw, settle, self._news)
 
@@ -273,16 +270,17 @@ class SitePlace:
         """Its transfer agent, as a replay process sees it."""
         (process,) = [p for p in self.process.children() if "deploy.agent_process" in p.cmdline()]
         self.replay.until(lambda: self.replay.met, "the agent to call")
-        counted = [0]
+        (file,) = shm_root().glob(f"{PREFIX}*{_RUN}.w1*/agent")
+        tally = Tally(file, COUNTS)
 
         def throw(frame: bytes) -> None:
             for name in ("w1", "w1/weights"):
                 self.replay.throw(frame, name)
-            counted[0] += 1
-            if counted[0] % 100 == 0:
-                self.replay.turn()
 
-        return Target("agent", process, wire._TYPES, throw, self.replay.turn, self._news)
+        def settle() -> None:
+            self.replay.calm_down(lambda: tally["bad"])
+
+        return Target("agent", process, wire._TYPES, throw, settle, self._news)
 
     def _news(self) -> tuple[object, int]:
         news = self.run.fresh(wire.SiteNews, 1.0)

@@ -71,11 +71,13 @@ class Gate(Closing):
 
 
 def serve(
-    context: Context, endpoint: str, keys: Keys | None, largest: int = LARGEST, queue: int = 1000
-) -> Socket:
+    context: Context, endpoint: str, keys: Keys | None, largest: int = LARGEST, queue: int = 1000,
+    unsent: int | None = None,
+) -> Socket:  # fmt: skip
     """A ROUTER that listens at ``endpoint`` (``tcp://IP:*`` for any port, ``ipc://PATH``).
 
-    A frame of more than ``largest`` bytes ends its connection; ``queue`` messages fit each way.
+    A frame of more than ``largest`` bytes ends its connection; ``queue`` messages fit each way
+    (``unsent``: on their way out to one peer).
     Sending to who is not there raises ``zmq.ZMQError`` (``push`` turns that into False).
 
     Raises:
@@ -92,6 +94,8 @@ def serve(
             zmq.ZAP_ENFORCE_DOMAIN: 1,
         }
     options |= _limits(endpoint, keys, largest, queue)
+    if unsent is not None:
+        options[zmq.SNDHWM] = unsent
     socket = _socket(context, zmq.ROUTER, options)
     return _opened(socket, socket.bind, endpoint, "listen on")
 
