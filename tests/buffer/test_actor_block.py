@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -128,6 +129,33 @@ class BlockMachine(RuleBasedStateMachine):
         self._reborn()
         if self.written == start and self.writer.written == stop:
             self._publish(NAMES, start, stop, mark)
+
+    @precondition(lambda self: self.allocated)
+    @rule(
+        first=st.sampled_from([("early",), ("early", VERSION_KEY), ("late",)]),
+        stores=st.integers(0, 10),
+    )
+    def die_between_two_stages(self, first: tuple[str, ...], stores: int) -> None:
+        """Rows of which some keys were published stay; its heir writes the other keys again."""
+        start, stop = self.allocated
+        write(self.writer, start, stop, self.mark)
+        rest = [name for name in NAMES if name not in first]
+        arm(self.writer, Fuse(stores))
+        with suppress(Killed):
+            for names in (first, rest):
+                self.writer.commit(stop, names)
+        mark = self.mark
+        self._reborn()
+        heads = {name: self.reader.headers[name].written for name in NAMES}
+        assert set(heads.values()) <= {start, stop}
+        for names in (first, rest):
+            assert len({heads[name] for name in names}) == 1, "a stage is whole"
+        assert heads[rest[0]] <= heads[first[0]], "stages come in order"
+        self._publish([name for name in NAMES if heads[name] == stop], start, stop, mark)
+        if heads[rest[0]] == start and heads[first[0]] == stop:
+            write(self.writer, start, stop, mark)
+            self.writer.commit(stop, rest)
+            self._publish(rest, start, stop, mark)
 
     def _publish(self, names, start: int, stop: int, mark: int | None = None) -> None:
         mark = self.mark if mark is None else mark
@@ -274,6 +302,27 @@ def test_killed_between_any_two_stores(folder: ShmFolder, stores: int) -> None:
     next_writer.acknowledge("learner", 1, 1)
     start = next_writer.allocate(next_writer.free(), 0)
     assert start == next_writer.written
+
+
+@pytest.mark.parametrize("stores", range(8))
+@pytest.mark.parametrize("before", [("early", VERSION_KEY), NAMES], ids=["a stage", "all"])
+def test_a_stage_killed_between_any_two_stores(
+    folder: ShmFolder, before: tuple[str, ...], stores: int
+) -> None:
+    """Keys travel one after the other: the late ones are behind what was committed before."""
+    block = new_block(folder.path, KEYS, 8)
+    block.reserve(8, NAMES)
+    block.commit(3, before)
+    block.commit(7, ("early", VERSION_KEY))
+    there = block.headers["late"].written
+    doomed = ActorBlock.attach(block.segment.path)
+    arm(doomed, fuse := Fuse(stores))
+    with suppress(Killed):
+        doomed.commit(5, ("late",))
+    heir = ActorBlock.attach(block.segment.path)
+    heir.recover()
+    assert heir.headers["late"].written in ((5,) if fuse.left else (there, 5))
+    assert [heir.headers[name].written for name in ("early", VERSION_KEY)] == [7, 7]
 
 
 # -- single promises ---------------------------------------------------------------------------

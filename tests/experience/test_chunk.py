@@ -13,8 +13,9 @@ import pytest
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.segment import ShmFolder
-from artos.errors import BadMessage
+from artos.errors import BadMessage, Overwritten
 from artos.spec import DataKey
+from artos.transport import chunk as chunks
 from artos.transport.chunk import Rings, load, unload
 
 KEYS = (
@@ -77,6 +78,34 @@ def test_only_the_rows_asked_for_are_written(folder: Path) -> None:
     unload(target, chunk, range(6, 10), frames)
     assert np.array_equal(rows(target, "frames", 0, 6), before)
     assert np.array_equal(rows(target, "frames", 6, 10), rows(source, "frames", 6, 10))
+
+
+def test_a_reader_is_told_what_arriving_rows_overwrote(folder: Path) -> None:
+    source, target = block_in(folder, "source", 12), block_in(folder, "target", 7)
+    fill(source, 0, 10)
+    for start, stop in ((0, 5), (5, 10)):
+        chunk, frames = load(source, 1, ("frames", "all"), range(start, stop), squeeze, ends=True)
+        unload(target, chunk, range(start, stop), frames)
+    for name in ("frames", "all"):
+        assert target.block.oldest(name) == 3
+        with pytest.raises(Overwritten):
+            rows(target, name, 2, 4)
+    assert target.block.oldest("flags") == 0
+
+
+def test_a_place_is_announced_before_it_is_overwritten(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that copied old rows meanwhile must see so when it looks again."""
+    source, target = block_in(folder, "source", 12), block_in(folder, "target", 4)
+    fill(source, 0, 8)
+    chunk, frames = load(source, 1, ("all",), range(4), squeeze, ends=True)
+    unload(target, chunk, range(4), frames)
+    chunk, frames = load(source, 1, ("all",), range(4, 8), squeeze, ends=True)
+    reader, seen = ActorBlock.attach(target.block.segment.path), []
+    monkeypatch.setattr(chunks, "_write", lambda *_, **__: seen.append(reader.oldest("all")))
+    unload(target, chunk, range(4, 8), frames)
+    assert seen == [4]
 
 
 def test_frames_lie_in_the_block_itself(folder: Path) -> None:

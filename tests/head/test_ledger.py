@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.messages import Claim, Invoke
-from head.ledger import Claims, Invocations
+from head.ledger import Claims, Invocations, Rounds
 
 
 def call(number: int) -> Invoke:
@@ -42,6 +42,19 @@ def test_a_member_that_starts_anew_gets_its_full_time_again() -> None:
     books.restamp(3, now=100.0)
     books.restamp(9, now=100.0)
     assert list(books.overdue(now=104.0, seconds=5.0)) == []
+
+
+def test_nobody_is_granted_more_rounds_than_were_ever_granted_at_once() -> None:
+    rounds = Rounds((0, 1), steps=4)
+    assert [rounds.grant(0), rounds.grant(0)] == [4, None], "one is still to be sampled"
+    rounds.wrote(0, 3)
+    assert rounds.grant(0) == 8, "but the last row of it"
+    assert rounds.grant(0) is None
+    rounds.at_once(3)
+    rounds.at_once(2)
+    assert [rounds.grant(1) for _ in range(4)] == [4, 8, 12, None]
+    assert (rounds.granted, rounds.granted_to(0), rounds.granted_to(1)) == (20, 8, 12)
+    assert [rounds.wrote(0, 8), rounds.wrote(0, 8), rounds.written] == [3, 8, 8]
 
 
 def test_rows_used_out_of_order_are_acknowledged_up_to_the_first_still_in_use() -> None:

@@ -105,6 +105,31 @@ def play(pair: Pair, moves: list[tuple[str, int, int]], restarts: bool) -> None:
                 pair.restart(end)
 
 
+def met() -> tuple[Channel, Channel]:
+    """Two ends that know each other and have nothing to say."""
+    one, other = Channel(1, "other"), Channel(2, "one")
+    for _ in range(2):
+        for speaker, hearer in ((one, other), (other, one)):
+            for seal in speaker.speak(0.0):
+                hearer.meet(seal)
+                hearer.hear(seal, 0.0)
+    return one, other
+
+
+def test_what_is_acknowledged_while_it_waits_to_be_sent_again_is_not_sent_again() -> None:
+    one, other = met()
+    for message in (b"a", b"b", b"c"):
+        one.put(message)
+    sent = one.speak(1.0)
+    assert [other.hear(seal, 1.0) for seal in sent] == [b"a", b"b", b"c"]
+    one.unsent(sent[0])  # it looked as if nothing had gone out
+    for answer in other.speak(1.0):
+        one.hear(answer, 1.0)
+    assert one.idle
+    one.put(b"d")
+    assert [other.hear(seal, 2.0) for seal in one.speak(2.0)] == [b"d"]
+
+
 @settings(max_examples=400, deadline=None)
 @given(st.lists(MOVES, max_size=80))
 def test_everything_arrives_once_and_in_order(moves: list[tuple[str, int, int]]) -> None:
