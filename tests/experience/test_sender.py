@@ -170,3 +170,14 @@ def test_who_leaves_takes_what_was_on_its_way_along() -> None:
     assert not made.hear(arrivals(0, 10))
     made.fire(1, 1, 4)
     assert told(all_of(made)) == [(1, 1, range(4))]
+
+
+def test_news_that_were_overtaken_take_nothing_back() -> None:
+    made = sender(room=4)
+    made.fire(0, 1, 12)
+    assert told(all_of(made)) == [(0, 1, range(4))]
+    made.hear(arrivals(0, 4, room=10))
+    made.hear(arrivals(0, 2, room=6))  # said before the others, heard after them
+    assert told(all_of(made)) == [(0, 1, range(4, 8)), (0, 1, range(8, 10))]
+    assert made.flight == 6 * SECOND.row_bytes
+    assert made.hear(arrivals(0, 4, room=10)) == {}, "known already"
