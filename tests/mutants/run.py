@@ -1,0 +1,83 @@
+"""Runs mutants of the pure modules with mutmut and writes what came of them to docs/mutants.md.
+
+`make mutants` runs what has not been run yet; stopped at any time, the next call goes on. ARGS
+names a part, as in ARGS="workers.slots.*", or says --report to write the page only. When tests or
+settings have changed, mutants that survived are tried again; `make clean` forgets everything. Which
+modules, which tests: [tool.mutmut] in pyproject.toml. Which survivors are accepted, and why:
+accepted.toml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from mutmut.mutation.data import SourceFileMutationData
+from mutmut.stats import status_by_exit_code
+from mutmut.utils.file_utils import walk_mutatable_files
+from report import NOTICED, Mutant, write
+
+ROOT = Path(__file__).resolve().parents[2]
+WORK = Path("mutants")  # mutmut's copy of the code, and its verdicts
+STATS = WORK / "mutmut-stats.json"  # which tests reach which function
+SEEN = WORK / "tests.sha256"
+
+
+def main() -> int:
+    """Run mutants, then write the page; the exit status is mutmut's."""
+    parser = argparse.ArgumentParser(prog="make mutants ARGS=...")
+    parser.add_argument("names", nargs="*", help='mutants, e.g. "workers.slots.*"; all if left out')
+    parser.add_argument("--report", action="store_true", help="run nothing, write the page")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time")
+    asked = parser.parse_args()
+    os.chdir(ROOT)
+    status = 0
+    if not asked.report:
+        _try_survivors_again_if_tests_changed()
+        status = _run(asked.names, asked.jobs)
+    write([mutant for data in _results() for mutant in _mutants(data)])
+    return status
+
+
+def _run(names: list[str], jobs: int) -> int:
+    command = [Path(sys.executable).with_name("mutmut"), "run", "--max-children", str(jobs), *names]
+    try:
+        return subprocess.run(command, check=False).returncode
+    except KeyboardInterrupt:
+        return 130
+
+
+def _try_survivors_again_if_tests_changed() -> None:
+    tests = sorted(path for path in Path("tests").rglob("*.py") if path.is_file())
+    content = b"".join(path.read_bytes() for path in (*tests, Path("pyproject.toml")))
+    now = hashlib.sha256(content).hexdigest()
+    if SEEN.exists() and SEEN.read_text() == now:
+        return
+    STATS.unlink(missing_ok=True)
+    for data in _results():
+        for name, code in data.exit_code_by_key.items():
+            if status_by_exit_code[code] not in NOTICED:
+                data.exit_code_by_key[name] = None
+        data.save()
+    WORK.mkdir(exist_ok=True)
+    SEEN.write_text(now)
+
+
+def _results() -> list[SourceFileMutationData]:
+    found = [SourceFileMutationData(path=path) for path in walk_mutatable_files()]
+    for data in found:
+        data.load()
+    return [data for data in found if data.exit_code_by_key]
+
+
+def _mutants(data: SourceFileMutationData) -> list[Mutant]:
+    verdicts = data.exit_code_by_key.items()
+    return [Mutant(str(data.path), name, status_by_exit_code[code]) for name, code in verdicts]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
