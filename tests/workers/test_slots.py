@@ -338,3 +338,16 @@ def test_a_workload_that_comes_back_keeps_its_handicap() -> None:
     slots.release(20)
     slots.request(C, 20)
     assert slots.granted() == [(20, Slot(0))], "C has held 50 s, B counts as 100"
+
+
+def test_a_workload_is_crowded_while_anybody_waits() -> None:
+    slots = table(1)
+    assert not slots.is_crowded(A)
+    for holder in (0, 1):
+        slots.request(A, holder)
+    assert slots.is_crowded(A)
+    slots.granted()
+    assert slots.is_crowded(A)
+    assert not slots.is_crowded(B)
+    slots.withdraw(1)
+    assert not slots.is_crowded(A)
