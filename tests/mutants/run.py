@@ -1,8 +1,8 @@
 """Runs mutants of the pure modules with mutmut and writes what came of them to docs/mutants.md.
 
 `make mutants` runs what has not been run yet; stopped at any time, the next call goes on. ARGS
-names a part, as in ARGS="workers.slots.*", or says --report to write the page only. When tests or
-settings have changed, mutants that survived are tried again; `make clean` forgets everything. Which
+names a part, as in ARGS="workers.slots.*", or says --report to write the page only. When tests
+have changed, mutants that survived are tried again; `make clean` forgets everything. Which
 modules, which tests: [tool.mutmut] in pyproject.toml. Which survivors are accepted, and why:
 accepted.toml.
 """
@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from mutmut.mutation.data import SourceFileMutationData
@@ -24,7 +26,7 @@ from report import NOTICED, Mutant, write
 ROOT = Path(__file__).resolve().parents[2]
 WORK = Path("mutants")  # mutmut's copy of the code, and its verdicts
 STATS = WORK / "mutmut-stats.json"  # which tests reach which function
-SEEN = WORK / "tests.sha256"
+SEEN = WORK / "tests.json"  # as they were when survivors were tried last
 
 
 def main() -> int:
@@ -52,19 +54,35 @@ def _run(names: list[str], jobs: int) -> int:
 
 
 def _try_survivors_again_if_tests_changed() -> None:
-    tests = sorted(path for path in Path("tests").rglob("*.py") if path.is_file())
-    content = b"".join(path.read_bytes() for path in (*tests, Path("pyproject.toml")))
-    now = hashlib.sha256(content).hexdigest()
-    if SEEN.exists() and SEEN.read_text() == now:
+    digests = {str(path): _digest(path) for path in sorted(Path("tests").rglob("*.py"))}
+    before = json.loads(SEEN.read_text()) if SEEN.exists() else {}
+    changed = {name for name, digest in digests.items() if before.get(name) != digest}
+    if not changed:
         return
-    STATS.unlink(missing_ok=True)
+    _forget_what_they_reach(changed)
     for data in _results():
         for name, code in data.exit_code_by_key.items():
             if status_by_exit_code[code] not in NOTICED:
                 data.exit_code_by_key[name] = None
         data.save()
     WORK.mkdir(exist_ok=True)
-    SEEN.write_text(now)
+    SEEN.write_text(json.dumps(digests))
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _forget_what_they_reach(files: Collection[str]) -> None:
+    """To mutmut the tests in these files are new then: it looks which functions they reach."""
+    if not STATS.exists():
+        return
+    stats = json.loads(STATS.read_text())
+    known = stats["duration_by_test"]
+    stats["duration_by_test"] = {
+        test: seconds for test, seconds in known.items() if test.partition("::")[0] not in files
+    }
+    STATS.write_text(json.dumps(stats))
 
 
 def _results() -> list[SourceFileMutationData]:
