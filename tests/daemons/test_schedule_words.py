@@ -137,6 +137,8 @@ def test_nodes_that_were_lost_one_after_the_other_are_told_together(world: World
 def test_news_are_told_apart_by_what_they_change(world: World) -> None:
     world.begin("r1")
     run, say = world.schedule.runs["r1"], world.schedule.run_news
+    assert not say(RunNews("r1", "running", "", {"steps": 0}))
+    assert run.reached == 0
     assert not say(RunNews("r1", "running", "", {"steps": 10}))
     assert (run.reached, run.facts, run.state) == (10, {"steps": 10}, "running")
     assert not say(RunNews("r1", "running", "rows"))

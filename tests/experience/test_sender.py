@@ -102,6 +102,7 @@ def test_nothing_is_sent_before_the_latest_greeting_was_answered() -> None:
     made.fire(0, 1, 4)
     before = made.number
     made.greet()
+    assert all_of(made) == []
     made.hear(arrivals(0, answers=before))
     assert all_of(made) == []
     assert made.waits
@@ -181,6 +182,11 @@ def test_news_that_were_overtaken_take_nothing_back() -> None:
     assert told(all_of(made)) == [(0, 1, range(4, 8)), (0, 1, range(8, 10))]
     assert made.flight == 6 * SECOND.row_bytes
     assert made.hear(arrivals(0, 4, room=10)) == {}, "known already"
+    assert made.hear(arrivals(0, 7, room=10)) == {0: 7, 1: 7}
+    assert made.flight == 3 * SECOND.row_bytes
+    made.hear(arrivals(0, 9, room=12))
+    assert told(all_of(made)) == [(0, 1, range(10, 12))]
+    assert made.flight == 3 * SECOND.row_bytes
 
 
 def test_small_means_below_two_kib_a_row_and_a_stream_knows_its_rows() -> None:
