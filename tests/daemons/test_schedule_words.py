@@ -7,8 +7,8 @@ import pytest
 from worlds import World
 
 from artos.transport.wire import Assign, RunNews, RunUp
-from head.runs import Run
-from head.schedule import MOST_IN_A_ROW, Schedule
+from head.runs import RUNNING, Run
+from head.schedule import MOST_IN_A_ROW, Begin, Schedule
 
 
 def waits_for(world: World, run: str) -> str:
@@ -70,7 +70,9 @@ def test_what_went_wrong_with_a_run_that_is_over_is_no_fault_of_the_next(world: 
     world.begin("r1")
     for _ in range(MOST_IN_A_ROW):
         world.site_ended("w1", "r1")
+    assert world.schedule.sites.hopeless("r1", "w1")
     world.ended("r1", 1)
+    assert not world.schedule.sites.hopeless("r1", "w1")
     world.begin("r1")
     assert set(world.places["r1"].values()) == {"w1"}
 
@@ -210,3 +212,53 @@ def test_a_site_that_it_should_not_have_is_closed_at_once(world: World) -> None:
     world.roster.heard({node.peer: 0.0 for node in world.roster})
     world.turn()
     assert world.sites["w1"] == {}
+
+
+def test_a_run_that_died_has_no_round_to_end_on_a_node_that_leaves(world: World) -> None:
+    world.join("w1")
+    world.begin("r1")
+    world.roster.leave("w1", "drained")
+    world.schedule.leaves("w1", "drained")
+    world.ended("r1", -9)
+    assert world.sites["w1"] == {}
+
+
+def test_a_daemon_that_greets_again_keeps_the_sites_that_it_should_have(world: World) -> None:
+    world.join("w1")
+    world.begin("r1")
+    site = world.sites["w1"]["r1"]
+    world.ordered.clear()
+    world.join("w1")
+    assert world.ordered == [site], "nothing is closed; it is told again, as it may have lost it"
+
+
+def test_actors_of_other_runs_make_a_node_full() -> None:
+    """One more goes to the node with the fewest actors of all runs; its own count once."""
+    r1 = Run("r1", {}, "", state=RUNNING, epoch=1, places={0: "w2"})
+    r2 = Run("r2", {}, "", state=RUNNING, epoch=1, places={0: "w1", 1: "w1", 2: "w2"})
+    world = World(schedule=Schedule([r1, r2]), processes={"r1": 1, "r2": 1}, actors=1)
+    for name in ("w1", "w2"):
+        world.join(name, slots=8)
+    world.up("r1")
+    world.actors = 4
+    world.up("r2")
+    assert world.places["r2"][3] == "w1", "two there, two here: the first"
+    world.submit("r3")
+    world.actors = 3
+    world.up("r3")
+    assert [*world.places["r3"].values()] == ["w2", "w1", "w2"]
+
+
+def test_nobody_begins_while_nobody_may(world: World) -> None:
+    world.schedule.submit(Run("r1", {}, "runs/r1"))
+    assert world.schedule.turn([], 0.0, begin=False) == []
+    assert [type(effect) for effect in world.schedule.turn([], 0.0)] == [Begin]
+
+
+@pytest.mark.parametrize(("placement", "nodes"), [("pack", 1), ("spread", 2)])
+def test_a_run_is_packed_or_spread_as_it_wishes(placement: str, nodes: int, world: World) -> None:
+    world.join("w1", slots=4)
+    world.join("w2", slots=4)
+    world.submit("r1", placement=placement)
+    world.up("r1")
+    assert len(set(world.places["r1"].values())) == nodes

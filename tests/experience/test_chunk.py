@@ -17,6 +17,7 @@ from artos.errors import BadMessage, Overwritten
 from artos.spec import DataKey
 from artos.transport import chunk as chunks
 from artos.transport.chunk import Rings, load, unload
+from artos.transport.wire import Chunk
 
 KEYS = (
     DataKey("frames", (5, 3), "uint8"),
@@ -91,6 +92,7 @@ def test_a_reader_is_told_what_arriving_rows_overwrote(folder: Path) -> None:
         with pytest.raises(Overwritten):
             rows(target, name, 2, 4)
     assert target.block.oldest("flags") == 0
+    assert target.block.headers["flags"].written == 0, "that key has not arrived"
 
 
 def test_a_place_is_announced_before_it_is_overwritten(
@@ -106,6 +108,22 @@ def test_a_place_is_announced_before_it_is_overwritten(
     monkeypatch.setattr(chunks, "_write", lambda *_, **__: seen.append(reader.oldest("all")))
     unload(target, chunk, range(4, 8), frames)
     assert seen == [4]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_chunk_says_what_is_in_it(folder: Path, ends: bool) -> None:
+    source = block_in(folder, "source", 12)
+    fill(source, 0, 10)
+    asked: list[str] = []
+
+    def pack(name: str, view: np.ndarray) -> bytes | None:
+        asked.append(name)
+        return squeeze(name, view)
+
+    chunk, frames = load(source, 7, ("flags", "frames"), range(3, 8), pack, ends=ends)
+    assert asked == ["flags", "frames"]
+    assert chunk == Chunk(4, 7, 3, 8, ("flags", "frames"), (10, 150), (False, True), ends)
+    assert bytes(frames[0]) == source.block.arrays["flags"][3:8].tobytes()
 
 
 def test_frames_lie_in_the_block_itself(folder: Path) -> None:
@@ -126,7 +144,7 @@ def test_a_damaged_frame_changes_nothing(folder: Path, spoil) -> None:
     fill(source, 0, 10)
     chunk, frames = load(source, 1, NAMES, range(10), squeeze, ends=True)
     before = bytes(target.block.segment.memory)
-    with pytest.raises(BadMessage):
+    with pytest.raises(BadMessage, match=r"no LZ4 block|bytes where 80 were announced"):
         unload(target, chunk, range(10), [*frames[:-1], spoil(frames[-1])])
     assert bytes(target.block.segment.memory) == before
 

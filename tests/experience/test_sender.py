@@ -47,6 +47,7 @@ def test_pieces_have_about_one_size_and_the_last_one_says_so() -> None:
     pieces = all_of(made)
     assert [piece.rows for piece in pieces] == [range(4), range(4, 8), range(8, 10)]
     assert [piece.ends for piece in pieces] == [False, False, True]
+    assert {(piece.actor, piece.term, piece.stream) for piece in pieces} == {(0, 5, SECOND)}
     assert made.flight == 40_000
 
 
@@ -160,6 +161,9 @@ def test_a_stage_is_as_far_as_its_slowest_stream() -> None:
     assert len(all_of(made)) == 2
     assert made.hear(Arrivals(0, 5, {"rewards": 4, "frames": 0}, ROOM)) == {}
     assert made.hear(Arrivals(0, 5, {"rewards": 4, "frames": 3}, ROOM)) == {0: 3}
+    made.fire(0, 0, 8)
+    all_of(made)
+    assert made.hear(Arrivals(0, 5, {"rewards": 5, "frames": 8}, ROOM)) == {0: 5}
 
 
 def test_who_leaves_takes_what_was_on_its_way_along() -> None:

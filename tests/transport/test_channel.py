@@ -130,6 +130,24 @@ def test_what_is_acknowledged_while_it_waits_to_be_sent_again_is_not_sent_again(
     assert [other.hear(seal, 2.0) for seal in one.speak(2.0)] == [b"d"]
 
 
+def test_what_could_not_be_sent_is_said_again_at_once() -> None:
+    one, other = met()
+    one.speak(1.0)
+    assert one.speak(1.1) == []
+    (beat,) = one.speak(1.0 + BEAT)
+    one.unsent(beat)
+    assert one.speak(1.0 + BEAT) == [beat], "also where it was only a sign of life"
+    for message in (b"a", b"b", b"c"):
+        one.put(message)
+    sent = one.speak(5.0)
+    for seal in sent[:2]:
+        other.hear(seal, 5.0)
+    for answer in other.speak(5.0):
+        one.hear(answer, 5.0)
+    one.unsent(sent[0])
+    assert one.speak(5.0) == sent[2:], "but for what has arrived"
+
+
 @settings(max_examples=400, deadline=None)
 @given(st.lists(MOVES, max_size=80))
 def test_everything_arrives_once_and_in_order(moves: list[tuple[str, int, int]]) -> None:

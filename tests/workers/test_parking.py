@@ -161,6 +161,14 @@ def test_what_was_measured_long_ago_is_forgotten() -> None:
     assert costs.of("freeze") == 2.0
 
 
+def test_the_last_fifteen_times_count() -> None:
+    costs = Costs()
+    for seconds in [9.0] * 8 + [1.0] * 8:
+        costs.into("freeze", seconds)
+        costs.out_of("freeze", seconds)
+    assert costs.of("freeze") == 2.0
+
+
 def test_the_forecast_is_the_shortest_of_the_last_five_pauses() -> None:
     forecast = IdleForecast()
     assert forecast.seconds is None
