@@ -105,19 +105,9 @@ def play(pair: Pair, moves: list[tuple[str, int, int]], restarts: bool) -> None:
                 pair.restart(end)
 
 
-def met() -> tuple[Channel, Channel]:
-    """Two ends that know each other and have nothing to say."""
-    one, other = Channel(1, "other"), Channel(2, "one")
-    for _ in range(2):
-        for speaker, hearer in ((one, other), (other, one)):
-            for seal in speaker.speak(0.0):
-                hearer.meet(seal)
-                hearer.hear(seal, 0.0)
-    return one, other
-
-
 def test_what_is_acknowledged_while_it_waits_to_be_sent_again_is_not_sent_again() -> None:
-    one, other = met()
+    one, other = Channel(1, "other"), Channel(2, "one")
+    exchange(one, other)
     for message in (b"a", b"b", b"c"):
         one.put(message)
     sent = one.speak(1.0)
@@ -131,7 +121,8 @@ def test_what_is_acknowledged_while_it_waits_to_be_sent_again_is_not_sent_again(
 
 
 def test_what_could_not_be_sent_is_said_again_at_once() -> None:
-    one, other = met()
+    one, other = Channel(1, "other"), Channel(2, "one")
+    exchange(one, other)
     one.speak(1.0)
     assert one.speak(1.1) == []
     (beat,) = one.speak(1.0 + BEAT)
