@@ -27,6 +27,11 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = Path("mutants")  # mutmut's copy of the code, and its verdicts
 STATS = WORK / "mutmut-stats.json"  # which tests reach which function
 SEEN = WORK / "tests.json"  # as they were when survivors were tried last
+APART = [
+    "unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc",
+    "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh",
+]  # fmt: skip
+"""Runs a command where no other process and no other shared memory can be seen."""
 
 
 def main() -> int:
@@ -46,7 +51,12 @@ def main() -> int:
 
 
 def _run(names: list[str], jobs: int) -> int:
-    command = [Path(sys.executable).with_name("mutmut"), "run", "--max-children", str(jobs), *names]
+    """In namespaces of its own: a mutant may kill or delete what it was not meant to."""
+    if subprocess.run([*APART, "true"], check=False).returncode:
+        print("mutants need namespaces of their own (see above): allow `unshare` to make them")
+        return 2
+    mutmut = str(Path(sys.executable).with_name("mutmut"))
+    command = [*APART, mutmut, "run", "--max-children", str(jobs), *names]
     try:
         return subprocess.run(command, check=False).returncode
     except KeyboardInterrupt:
