@@ -15,6 +15,7 @@ from buffer_helpers import FRAME, new_block
 from artos.buffer import doorbell
 from artos.buffer.board import Board, control_member, template_member
 from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
+from artos.buffer.layout import LAYOUT_VERSION
 from artos.buffer.mailbox import Mailbox, mailbox_bytes
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.segment import ShmFolder, free_bytes
@@ -154,9 +155,18 @@ def test_a_model_block_of_another_size_is_refused(folder: ShmFolder, extra: int)
     size = path.stat().st_size
     assert len(block.segment) == size
     os.truncate(path, size + extra)
-    with pytest.raises(LayoutMismatch, match=rf"model.*of {size} bytes") as caught:
+    with pytest.raises(LayoutMismatch, match=f"of {size} bytes in {size + extra}"):
         ModelBlock.attach(path)
-    assert str(path) in str(caught.value)
+
+
+def test_a_model_block_of_a_size_that_its_objects_do_not_have_is_refused(folder: ShmFolder) -> None:
+    path = folder.path / "model"
+    size = len(ModelBlock.create(path, objects(2)).segment)
+    os.truncate(path, size + 4096)
+    np.memmap(path, np.int64)[3] = size + 4096
+    with pytest.raises(LayoutMismatch, match=f"of {size} bytes") as caught:
+        ModelBlock.attach(path)
+    assert (caught.value.path, caught.value.expected) == (str(path), LAYOUT_VERSION)
 
 
 # -- actor block, samplers ---------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from test_explain import PIPELINE
 from trigger_helpers import new_plan
 
@@ -11,7 +12,7 @@ from artos.scaling import Schedule
 from artos.spec import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
 from triggers.events import Event
-from triggers.explain import explain
+from triggers.explain import condition, explain
 from triggers.table import Table
 
 
@@ -52,6 +53,28 @@ def test_everything_that_can_be_said() -> None:
         on_full="overwrite", capacity=128,
     )  # fmt: skip
     assert explain(plan, RICH) == RICH_PAGE
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [("abcd", "a, b, c, d"), ("abcde", "a, b, c and 2 more keys"), ("a", "a")],
+)
+def test_up_to_four_keys_are_named(keys: str, says: str) -> None:
+    trigger = DataKeyTrigger(tuple(keys), size=3)
+    assert condition(trigger) == f"3 rows of {says} from all actors"
+
+
+def test_a_stack_of_two_is_one() -> None:
+    keys = (DataKey("frames", (4,), "uint8", stack=2),)
+    table: Table = {"learner.update": DataKeyTrigger(("frames",), size=16)}
+    assert "2x4 (stacks of 2 rebuilt)" in explain(new_plan(table, data_keys=keys), table)
+
+
+def test_words_with_hyphens_are_kept_together() -> None:
+    name = "a-rather-long-name-" * 3
+    table: Table = {"learner.update": DataKeyTrigger((f"x{name}z", f"y{name}z"), size=16)}
+    text = explain(new_plan(table), table)
+    assert text.count(f"x{name}z") == text.count(f"y{name}z") == 2
 
 
 PIPELINE_PAGE = """\

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 import zmq
 from test_verifier import rows, table
 from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 
 from artos.clock import ManualClock
-from artos.errors import DeadlineExceeded
+from artos.errors import BadMessage, DeadlineExceeded
 from artos.messages import Claim
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
 from triggers.engine import Engine
@@ -73,6 +74,25 @@ def test_a_transfer_without_a_condition_is_never_due() -> None:
 )
 def test_two_firings_meet_in_the_actors_that_both_are_for(one: Any, other: Any, met: Any) -> None:
     assert Firing(actors=one).meet(Firing(actors=other)).actors == met
+
+
+def test_what_two_firings_make_together() -> None:
+    one = Firing((Claim(0, 0, 2),), (Claim(1, 0, 2),), (0, 1), rounds=1, keys=("a", "b"), version=5)
+    other = Firing((Claim(0, 2, 4),), (Claim(2, 0, 2),), (1, 2), 3, ("b", "c"), 4, "t", 9)
+    both = ((Claim(0, 0, 2), Claim(0, 2, 4)), (Claim(1, 0, 2), Claim(2, 0, 2)))
+    assert one.plus(other) == Firing(*both, (0, 1, 2), 3, ("a", "b", "c"), 5)
+    assert one.meet(other) == Firing(*both, (1,), 3, ("a", "b", "c"), 5)
+    for each in (Firing(), one):
+        assert each.plus(Firing()).actors is Firing().plus(each).actors is None
+
+
+def test_a_period_begins_when_the_last_one_was_over() -> None:
+    trigger = TimeTrigger(5.0)
+    assert trigger.due() is None
+    assert [bool(trigger.check(Tick(), now)) for now in (1.0, 5.9, 6.0)] == [False, False, True]
+    assert trigger.due() == 11.0
+    assert [bool(trigger.check(Tick(), now)) for now in (10.9, 13.0)] == [False, True]
+    assert trigger.due() == 18.0, "what was missed is not made up for"
 
 
 def test_time_only_passes_when_something_is_due() -> None:
@@ -139,6 +159,7 @@ def test_a_window_forgets_the_rounds_of_one_place_only() -> None:
 def test_a_learner_without_rows_needs_one_actor() -> None:
     assert fewest({}) == 1
     assert fewest({"learner.update": TimeTrigger(1.0)}) == 1
+    assert fewest({"learner.update": rows(n=None)}) == 1
     assert fewest({"learner.update": rows(n=None), "learner.more": rows(n=3)}) == 3
 
 
@@ -202,6 +223,11 @@ def test_a_queue_holds_what_was_passed() -> None:
     kept = Kept()
     QueuePasser(kept).pass_message(FIRING)
     assert [decode(message) for message in kept.messages] == [FIRING]
+
+
+def test_what_is_no_firing_is_refused_with_the_field_that_is_wrong() -> None:
+    with pytest.raises(BadMessage, match=r"str.*number"):
+        decode(msgspec.msgpack.encode({"number": "seven"}))
 
 
 @pytest.fixture
