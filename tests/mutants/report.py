@@ -25,8 +25,9 @@ HEAD = """# Mutants
 `make mutants` changes one thing at a time in the modules that decide (buffer, triggers, channel,
 ledger, schedule, receiver, sender, slots, parking) and runs the tests that reach it. A change that
 no test notices survives: there the tests have a hole. The score is the share of mutants that were
-noticed, among those that were run and not accepted. Goal: 95 %. It takes long, so it is no part of
-`make test`; stopped at any time, the next call goes on.
+noticed, among those that were run and not accepted (`timeout`: the tests did not end, which is
+noticed, too). Goal: 95 %. It takes long, so it is no part of `make test`; stopped at any time, the
+next call goes on.
 
 [mutmut](https://mutmut.readthedocs.io) makes the mutants; it leaves out what is decorated
 (properties), constants of modules and defaults of fields. Cosmic Ray would change these too, but

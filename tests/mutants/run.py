@@ -10,6 +10,7 @@ accepted.toml.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -44,8 +45,14 @@ def main() -> int:
     os.chdir(ROOT)
     status = 0
     if not asked.report:
-        _try_survivors_again_if_tests_changed()
-        status = _run(asked.names, asked.jobs)
+        WORK.mkdir(exist_ok=True)
+        with (WORK / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                sys.exit("mutants are being run here already: wait for that, or stop it")
+            _try_survivors_again_if_tests_changed()
+            status = _run(asked.names, asked.jobs)
     write([mutant for data in _results() for mutant in _mutants(data)])
     return status
 
@@ -75,7 +82,6 @@ def _try_survivors_again_if_tests_changed() -> None:
             if status_by_exit_code[code] not in NOTICED:
                 data.exit_code_by_key[name] = None
         data.save()
-    WORK.mkdir(exist_ok=True)
     SEEN.write_text(json.dumps(digests))
 
 
