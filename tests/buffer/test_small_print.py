@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from pathlib import Path
@@ -15,13 +16,15 @@ from buffer_helpers import FRAME, new_block
 from artos.buffer import doorbell
 from artos.buffer.board import Board, control_member, template_member
 from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
-from artos.buffer.layout import LAYOUT_VERSION
+from artos.buffer.frames import Rows, Sources
+from artos.buffer.layout import LAYOUT_VERSION, Consumer
 from artos.buffer.mailbox import Mailbox, mailbox_bytes
 from artos.buffer.model_block import ModelBlock, ObjectSpec
+from artos.buffer.n_step import NStep
 from artos.buffer.segment import ShmFolder, free_bytes
 from artos.buffer.transitions import first_of_version
 from artos.buffer.uniform import UniformSampler
-from artos.errors import LayoutMismatch
+from artos.errors import DeadlineExceeded, LayoutMismatch
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
 
 # -- doorbell and mailbox ----------------------------------------------------------------------
@@ -46,6 +49,19 @@ def test_who_spins_notices_a_ring_without_sleeping(
     assert bell.wait(60.0, spin=10.0)
     assert bool(slept) == sleeps
     assert len(looks) == (11 if sleeps else 1 + rings_at)
+
+
+def test_a_wait_that_goes_wrong_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    bell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
+    monkeypatch.setattr(doorbell, "_clockwait", lambda *_: -1)
+    for code, wrong in ((errno.EINVAL, True), (errno.EINTR, False), (errno.ETIMEDOUT, False)):
+        monkeypatch.setattr(doorbell.ctypes, "get_errno", lambda code=code: code)
+        if wrong:
+            with pytest.raises(OSError, match=os.strerror(code)) as caught:
+                bell.wait(1.0)
+            assert caught.value.errno == code
+        else:
+            assert not bell.wait(1.0)
 
 
 class Bell:
@@ -169,12 +185,53 @@ def test_a_model_block_of_a_size_that_its_objects_do_not_have_is_refused(folder:
     assert (caught.value.path, caught.value.expected) == (str(path), LAYOUT_VERSION)
 
 
+# -- n-step ------------------------------------------------------------------------------------
+
+
+def test_looking_ahead_stops_at_any_end_and_gives_floats(folder: ShmFolder) -> None:
+    """Two keys that terminate and two that truncate, in different rows."""
+    ends = ("died", "fell", "cut", "late")
+    keys = (DataKey("rewards", (), "float64"), *(DataKey(name, (), "bool") for name in ends))
+    block = new_block(folder.path, keys, 16)
+    block.allocate(14)
+    block.arrays["rewards"][:] = 1.0
+    for name, step in zip(ends, (2, 5, 8, 11), strict=True):
+        block.arrays[name][:] = False
+        block.arrays[name][step] = True
+    block.commit(14)
+    look = NStep(n=4, gamma=0.5, terminated=ends[:2], truncated=ends[2:])
+    steps = np.arange(13)
+    rows = Rows(Sources([block]), np.zeros(13, np.int64), steps, np.zeros(13, np.int64))
+    found = look.look_ahead(rows, np.full(13, 14))
+    assert found.lengths.tolist() == [3, 2, 1, 3, 2, 1, 3, 2, 1, 3, 2, 1, 1]
+    assert found.steps.tolist() == (steps + found.lengths).tolist()
+    sums = {1: 1.0, 2: 1.5, 3: 1.75}
+    assert found.returns.tolist() == [sums[n] for n in found.lengths.tolist()]
+    factors = {1: 0.5, 2: 0.25, 3: 0.125}
+    assert found.discounts.tolist() == [0.0] * 6 + [factors[n] for n in found.lengths.tolist()[6:]]
+    assert found.returns.dtype == found.discounts.dtype == np.float32
+
+
 # -- actor block, samplers ---------------------------------------------------------------------
 
 
 def test_rows_kept_for_stacks_are_no_room(folder: ShmFolder) -> None:
     keys = (DataKey("frames", FRAME, "uint8", stack=3), DataKey("ages", (), "uint8"))
     assert new_block(folder.path, keys, 10).room() == 8
+
+
+@pytest.mark.parametrize("consumers", [(), (Consumer("a", ("x",)), Consumer("b", ("w", "x")))])
+def test_who_holds_the_room_is_named_with_the_key_that_is_furthest_behind(
+    folder: ShmFolder, consumers: tuple[Consumer, ...]
+) -> None:
+    keys = (DataKey("w"), DataKey("x"))
+    block = new_block(folder.path, keys, 4, consumers=consumers, on_full="wait")
+    block.commit(block.allocate(4) + 4)
+    for name, header in block.headers.items():
+        header.set_released(1 if name == "x" else 3)
+    who = "a, b" if consumers else "nobody"
+    with pytest.raises(DeadlineExceeded, match=rf"'x' from step 1 are held by {who}$"):
+        block.allocate(4, 0.0)
 
 
 def test_the_first_policy_has_version_0(folder: ShmFolder) -> None:
