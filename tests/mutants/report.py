@@ -8,9 +8,9 @@ import re
 import subprocess
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from mutmut.mutation.diff_apply import get_diff_for_mutant
@@ -25,9 +25,9 @@ HEAD = """# Mutants
 `make mutants` changes one thing at a time in the modules that decide (buffer, triggers, channel,
 ledger, schedule, receiver, sender, slots, parking) and runs the tests that reach it. A change that
 no test notices survives: there the tests have a hole. The score is the share of mutants that were
-noticed, among those that were run and not accepted (`timeout`: the tests did not end, which is
-noticed, too). Goal: 95 %. It takes long, so it is no part of `make test`; stopped at any time, the
-next call goes on.
+noticed, among those not accepted (`timeout`: the tests did not end, which is noticed, too); a
+module has one when all of its mutants have been run. Goal: 95 %. It takes long, so it is no part of
+`make test`; stopped at any time, the next call goes on.
 
 [mutmut](https://mutmut.readthedocs.io) makes the mutants; it leaves out what is decorated
 (properties), constants of modules and defaults of fields. Cosmic Ray would change these too, but
@@ -58,18 +58,26 @@ class Mutant:
 
 def write(mutants: Sequence[Mutant]) -> None:
     """Write the page."""
-    rules = tomllib.loads(ACCEPTED.read_text())["accepted"]
-    reasons: dict[Mutant, str] = {}
-    for mutant in mutants:
-        if mutant.status not in (*NOTICED, *NOT_RUN) and (why := _reason(mutant, rules)):
-            reasons[mutant] = why
+    left = (mutant for mutant in mutants if mutant.status not in (*NOTICED, *NOT_RUN))
+    reasons = {mutant: why for mutant in left if (why := _reason(mutant))}
     parts = [HEAD, _when(), "\n".join(_table(mutants, reasons)), *_accepted(reasons)]
     PAGE.write_text("\n".join([*parts, *_survivors(mutants, reasons)]))
     print(f"\n{PAGE}: {_table(mutants, reasons)[-1]}")
 
 
-def _reason(mutant: Mutant, rules: Iterable[dict[str, str]]) -> str:
-    for rule in rules:
+def is_accepted(mutant: Mutant) -> bool:
+    """Whether it is a survivor that needs no test."""
+    return mutant.status not in NOT_RUN and bool(_reason(mutant))
+
+
+@cache
+def _rules() -> list[dict[str, str]]:
+    rules: list[dict[str, str]] = tomllib.loads(ACCEPTED.read_text())["accepted"]
+    return rules
+
+
+def _reason(mutant: Mutant) -> str:
+    for rule in _rules():
         found = re.search(rule.get("where", ""), mutant.where)
         if found and re.search(rule["change"], mutant.change):
             return rule["why"]
@@ -105,7 +113,8 @@ def _line(title: str, mutants: Sequence[Mutant], reasons: dict[Mutant, str]) -> 
     )  # fmt: skip
     noticed = sum(count[status] for status in NOTICED)
     run = noticed + count["survived"]
-    score = f"{100 * noticed / run:.1f} %" if run else "–"
+    # What is not run yet is what takes longest, and was noticed least the last time.
+    score = f"{100 * noticed / run:.1f} %" if run and not count["not run"] else "–"
     killed = count["killed"] + count["segfault"]
     numbers = (killed, count["timeout"], count["survived"], count["accepted"], count["not run"])
     return f"| {title} | {len(mutants)} | {' | '.join(map(str, numbers))} | {score} |"

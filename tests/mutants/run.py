@@ -22,7 +22,7 @@ from pathlib import Path
 from mutmut.mutation.data import SourceFileMutationData
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.file_utils import walk_mutatable_files
-from report import NOTICED, Mutant, write
+from report import NOTICED, Mutant, is_accepted, write
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = Path("mutants")  # mutmut's copy of the code, and its verdicts
@@ -78,9 +78,9 @@ def _try_survivors_again_if_tests_changed() -> None:
         return
     _forget_what_they_reach(changed)
     for data in _results():
-        for name, code in data.exit_code_by_key.items():
-            if status_by_exit_code[code] not in NOTICED:
-                data.exit_code_by_key[name] = None
+        for mutant in _mutants(data):
+            if mutant.status not in NOTICED and not is_accepted(mutant):
+                data.exit_code_by_key[mutant.name] = None
         data.save()
     SEEN.write_text(json.dumps(digests))
 
