@@ -304,27 +304,6 @@ def test_killed_between_any_two_stores(folder: ShmFolder, stores: int) -> None:
     assert start == next_writer.written
 
 
-@pytest.mark.parametrize("stores", range(8))
-@pytest.mark.parametrize("before", [("early", VERSION_KEY), NAMES], ids=["a stage", "all"])
-def test_a_stage_killed_between_any_two_stores(
-    folder: ShmFolder, before: tuple[str, ...], stores: int
-) -> None:
-    """Keys travel one after the other: the late ones are behind what was committed before."""
-    block = new_block(folder.path, KEYS, 8)
-    block.reserve(8, NAMES)
-    block.commit(3, before)
-    block.commit(7, ("early", VERSION_KEY))
-    there = block.headers["late"].written
-    doomed = ActorBlock.attach(block.segment.path)
-    arm(doomed, fuse := Fuse(stores))
-    with suppress(Killed):
-        doomed.commit(5, ("late",))
-    heir = ActorBlock.attach(block.segment.path)
-    heir.recover()
-    assert heir.headers["late"].written in ((5,) if fuse.left else (there, 5))
-    assert [heir.headers[name].written for name in ("early", VERSION_KEY)] == [7, 7]
-
-
 # -- single promises ---------------------------------------------------------------------------
 
 
