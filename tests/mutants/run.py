@@ -1,9 +1,9 @@
 """Runs mutants of the pure modules with mutmut and writes what came of them to docs/mutants.md.
 
 `make mutants` runs what has not been run yet; stopped at any time, the next call goes on. ARGS
-names a part, as in ARGS="workers.slots.*", or says --report to write the page only. When tests
-have changed, mutants that survived are tried again; `make clean` forgets everything. Which
-modules, which tests: [tool.mutmut] in pyproject.toml. Which survivors are accepted, and why:
+names a part that is run anew, as in ARGS="workers.slots.*", or says --report to write the page
+only. When tests have changed, mutants that survived are tried again; `make clean` forgets all.
+Which modules, which tests: [tool.mutmut] in pyproject.toml. Which survivors are accepted, and why:
 accepted.toml.
 """
 
