@@ -141,3 +141,35 @@ def test_every_priority_above_zero_is_drawn(folder: ShmFolder) -> None:
     sampler.update(index[:3], np.zeros(3))
     rare = {(a, s, e) for a, s, e in index[:3].tolist()}
     assert want - rare <= everything_drawn(sampler, 4 * len(want)) <= want
+
+
+@pytest.mark.parametrize("kind", SAMPLERS, ids=["uniform", "prioritised", "sequences"])
+def test_the_seed_decides_what_is_drawn(folder: ShmFolder, kind: Any) -> None:
+    blocks = blocks_of(histories(folder.path, 2, ENVS, CAPACITY, 18))
+
+    def drawn(seed: int | None) -> list[Any]:
+        sampler = kind(blocks, PLAIN, 16, seed=seed)
+        return [sampler.sample()["index"].tolist() for _ in range(3)]
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    assert drawn(None) != drawn(None)
+
+
+@pytest.mark.parametrize("kind", SAMPLERS, ids=["uniform", "prioritised", "sequences"])
+def test_a_sample_lasts_as_long_as_was_asked_for(folder: ShmFolder, kind: Any) -> None:
+    blocks = blocks_of(histories(folder.path, 1, 1, CAPACITY, 8))
+    for depth, options in ((1, {}), (1, {"depth": 1}), (2, {"depth": 2})):
+        sampler = kind(blocks, PLAIN, 16, seed=0, **options)
+        places = [sampler.sample()["rewards"].ctypes.data for _ in range(4)]
+        assert len(set(places)) == depth
+
+
+@pytest.mark.parametrize("kind", SAMPLERS, ids=["uniform", "prioritised", "sequences"])
+@pytest.mark.parametrize("padding", ["zero", "first"])
+def test_stacks_are_padded_as_was_asked_for(folder: ShmFolder, kind: Any, padding: str) -> None:
+    made = histories(folder.path, 1, 1, CAPACITY, 3, chance=0.0)
+    sample = kind(blocks_of(made), STACKED, 32, seed=0, padding=padding).sample()
+    for place, (_, step, env) in enumerate(sample["index"].tolist()):
+        want = made[0].value("frames", step, env, padding)
+        np.testing.assert_array_equal(sample["frames"][place].reshape(want.shape), want)
