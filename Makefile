@@ -1,7 +1,7 @@
-# make run | test | lint | bench; each sets up .venv/ first. ARGS goes to the command, as in
+# make run | test | lint | bench | mutants; each sets up .venv/ first. ARGS goes to the command:
 #   make run ARGS="--seed 2"      make test ARGS="-k buffer"
 # `make test-all` adds the long tests: whole clusters, hosts that fail, kills at random moments.
-.PHONY: setup criu run test test-all lint bench clean
+.PHONY: setup criu run test test-all lint bench mutants clean
 .DEFAULT_GOAL := run
 BIN := .venv/bin
 
@@ -33,9 +33,16 @@ lint: setup
 bench: setup
 	$(BIN)/artos bench all $(ARGS)
 
+# Changes one thing at a time in the modules that decide, to see whether a test notices:
+# docs/mutants.md. Takes an hour or more; stopped at any time, it goes on where it was.
+#   make mutants ARGS="workers.slots.*"
+mutants: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]'
+	$(BIN)/python tests/mutants/run.py $(ARGS)
+
 # Caches, builds and orphaned shared memory; runs/ and .venv/ stay.
 clean:
 	-[ ! -x $(BIN)/artos ] || $(BIN)/artos clean
-	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf build dist mutants *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 		.import_linter_cache
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +

@@ -98,7 +98,6 @@ class Recovery:
     def _restart(self, member: int) -> None:
         self._members.start(member)
         self._crew.started(member)
-        self._invocations.restamp(member, self._clock.now())
         for call in self._invocations.of(member):
             self._members.send(member, call)
 

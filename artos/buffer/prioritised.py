@@ -127,9 +127,12 @@ class PrioritisedSampler:
             old = range(int(known.start[owner]), int(known.stop[owner]))
             now = range(int(window.start[owner]), int(window.stop[owner]))
             gone = self._range(owner, old.start, min(old.stop, now.start))
+            # Old ones come back where ``max_lag`` counts from an earlier version than last time.
+            back = self._range(owner, now.start, min(old.start, now.stop))
             new = self._range(owner, max(old.stop, now.start), now.stop)
-            leaves += [gone, new]
-            values += [np.zeros(len(gone)), self._first_values(owner, new)]
+            leaves += [gone, back, new]
+            values += [np.zeros(len(gone))]
+            values += [self._first_values(owner, came) for came in (back, new)]
         if leaves:
             # A row that entered may lie where one that left was: later values win.
             self._tree.set(np.concatenate(leaves), np.concatenate(values))

@@ -146,11 +146,18 @@ class Stepper:
         else:
             step.final = {name: part[ended] for name, part in step.obs.items()}
         if self.mode is AutoresetMode.DISABLED:
-            over = np.zeros(self.envs, bool)
-            over[ended] = True
-            step.obs = self._checked(self._split(self.env.reset(options={"reset_mask": over})[0]))
+            step.obs = self._restarted(ended, info)
         if self.mode is not AutoresetMode.NEXT_STEP:
             self.ages[ended] = 0
+
+    def _restarted(self, ended: NDArray[np.int64], info: dict[str, Any]) -> Parts:
+        """Reset who ended; puts their new lives into ``info``."""
+        over = np.zeros(self.envs, bool)
+        over[ended] = True
+        obs, begun = self.env.reset(options={"reset_mask": over})
+        if "lives" in info and "lives" in begun:
+            info["lives"] = np.where(over, begun["lives"], info["lives"])
+        return self._checked(self._split(obs))
 
     def _mark_lives(self, step: Step, over: Flags, lives: Array) -> None:
         if self._lives is not None:

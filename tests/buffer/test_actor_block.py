@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -129,6 +130,33 @@ class BlockMachine(RuleBasedStateMachine):
         self._reborn()
         if self.written == start and self.writer.written == stop:
             self._publish(NAMES, start, stop, mark)
+
+    @precondition(lambda self: self.allocated)
+    @rule(
+        first=st.sampled_from([("early",), ("early", VERSION_KEY), ("late",)]),
+        stores=st.integers(0, 10),
+    )
+    def die_between_two_stages(self, first: tuple[str, ...], stores: int) -> None:
+        """Rows of which some keys were published stay; its heir writes the other keys again."""
+        start, stop = self.allocated
+        write(self.writer, start, stop, self.mark)
+        rest = [name for name in NAMES if name not in first]
+        arm(self.writer, Fuse(stores))
+        with suppress(Killed):
+            for names in (first, rest):
+                self.writer.commit(stop, names)
+        mark = self.mark
+        self._reborn()
+        heads = {name: self.reader.headers[name].written for name in NAMES}
+        assert set(heads.values()) <= {start, stop}
+        for names in (first, rest):
+            assert len({heads[name] for name in names}) == 1, "a stage is whole"
+        assert heads[rest[0]] <= heads[first[0]], "stages come in order"
+        self._publish([name for name in NAMES if heads[name] == stop], start, stop, mark)
+        if heads[rest[0]] == start and heads[first[0]] == stop:
+            write(self.writer, start, stop, mark)
+            self.writer.commit(stop, rest)
+            self._publish(rest, start, stop, mark)
 
     def _publish(self, names, start: int, stop: int, mark: int | None = None) -> None:
         mark = self.mark if mark is None else mark

@@ -6,6 +6,7 @@ import mmap
 import threading
 import time
 from collections import deque
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -177,6 +178,29 @@ def test_board_tells_who_changed(folder: ShmFolder) -> None:
     assert board.changed() == [LEARNER, 4, 39]
     assert not board.bell.wait(0)
     assert board.changed() == []
+
+
+def test_who_notifies_while_the_node_looks_is_seen_then_or_wakes_it(folder: ShmFolder) -> None:
+    """Whichever of the node's two looks it falls behind: no notice without a ring to come."""
+    board = Board.create(folder.path / "board", 3)
+    member = Board.attach(folder.path / "board", 3)
+    for look in ("drain", "copy"):
+        place = board.bell if look == "drain" else board
+        before = board.bell.drain if look == "drain" else board._counters.copy
+
+        def and_then_somebody_notifies(before=before):  # type: ignore[no-untyped-def]
+            seen = before()
+            member.notify(2)
+            return seen
+
+        with pytest.MonkeyPatch.context() as patch:
+            if look == "drain":
+                patch.setattr(place, "drain", and_then_somebody_notifies)
+            else:
+                patch.setattr(place, "_counters", SimpleNamespace(copy=and_then_somebody_notifies))
+            seen = board.changed()
+        assert board.bell.wait(0), "the node would sleep"
+        assert [*seen, *board.changed()] == [2]
 
 
 def test_mailboxes_of_a_board_do_not_touch(folder: ShmFolder) -> None:

@@ -166,8 +166,13 @@ def test_new_rows_get_the_highest_priority(folder: ShmFolder) -> None:
     index = sampler.sample()["index"].copy()
     sampler.update(index, np.array([1.0, 7.0, 2.0, 0.0]))
     history.write(1)
-    sampler.sample()
+    index = sampler.sample()["index"].copy()
     assert sampler._tree.leaves[4] == 7.0
+    for later in (np.full(4, 0.5), np.zeros(4)):
+        sampler.update(index, later)
+        history.write(1)
+        sampler.sample()
+        assert sampler._tree.leaves[history.block.written - 1] == 7.0, "ever, not last"
 
 
 def test_rows_overwritten_since_are_ignored(folder: ShmFolder) -> None:

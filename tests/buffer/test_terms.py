@@ -1,4 +1,4 @@
-"""Blocks of actors that move: where rows begin, and what a change of place makes void."""
+"""Blocks whose keys travel apart, and of actors that move: what is whole, what becomes void."""
 
 from __future__ import annotations
 
@@ -86,6 +86,27 @@ def test_a_term_cut_short_is_begun_again(folder: ShmFolder, stores: int) -> None
     assert again.incarnation == 1 or written(again) == [4, 4, 4]
     again.begin_term(2, 4)
     assert (written(again), again.incarnation) == ([4, 4, 4], 2)
+
+
+@pytest.mark.parametrize("stores", range(8))
+@pytest.mark.parametrize("before", [("early", VERSION_KEY), NAMES], ids=["a stage", "all"])
+def test_a_stage_killed_between_any_two_stores(
+    folder: ShmFolder, before: tuple[str, ...], stores: int
+) -> None:
+    """Keys travel one after the other: the late ones are behind what was committed before."""
+    block = new_block(folder.path, KEYS, 8)
+    block.reserve(8, NAMES)
+    block.commit(3, before)
+    block.commit(7, ("early", VERSION_KEY))
+    there = block.headers["late"].written
+    doomed = ActorBlock.attach(block.segment.path)
+    arm(doomed, fuse := Fuse(stores))
+    with suppress(Killed):
+        doomed.commit(5, ("late",))
+    heir = ActorBlock.attach(block.segment.path)
+    heir.recover()
+    assert heir.headers["late"].written in ((5,) if fuse.left else (there, 5))
+    assert [heir.headers[name].written for name in ("early", VERSION_KEY)] == [7, 7]
 
 
 def test_room_is_what_may_be_written_whatever_is_done_with_the_rest(folder: ShmFolder) -> None:

@@ -286,6 +286,7 @@ def test_what_is_stored_is_what_goes_on(world: World) -> None:
     after = World(world.clock, Schedule(state.runs), sites=world.sites, processes=world.processes)
     after.roster.expect(state.nodes)
     after.turn()
+    assert after.ordered == [], "nobody is there yet to be told"
     assert after.began == []
     assert after.told == [], "nobody moves"
     after.join("w1")

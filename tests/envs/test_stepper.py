@@ -210,3 +210,33 @@ def test_a_lost_life_terminates_for_the_learner_only() -> None:
     assert [over for _, over in ended] == [False] * 6 + [True]
     assert stepper.drain_episodes() == ((28.0,), (7,))
     stepper.close()
+
+
+class Losing(Counting):
+    """Loses a life with every step, and says how many are left."""
+
+    def reset(self, **options: Any) -> Any:
+        obs, info = super().reset(**options)
+        return obs, {**info, "lives": 5}
+
+    def step(self, action: Any) -> Any:
+        *rest, info = super().step(action)
+        return *rest, {**info, "lives": 5 - self.at}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=NAMES)
+@pytest.mark.parametrize("truncates", [False, True])
+def test_a_life_lost_as_the_episode_ends_changes_nothing_about_its_end(
+    way: Callable[[Makers], Any], truncates: bool
+) -> None:
+    """What is cut short is bootstrapped, whatever else happened in that step."""
+    stepper = Stepper(way([lambda: Losing(4, truncates)]), terminal_lives=True)
+    stepper.reset(0)
+    seen = []
+    while len(seen) < 3 * 4:
+        step = stepper.step(np.zeros(1, np.int64))
+        if step.valid[0]:
+            seen.append((bool(step.terminations[0]), bool(step.truncations[0])))
+    last = (False, True) if truncates else (True, False)
+    assert seen == 3 * [(True, False), (True, False), (True, False), last]
+    stepper.close()

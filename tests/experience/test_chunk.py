@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.segment import ShmFolder
-from artos.errors import BadMessage
+from artos.errors import BadMessage, Overwritten
 from artos.spec import DataKey
+from artos.transport import chunk as chunks
 from artos.transport import wire
 from artos.transport.chunk import Rings, load, parts_of, unload
+from artos.transport.wire import Chunk
 
 KEYS = (
     DataKey("frames", (5, 3), "uint8"),
@@ -82,6 +84,51 @@ def test_only_the_rows_asked_for_are_written(folder: Path) -> None:
     assert np.array_equal(rows(target, "frames", 6, 10), rows(source, "frames", 6, 10))
 
 
+def test_a_reader_is_told_what_arriving_rows_overwrote(folder: Path) -> None:
+    source, target = block_in(folder, "source", 12), block_in(folder, "target", 7)
+    fill(source, 0, 10)
+    for start, stop in ((0, 5), (5, 10)):
+        chunk, frames = load(source, 1, ("frames", "all"), range(start, stop), squeeze, ends=True)
+        unload(target, chunk, range(start, stop), frames)
+    for name in ("frames", "all"):
+        assert target.block.oldest(name) == 3
+        with pytest.raises(Overwritten):
+            rows(target, name, 2, 4)
+    assert target.block.oldest("flags") == 0
+    assert target.block.headers["flags"].written == 0, "that key has not arrived"
+
+
+def test_a_place_is_announced_before_it_is_overwritten(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that copied old rows meanwhile must see so when it looks again."""
+    source, target = block_in(folder, "source", 12), block_in(folder, "target", 4)
+    fill(source, 0, 8)
+    chunk, frames = load(source, 1, ("all",), range(4), squeeze, ends=True)
+    unload(target, chunk, range(4), frames)
+    chunk, frames = load(source, 1, ("all",), range(4, 8), squeeze, ends=True)
+    reader, seen = ActorBlock.attach(target.block.segment.path), []
+    monkeypatch.setattr(chunks, "_write", lambda *_, **__: seen.append(reader.oldest("all")))
+    unload(target, chunk, range(4, 8), frames)
+    assert seen == [4]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_chunk_says_what_is_in_it(folder: Path, ends: bool) -> None:
+    source = block_in(folder, "source", 12)
+    fill(source, 0, 10)
+    asked: list[str] = []
+
+    def pack(name: str, view: np.ndarray) -> bytes | None:
+        asked.append(name)
+        return squeeze(name, view)
+
+    chunk, frames = load(source, 7, ("flags", "frames"), range(3, 8), pack, ends=ends)
+    assert asked == ["flags", "frames"]
+    assert chunk == Chunk(4, 7, 3, 8, ("flags", "frames"), (10, 150), (False, True), ends)
+    assert bytes(frames[0]) == source.block.arrays["flags"][3:8].tobytes()
+
+
 def test_frames_lie_in_the_block_itself(folder: Path) -> None:
     source = block_in(folder, "source", 12)
     fill(source, 0, 10)
@@ -100,7 +147,7 @@ def test_a_damaged_frame_changes_nothing(folder: Path, spoil) -> None:
     fill(source, 0, 10)
     chunk, frames = load(source, 1, NAMES, range(10), squeeze, ends=True)
     before = bytes(target.block.segment.memory)
-    with pytest.raises(BadMessage):
+    with pytest.raises(BadMessage, match=r"no LZ4 block|bytes where 80 were announced"):
         unload(target, chunk, range(10), [*frames[:-1], spoil(frames[-1])])
     assert bytes(target.block.segment.memory) == before
 

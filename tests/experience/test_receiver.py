@@ -162,3 +162,50 @@ def test_credits_shrink_with_the_number_of_nodes() -> None:
     for number in range(1000):
         made.greet(f"node {number}", Greet("node", 7, {}))
     assert 0 < made.credit < alone
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"start": 0, "raw": (3000, 120)},
+        {"stop": 40, "raw": (2000, 80)},
+        {"keys": ("frames",), "raw": (1000,), "packed": (False,)},
+    ],
+)
+def test_the_first_row_the_last_room_and_a_single_key_are_no_faults(change: dict) -> None:
+    made, counted = receiver()
+    chunk = msgspec.structs.replace(CHUNK, **change)
+    assert made.admit(ME, chunk, chunk.raw) == range(20, chunk.stop)
+    assert counted == []
+
+
+def test_all_faults_of_a_chunk_are_told_at_once() -> None:
+    made, _ = receiver()
+    with pytest.raises(BadMessage) as caught:
+        made.admit(ME, msgspec.structs.replace(CHUNK, raw=(1001, 41)), SIZES)
+    says = "chunk of actor 3: 1000 of 1001 bytes of key 'frames'; 40 of 41 bytes of key 'rewards'"
+    assert says in str(caught.value)
+    with pytest.raises(BadMessage, match="keys frames, values"):
+        made.admit(ME, msgspec.structs.replace(CHUNK, keys=("frames", "values")), SIZES)
+    apart, _ = receiver(rewards=25)
+    with pytest.raises(BadMessage, match="keys frames, rewards have not"):
+        apart.admit(ME, CHUNK, SIZES)
+
+
+def test_news_say_whom_they_are_about_and_what_may_be_on_its_way() -> None:
+    made, _ = receiver()
+    made.greet(ME, Greet("node", 7, {3: 2}))
+    for news in (made.arrivals(3), made.outdated(msgspec.structs.replace(CHUNK, term=1))):
+        assert news is not None
+        assert (news.actor, news.credit, news.answers) == (3, made.credit, 0), "nobody greeted"
+    assert made.outdated(msgspec.structs.replace(CHUNK, actor=9)) is None
+    assert made.outdated(msgspec.structs.replace(CHUNK, term=3)) is None
+
+
+def test_an_actor_that_is_gone_has_no_more_room() -> None:
+    standing = {3: Standing(2, {"frames": 20}, 40), 4: Standing(1, {"frames": 0}, 10)}
+    made = Receiver(7, ROW_BYTES, standing.get, lambda why: None)
+    made.greet(ME, Greet("node", 7, {3: 2, 4: 1}))
+    standing[4] = Standing(1, {"frames": 0}, 11)
+    del standing[3]
+    assert made.roomier() == [4]

@@ -47,6 +47,7 @@ def test_pieces_have_about_one_size_and_the_last_one_says_so() -> None:
     pieces = all_of(made)
     assert [piece.rows for piece in pieces] == [range(4), range(4, 8), range(8, 10)]
     assert [piece.ends for piece in pieces] == [False, False, True]
+    assert {(piece.actor, piece.term, piece.stream) for piece in pieces} == {(0, 5, SECOND)}
     assert made.flight == 40_000
 
 
@@ -102,6 +103,7 @@ def test_nothing_is_sent_before_the_latest_greeting_was_answered() -> None:
     made.fire(0, 1, 4)
     before = made.number
     made.greet()
+    assert all_of(made) == []
     made.hear(arrivals(0, answers=before))
     assert all_of(made) == []
     assert made.waits
@@ -159,6 +161,9 @@ def test_a_stage_is_as_far_as_its_slowest_stream() -> None:
     assert len(all_of(made)) == 2
     assert made.hear(Arrivals(0, 5, {"rewards": 4, "frames": 0}, ROOM)) == {}
     assert made.hear(Arrivals(0, 5, {"rewards": 4, "frames": 3}, ROOM)) == {0: 3}
+    made.fire(0, 0, 8)
+    all_of(made)
+    assert made.hear(Arrivals(0, 5, {"rewards": 5, "frames": 8}, ROOM)) == {0: 5}
 
 
 def test_who_leaves_takes_what_was_on_its_way_along() -> None:
@@ -170,3 +175,99 @@ def test_who_leaves_takes_what_was_on_its_way_along() -> None:
     assert not made.hear(arrivals(0, 10))
     made.fire(1, 1, 4)
     assert told(all_of(made)) == [(1, 1, range(4))]
+
+
+def test_news_that_were_overtaken_take_nothing_back() -> None:
+    made = sender(room=4)
+    made.fire(0, 1, 12)
+    assert told(all_of(made)) == [(0, 1, range(4))]
+    made.hear(arrivals(0, 4, room=10))
+    made.hear(arrivals(0, 2, room=6))  # said before the others, heard after them
+    assert told(all_of(made)) == [(0, 1, range(4, 8)), (0, 1, range(8, 10))]
+    assert made.flight == 6 * SECOND.row_bytes
+    assert made.hear(arrivals(0, 4, room=10)) == {}, "known already"
+    assert made.hear(arrivals(0, 7, room=10)) == {0: 7, 1: 7}
+    assert made.flight == 3 * SECOND.row_bytes
+    made.hear(arrivals(0, 9, room=12))
+    assert told(all_of(made)) == [(0, 1, range(10, 12))]
+    assert made.flight == 3 * SECOND.row_bytes
+
+
+def test_small_means_below_two_kib_a_row_and_a_stream_knows_its_rows() -> None:
+    stages = (Consumer("a", ("x", "y", "z")),)
+    found = streams(stages, {"x": 2047, "y": 2048, "z": 1})
+    assert found == (Stream(0, ("x", "z"), 2048), Stream(0, ("y",), 2048))
+
+
+def test_whoever_lives_here_anew_takes_back_what_was_on_its_way() -> None:
+    """Placed, gone, or known to live elsewhere: its rows free the credit, and nothing is left."""
+    made = sender(2, credit=8 * SECOND.row_bytes)
+    for way in (
+        lambda: made.place(0, 5, [0, 0], [0, 0]),
+        lambda: made.leave(0),
+        lambda: made.hear(Arrivals(0, 9, {}, ROOM)),
+    ):
+        made.place(0, 5, [0, 0], [0, 0])
+        made.greet()
+        for actor in (0, 1):
+            made.hear(arrivals(actor, answers=made.number))
+        made.fire(0, 1, 10)
+        made.next()
+        assert made.flight == 4 * SECOND.row_bytes
+        way()
+        assert made.flight == 0
+        assert made.next() is None, "nobody may send for it before the next greeting"
+
+
+def test_greetings_have_numbers_in_turn_and_the_first_is_answered_like_others() -> None:
+    made = Sender((FIRST, SECOND), 100)
+    made.place(0, 5, [0, 4], [0, 0])
+    made.hear(arrivals(0, answers=0))
+    assert made.next() is None, "nobody has greeted yet, so nobody can have answered"
+    assert made.greet() == {0: 5}
+    assert made.number == 1
+    assert made.greet() == {0: 5}
+    assert made.number == 2
+    made.hear(arrivals(0, answers=2))
+    assert told(all_of(made)) == [(0, 1, range(4))]
+
+
+def test_keys_that_are_not_named_have_not_arrived() -> None:
+    made = sender()
+    made.fire(0, 0, 4)
+    all_of(made)
+    assert made.hear(Arrivals(0, 5, {"rewards": 4}, ROOM)) == {}
+    assert made.hear(Arrivals(0, 5, {"rewards": 4, "version": 3}, ROOM)) == {0: 3}
+    assert made.flight == FIRST.row_bytes
+
+
+def test_what_fired_already_fires_nothing_new() -> None:
+    """Else a stream would go to the end of the queue, for nothing."""
+    made = sender(2)
+    for actor in (0, 1):
+        made.fire(actor, 1, 2)
+    made.fire(0, 1, 2)
+    made.fire(0, 1, 1)
+    assert told(all_of(made)) == [(0, 1, range(2)), (1, 1, range(2))]
+
+
+def test_rows_that_arrived_from_elsewhere_are_not_sent() -> None:
+    """More has arrived than was sent: another life of the agent had sent it."""
+    made = sender()
+    made.fire(0, 1, 8)
+    assert made.next().rows == range(4)
+    made.hear(arrivals(0, 6))
+    assert made.flight == 0
+    assert told(all_of(made)) == [(0, 1, range(6, 8))]
+    assert made.flight == 2 * SECOND.row_bytes
+
+
+def test_the_credit_is_what_was_said_last() -> None:
+    made = sender()
+    made.fire(0, 1, 100)
+    made.hear(Arrivals(0, 5, {}, ROOM, 5 * SECOND.row_bytes))
+    assert len(all_of(made)) == 1, "a second piece of four rows would be too much"
+    made.hear(Arrivals(0, 5, {}, ROOM, 8 * SECOND.row_bytes))
+    assert len(all_of(made)) == 1
+    made.hear(Arrivals(0, 5, {}, ROOM, 0))
+    assert made.credit == 8 * SECOND.row_bytes, "0 means: as before"

@@ -32,12 +32,12 @@ SECONDS = 0.5
 """How long a round and an update are said to take."""
 
 
-def plan_of(scaling: Actors, table: Table, rounds: int) -> Plan:
+def plan_of(scaling: Actors, table: Table, rounds: int, capacity: int = 0) -> Plan:
     """Rounds of four steps; stops once ``rounds`` rounds (summed over the actors) are sampled."""
     most = scaling.most
     draft = Plan(
         reference=Reference("tests:elastic"), name="elastic", env="", seed=0, actors=most, envs=1,
-        steps=STEPS, capacity=0, on_full="wait", total_steps=rounds * STEPS,
+        steps=STEPS, capacity=capacity, on_full="wait", total_steps=rounds * STEPS,
         data_keys=(DataKey("rewards"),),
         objects=(ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], most + 1),),
         layout=(), triggers={target: trigger.encode() for target, trigger in table.items()},
@@ -214,11 +214,12 @@ def fifo() -> Table:
 
 @contextmanager
 def troupe(
-    scaling: Actors, table: Table, rounds: int, folder: Path, seed: int = 0
+    scaling: Actors, table: Table, rounds: int, folder: Path, seed: int = 0, capacity: int = 0
 ) -> Iterator[Troupe]:
     """A workload ready to begin, wired as a run is."""
+    draft = plan_of(scaling, table, rounds, capacity)
     clock, journal = ManualClock(), Journal(folder / "journal.jsonl")
-    plan = msgspec.json.decode(msgspec.json.encode(plan_of(scaling, table, rounds)), type=Plan)
+    plan = msgspec.json.decode(msgspec.json.encode(draft), type=Plan)
     try:
         with Node(plan, "elastic", folder) as node:
             members = Troupe(node, seed)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.messages import Claim, Invoke
-from head.ledger import Claims, Invocations
+from head.ledger import Claims, Invocations, Rounds
 
 
 def call(number: int) -> Invoke:
@@ -42,6 +42,19 @@ def test_a_member_that_starts_anew_gets_its_full_time_again() -> None:
     books.restamp(3, now=100.0)
     books.restamp(9, now=100.0)
     assert list(books.overdue(now=104.0, seconds=5.0)) == []
+
+
+def test_nobody_is_granted_more_rounds_than_were_ever_granted_at_once() -> None:
+    rounds = Rounds((0, 1), steps=4)
+    assert [rounds.grant(0), rounds.grant(0)] == [4, None], "one is still to be sampled"
+    rounds.wrote(0, 3)
+    assert rounds.grant(0) == 8, "but the last row of it"
+    assert rounds.grant(0) is None
+    rounds.at_once(3)
+    rounds.at_once(2)
+    assert [rounds.grant(1) for _ in range(4)] == [4, 8, 12, None]
+    assert (rounds.granted, rounds.granted_to(0), rounds.granted_to(1)) == (20, 8, 12)
+    assert [rounds.wrote(0, 8), rounds.wrote(0, 8), rounds.written] == [3, 8, 8]
 
 
 def test_rows_used_out_of_order_are_acknowledged_up_to_the_first_still_in_use() -> None:
@@ -87,3 +100,58 @@ def test_the_books_agree_with_a_plain_account(handed: list[tuple[str, int]], ord
     actors = {actor for _, actor in ends}
     furthest = [max(end for (_, a), end in ends.items() if a == actor) for actor in actors]
     assert books.consumed() == sum(furthest)
+
+
+def test_what_a_member_has_still_to_do() -> None:
+    books = Invocations()
+    assert books.last(0) is None
+    assert not books.includes(0, "learner.update")
+    calls = [Invoke(n, t, "m") for n, t in ((3, "a"), (5, "b"), (7, "a"), (9, "c"))]
+    for each in calls:
+        books.add(0, each, now=0.0)
+    books.add(1, Invoke(11, "d", "m"), now=0.0)
+    assert books.last(0) == calls[-1]
+    assert [books.includes(0, trigger) for trigger in "abcd"] == [True, True, True, False]
+    assert len(books) == 5
+    assert [books.answer(0, n) for n in (3, 5)] == calls[:2]
+    assert len(books) == 3
+    assert [books.includes(0, trigger) for trigger in "abcd"] == [True, False, True, False]
+    for number in (7, 9):
+        books.answer(0, number)
+    assert (books.last(0), len(books)) == (None, 1), "answered, so nothing is left"
+
+
+def test_how_many_invocations_come_after_a_firing() -> None:
+    books = Invocations()
+    for number, trigger in ((3, "update"), (4, "helps"), (5, "update"), (6, "update")):
+        books.add(0, Invoke(number, trigger, "m"), now=0.0)
+    after = [books.after(0, firing, {"helps"}) for firing in (2, 3, 4, 5, 6)]
+    assert after == [3, 2, 3, 1, 0], "who is answered, or not counted, comes before all others"
+    assert books.after(0, 3, ()) == 3
+    assert books.after(1, 3, ()) == 0
+
+
+def test_what_was_handed_over_is_known_before_it_is_used() -> None:
+    claims = Claims()
+    assert claims.claimed("a", 0) == 0
+    claims.claim("a", [Claim(0, 0, 4), Claim(0, 4, 8), Claim(1, 0, 2)])
+    claims.claim("b", [Claim(0, 0, 2)])
+    assert [claims.claimed("a", 0), claims.claimed("a", 1), claims.claimed("b", 0)] == [8, 2, 2]
+    claims.claim("a", [Claim(0, 0, 4)])  # handed over again, to a learner that was started anew
+    assert claims.claimed("a", 0) == 8
+    claims.done("a", Claim(0, 0, 4))
+    assert claims.claimed("a", 0) == 8
+
+
+def test_who_only_helps_consumes_nothing() -> None:
+    claims = Claims(uncounted={"helps"})
+    for consumer in ("helps", "a", "b"):
+        claims.claim(consumer, [Claim(0, 0, 4), Claim(0, 4, 6)])
+    counted = []
+    for consumer, claim in (
+        ("helps", Claim(0, 0, 4)), ("helps", Claim(0, 4, 6)), ("a", Claim(0, 0, 4)),
+        ("b", Claim(0, 0, 4)), ("b", Claim(0, 4, 6)), ("a", Claim(0, 4, 6)),
+    ):  # fmt: skip
+        claims.done(consumer, claim)
+        counted.append(claims.consumed())
+    assert counted == [0, 0, 4, 4, 6, 6]

@@ -110,6 +110,24 @@ def test_the_same_seed_acts_the_same_whatever_else_draws(kind: str) -> None:
     assert play(1, False) != play(2, False)
 
 
+@pytest.mark.parametrize("kind", ["fast", "torch", "user"])
+def test_no_two_steps_draw_the_same_noise(kind: str) -> None:
+    """Not after another step, nor after a look at values, new weights or another batch."""
+    spec = spec_with(DISCRETE, VECTOR)
+    module = UserPolicy() if kind == "user" else lively(spec)
+    actor = FastMlp(module, spec, 1) if kind == "fast" else TorchActor(module, 1)
+    flat = flat_of(module)
+    obs = {"observations": np.repeat(random_obs(spec, 1, 0)["observations"], 40, 0)}
+    acted = []
+    between = [lambda: actor.values(obs), lambda: actor.bind(flat), lambda: actor.act(fewer)]
+    fewer = {name: part[:3] for name, part in obs.items()}
+    actor.bind(flat)
+    for pause in (lambda: None, *between):
+        pause()
+        acted += [tuple(actor.act(obs)["actions"].tolist()) for _ in range(2)]
+    assert len(set(acted)) == len(acted), "forty draws in a row came again"
+
+
 @pytest.mark.parametrize("actions", ACTIONS, ids=[a.kind for a in ACTIONS])
 def test_numpy_samples_follow_the_distribution(actions: ActionSpec) -> None:
     spec = spec_with(actions, VECTOR)

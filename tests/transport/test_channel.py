@@ -105,6 +105,40 @@ def play(pair: Pair, moves: list[tuple[str, int, int]], restarts: bool) -> None:
                 pair.restart(end)
 
 
+def test_what_is_acknowledged_while_it_waits_to_be_sent_again_is_not_sent_again() -> None:
+    one, other = Channel(1, "other"), Channel(2, "one")
+    exchange(one, other)
+    for message in (b"a", b"b", b"c"):
+        one.put(message)
+    sent = one.speak(1.0)
+    assert [other.hear(seal, 1.0) for seal in sent] == [b"a", b"b", b"c"]
+    one.unsent(sent[0])  # it looked as if nothing had gone out
+    for answer in other.speak(1.0):
+        one.hear(answer, 1.0)
+    assert one.idle
+    one.put(b"d")
+    assert [other.hear(seal, 2.0) for seal in one.speak(2.0)] == [b"d"]
+
+
+def test_what_could_not_be_sent_is_said_again_at_once() -> None:
+    one, other = Channel(1, "other"), Channel(2, "one")
+    exchange(one, other)
+    one.speak(1.0)
+    assert one.speak(1.1) == []
+    (beat,) = one.speak(1.0 + BEAT)
+    one.unsent(beat)
+    assert one.speak(1.0 + BEAT) == [beat], "also where it was only a sign of life"
+    for message in (b"a", b"b", b"c"):
+        one.put(message)
+    sent = one.speak(5.0)
+    for seal in sent[:2]:
+        other.hear(seal, 5.0)
+    for answer in other.speak(5.0):
+        one.hear(answer, 5.0)
+    one.unsent(sent[0])
+    assert one.speak(5.0) == sent[2:], "but for what has arrived"
+
+
 @settings(max_examples=400)
 @given(st.lists(MOVES, max_size=80))
 def test_everything_arrives_once_and_in_order(moves: list[tuple[str, int, int]]) -> None:

@@ -92,6 +92,12 @@ FAULTY: list[tuple[str, Table, dict[str, object], str]] = [
     ("twice the same rows", table(learner__update=rows() | rows(size=8)), {}, r"rows twice"),
     ("max_lag held back", table(learner__update=rows(max_lag=1) & TimeTrigger(1)), {},
      r"max_lag cannot be kept inside `&`"),
+    *[(f"max_lag held back on the {side}", table(learner__update=composed), {},
+       r"max_lag cannot be kept inside `&`") for side, composed in (
+          ("left", (rows(max_lag=1) & TimeTrigger(1)) | TimeTrigger(5)),
+          ("right", TimeTrigger(5) | (rows(max_lag=1) & TimeTrigger(1))),
+          ("right of the right",
+           TimeTrigger(5) | (TimeTrigger(6) | (TimeTrigger(1) & rows(max_lag=1)))))],
     ("never shipped", table(transfer=SHIPPED), {}, r"'observations' never arrives in the replay"),
     ("ships its condition", table(transfer=TransferTrigger(KEYS, condition=rows())), {},
      r"only arrive once it shipped them"),

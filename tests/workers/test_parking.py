@@ -161,6 +161,14 @@ def test_what_was_measured_long_ago_is_forgotten() -> None:
     assert costs.of("freeze") == 2.0
 
 
+def test_the_last_fifteen_times_count() -> None:
+    costs = Costs()
+    for seconds in [9.0] * 8 + [1.0] * 8:
+        costs.into("freeze", seconds)
+        costs.out_of("freeze", seconds)
+    assert costs.of("freeze") == 2.0
+
+
 def test_the_forecast_is_the_shortest_of_the_last_five_pauses() -> None:
     forecast = IdleForecast()
     assert forecast.seconds is None
@@ -192,8 +200,10 @@ def test_the_machine_counts_where_no_group_has_a_limit(
     for host in (tmp_path, make_host(tmp_path, V2 | unlimited)):
         assert memory_in_use(host) == 0.25
         assert not under_pressure(host)
-    machine.available = 149
-    assert under_pressure(tmp_path)
+    machine.available = 150
+    assert under_pressure(tmp_path), "from this share on"
+    machine.available = 151
+    assert not under_pressure(tmp_path)
 
 
 def test_the_tightest_group_counts(tmp_path: Path, machine: SimpleNamespace) -> None:
@@ -231,6 +241,19 @@ def test_a_limit_of_version_1(tmp_path: Path, machine: SimpleNamespace) -> None:
         "sys/fs/cgroup/memory/memory.usage_in_bytes": "100000",
     }
     assert memory_in_use(make_host(tmp_path, V1 | files)) == 0.7
+
+
+@pytest.mark.parametrize("limit", ["0", "max", "-1", ""])
+def test_what_is_no_limit_is_none(tmp_path: Path, machine: SimpleNamespace, limit: str) -> None:
+    tree = "sys/fs/cgroup/apps/job"
+    files = {f"{tree}/memory.max": limit, f"{tree}/memory.current": "900"}
+    assert memory_in_use(make_host(tmp_path, V2 | files)) == 0.25
+
+
+def test_a_limit_of_one_byte_is_one(tmp_path: Path, machine: SimpleNamespace) -> None:
+    tree = "sys/fs/cgroup/apps/job"
+    files = {f"{tree}/memory.max": "1", f"{tree}/memory.current": "1"}
+    assert memory_in_use(make_host(tmp_path, V2 | files)) == 1.0
 
 
 def test_this_host_has_some_memory_in_use() -> None:

@@ -240,3 +240,31 @@ def test_a_process_nobody_wants_any_more_is_killed(house: Any) -> None:
     there.manager._nursery.withdraw(1)
     there.manager.step()
     assert there.way.children[1].killed
+
+
+@pytest.mark.parametrize("when", ["dumping", "checkpointed", "restoring"])
+def test_an_actor_that_is_ended_stays_so_whatever_was_under_way(house: Any, when: str) -> None:
+    """Its dump or restore is called off: nothing that comes of it starts anybody."""
+    there = house(2, 2, "checkpoint")
+    there.up(1, 2)
+    there.ask(1)
+    there.answer(1)
+    if when != "dumping":
+        there.checkpointer.dumps[0].result = object()
+        there.manager.step()
+    if when == "restoring":
+        there.ask(1)
+    under_way = (there.checkpointer.dumps + there.checkpointer.restores)[-1]
+    there.manager.end(1)
+    under_way.result = Restored()
+    for _ in range(2):
+        there.manager.step()
+        there.clock.advance(1.0)
+        there.manager.tick()
+    assert (there.state(1), there.way.asked, there.manager.pids().keys()) == (State.COLD, [], {2})
+    assert under_way.cancelled == (when != "checkpointed")
+    assert there.manager.reap() == []
+    there.manager.start(1)
+    there.manager.heard(1, Ready(0.0))
+    there.ask(1)
+    assert there.served == [1, 1], "what it was asked before is forgotten, its slot is free"

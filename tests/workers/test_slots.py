@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from artos.clock import ManualClock
 from workers.slots import Slot, SlotTable
 
-A, B = "a", "b"
+A, B, C = "a", "b", "c"
 
 
 def table(cpus: int, clock: ManualClock | None = None) -> SlotTable[int]:
@@ -316,3 +316,38 @@ def test_a_workload_gathers_no_rights_while_it_is_away() -> None:
     slots.release(10)
     slots.request(B, 10)
     assert slots.granted() == [(0, Slot(0))], "B is 1 s ahead, not 99 s behind"
+
+
+def test_a_workload_that_comes_back_keeps_its_handicap() -> None:
+    """It came late, was let in as if it had held as long as the other, and must not forget that."""
+    clock = ManualClock()
+    slots = table(1, clock)
+    slots.request(A, 0)
+    slots.granted()
+    clock.advance(100.0)
+    slots.request(B, 10)  # counts as having held 100 s from here on
+    slots.granted()
+    slots.withdraw(10)
+    slots.release(0)
+    assert slots.granted() == [], "nobody is there"
+    slots.request(C, 20)  # is the first one there, so it begins at 0
+    slots.granted()
+    clock.advance(50.0)
+    slots.request(B, 10)  # the one there has held 50 s: less than B's handicap
+    slots.granted()
+    slots.release(20)
+    slots.request(C, 20)
+    assert slots.granted() == [(20, Slot(0))], "C has held 50 s, B counts as 100"
+
+
+def test_a_workload_is_crowded_while_anybody_waits() -> None:
+    slots = table(1)
+    assert not slots.is_crowded(A)
+    for holder in (0, 1):
+        slots.request(A, holder)
+    assert slots.is_crowded(A)
+    slots.granted()
+    assert slots.is_crowded(A)
+    assert not slots.is_crowded(B)
+    slots.withdraw(1)
+    assert not slots.is_crowded(A)

@@ -1,0 +1,110 @@
+"""How long members may take: counted from when each could begin, also after a restart or a wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from elastic_loop import STEPS, Troupe, full_batch, troupe
+from test_ahead import publish, sample
+
+from artos.buffer.board import LEARNER
+from artos.messages import Done, Ready
+from artos.scaling import ByHand
+
+ACTOR = 1
+"""Member number of actor 0."""
+
+
+@pytest.fixture
+def players(tmp_path: Path) -> Iterator[Troupe]:
+    """One actor that has been told to sample its first round."""
+    with troupe(ByHand(1, 1), full_batch(), 100, tmp_path) as made:
+        made.begin()
+        made.said.clear()
+        yield made
+
+
+def later(players: Troupe, share: float) -> None:
+    """This share of the time to answer passes; the time to start is as long."""
+    assert players.coordinator._limits.start == players.coordinator._limits.answer
+    players.clock.advance(share * players.coordinator._limits.answer)
+    players.coordinator.tick()
+
+
+def restarts(players: Troupe, actor: int = 0) -> int:
+    return players.said.count(("start", actor))
+
+
+def test_who_was_restarted_has_its_full_time_once_it_is_ready(players: Troupe) -> None:
+    later(players, 0.9)
+    players.kill(0)
+    later(players, 0.9)
+    assert restarts(players) == 1, "that long it may take to start"
+    players.wake(0)
+    later(players, 0.9)
+    assert restarts(players) == 1, "and that long to answer"
+    later(players, 0.2)
+    assert restarts(players) == 2
+
+
+def test_who_hangs_again_is_restarted_again(players: Troupe) -> None:
+    for count in (1, 2):
+        later(players, 1.1)
+        players.clock.advance(1.0)  # the pause before a second restart
+        players.coordinator.tick()
+        assert restarts(players) == count
+        players.wake(0)
+    players.run(updates=3)
+    assert set(players.unused().values()) == {0}
+
+
+def test_who_was_held_back_has_its_full_time_afterwards(players: Troupe) -> None:
+    players.coordinator.held_back = lambda member: member == ACTOR
+    for _ in range(3):
+        later(players, 1.1)
+    players.coordinator.held_back = lambda member: False
+    later(players, 0.9)
+    assert restarts(players) == 0
+    later(players, 0.2)
+    assert restarts(players) == 1
+
+
+def test_who_waited_for_room_has_its_full_time_afterwards(tmp_path: Path) -> None:
+    """The learner is slow and holds all rows: that is no fault of the actor."""
+    with troupe(ByHand(1, 1), full_batch(max_lag=9), 100, tmp_path, capacity=2 * STEPS) as players:
+        coordinator = players.coordinator
+        coordinator.begin()
+        for member in (LEARNER, ACTOR):
+            coordinator.receive(member, Ready(0.0))
+        publish(players, 0, 0)
+        coordinator.look(LEARNER)
+        block, rounds = coordinator.blocks[0], players._queues[ACTOR]
+        while block.free() >= STEPS and rounds:
+            call = rounds.popleft()
+            sample(players, 0, call.stop, 0)
+            coordinator.receive(ACTOR, Done(call.firing, 0))
+        assert block.free() == 0
+        assert rounds, "it was told to sample more than there is room for"
+        coordinator.held_back = lambda member: member == LEARNER
+        for _ in range(3):
+            later(players, 1.1)
+        first = players._queues[LEARNER].popleft()
+        coordinator.receive(LEARNER, Done(first.firing, 0))
+        assert block.free() == STEPS
+        later(players, 0.9)
+        assert restarts(players) == 0
+        later(players, 0.2)
+        assert restarts(players) == 1
+
+
+def test_a_slow_start_is_not_forgiven_twice(players: Troupe) -> None:
+    players.kill(0)
+    for count in (2, 3):
+        later(players, 1.1)
+        players.clock.advance(1.0)
+        players.coordinator.tick()
+        assert restarts(players) == count
+    players.wake(0)
+    players.run(updates=2)

@@ -1,0 +1,134 @@
+"""The page about mutants: a table by module, what was accepted and why, what still survives."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import re
+import subprocess
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+from mutmut.mutation.diff_apply import get_diff_for_mutant
+
+PAGE = Path("docs/mutants.md")
+ACCEPTED = Path(__file__).with_name("accepted.toml")
+NOTICED = ("killed", "timeout", "segfault")
+NOT_RUN = ("not checked", "check was interrupted by user")
+
+HEAD = """# Mutants
+
+`make mutants` changes one thing at a time in the modules that decide (buffer, triggers, channel,
+ledger, schedule, receiver, sender, slots, parking) and runs the tests that reach it. A change that
+no test notices survives: there the tests have a hole. The score is the share of mutants that were
+noticed, among those not accepted (`timeout`: the tests did not end, which is noticed, too); a
+module has one when all of its mutants have been run. Goal: 95 %. It takes long, so it is no part of
+`make test`; stopped at any time, the next call goes on.
+
+[mutmut](https://mutmut.readthedocs.io) makes the mutants; it leaves out what is decorated
+(properties), constants of modules and defaults of fields. Cosmic Ray would change these too, but
+starts a process of pytest per mutant, which takes several times as long.
+"""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: the file it is in, its name, and what came of it."""
+
+    path: str
+    name: str
+    status: str
+
+    @cached_property
+    def change(self) -> str:
+        """The lines removed and added, as in a diff."""
+        lines = get_diff_for_mutant(self.name, path=self.path).splitlines()
+        marks = (line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---"))
+        return "\n".join(f"{line[0]} {line[1:].strip()}" for line in marks)
+
+    @property
+    def where(self) -> str:
+        """The function, as one would write it."""
+        return re.sub(r"\.(xǁ|x_)", ".", self.name.partition("__mutmut")[0]).replace("ǁ", ".")
+
+
+def write(mutants: Sequence[Mutant]) -> None:
+    """Write the page."""
+    left = (mutant for mutant in mutants if mutant.status not in (*NOTICED, *NOT_RUN))
+    reasons = {mutant: why for mutant in left if (why := _reason(mutant))}
+    parts = [HEAD, _when(), "\n".join(_table(mutants, reasons)), *_accepted(reasons)]
+    PAGE.write_text("\n".join([*parts, *_survivors(mutants, reasons)]))
+    print(f"\n{PAGE}: {_table(mutants, reasons)[-1]}")
+
+
+def is_accepted(mutant: Mutant) -> bool:
+    """Whether it is a survivor that needs no test."""
+    return mutant.status not in NOT_RUN and bool(_reason(mutant))
+
+
+@cache
+def _rules() -> list[dict[str, str]]:
+    rules: list[dict[str, str]] = tomllib.loads(ACCEPTED.read_text())["accepted"]
+    return rules
+
+
+def _reason(mutant: Mutant) -> str:
+    for rule in _rules():
+        found = re.search(rule.get("where", ""), mutant.where)
+        if found and re.search(rule["change"], mutant.change):
+            return rule["why"]
+    return ""
+
+
+def _when() -> str:
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--exclude", "*"],
+        capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    python = f"Python {platform.python_version()}, {platform.machine()}"
+    return f"Last run {datetime.date.today()}, commit {commit}, {python}.\n"
+
+
+def _table(mutants: Sequence[Mutant], reasons: dict[Mutant, str]) -> list[str]:
+    by_path: dict[str, list[Mutant]] = defaultdict(list)
+    for mutant in mutants:
+        by_path[mutant.path].append(mutant)
+    names = ("module", "mutants", "killed", "timeout", "survived", "accepted", "not run", "score")
+    lines = [f"| {' | '.join(names)} |", "|---|" + "---:|" * (len(names) - 1)]
+    lines += [_line(f"`{path}`", found, reasons) for path, found in sorted(by_path.items())]
+    return [*lines, _line("**all**", mutants, reasons)]
+
+
+def _line(title: str, mutants: Sequence[Mutant], reasons: dict[Mutant, str]) -> str:
+    count = Counter(
+        "accepted" if mutant in reasons
+        else "not run" if mutant.status in NOT_RUN
+        else mutant.status if mutant.status in NOTICED
+        else "survived"
+        for mutant in mutants
+    )  # fmt: skip
+    noticed = sum(count[status] for status in NOTICED)
+    run = noticed + count["survived"]
+    # What is not run yet is what takes longest, and was noticed least the last time.
+    score = f"{100 * noticed / run:.1f} %" if run and not count["not run"] else "–"
+    killed = count["killed"] + count["segfault"]
+    numbers = (killed, count["timeout"], count["survived"], count["accepted"], count["not run"])
+    return f"| {title} | {len(mutants)} | {' | '.join(map(str, numbers))} | {score} |"
+
+
+def _accepted(reasons: dict[Mutant, str]) -> Iterator[str]:
+    yield "\n## Accepted\n"
+    for why, count in Counter(reasons.values()).most_common():
+        yield f"- {count} × {why}"
+
+
+def _survivors(mutants: Sequence[Mutant], reasons: dict[Mutant, str]) -> Iterator[str]:
+    left = [m for m in mutants if m.status not in (*NOTICED, *NOT_RUN) and m not in reasons]
+    yield f"\n## Survivors\n\n{len(left)} that no test notices.\n"
+    for where in dict.fromkeys(mutant.where for mutant in left):
+        changes = "\n".join(mutant.change for mutant in left if mutant.where == where)
+        yield f"`{where}`\n\n```diff\n{changes}\n```\n"
