@@ -21,8 +21,8 @@ _CALM = 0.1
 class Loud(Closing):
     """One end. Its channels are honest, and what they carry is not.
 
-    ``heard`` has the last message of each kind and who sent it, ``met`` everybody, and ``refused``
-    counts refusals.
+    ``heard`` has the last message of each kind and who sent it, ``met`` everybody and the way to
+    them, and ``refused`` counts refusals.
     """
 
     def __init__(self, line: Line, keys: Keys | None = None) -> None:
@@ -31,7 +31,7 @@ class Loud(Closing):
         self._peers = Peers(time.time_ns, Authorizer(keys.register if keys else None))
         self.heard: dict[type[wire.Message], tuple[str, wire.Message]] = {}
         self.refused = 0
-        self.met: set[str] = set()
+        self.met: dict[str, bytes] = {}
 
     @classmethod
     def calls(cls, endpoint: str, keys: Keys | None, me: str) -> Loud:
@@ -51,16 +51,15 @@ class Loud(Closing):
 
     def throw(self, frame: bytes, peer: str = HEAD) -> bool:
         """Send anything past the channel; whether there is a connection with room for it."""
-        return self._line.send(self._peers._peer(peer, time.monotonic()).route, frame)
+        return self._line.send(self.met.get(peer, b""), frame)
 
     def turn(self) -> None:
         """Send and read what there is; refusals are counted and forgotten."""
         self._line.wait(_NAP, to_send=False)
         now = time.monotonic()
         for sender, frames in self._line.heard(1_000):
-            self.met.add(sender.name)
-            if answer := self._peers.hear(sender, frames, now):
-                self._line.send(sender.route, wire.encode(answer))
+            self.met[sender.name] = sender.route
+            self._peers.hear(sender, frames, now)
         for name in self._peers.names:
             self._peers.speak(name, now, self._line.send)
         for name, message in self._peers.take():

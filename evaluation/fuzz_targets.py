@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -120,13 +121,21 @@ class Strangers(Closing):
 
 
 def head(place: Place) -> Target:
-    """A head daemon, as somebody sees it who has a key."""
+    """A head daemon, as somebody sees it who has a node's key and a user's."""
     runs = place.folder / "runs"
     flags = ("--listen", "tcp://127.0.0.1:*", "--keys", place.keys.folder, "--runs", runs)
     process = place.start("head", "deploy.cli", "head", *flags)
     endpoint = _awaited(lambda: _between(place.said("head"), "listens at ", ","))
-    evil, strangers = place.calls(endpoint, "evil"), place.strangers(endpoint)
-    user = place.calls(endpoint, "user.honest")
+    strangers, turns = place.strangers(endpoint), itertools.count()
+    evil = [place.calls(endpoint, name) for name in ("evil", "user:owner/evil")]
+    user = place.calls(endpoint, "user:owner/honest")
+
+    def say(body: bytes) -> None:
+        evil[next(turns) % len(evil)].say(body)
+
+    def settle() -> None:
+        for end in evil:
+            end.settle()
 
     def state() -> tuple[object, int]:
         user.forget(wire.Answer)
@@ -142,7 +151,7 @@ def head(place: Place) -> Target:
         known = answer.data
         return (known["nodes"], known["runs"], known["faults"], kept, found), known["malformed"]
 
-    return Target("head", process, wire._TYPES, evil.say, evil.settle, state, strangers.throw)
+    return Target("head", process, wire._TYPES, say, settle, state, strangers.throw)
 
 
 def worker(place: Place) -> Target:

@@ -17,6 +17,7 @@ from test_head_daemon import Head, hello, joined
 
 from artos.transport import sockets, wire
 from artos.transport.keys import Keys
+from artos.transport.roles import SAYS, Role
 from deploy.archive import name_of
 from deploy.overview import cluster, text
 from head.runs import Run, State
@@ -40,7 +41,7 @@ def raw(head: Head, me: str) -> Iterator[sockets.Socket]:
 
 
 def lives(head: Head, malformed: int = 0, faults: int = 0) -> dict[str, object]:
-    status = head.ask(head.peer(f"user.{time.monotonic_ns()}"), wire.Ask("status")).data
+    status = head.ask(head.peer(f"user:owner/{time.monotonic_ns()}"), wire.Ask("status")).data
     assert (status["malformed"], status["faults"]) == (malformed, faults), head.said
     return status
 
@@ -82,6 +83,8 @@ def test_a_frame_of_a_key_holder_ends_in_a_refusal(kind: str, head: Head) -> Non
 )
 def test_a_message_that_fits_no_range_ends_in_a_refusal(message, head: Head) -> None:
     peer = joined(head, "w0")
+    if type(message) in SAYS[Role.USER]:
+        peer = head.peer("user:owner/1")
     peer.say(message)
     head.until(lambda: peer.last(wire.Refusal), peer)
     assert [node["name"] for node in lives(head, malformed=1)["nodes"]] == ["w0"]  # type: ignore[attr-defined]
@@ -97,7 +100,7 @@ def test_a_message_that_fits_no_range_ends_in_a_refusal(message, head: Head) -> 
 )  # fmt: skip
 def test_a_submission_that_can_have_no_folder_is_answered(request_, head: Head) -> None:
     answer = head.ask(
-        head.peer("user.1"), wire.Submit({"ticket": "t", "workload": "ppo", **request_})
+        head.peer("user:owner/1"), wire.Submit({"ticket": "t", "workload": "ppo", **request_})
     )
     assert answer.fault
     assert lives(head)["runs"] == []
@@ -106,7 +109,7 @@ def test_a_submission_that_can_have_no_folder_is_answered(request_, head: Head) 
 @pytest.mark.parametrize("kind", ARCHIVES)
 def test_who_submits_an_archive_that_cannot_be_is_told_why(kind: str, head: Head) -> None:
     content = ARCHIVES[kind]
-    answer = head.ask(head.peer("user.1"), wire.Archive(name_of(content), content))
+    answer = head.ask(head.peer("user:owner/1"), wire.Archive(name_of(content), content))
     assert "archive" in answer.fault
     assert [*(head.folder / "runs" / ".head").glob("code/*")] == []
     assert lives(head)["runs"] == []
@@ -114,14 +117,14 @@ def test_who_submits_an_archive_that_cannot_be_is_told_why(kind: str, head: Head
 
 def submitted(head: Head, name: str) -> None:
     content = tar(file("a.py"))
-    user = head.peer("user.1")
+    user = head.peer("user:owner/1")
     assert not head.ask(user, wire.Archive(name_of(content), content)).fault
     request = {"ticket": name, "workload": "a.py:x", "run_dir": name}
     assert not head.ask(user, wire.Submit(request, name_of(content))).fault
 
 
 def outcome_of(head: Head, run: str) -> dict[str, object]:
-    user = head.peer("user.2")
+    user = head.peer("user:owner/2")
     head.until(lambda: head.ask(user, wire.Ask("status", run)).data["outcome"])
     return head.ask(user, wire.Ask("status", run)).data
 
@@ -156,7 +159,7 @@ def test_a_state_file_full_of_poison_fails_its_runs_and_no_more(head: Head) -> N
     state.write_bytes(msgspec.json.encode(State(tuple(POISONED))))
     head.start("tcp://127.0.0.1:*")
     joined(head, "w1")
-    user = head.peer("user.1")
+    user = head.peer("user:owner/1")
 
     def states() -> list[str]:
         return [run["state"] for run in head.ask(user, wire.Ask("list")).data["runs"]]
@@ -164,7 +167,7 @@ def test_a_state_file_full_of_poison_fails_its_runs_and_no_more(head: Head) -> N
     head.until(lambda: states() == ["failed"] * 6 + ["nonsense"])
     head.stop()
     head.start("tcp://127.0.0.1:*")
-    user = head.peer("user.2")
+    user = head.peer("user:owner/2")
     assert states() == ["failed"] * 6 + ["nonsense"]
 
 
@@ -190,7 +193,7 @@ def test_a_fault_at_the_end_of_a_run_is_that_runs_failure(head: Head, monkeypatc
 
     monkeypatch.setattr("deploy.run_host.RunHost.ended", broken)
     submitted(head, "r1")
-    user = head.peer("user.2")
+    user = head.peer("user:owner/2")
     over = lambda: head.ask(user, wire.Ask("status", "r1")).data["state"] == "failed"  # noqa: E731
     head.until(over)
     lives(head, faults=1)
@@ -206,7 +209,7 @@ def test_what_workers_and_runs_say_is_shown_and_not_obeyed(head: Head) -> None:
 
 
 def test_a_hello_of_a_thousand_names_is_bounded(head: Head) -> None:
-    peer = head.peer("w1.a")
+    peer = head.peer("w1/a")
     peer.say(hello("w1", runs={f"r{n}": n for n in range(1000)}))
     head.until(lambda: peer.last(wire.Welcome), peer)
     lives(head)

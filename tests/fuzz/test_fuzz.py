@@ -8,7 +8,7 @@ import pytest
 
 from artos.errors import BadMessage, Refused
 from artos.transport import wire
-from artos.transport.peers import Peers
+from artos.transport.peers import Peers, Sender
 from deploy.unpack import read, unpack
 from evaluation.fuzz import fuzz
 from evaluation.hostile import Hostile
@@ -33,9 +33,9 @@ def test_every_body_is_a_message_or_is_refused() -> None:
 def test_no_frame_disturbs_what_others_say() -> None:
     hostile, head = Hostile(2), Peers(lambda: 1)
     for _ in range(CASES):
-        head.hear("evil", "", [hostile.frame()], 0.0)
-        head.speak("evil", 0.0, lambda frame: len(frame) > 0)
-    head.hear("w1", "", [wire.encode(wire.Seal(5, 1, 1, content=memoryview(b"\x80")))], 0.0)
+        head.hear(Sender("evil"), [hostile.frame()], 0.0)
+        head.speak("evil", 0.0, lambda _, frame: len(frame) > 0)
+    head.hear(Sender("w1"), [wire.encode(wire.Seal(5, 1, 1, content=memoryview(b"\x80")))], 0.0)
     assert {name for name, _ in head.take()} <= {"evil"}
     assert head.malformed > CASES / 2
 
@@ -62,7 +62,7 @@ def test_every_archive_is_refused_or_unpacked_as_it_says(tmp_path: Path) -> None
 
 @pytest.mark.long
 @pytest.mark.processes
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(1800)  # a hundred thousand cases
 def test_live_processes_of_each_kind_stay_as_they_were() -> None:
     """10^5 cases; for more: ``python -m evaluation.fuzz --cases 1000000 --seed N``."""
     said: list[str] = []
