@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded
-from artos.transport import wire
+from artos.transport import sockets, wire
 from artos.transport.authorizer import Authorizer
 from artos.transport.keys import Keys
 from artos.transport.lines import HEAD, Calling, Line, Listening
@@ -36,7 +36,7 @@ class Loud(Closing):
     @classmethod
     def calls(cls, endpoint: str, keys: Keys | None, me: str) -> Loud:
         """Call a post."""
-        end = cls(Calling(endpoint, keys, me))
+        end = cls(Calling(endpoint, keys, me, sockets.LARGEST))
         end._peers.meet(HEAD, time.monotonic())
         return end
 
@@ -53,6 +53,10 @@ class Loud(Closing):
         """Send anything past the channel; whether there is a connection with room for it."""
         return self._line.send(self.met.get(peer, b""), frame)
 
+    def insist(self, frame: bytes) -> None:
+        """The same, once there is such a connection."""
+        self.until(lambda: self.throw(frame), "a connection with room")
+
     def turn(self) -> None:
         """Send and read what there is; refusals are counted and forgotten."""
         self._line.wait(_NAP, to_send=False)
@@ -65,10 +69,6 @@ class Loud(Closing):
         for name, message in self._peers.take():
             self.refused += isinstance(message, wire.Refusal)
             self.heard[type(message)] = (name, message)
-
-    def wait(self) -> None:
-        """A moment, for a connection or for room."""
-        self._line.wait(_NAP, to_send=True)
 
     def settle(self) -> None:
         """Until all is taken that was said."""

@@ -109,9 +109,7 @@ class Strangers(Closing):
         if self._end is None or self._count % _FRAMES_EACH == 0:
             self.close()
             self._end = Loud.calls(self._endpoint, self._keys, f"stranger.{self._count}")
-        end = self._end
-        while not end.throw(frame):
-            end.wait()
+        self._end.insist(frame)
         self._count += 1
 
     def close(self) -> None:
@@ -228,15 +226,11 @@ class RunPlace:
         (process,) = [p for p in self.process.children() if "head.replay.process" in p.cmdline()]
         evil = self.place.calls(self.up.experience[0], "evil")
 
-        def throw(frame: bytes) -> None:
-            while not evil.throw(frame):
-                evil.turn()
-
         def settle() -> None:
             evil.calm_down(lambda: evil.refused)
 
         kinds = (wire.Greet, wire.Chunk, wire.Pull, wire.Weights, wire.Terms, wire.Finish)
-        return Target("replay", process, kinds, throw, settle, self._news)
+        return Target("replay", process, kinds, evil.insist, settle, self._news)
 
     def _news(self) -> tuple[tuple[object, ...], int]:
         news = self.head.fresh(wire.RunNews, 1.0)

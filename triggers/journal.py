@@ -82,8 +82,9 @@ class Journal:
         Raises:
             OSError: it cannot be written; it is kept for the next time.
         """
-        self._file.append(b"".join(self._encode(line) + b"\n" for line in self._lines))
-        self._lines = []
+        if self._lines:
+            self._file.append(b"".join(self._encode(line) + b"\n" for line in self._lines))
+            self._lines = []
 
     def close(self) -> None:
         """Flush and close; twice is fine.

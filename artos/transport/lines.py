@@ -139,10 +139,10 @@ class Listening(Line):
 
 
 class Calling(Line):
-    """Talks to the head."""
+    """Talks to the head, in frames of up to ``largest`` bytes."""
 
-    def __init__(self, endpoint: str, keys: Keys | None, me: str) -> None:
-        self._endpoint, self._keys, self._me = endpoint, keys, me
+    def __init__(self, endpoint: str, keys: Keys | None, me: str, largest: int = _LARGEST) -> None:
+        self._endpoint, self._keys, self._me, self._largest = endpoint, keys, me, largest
         self._patience = _RENEW
         super().__init__()
 
@@ -166,7 +166,7 @@ class Calling(Line):
             old.close()
 
     def _open(self) -> sockets.Socket:
-        return sockets.connect(self._context, self._endpoint, self._keys, self._me, _LARGEST)
+        return sockets.connect(self._context, self._endpoint, self._keys, self._me, self._largest)
 
     def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
         if not self._socket.closed:

@@ -105,7 +105,7 @@ def test_each_actor_pulls_by_chance_and_weights_travel_rounded(cluster: Cluster)
 def test_the_clock_has_them_pulled(cluster: Cluster) -> None:
     with cluster.slowly():
         begin(cluster, sync="time", total_steps=32_000)
-        cluster.until(lambda: len(pulled(cluster)) > 3 and 1 in lags_shown(cluster))
+        cluster.until(lambda: len(pulled(cluster)) > 3 and "1" in lags_shown(cluster))
         assert cluster.wish("stop").fault == ""
     summary = cluster.finish()
     assert summary["outcome"] == "interrupted"
@@ -121,7 +121,7 @@ def test_the_clock_has_them_pulled(cluster: Cluster) -> None:
             assert line["version"] >= fired[line["done"]]["version"], "as new as when it was asked"
 
 
-def lags_shown(cluster: Cluster) -> dict[int, Any]:
+def lags_shown(cluster: Cluster) -> dict[str, Any]:
     """What the head is told of the actors' lags."""
     return cluster.news[-1].facts.get("lag_by_actor", {}) if cluster.news else {}
 

@@ -125,7 +125,8 @@ def test_a_chunk_says_what_is_in_it(folder: Path, ends: bool) -> None:
 
     chunk, frames = load(source, 7, ("flags", "frames"), range(3, 8), pack, ends=ends)
     assert asked == ["flags", "frames"]
-    assert chunk == Chunk(4, 7, 3, 8, ("flags", "frames"), (10, 150), (False, True), ends)
+    sizes = (10, len(frames[1]))
+    assert chunk == Chunk(4, 7, 3, 8, ("flags", "frames"), (10, 150), (False, True), ends, sizes)
     assert bytes(frames[0]) == source.block.arrays["flags"][3:8].tobytes()
 
 

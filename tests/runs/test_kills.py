@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 Start = Callable[..., Artos]
 KILLS = 20
+STEPS = 36_000
+"""More than are taken, slowly, while all these are killed."""
 LEARNER, ACTORS = 0, (1, 2)
 
 
@@ -63,7 +65,7 @@ def kill(artos: Artos, member: int, chance: random.Random) -> bool:
 def test_members_killed_at_random_moments(start: Start, home: Path) -> None:
     slow, run, chance = home / "slow", home / "run", random.Random(11)
     slow.touch()
-    artos = start("run", "counting.py:workload", "--run-dir", run, "--total-steps", 12000, "--json")
+    artos = start("run", "counting.py:workload", "--run-dir", run, "--total-steps", STEPS, "--json")
     artos.until(lambda: artos.member(LEARNER))
     kills = {LEARNER: 0, "actors": 0}
     while min(kills.values()) < KILLS:
@@ -74,13 +76,13 @@ def test_members_killed_at_random_moments(start: Start, home: Path) -> None:
     outcome = artos.wait()
     assert outcome.status == 0, outcome.err
     summary = outcome.summary
-    assert summary["steps"] == 12000
+    assert summary["steps"] == STEPS
     assert summary["rows_lost"] == 0
     assert summary["restarts"] == sum(kills.values())
-    assert summary["updates"] == 12000 // 32
-    assert_each_row_once(run, 12000)
+    assert summary["updates"] == STEPS // 32
+    assert_each_row_once(run, STEPS)
     done = claimed_and_done(run)
-    assert sorted(done) == [[a, s, s + 16] for a in (0, 1) for s in range(0, 6000, 16)]
+    assert sorted(done) == [[a, s, s + 16] for a in (0, 1) for s in range(0, STEPS // 2, 16)]
     assert not artos.survivors()
     assert not shared_memory()
 
