@@ -15,8 +15,9 @@ criu: setup
 run: setup
 	$(BIN)/artos run ppo --env CartPole-v1 --actors 2 --total-steps 500000 $(ARGS)
 
-# Most tests wait for processes most of the time, so more than four at once gain little.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+# Most tests wait for processes most of the time, so more than four at once gain little. In the
+# order of folders long files come early, and no process is left with them in the end.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: setup
 	$(PYTEST) -m "not long" $(ARGS)

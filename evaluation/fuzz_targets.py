@@ -8,14 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import psutil
 
-from artos.buffer.segment import PREFIX, shm_root
+from artos.buffer.segment import PREFIX, reap_orphans, shm_root
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded
 from artos.transport import wire
@@ -72,8 +73,9 @@ class Place(Closing):
                      "XDG_CACHE_HOME": str(self.folder / name)},
             )  # fmt: skip
         self._stack.callback(process.wait)
-        self._stack.callback(process.kill)
-        return psutil.Process(process.pid)
+        found = psutil.Process(process.pid)
+        self._stack.callback(_kill, found)
+        return found
 
     def said(self, name: str) -> str:
         """What a process wrote."""
@@ -92,8 +94,9 @@ class Place(Closing):
         return self._stack.enter_context(Strangers(self, endpoint))
 
     def close(self) -> None:
-        """End all, the attackers too."""
+        """End all, the attackers too; the memory of who was killed is removed."""
         self._stack.close()
+        _awaited(_nothing_left, "shared memory to be removed")
 
 
 class Strangers(Closing):
@@ -123,7 +126,9 @@ def head(place: Place) -> Target:
     runs = place.folder / "runs"
     flags = ("--listen", "tcp://127.0.0.1:*", "--keys", place.keys.folder, "--runs", runs)
     process = place.start("head", "deploy.cli", "head", *flags)
-    endpoint = _awaited(lambda: _between(place.said("head"), "listens at ", ","))
+    endpoint = _awaited(
+        lambda: _between(place.said("head"), "listens at ", ","), "the head to say where it listens"
+    )
     strangers, turns = place.strangers(endpoint), itertools.count()
     evil = [place.calls(endpoint, name) for name in ("evil", "user:owner/evil")]
     user = place.calls(endpoint, "user:owner/honest")
@@ -292,13 +297,28 @@ class SitePlace:
         return (news.faults, news.written, news.held_back, children), news.malformed
 
 
-def _awaited(found: Callable[[], str]) -> str:
+def _kill(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        for each in (*process.children(recursive=True), process):
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+
+
+def _nothing_left() -> bool:
+    reap_orphans()
+    return not [*shm_root().glob(f"{PREFIX}{_RUN}*")]
+
+
+T = TypeVar("T")
+
+
+def _awaited(found: Callable[[], T], what: str) -> T:
     end = time.monotonic() + _PATIENCE
-    while not (what := found()):
+    while not (here := found()):
         if time.monotonic() > end:
-            raise DeadlineExceeded("a process to say where it listens", _PATIENCE)
+            raise DeadlineExceeded(what, _PATIENCE)
         time.sleep(0.05)
-    return what
+    return here
 
 
 def _between(text: str, before: str, after: str) -> str:
