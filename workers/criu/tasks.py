@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from artos.buffer.segment import free_bytes
 from artos.errors import ArtosError, CheckpointRefused, RestoreFailed
@@ -58,6 +59,9 @@ class DumpTask(Task):
         """See ``Task.failed``: what was written is removed, the process runs on."""
         del answer
         log = read_log(self._log)
+        # CRIU itself may die of a process that ends while it looks (``BUG at criu/cgroup.c``).
+        if not Path(f"/proc/{self._pid}").exists():
+            why = "the process is gone"
         words, remedy = Culprit(why) if why else self._culprit(log)
         self._image.abandon(log)
         return CheckpointRefused(self._pid, words, error_lines(log), remedy)
