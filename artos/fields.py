@@ -33,13 +33,10 @@ Few = Annotated[int, Meta(ge=0, le=2**16)]
 Some = Annotated[int, Meta(ge=1, le=2**16)]
 """Slots of a node, actors of a run: something is done for each of them."""
 Number = Annotated[int, Meta(ge=-MOST, le=MOST)]
-Finite = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 Seconds = Annotated[float, Meta(ge=0, le=_LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 Name = Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")]
-Called = Annotated[str, Meta(pattern=rf"\A(?:{NAME.pattern})?\Z")]
-"""A name, or "" for none."""
 Digest = Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{64})?\Z")]
 """The name of an archive, its SHA-256; "" for none."""
 Line = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z", max_length=4096)]

@@ -199,9 +199,6 @@ class HeadDaemon(Closing):
         match message:
             case wire.Load():
                 self._roster.load(peer, message)
-            case wire.Hello(node=name) if why := foreign(peer, name):
-                self._say(f"refused {peer}: {why}")
-                self._to(peer, wire.Refusal(why))
             case wire.Hello():
                 self._admit(peer, message)
             case wire.Submit() | wire.Ask() | wire.Archive():
@@ -223,7 +220,7 @@ class HeadDaemon(Closing):
         old = self._roster.get(hello.node)
         before = old.peer if old is not None and old.alive else ""
         try:
-            node = self._roster.admit(peer, hello)
+            node = self._admitted(peer, hello)
         except Refused as refused:
             self._grumble(f"refused {peer}: {refused}")
             self._to(peer, wire.Refusal(str(refused)))
@@ -235,6 +232,11 @@ class HeadDaemon(Closing):
         self._to(peer, wire.Welcome(wire.PROTOCOL, VERSION, self._options.deadline))
         self._perform(self._schedule.joined(node, hello))
         self._dirty = True
+
+    def _admitted(self, peer: str, hello: wire.Hello) -> Node:
+        if why := foreign(peer, hello.node):
+            raise Refused([why])
+        return self._roster.admit(peer, hello)
 
     def _from_node(self, node: Node, message: wire.SiteEnded | wire.Leaving | wire.Bye) -> None:
         self._dirty = True

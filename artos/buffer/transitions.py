@@ -81,6 +81,7 @@ class TransitionReader:
         self._pairs = {k for k in keys if k in next_keys and not n_step and self._stack(k) > 1}
         self._headers = [[block.headers[name] for name in self._read] for block in blocks]
         self._actors = np.array([block.spec.actor for block in blocks], np.int64)
+        self._seen = np.zeros(len(blocks), np.int64)  # the oldest rows when the last were drawn
 
     def _stack(self, name: str) -> int:
         return self.sources.key(name).stack
@@ -88,8 +89,8 @@ class TransitionReader:
     def window(self) -> Window:
         """The rows to pick from: committed in all keys, not being overwritten, new enough."""
         # The oldest first: however far the writers get in between, rows are left to pick from.
-        oldest, stop = self._oldest(), self._committed()
-        start = np.minimum(np.maximum(oldest, self._readable(stop)), stop)
+        self._seen, stop = self._oldest(), self._committed()
+        start = np.minimum(np.maximum(self._seen, self._readable(stop)), stop)
         if self.min_version != _ANY_VERSION:
             pairs = zip(self.sources.blocks, start.tolist(), stop.tolist(), strict=True)
             recent = [first_of_version(block, a, b, self.min_version) for block, a, b in pairs]
@@ -120,17 +121,18 @@ class TransitionReader:
             Overwritten: the writers kept lapping the reader.
         """
         self._store.turn()
-        looked = self._oldest()
         picks = draw(count)
         out = self._arrays(count * self._width, self._store)
         self._fill(out, picks)
-        ahead = np.zeros_like(looked)
+        ahead = np.zeros_like(self._seen)
         for _ in range(_TRIES):
-            before, looked = looked, self._oldest()
+            looked = self._oldest()
             if not self._gone(picks, out[VERSION_KEY], looked).any():
                 return self._named(out, picks)
             # Also what would be gone at the next look, or a fast writer is never caught up with.
-            ahead = np.minimum(2 * np.maximum(ahead, looked - before), self.sources.capacity // 2)
+            ahead = np.minimum(
+                2 * np.maximum(ahead, looked - self._seen), self.sources.capacity // 2
+            )
             places = np.flatnonzero(self._gone(picks, out[VERSION_KEY], looked + ahead))
             self._replace(out, picks, places, _from(looked + ahead, draw, len(places)))
         last = int(np.argmin(picks.steps - looked[picks.owners]))

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from artos.fields import NAME
 from artos.transport import wire
 
 Kind = type[wire.Message]
 
-_NODE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})(?:/[A-Za-z0-9._-]{1,64})?")
-_USER = re.compile(r"user:([A-Za-z0-9][A-Za-z0-9._-]{0,127})(?:/[A-Za-z0-9._-]{1,64})?")
+_PEER = rf"({NAME.pattern})(?:/[A-Za-z0-9._-]{{1,64}})?"
+_NODE, _USER = re.compile(_PEER), re.compile(f"user:{_PEER}")
 
 
 class Role(Enum):

@@ -128,12 +128,7 @@ class Replay(Closing):
             self._watch(self._gate.socket, self._gate.answer)
         largest = _largest(self._row_bytes)
         self._socket = sockets.serve(
-            self._context,
-            self._orders.endpoint,
-            self._keys,
-            largest,
-            queue=0,
-            unsent=_UNSENT,
+            self._context, self._orders.endpoint, self._keys, largest, queue=0, unsent=_UNSENT
         )
         if self._keys is not None:
             self._doorkeeper = Doorkeeper(self._context, self._socket, largest)

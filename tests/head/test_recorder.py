@@ -77,6 +77,16 @@ def recorded(folder: Path, records: Path) -> Iterator[Recorded]:
         yield Recorded(run, kept, recorder, said)
 
 
+@contextmanager
+def recorded_on_small_disk(folder: Path) -> Iterator[tuple[Recorded, Path]]:
+    """The same on a filesystem of its own, which is the second."""
+    with (
+        small_disk(folder / "disk", "256k") as disk,
+        recorded(folder, disk / "run") as one,
+    ):
+        yield one, disk
+
+
 def test_a_version_is_saved_with_its_counters(tmp_path: Path) -> None:
     with recorded(tmp_path, tmp_path / "run") as one:
         for version in range(3):
@@ -119,10 +129,7 @@ def test_what_the_learner_did_not_come_to_report_is_saved_with_its_counters(
 
 @needs_mount
 def test_a_full_disk_leaves_the_last_checkpoint_and_the_run(tmp_path: Path) -> None:
-    with (
-        small_disk(tmp_path / "disk", "256k") as disk,
-        recorded(tmp_path, disk / "run") as one,
-    ):
+    with recorded_on_small_disk(tmp_path) as (one, disk):
         one.update()
         one.record()
         with full(disk):
@@ -141,10 +148,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_the_run(tmp_path: Path) -> N
 
 @needs_mount
 def test_the_final_save_is_tried_again_and_its_failure_is_an_error(tmp_path: Path) -> None:
-    with (
-        small_disk(tmp_path / "disk", "256k") as disk,
-        recorded(tmp_path, disk / "run") as one,
-    ):
+    with recorded_on_small_disk(tmp_path) as (one, disk):
         one.update()
         one.record()
         one.update()
@@ -158,10 +162,7 @@ def test_the_final_save_is_tried_again_and_its_failure_is_an_error(tmp_path: Pat
 
 @needs_mount
 def test_the_final_save_saves_what_could_not_be_saved_before(tmp_path: Path) -> None:
-    with (
-        small_disk(tmp_path / "disk", "256k") as disk,
-        recorded(tmp_path, disk / "run") as one,
-    ):
+    with recorded_on_small_disk(tmp_path) as (one, disk):
         one.update()
         with full(disk):
             one.record()
