@@ -16,7 +16,7 @@ from real_runs import journal
 
 pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
 
-KILLS, STEPS = 3, 1920
+KILLS, STEPS = 3, 3840
 DUMP, RESTORE = "waits in memory for now", "is started anew"
 """What is said of a dump and of a restore that came to nothing."""
 LONGEST = {"dump": 0.04, "restore": 0.015}
@@ -24,7 +24,7 @@ LONGEST = {"dump": 0.04, "restore": 0.015}
 
 
 class Killer:
-    """SIGKILLs some CRIU processes, each at a random moment of its work."""
+    """SIGKILLs CRIU processes, each at a random moment of its work, till there was harm enough."""
 
     def __init__(self, run: ElasticRun, chance: random.Random) -> None:
         self._run, self._chance = run, chance
@@ -32,13 +32,12 @@ class Killer:
         self.kills: Counter[str] = Counter()
 
     def look(self) -> bool:
-        """Kill one, perhaps; whether there were enough of both kinds in time to do harm."""
+        """Kill one; whether there were enough of both kinds in time to do harm."""
         harmed = {"dump": self._run.said.count(DUMP), "restore": self._run.said.count(RESTORE)}
         for kind, process in self._run.requests():
             if process.pid not in self._met and harmed[kind] < KILLS:
                 self._met.add(process.pid)
-                if self._chance.random() < 0.5:
-                    self._kill(kind, process)
+                self._kill(kind, process)
         return min(harmed.values()) >= KILLS
 
     def _kill(self, kind: str, process: psutil.Process) -> None:
