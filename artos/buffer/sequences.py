@@ -58,7 +58,7 @@ class SequenceSampler:
         sample = self._reader.read(self.batch_size, self._draw)
         ended = np.zeros((self.batch_size, self.length), np.bool_)
         for name in self._ends:
-            ended |= sample[name].astype(np.bool_, copy=False)
+            np.logical_or(ended, sample[name], out=ended)
         mask = np.ones_like(ended)
         mask[:, 1:] = ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
         return {**sample, MASK: mask}

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampler_helpers import NAMES, blocks_of, check, histories
 
+from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
 from artos.buffer.n_step import NStep
 from artos.buffer.prioritised import PrioritisedSampler
@@ -175,11 +176,54 @@ def test_new_rows_get_the_highest_priority(folder: ShmFolder) -> None:
         assert sampler._tree.leaves[history.block.written - 1] == 7.0, "ever, not last"
 
 
+def plain_block(folder: ShmFolder, rows: int, *keys: DataKey) -> ActorBlock:
+    """A block of eight rows, so many of them committed; their values do not matter."""
+    block = new_block(folder.path, keys or (DataKey("rewards"),), 8)
+    block.commit(block.allocate(rows) + rows)
+    return block
+
+
+def test_left_out_exponents_are_those_of_the_paper(folder: ShmFolder) -> None:
+    sampler = PrioritisedSampler({0: plain_block(folder, 4)}, ("rewards",), 4)
+    assert (sampler.alpha, sampler.beta) == (0.6, 0.4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(4,), (4, 1)], ids=["flat", "a column"])
+def test_priorities_of_any_shape_and_precision_are_kept_as_doubles(
+    folder: ShmFolder, dtype: type, shape: tuple[int, ...]
+) -> None:
+    sampler = PrioritisedSampler({0: plain_block(folder, 4)}, ("rewards",), 4, seed=0)
+    index = sampler.sample()["index"]
+    given = np.array([0.1, 0.7, 1.3, 2.9], dtype)
+    assert sampler.update(index, given.reshape(shape)) == 4
+    leaves = sampler._tree.leaves[index[:, 1]]
+    np.testing.assert_array_equal(leaves, given.astype(np.float64) ** 0.6)
+
+
+def test_rows_that_were_not_seen_yet_get_no_priority(folder: ShmFolder) -> None:
+    """The row after the newest one known, which lies where the oldest one did."""
+    block = plain_block(folder, 8)
+    sampler = PrioritisedSampler({0: block}, ("rewards",), 4, seed=0, alpha=1.0)
+    sampler.sample()
+    block.commit(block.allocate(1) + 1)
+    assert sampler.update(np.array([(0, 8, 0), (0, 7, 0)]), np.array([5.0, 3.0])) == 1
+    assert sampler._tree.leaves[:8].tolist() == [1.0] * 7 + [3.0]
+
+
+def test_new_rows_that_are_transitions_get_the_power_of_the_highest(folder: ShmFolder) -> None:
+    block = plain_block(folder, 2, DataKey("valid", (), "bool"), DataKey("rewards"))
+    block.arrays["valid"][:] = True
+    block.arrays["valid"][3] = False
+    sampler = PrioritisedSampler({0: block}, ("rewards",), 2, seed=0, alpha=0.5)
+    sampler.update(sampler.sample()["index"], np.array([9.0, 4.0]))
+    block.commit(block.allocate(3) + 3)
+    sampler.sample()
+    assert sampler._tree.leaves[:6].tolist() == [3.0, 2.0, 3.0, 0.0, 3.0, 0.0]
+
+
 def test_rows_overwritten_since_are_ignored(folder: ShmFolder) -> None:
-    keys = (DataKey("rewards", (), "float64"),)
-    block = new_block(folder.path, keys, 8)
-    block.allocate(8)
-    block.commit(8)
+    block = plain_block(folder, 8)
     sampler = PrioritisedSampler({0: block}, ("rewards",), 8, seed=0)
     index = sampler.sample()["index"].copy()
     assert index[:, 1].tolist() == list(range(8)), "equal priorities: one draw a stratum"
@@ -221,8 +265,11 @@ def test_a_bad_priority_changes_nothing(folder: ShmFolder, bad: float) -> None:
     sampler = PrioritisedSampler({0: history.block}, ("rewards",), 4, seed=0)
     index = sampler.sample()["index"]
     before = sampler._tree.leaves.copy()
-    with pytest.raises(BadRow, match=f"step {index[2, 1]}"):
+    with pytest.raises(BadRow) as caught:
         sampler.update(index, np.array([1.0, 2.0, bad, 3.0]))
+    fault = caught.value
+    assert (fault.key, fault.actor, fault.step) == ("priorities", 0, index[2, 1])
+    assert fault.why == f"{bad} is no priority"
     np.testing.assert_array_equal(before, sampler._tree.leaves)
 
 

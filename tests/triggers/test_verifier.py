@@ -157,6 +157,13 @@ def test_faults_of_amounts_come_together_too() -> None:
     assert len(faults(new_plan(broken), broken)) == 2
 
 
+def test_who_is_fed_but_for_what_is_dropped_is_told_only_that() -> None:
+    """Two batches of 32 rows from four actors' 16: just one update a version."""
+    broken = table(learner__update=rows(n=2, size=32, max_lag=1))
+    (fault,) = faults(new_plan(broken), broken)
+    assert "max_lag=1 drops rows" in fault
+
+
 @pytest.mark.parametrize(
     "sound",
     [
