@@ -1,11 +1,10 @@
-"""Engine, wrapper, journal: order, firing ids, ticks, and work that does not grow with actors."""
+"""Engine and wrapper: order, firing ids, ticks, and work that does not grow with actors."""
 
 from __future__ import annotations
 
 import gc
 import sys
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import pytest
 from trigger_helpers import KEYS, arrived, committed, joined
@@ -20,10 +19,10 @@ from triggers import (
     TimeTrigger,
     TransferTrigger,
     Trigger,
+    engine,
 )  # fmt: skip
 from triggers.engine import Engine
-from triggers.events import Arrived, Committed, Event, Joined, Published, Tick
-from triggers.journal import Journal, read
+from triggers.events import Arrived, Committed, Event, Joined, Published, Recheck, Tick
 from triggers.passers import DirectPasser
 from triggers.table import Table
 from triggers.wrapper import TriggerWrapper
@@ -135,15 +134,31 @@ def test_ticks_come_when_due_and_not_before() -> None:
 
 @dataclass
 class Insatiable(Trigger):
-    """A faulty trigger: always satisfied."""
+    """Fires on an event and on so many rechecks; a faulty trigger would do so for ever."""
+
+    rechecks: int
+    asked: list[Event] = field(init=False, default_factory=list)
 
     def check(self, event: Event, now: float) -> Firing | None:
-        return Firing()
+        self.asked.append(event)
+        return Firing() if len(self.asked) <= 1 + self.rechecks else None
 
 
-def test_a_trigger_that_never_stops_firing_is_an_error() -> None:
-    with pytest.raises(EndlessFiring, match=r"Insatiable.*must return None on a Recheck"):
-        Stage({"learner.update": Insatiable()}).engine.feed(Tick())
+@pytest.mark.parametrize(("rechecks", "ends"), [(0, True), (1, True), (2, False), (9, False)])
+def test_a_trigger_that_never_stops_firing_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, rechecks: int, ends: bool
+) -> None:
+    monkeypatch.setattr(engine, "_MOST_PER_EVENT", 3)
+    trigger = Insatiable(rechecks)
+    stage = Stage({"learner.update": trigger})
+    if ends:
+        assert stage.engine.feed(Tick()) == 1 + rechecks
+        assert trigger.asked == [Tick(), *[Recheck()] * (1 + rechecks)]
+        return
+    words = r"learner.update.*Insatiable.*must return None on a Recheck"
+    with pytest.raises(EndlessFiring, match=words) as caught:
+        stage.engine.feed(Tick())
+    assert caught.value.times == 3
 
 
 # -- O(1) per event ----------------------------------------------------------------------------
@@ -228,46 +243,6 @@ def test_fifo_does_not_look_through_the_queue_of_ready_actors() -> None:
     assert firing is not None
     assert firing.claims == (Claim(0, 0, 1),)
     assert counted.looked == 1
-
-
-# -- the journal -------------------------------------------------------------------------------
-
-
-def test_the_journal_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.jsonl", began=10.0)
-    firing = Firing(
-        (Claim(1, 0, 4),), (Claim(2, 0, 4),), actors=(1,), version=3, trigger="t", number=8
-    )
-    journal.fired(12.5, firing)
-    journal.done(13.0, 8, "learner", version=4)
-    journal.close()
-    journal.close()
-    assert read(tmp_path / "journal.jsonl") == [
-        {"t": 2.5, "firing": 8, "trigger": "t", "version": 3, "claims": [[1, 0, 4]],
-         "dropped": [[2, 0, 4]], "actors": [1]},
-        {"t": 3.0, "done": 8, "by": "learner", "version": 4},
-    ]  # fmt: skip
-
-
-def test_a_journal_is_continued_not_overwritten(tmp_path: Path) -> None:
-    for number in range(2):
-        journal = Journal(tmp_path / "journal.jsonl")
-        journal.write({"firing": number})
-        journal.close()
-    assert [line["firing"] for line in read(tmp_path / "journal.jsonl")] == [0, 1]
-
-
-def test_a_line_cut_off_at_any_byte_costs_only_itself(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    journal = Journal(path)
-    for number in range(3):
-        journal.fired(0.0, Firing(number=number, trigger="learner.update"))
-    journal.flush()
-    whole, lines = path.read_bytes(), read(path)
-    journal.close()
-    for end in range(len(whole)):
-        path.write_bytes(whole[:end])
-        assert read(path) == lines[: whole[:end].count(b"\n")]
 
 
 def test_committed_and_arrived_are_told_apart() -> None:
