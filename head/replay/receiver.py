@@ -56,8 +56,8 @@ class Receiver:
     def settle(self, nodes: Mapping[int, str]) -> None:
         """From now on the rows of these actors come from these nodes, and from no other."""
         self._nodes |= nodes
-        for actor in nodes:
-            if not self._may_ship(self._homes.get(actor, ""), actor):
+        for actor, node in nodes.items():
+            if self._homes.get(actor) != node:
                 self._homes.pop(actor, None)
 
     def _may_ship(self, who: str, actor: int) -> bool:

@@ -80,6 +80,17 @@ def test_where_an_actor_lived_before_nobody_is_told_any_more() -> None:
     assert (news.term, made.home(3)) == (2, None)
 
 
+def test_what_is_said_of_one_actor_changes_nothing_for_another() -> None:
+    made, _ = receiver()
+    made.settle({3: ME})
+    made.greet(ME, Greet(ME, 7, {3: 2}))
+    made.settle({4: "another"})
+    assert made.greet("thief", Greet("thief", 7, {3: 2})) == []
+    assert made.home(3) == ME
+    made.settle({3: ME})
+    assert made.home(3) == ME, "said again"
+
+
 def test_nothing_is_taken_of_who_has_not_greeted() -> None:
     made, counted = receiver()
     assert made.admit("another", CHUNK, SIZES) == range(0)

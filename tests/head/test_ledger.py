@@ -121,6 +121,21 @@ def test_what_a_member_has_still_to_do() -> None:
     assert (books.last(0), len(books)) == (None, 1), "answered, so nothing is left"
 
 
+def test_what_is_still_to_be_answered_up_to_a_firing() -> None:
+    books = Invocations()
+    calls = [call(number) for number in (3, 5, 7)]
+    for each in calls:
+        books.add(0, each, now=0.0)
+    found = [len(books.through(0, firing)) for firing in (3, 5, 7)]
+    assert found == [1, 2, 3]
+    assert books.through(0, 5) == (calls[0], calls[1])
+    books.answer(0, 3)
+    assert books.through(0, 5) == (calls[1],)
+    for firing in (3, 4, 9):
+        assert books.through(0, firing) == (), "answered, or never asked for"
+    assert books.through(1, 5) == ()
+
+
 def test_how_many_invocations_come_after_a_firing() -> None:
     books = Invocations()
     for number, trigger in ((3, "update"), (4, "helps"), (5, "update"), (6, "update")):

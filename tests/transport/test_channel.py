@@ -120,6 +120,25 @@ def test_what_is_acknowledged_while_it_waits_to_be_sent_again_is_not_sent_again(
     assert [other.hear(seal, 2.0) for seal in one.speak(2.0)] == [b"d"]
 
 
+def test_a_former_life_is_told_from_the_present_one() -> None:
+    one, other = Channel(1, "other"), Channel(20, "one")
+    exchange(one, other)
+    lives = [Seal(life, 1, 0, 0, False, b"") for life in (19, 20, 21)]
+    assert [one.is_former(seal) for seal in lives] == [True, False, False]
+
+
+def test_a_sign_of_life_says_who_is_there_and_what_was_taken() -> None:
+    one, other = Channel(1, "other"), Channel(2, "one")
+    exchange(one, other)
+    one.put(b"a")
+    for seal in one.speak(1.0):
+        other.hear(seal, 1.0)
+    sign = other.beat()
+    assert (sign.session, sign.of, sign.number, sign.took) == (2, 1, 0, 1)
+    one.hear(sign, 1.0)
+    assert one.idle
+
+
 def test_what_could_not_be_sent_is_said_again_at_once() -> None:
     one, other = Channel(1, "other"), Channel(2, "one")
     exchange(one, other)
