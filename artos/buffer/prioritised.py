@@ -127,11 +127,12 @@ class PrioritisedSampler:
             old = range(int(known.start[owner]), int(known.stop[owner]))
             now = range(int(window.start[owner]), int(window.stop[owner]))
             gone = self._range(owner, old.start, min(old.stop, now.start))
+            void = self._range(owner, max(old.start, now.stop), old.stop)
             # Old ones come back where ``max_lag`` counts from an earlier version than last time.
             back = self._range(owner, now.start, min(old.start, now.stop))
             new = self._range(owner, max(old.stop, now.start), now.stop)
-            leaves += [gone, back, new]
-            values += [np.zeros(len(gone))]
+            leaves += [gone, void, back, new]
+            values += [np.zeros(len(gone) + len(void))]
             values += [self._first_values(owner, came) for came in (back, new)]
         if leaves:
             # A row that entered may lie where one that left was: later values win.

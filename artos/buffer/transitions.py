@@ -48,8 +48,9 @@ class TransitionReader:
     """Copies picked rows of ``keys``, and of ``next_keys`` one row later, into reused arrays.
 
     Reading works like a sequence lock: rows are copied first, then it is seen whether their writer
-    has reserved their place meanwhile. Such rows are picked anew, so a torn row is never returned;
-    with them go those that the writer, at the pace just seen, would reach before the next look.
+    has reserved their place meanwhile, or is another one. Such rows are picked anew, so a torn row
+    is never returned; with them go those that the writer, at the pace just seen, would reach before
+    the next look.
     Rows of versions before ``min_version`` are left out (checklist C3, C4); ``stale`` counts them.
     With ``run`` each pick stands for that many rows from it on, and values get an axis for them.
 
@@ -121,19 +122,21 @@ class TransitionReader:
             Overwritten: the writers kept lapping the reader.
         """
         self._store.turn()
+        terms = self._terms()
         picks = draw(count)
         out = self._arrays(count * self._width, self._store)
         self._fill(out, picks)
         ahead = np.zeros_like(self._seen)
         for _ in range(_TRIES):
-            looked = self._oldest()
-            if not self._gone(picks, out[VERSION_KEY], looked).any():
+            looked, former, terms = self._oldest(), terms, self._terms()
+            void = (terms != former)[picks.owners]
+            if not (void | self._gone(picks, out[VERSION_KEY], looked)).any():
                 return self._named(out, picks)
             # Also what would be gone at the next look, or a fast writer is never caught up with.
             ahead = np.minimum(
                 2 * np.maximum(ahead, looked - self._seen), self.sources.capacity // 2
             )
-            places = np.flatnonzero(self._gone(picks, out[VERSION_KEY], looked + ahead))
+            places = np.flatnonzero(void | self._gone(picks, out[VERSION_KEY], looked + ahead))
             self._replace(out, picks, places, _from(looked + ahead, draw, len(places)))
         last = int(np.argmin(picks.steps - looked[picks.owners]))
         owner, step = int(picks.owners[last]), int(picks.steps[last])
@@ -163,6 +166,10 @@ class TransitionReader:
         reserved = np.array([headers[-1].reserved for headers in self._headers], np.int64)
         fence()
         return self._readable(reserved)
+
+    def _terms(self) -> Ints:
+        # With a new term rows may be void, and are written again without being reserved anew.
+        return np.array([block.incarnation for block in self.sources.blocks], np.int64)
 
     def _readable(self, reserved: Ints) -> Ints:
         lost = reserved - self.sources.capacity

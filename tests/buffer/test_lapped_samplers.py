@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from buffer_helpers import new_block
 from sampler_helpers import NAMES, blocks_of, check, histories
 
 from artos.buffer.prioritised import PrioritisedSampler
@@ -11,6 +12,7 @@ from artos.buffer.segment import ShmFolder
 from artos.buffer.sequences import SequenceSampler
 from artos.buffer.uniform import UniformSampler
 from artos.errors import Overwritten
+from artos.spec import VERSION_KEY, DataKey
 
 
 @pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler])
@@ -68,3 +70,38 @@ def test_a_reader_that_is_lapped_for_ever_gives_up(folder: ShmFolder, monkeypatc
     monkeypatch.setattr(sampler._reader, "_fill", always_lapped)
     with pytest.raises(Overwritten):
         sampler.sample()
+
+
+@pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler, SequenceSampler])
+def test_rows_that_become_void_while_they_are_read_are_drawn_anew(
+    folder: ShmFolder, monkeypatch, kind
+) -> None:
+    """Their actor is placed elsewhere and writes others there, which reserves nothing anew."""
+    keys = (DataKey("rewards"), DataKey("terminations"), DataKey("truncations"))
+    block = new_block(folder.path, keys, 8)
+    steps = np.arange(8)
+
+    def write(start: int, more: float) -> None:
+        block.allocate(8 - start)
+        for name in ("rewards", "terminations", "truncations"):
+            block.arrays[name][start:, 0] = steps[start:] + more
+        block.arrays[VERSION_KEY][start:] = 0
+        block.commit(8)
+
+    write(0, 0.0)
+    more = {"length": 2} if kind is SequenceSampler else {}
+    sampler = kind({0: block}, ("rewards",), 64, seed=0, **more)
+    fill, moves = sampler._reader._fill, iter([5, 2])
+
+    def placed_elsewhere(out, picks):
+        fill(out, picks)
+        if (base := next(moves, None)) is not None:
+            block.begin_term(block.incarnation + 1, base)
+            write(base, 100.0)
+
+    monkeypatch.setattr(sampler._reader, "_fill", placed_elsewhere)
+    sample = sampler.sample()
+    first = sample["rewards"].reshape(64, -1)[:, 0]
+    want = np.where(steps < 2, steps, steps + 100.0)
+    np.testing.assert_array_equal(first, want[sample["index"][:, 1]])
+    assert len(np.unique(sample["index"][:, 1])) > 6
