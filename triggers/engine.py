@@ -37,7 +37,8 @@ class Engine:
         self._numbers = itertools.count(1)
         self._events: deque[Event] = deque()
         self._feeding = False
-        self._now = clock.now()
+
+    _now: float  # when the present event was begun
 
     def feed(self, event: Event) -> int:
         """Check all triggers against one event; returns how many firings that made.

@@ -84,7 +84,7 @@ class Journal:
         """
         if self._lines:
             self._file.append(b"".join(self._encode(line) + b"\n" for line in self._lines))
-            self._lines = []
+            self._lines.clear()
 
     def close(self) -> None:
         """Flush and close; twice is fine.
@@ -95,7 +95,7 @@ class Journal:
         try:
             self.flush()
         finally:
-            self._lines = []
+            self._lines.clear()
             self._file.close()
 
 
