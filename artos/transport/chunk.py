@@ -34,7 +34,7 @@ def parts_of(bulk: memoryview, sizes: Sequence[int]) -> list[memoryview]:
     Raises:
         BadMessage: it is longer or shorter than all of them.
     """
-    if min(sizes, default=0) < 0 or sum(sizes) != len(bulk):
+    if any(size < 0 for size in sizes) or sum(sizes) != len(bulk):
         raise BadMessage(f"{len(bulk)} bytes where {sum(sizes)} were announced")
     ends = np.cumsum((0, *sizes)).tolist()
     return [bulk[start:stop] for start, stop in pairwise(ends)]

@@ -10,6 +10,7 @@ from sampler_helpers import NAMES, blocks_of, check, histories
 from artos.buffer.prioritised import PrioritisedSampler
 from artos.buffer.segment import ShmFolder
 from artos.buffer.sequences import SequenceSampler
+from artos.buffer.transitions import Picks, _from
 from artos.buffer.uniform import UniformSampler
 from artos.errors import Overwritten
 from artos.spec import VERSION_KEY, DataKey
@@ -101,7 +102,29 @@ def test_rows_that_become_void_while_they_are_read_are_drawn_anew(
 
     monkeypatch.setattr(sampler._reader, "_fill", placed_elsewhere)
     sample = sampler.sample()
-    first = sample["rewards"].reshape(64, -1)[:, 0]
+    found = sample["rewards"].reshape(64, -1)
     want = np.where(steps < 2, steps, steps + 100.0)
-    np.testing.assert_array_equal(first, want[sample["index"][:, 1]])
+    for offset, column in enumerate(found.T):
+        np.testing.assert_array_equal(column, want[sample["index"][:, 1] + offset])
     assert len(np.unique(sample["index"][:, 1])) > 6
+
+
+def test_rows_before_a_border_are_drawn_again_and_put_in_order() -> None:
+    """Drawn with 24 rows of two blocks each time: those at the border stay, as do their orders."""
+    steps = np.arange(24)
+    draws = [Picks(np.repeat([0, 1], 12), steps.copy(), np.zeros(24, np.int64)) for _ in range(2)]
+    asked = []
+
+    def draw(count: int) -> Picks:
+        asked.append(count)
+        return Picks(*(column[-count:] for column in draws.pop(0)))
+
+    picks = _from(np.array([3, 12]), draw, 24)
+    assert asked == [24, 3]
+    assert picks.owners.tolist() == [0] * 9 + [1] * 15
+    assert picks.steps.tolist() == [*range(3, 12), 21, 22, 23, *range(12, 24)]
+
+
+def test_rows_that_always_come_before_the_border_are_taken_in_the_end() -> None:
+    picks = _from(np.array([9]), lambda count: Picks(*np.zeros((3, count), np.int64)), 2)
+    assert picks.steps.tolist() == [0, 0]

@@ -335,6 +335,7 @@ def test_sequences_equal_plain_slices(length, capacity, rows, chance, seed):
         made = histories(path, 2, 2, capacity, rows, seed, chance)
         sample = SequenceSampler(blocks_of(made), NAMES, 12, length, seed=seed).sample()
         assert sample["frames"].shape == (12, length, 3, 3, 2)
+        assert sample["mask"].dtype == np.bool_
         for place, (actor, start, env) in enumerate(sample["index"].tolist()):
             going = True
             for offset in range(length):

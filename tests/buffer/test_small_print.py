@@ -51,6 +51,29 @@ def test_who_spins_notices_a_ring_without_sleeping(
     assert len(looks) == (11 if sleeps else 1 + rings_at)
 
 
+def test_who_does_not_ask_for_it_does_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    bell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
+    monkeypatch.setattr(bell, "_spin", lambda seconds: pytest.fail("it spins"))
+    assert not bell.wait(0.0)
+    bell.ring()
+    assert bell.wait(0.0)
+
+
+@pytest.mark.parametrize("now", [100.25, 101.25])
+def test_a_wait_ends_so_many_seconds_from_now(monkeypatch: pytest.MonkeyPatch, now: float) -> None:
+    bell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
+    ends = []
+
+    def sleep(address: int, clock: int, until: Any) -> int:
+        ends.append((until._obj.seconds, until._obj.nanoseconds))
+        return 0
+
+    monkeypatch.setattr(doorbell, "_clockwait", sleep)
+    monkeypatch.setattr(doorbell.time, "monotonic", lambda: now)
+    assert bell.wait(2.5)
+    assert ends == [(int(now) + 2, 750_000_000)]
+
+
 def test_a_wait_that_goes_wrong_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     bell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
     monkeypatch.setattr(doorbell, "_clockwait", lambda *_: -1)
@@ -171,8 +194,9 @@ def test_a_model_block_of_another_size_is_refused(folder: ShmFolder, extra: int)
     size = path.stat().st_size
     assert len(block.segment) == size
     os.truncate(path, size + extra)
-    with pytest.raises(LayoutMismatch, match=f"of {size} bytes in {size + extra}"):
+    with pytest.raises(LayoutMismatch, match=f"of {size} bytes in {size + extra}") as caught:
         ModelBlock.attach(path)
+    assert caught.value.path == str(path)
 
 
 def test_a_model_block_of_a_size_that_its_objects_do_not_have_is_refused(folder: ShmFolder) -> None:
@@ -183,6 +207,23 @@ def test_a_model_block_of_a_size_that_its_objects_do_not_have_is_refused(folder:
     with pytest.raises(LayoutMismatch, match=f"of {size} bytes") as caught:
         ModelBlock.attach(path)
     assert (caught.value.path, caught.value.expected) == (str(path), LAYOUT_VERSION)
+
+
+def test_who_made_the_newest_version_also_if_another_comes_meanwhile(folder: ShmFolder) -> None:
+    region = ModelBlock.create(folder.path / "model", objects(1))["object0"]
+    assert region.made_by() == (-1, 0)
+    region.commit(region.allocate(), 0, firing=7)
+    assert region.made_by() == (0, 7)
+    late = ModelBlock.attach(folder.path / "model")["object0"]
+
+    class Slots(list[Any]):
+        def __getitem__(self, number: Any) -> Any:
+            if late.version == 0:
+                late.commit(late.allocate(), 1, firing=9)
+            return super().__getitem__(number)
+
+    region.slots = Slots(region.slots)
+    assert region.made_by() == (1, 9)
 
 
 # -- n-step ------------------------------------------------------------------------------------
@@ -255,6 +296,21 @@ def test_the_first_row_of_a_version_wherever_the_wrap_is(folder: ShmFolder) -> N
             for wanted in range(4, 15):
                 found = (s for s in range(start, stop) if versions[s] >= wanted)
                 assert first_of_version(block, start, stop, wanted) == next(found, stop)
+
+
+def test_rows_are_cut_where_their_version_changes_wherever_the_wrap_is(folder: ShmFolder) -> None:
+    """Rows 5 to 12 of versions 1, 1, 2, 2, 2, 5, 7, 7 in a block of eight, against a plain loop."""
+    block = new_block(folder.path, (DataKey("x"),), 8)
+    versions = dict(zip(range(5, 13), (1, 1, 2, 2, 2, 5, 7, 7), strict=True))
+    for step, version in versions.items():
+        block.arrays[VERSION_KEY][block.index(step)] = version
+    for start in range(5, 13):
+        for stop in range(start + 1, 14):
+            ends = [s for s in range(start + 1, stop) if versions[s] != versions[s - 1]]
+            runs = [(end, versions[end - 1]) for end in (*ends, stop)]
+            assert list(block.version_runs(start, stop)) == runs
+            of = versions[start], versions[stop - 1]
+            assert block.versions(start, stop) == of
 
 
 # -- segments ----------------------------------------------------------------------------------

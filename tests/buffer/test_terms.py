@@ -109,6 +109,20 @@ def test_a_stage_killed_between_any_two_stores(
     assert [heir.headers[name].written for name in ("early", VERSION_KEY)] == [7, 7]
 
 
+@pytest.mark.parametrize("stores", range(6))
+def test_a_stage_of_several_keys_is_finished_as_a_whole(folder: ShmFolder, stores: int) -> None:
+    """Of other keys than the first, nothing else is published with them."""
+    block = new_block(folder.path, KEYS, 8)
+    block.reserve(8, NAMES)
+    doomed = ActorBlock.attach(block.segment.path)
+    arm(doomed, fuse := Fuse(stores))
+    with suppress(Killed):
+        doomed.commit(5, ("late", VERSION_KEY))
+    heir = ActorBlock.attach(block.segment.path)
+    heir.recover()
+    assert written(heir) == ([0, 5, 5] if stores >= 2 else [0, 0, 0]), fuse.left
+
+
 def test_room_is_what_may_be_written_whatever_is_done_with_the_rest(folder: ShmFolder) -> None:
     waiting = new_block(folder.path, KEYS, 10, consumers=CONSUMERS, on_full="wait")
     assert waiting.room() == 10
