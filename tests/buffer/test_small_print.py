@@ -133,6 +133,18 @@ def test_who_attaches_to_a_board_changes_nothing_there(folder: ShmFolder) -> Non
     assert board.changed() == [2]
 
 
+def test_a_board_begins_with_a_bell_that_processes_share_and_whole_counters(
+    folder: ShmFolder,
+) -> None:
+    board = Board.create(folder.path / "board", 3)
+    fresh = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
+    assert bytes(board._segment.memory[:SEMAPHORE_BYTES]) == bytes(fresh.memory)
+    for member in (0, 4, 4):
+        board.notify(member)
+    counters = np.ndarray(5, np.int64, board._segment.memory, SEMAPHORE_BYTES)
+    assert counters.tolist() == [1, 0, 0, 0, 2]
+
+
 def test_the_guests_of_a_board_have_mail_of_their_own(folder: ShmFolder) -> None:
     board = Board.create(folder.path / "board", 3)
     guests = [template_member(3), control_member(3)]

@@ -17,7 +17,7 @@ from artos.errors import Refused
 from artos.messages import Claim
 from artos.runtime.reference import load_object
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
-from triggers.events import Committed, Event, Joined, Left, Published, Recheck, Tick
+from triggers.events import Began, Committed, Event, Joined, Left, Published, Recheck, Tick
 from triggers.table import decode_table
 
 
@@ -121,6 +121,21 @@ def test_a_conditional_transfer_ships_everything_when_its_condition_fires() -> N
     shipped = fire(trigger, Tick(), now=1.0)
     assert [c for f in shipped for c in f.claims] == [Claim(0, 0, 3), Claim(1, 0, 5)]
     assert fire(trigger, Tick(), now=2.0) == [], "an empty shipment is none"
+
+
+def test_a_condition_sees_every_event() -> None:
+    trigger = TransferTrigger(KEYS, condition=ObjectKeyTrigger(every=2))
+    shipped = feed(trigger, [committed(0, 3), *published(4), committed(0, 5), *published(5, 6)])
+    assert [f.claims for f in shipped] == [(Claim(0, 0, 3),), (Claim(0, 3, 5),)]
+
+
+def test_rows_of_an_actor_that_was_placed_here_begin_where_its_place_does() -> None:
+    """Placed here again, those that it had left unshipped are void."""
+    trigger = TransferTrigger(KEYS, size=4)
+    events = [Began(0, 8), committed(0, 12), committed(0, 15), Began(0, 12), committed(0, 15)]
+    assert [f.claims for f in feed(trigger, events)] == [(Claim(0, 8, 12),)]
+    assert [f.claims for f in fire(trigger, committed(0, 16))] == [(Claim(0, 12, 16),)]
+    assert [f.claims for f in fire(trigger, committed(1, 4))] == [(Claim(1, 0, 4),)]
 
 
 @given(amounts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 6)), max_size=30))

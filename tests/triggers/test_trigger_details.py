@@ -208,6 +208,17 @@ def test_triggers_are_rebuilt_by_whoever_can_load_them() -> None:
     assert len(asked) == 2
 
 
+def test_a_users_trigger_is_declared_by_the_file_it_is_in() -> None:
+    assert Listening(2.0).encode() == {
+        "type": f"{__file__}:Listening", "fields": {"when": 2.0, "inner": ()},
+    }  # fmt: skip
+
+
+def test_what_is_no_trigger_is_refused_by_its_name() -> None:
+    with pytest.raises(TypeError, match=r"^dict is no Trigger: subclass triggers\.Trigger$"):
+        decode_trigger({"type": "/C:/a:b.py:dict", "fields": {}}, lambda name: dict)
+
+
 # -- passers -----------------------------------------------------------------------------------
 
 
