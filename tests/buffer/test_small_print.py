@@ -14,7 +14,6 @@ import pytest
 from buffer_helpers import FRAME, new_block
 
 from artos.buffer import doorbell
-from artos.buffer.board import Board, control_member, template_member
 from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.frames import Rows, Sources
 from artos.buffer.layout import LAYOUT_VERSION, Consumer
@@ -117,43 +116,6 @@ def test_a_message_that_is_there_is_not_waited_for() -> None:
     assert mailbox.get(4.0) == b"third"
     assert mailbox.get(5.0) is None
     assert bell.waits[2:] == [(4.0, 0.0), (5.0, 0.0)], "nobody spins who did not ask for it"
-
-
-# -- board -------------------------------------------------------------------------------------
-
-
-def test_who_attaches_to_a_board_changes_nothing_there(folder: ShmFolder) -> None:
-    board = Board.create(folder.path / "board", 3)
-    board.notify(2)
-    board.down(1).put(b"for you")
-    late = Board.attach(folder.path / "board", 3)
-    assert late.down(1).bell.wait(0), "its ring is still there"
-    assert late.down(1).take() == b"for you"
-    assert board.bell.wait(0)
-    assert board.changed() == [2]
-
-
-def test_a_board_begins_with_a_bell_that_processes_share_and_whole_counters(
-    folder: ShmFolder,
-) -> None:
-    board = Board.create(folder.path / "board", 3)
-    fresh = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
-    assert bytes(board._segment.memory[:SEMAPHORE_BYTES]) == bytes(fresh.memory)
-    for member in (0, 4, 4):
-        board.notify(member)
-    counters = np.ndarray(5, np.int64, board._segment.memory, SEMAPHORE_BYTES)
-    assert counters.tolist() == [1, 0, 0, 0, 2]
-
-
-def test_the_guests_of_a_board_have_mail_of_their_own(folder: ShmFolder) -> None:
-    board = Board.create(folder.path / "board", 3)
-    guests = [template_member(3), control_member(3)]
-    assert guests == [3, 4]
-    for guest in guests:
-        board.notify(guest)
-        board.up(guest).put(b"from %d" % guest)
-    assert board.changed() == guests
-    assert [board.up(guest).take() for guest in guests] == [b"from 3", b"from 4"]
 
 
 # -- model block -------------------------------------------------------------------------------
