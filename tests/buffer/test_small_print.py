@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from buffer_helpers import FRAME, new_block
 
-from artos.buffer import doorbell
+from artos.buffer import doorbell, model_block
 from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.frames import Rows, Sources
 from artos.buffer.layout import LAYOUT_VERSION, Consumer
@@ -181,6 +181,43 @@ def test_a_model_block_of_a_size_that_its_objects_do_not_have_is_refused(folder:
     with pytest.raises(LayoutMismatch, match=f"of {size} bytes") as caught:
         ModelBlock.attach(path)
     assert (caught.value.path, caught.value.expected) == (str(path), LAYOUT_VERSION)
+
+
+def test_a_slot_that_is_pinned_while_it_is_claimed_is_given_back_as_it_was(
+    folder: ShmFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    region = ModelBlock.create(folder.path / "model", objects(1))["object0"]
+    for version, firing in ((5, 8), (6, 9)):
+        slot = region.allocate()
+        region.commit(slot, version, firing)
+    older = region.slots[0]
+    monkeypatch.setattr(model_block, "fence", lambda: region._pins.__setitem__(0, older.number))
+    assert not region._claim(older)
+    assert (older.version, older.firing) == (5, 8)
+    region.unpin(0)
+    monkeypatch.setattr(model_block, "fence", lambda: None)
+    region._pins[0] = -1
+    assert region._claim(older)
+    assert (older.version, older.firing) == (-1, 8)
+
+
+def test_a_writer_looks_again_soon_for_a_slot_that_is_let_go(
+    folder: ShmFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    region = ModelBlock.create(folder.path / "model", objects(1))["object0"]
+    region.commit(region.allocate(), 0)
+    assert region.made_by() == (0, 0), "of no firing"
+    region._pins[0] = 1
+    slept = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        region.unpin(0)
+
+    monkeypatch.setattr(model_block.time, "sleep", sleep)
+    assert region.allocate().number == 1
+    assert len(slept) == 1
+    assert slept[0] < 0.01
 
 
 def test_who_made_the_newest_version_also_if_another_comes_meanwhile(folder: ShmFolder) -> None:
