@@ -167,12 +167,15 @@ def test_more_room_is_news_once() -> None:
     assert made.roomier() == []
 
 
-def test_credits_shrink_with_the_number_of_nodes() -> None:
-    made, _ = receiver()
-    alone = made.credit
-    for number in range(1000):
-        made.greet(f"node {number}", Greet("node", 7, {}))
-    assert 0 < made.credit < alone
+@pytest.mark.parametrize(
+    ("nodes", "mib"), [(0, 8), (1, 8), (32, 8), (33, 256 / 33), (64, 4), (256, 1), (1000, 1)]
+)
+def test_nodes_share_what_may_be_on_its_way_within_bounds(nodes: int, mib: float) -> None:
+    made = Receiver(7, ROW_BYTES, {}.get, lambda why: None)
+    for _ in range(2):
+        for number in range(nodes):
+            made.greet(f"node {number}", Greet("node", 7, {}))
+        assert made.credit == int(mib * (1 << 20)), "who greets again is no other node"
 
 
 @pytest.mark.parametrize(
