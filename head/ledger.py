@@ -130,7 +130,7 @@ class Rounds:
 class _Cursor:
     claimed: int = 0
     acknowledged: int = 0
-    pending: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    used: dict[int, int] = field(default_factory=dict)  # from acknowledged on: start to stop
 
 
 class Claims:
@@ -150,7 +150,7 @@ class Claims:
         for claim in claims:
             cursor = self._cursors.setdefault((consumer, claim.actor), _Cursor())
             cursor.claimed = max(cursor.claimed, claim.stop)
-            cursor.pending[claim.start] = (claim.stop, False)
+            cursor.used.pop(claim.start, None)
 
     def claimed(self, consumer: str, actor: int) -> int:
         """The row up to which an actor's rows were handed over to a consumer."""
@@ -160,15 +160,12 @@ class Claims:
     def done(self, consumer: str, claim: Claim) -> tuple[int, int]:
         """Book rows as used; returns the consumer's ``(claimed, acknowledged)`` for that actor."""
         cursor = self._cursors[consumer, claim.actor]
-        cursor.pending[claim.start] = (claim.stop, True)
-        while True:
-            stop, used = cursor.pending.get(cursor.acknowledged, (0, False))
-            if not used:
-                if consumer not in self._uncounted:
-                    self._advance(claim.actor, cursor.acknowledged)
-                return cursor.claimed, cursor.acknowledged
-            del cursor.pending[cursor.acknowledged]
+        cursor.used[claim.start] = claim.stop
+        while (stop := cursor.used.pop(cursor.acknowledged, None)) is not None:
             cursor.acknowledged = stop
+        if consumer not in self._uncounted:
+            self._advance(claim.actor, cursor.acknowledged)
+        return cursor.claimed, cursor.acknowledged
 
     def consumed(self) -> int:
         """Rows acknowledged, counted once per actor by its furthest consumer that counts."""

@@ -111,7 +111,8 @@ class PrioritisedSampler:
     def _draw(self, count: int) -> Picks:
         self._follow(self._reader.window())
         if self._tree.total <= 0:
-            raise NothingToSample(int((self._known.stop - self._known.start).sum()))
+            rows = int((self._known.stop - self._known.start).sum())
+            raise NothingToSample(rows * self._reader.sources.envs)
         leaves = self._tree.draw(count, self._rng)
         owners, cells = np.divmod(leaves, self._cells)
         places, envs = np.divmod(cells, self._reader.sources.envs)

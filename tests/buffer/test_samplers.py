@@ -88,14 +88,21 @@ def test_rows_that_are_no_transitions_are_never_drawn(folder: ShmFolder) -> None
         kind({0: block}, ("valid",), 64, seed=0) for kind in (UniformSampler, PrioritisedSampler)
     ]
     for sampler in samplers:
-        with pytest.raises(NothingToSample):
+        with pytest.raises(NothingToSample) as caught:
             sampler.sample()
+        assert caught.value.rows == 6 * 2
+    block.allocate(6)
+    block.commit(12)
+    for sampler in samplers:
+        with pytest.raises(NothingToSample) as caught:
+            sampler.sample()
+        assert caught.value.rows == 10 * 2
     block.allocate(2)
-    block.arrays["valid"][[6, 7], [1, 0]] = True
-    block.commit(8)
+    block.arrays["valid"][[2, 3], [1, 0]] = True
+    block.commit(14)
     for sampler in samplers:
         found = {tuple(row) for row in sampler.sample()["index"].tolist()}
-        assert found == {(0, 6, 1), (0, 7, 0)}
+        assert found == {(0, 12, 1), (0, 13, 0)}
 
 
 def test_old_policies_are_left_out_and_counted(folder: ShmFolder) -> None:
@@ -149,8 +156,8 @@ def test_draws_follow_priorities_and_weights_correct_them(folder: ShmFolder) -> 
         {0: history.block}, ("rewards",), 1000, seed=3, alpha=0.5, beta=0.7
     )
     index = np.array([(0, step, env) for step in range(5) for env in (0, 1)])
-    priorities = np.arange(1.0, 11.0) ** 2
-    sampler.sample()
+    priorities = np.arange(1.0, 11.0) ** 2 / 10_000
+    assert sampler.sample()["weights"].dtype == np.float32
     assert sampler.update(index, priorities) == 10
     counts = np.zeros(10)
     for _ in range(20):

@@ -158,6 +158,23 @@ def test_what_was_handed_over_is_known_before_it_is_used() -> None:
     assert claims.claimed("a", 0) == 8
 
 
+def test_what_is_handed_over_again_has_to_be_used_again() -> None:
+    """Rows used out of order, by a learner that died before it had used those before them."""
+    claims, rows = Claims(), [Claim(0, 0, 4), Claim(0, 4, 8)]
+    claims.claim("a", rows)
+    assert claims.done("a", rows[1]) == (8, 0)
+    claims.claim("a", rows)
+    assert claims.done("a", rows[0]) == (8, 4)
+    assert claims.done("a", rows[1]) == (8, 8)
+
+
+def test_a_single_row_counts() -> None:
+    claims = Claims()
+    claims.claim("a", [Claim(0, 0, 1), Claim(0, 1, 2)])
+    assert [claims.done("a", Claim(0, step, step + 1)) for step in (0, 1)] == [(2, 1), (2, 2)]
+    assert claims.consumed() == 2
+
+
 def test_who_only_helps_consumes_nothing() -> None:
     claims = Claims(uncounted={"helps"})
     for consumer in ("helps", "a", "b"):
