@@ -113,13 +113,14 @@ class Rows:
     def take_pairs(self, name: str, out: NDArray[Any]) -> None:
         """Copy k frames up to each step and the frame after it into ``out``, (n, k + 1, *shape).
 
+        The key must be a stacked one.
         ``out[:, :-1]`` is the value at a step and ``out[:, 1:]`` the value one step later, except
         where the next row begins another episode (``ages`` 0): there is no next value then.
         """
         stack = self.sources.key(name).stack
         steps = np.empty((len(self.steps), stack + 1), np.int64)
         steps[:, -1] = self.steps + 1
-        ages = self.ages() if stack > 1 else np.zeros(len(self.steps), np.uint8)
+        ages = self.ages()
         steps[:, :-1] = frame_steps(self.steps, ages, stack)
         self.take_at(name, steps, out)
         self._pad(ages, out[:, :-1], stack)

@@ -13,18 +13,17 @@ import numpy as np
 import pytest
 from buffer_helpers import FRAME, new_block
 
-from artos.buffer import doorbell, model_block
+from artos.buffer import doorbell
 from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.frames import Rows, Sources
-from artos.buffer.layout import LAYOUT_VERSION, Consumer
+from artos.buffer.layout import Consumer
 from artos.buffer.mailbox import Mailbox, mailbox_bytes
-from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.n_step import NStep
 from artos.buffer.segment import ShmFolder, free_bytes
 from artos.buffer.transitions import first_of_version
 from artos.buffer.uniform import UniformSampler
-from artos.errors import DeadlineExceeded, LayoutMismatch
-from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from artos.errors import DeadlineExceeded
+from artos.spec import VERSION_KEY, DataKey
 
 # -- doorbell and mailbox ----------------------------------------------------------------------
 
@@ -116,125 +115,6 @@ def test_a_message_that_is_there_is_not_waited_for() -> None:
     assert mailbox.get(4.0) == b"third"
     assert mailbox.get(5.0) is None
     assert bell.waits[2:] == [(4.0, 0.0), (5.0, 0.0)], "nobody spins who did not ask for it"
-
-
-# -- model block -------------------------------------------------------------------------------
-
-
-def objects(*readers: int) -> list[ObjectSpec]:
-    arrays = (ArraySpec("weights", (3, 2), "float32"), ArraySpec("count", (), "int64"))
-    return [ObjectSpec(f"object{n}", arrays, each, 2) for n, each in enumerate(readers)]
-
-
-def publish(block: ModelBlock, version: int) -> None:
-    for region in block.objects.values():
-        slot = region.allocate()
-        for array in slot.arrays.values():
-            array[...] = version
-        region.commit(slot, version)
-
-
-def test_only_the_pins_of_who_is_gone_are_dropped(folder: ShmFolder) -> None:
-    """Also where objects have different numbers of readers."""
-    block = ModelBlock.create(folder.path / "model", objects(4, 2))
-    publish(block, 0)
-    for name, readers in (("object0", 4), ("object1", 2)):
-        for reader in range(readers):
-            block[name].pin(reader)
-    block.release(1)
-    block.release(2)
-    block.release(4)
-    pinned = [(region._pins >= 0).tolist() for region in block.objects.values()]
-    assert pinned == [[True, False, False, True], [True, False]]
-
-
-def test_a_copy_has_the_types_and_the_number_of_its_slot(folder: ShmFolder) -> None:
-    region = ModelBlock.create(folder.path / "model", objects(4))["object0"]
-    publish(ModelBlock.attach(folder.path / "model"), 7)
-    private: dict[str, Any] = {}
-    copy = region.bind(0, private)
-    assert copy.arrays is private
-    assert {name: array.dtype.name for name, array in private.items()} == {
-        "weights": "float32",
-        "count": "int64",
-    }
-    assert copy.number == region.newest.number
-
-
-@pytest.mark.parametrize("extra", [-4096, 4096])
-def test_a_model_block_of_another_size_is_refused(folder: ShmFolder, extra: int) -> None:
-    path = folder.path / "model"
-    block = ModelBlock.create(path, objects(2))
-    size = path.stat().st_size
-    assert len(block.segment) == size
-    os.truncate(path, size + extra)
-    with pytest.raises(LayoutMismatch, match=f"of {size} bytes in {size + extra}") as caught:
-        ModelBlock.attach(path)
-    assert caught.value.path == str(path)
-
-
-def test_a_model_block_of_a_size_that_its_objects_do_not_have_is_refused(folder: ShmFolder) -> None:
-    path = folder.path / "model"
-    size = len(ModelBlock.create(path, objects(2)).segment)
-    os.truncate(path, size + 4096)
-    np.memmap(path, np.int64)[3] = size + 4096
-    with pytest.raises(LayoutMismatch, match=f"of {size} bytes") as caught:
-        ModelBlock.attach(path)
-    assert (caught.value.path, caught.value.expected) == (str(path), LAYOUT_VERSION)
-
-
-def test_a_slot_that_is_pinned_while_it_is_claimed_is_given_back_as_it_was(
-    folder: ShmFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    region = ModelBlock.create(folder.path / "model", objects(1))["object0"]
-    for version, firing in ((5, 8), (6, 9)):
-        slot = region.allocate()
-        region.commit(slot, version, firing)
-    older = region.slots[0]
-    monkeypatch.setattr(model_block, "fence", lambda: region._pins.__setitem__(0, older.number))
-    assert not region._claim(older)
-    assert (older.version, older.firing) == (5, 8)
-    region.unpin(0)
-    monkeypatch.setattr(model_block, "fence", lambda: None)
-    region._pins[0] = -1
-    assert region._claim(older)
-    assert (older.version, older.firing) == (-1, 8)
-
-
-def test_a_writer_looks_again_soon_for_a_slot_that_is_let_go(
-    folder: ShmFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    region = ModelBlock.create(folder.path / "model", objects(1))["object0"]
-    region.commit(region.allocate(), 0)
-    assert region.made_by() == (0, 0), "of no firing"
-    region._pins[0] = 1
-    slept = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        region.unpin(0)
-
-    monkeypatch.setattr(model_block.time, "sleep", sleep)
-    assert region.allocate().number == 1
-    assert len(slept) == 1
-    assert slept[0] < 0.01
-
-
-def test_who_made_the_newest_version_also_if_another_comes_meanwhile(folder: ShmFolder) -> None:
-    region = ModelBlock.create(folder.path / "model", objects(1))["object0"]
-    assert region.made_by() == (-1, 0)
-    region.commit(region.allocate(), 0, firing=7)
-    assert region.made_by() == (0, 7)
-    late = ModelBlock.attach(folder.path / "model")["object0"]
-
-    class Slots(list[Any]):
-        def __getitem__(self, number: Any) -> Any:
-            if late.version == 0:
-                late.commit(late.allocate(), 1, firing=9)
-            return super().__getitem__(number)
-
-    region.slots = Slots(region.slots)
-    assert region.made_by() == (1, 9)
 
 
 # -- n-step ------------------------------------------------------------------------------------

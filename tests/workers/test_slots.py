@@ -340,6 +340,48 @@ def test_a_workload_that_comes_back_keeps_its_handicap() -> None:
     assert slots.granted() == [(20, Slot(0))], "C has held 50 s, B counts as 100"
 
 
+class OneSlot:
+    """One slot and several workloads; ``turn`` gives it to whoever is next, for some seconds."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.slots: SlotTable[str] = SlotTable([Slot(0)], self.clock)
+        self.holder = ""
+
+    def turn(self, seconds: float, *asks: str) -> str:
+        if self.holder:
+            self.slots.release(self.holder)
+        for workload in asks:
+            self.slots.request(workload, workload)
+        ((self.holder, _),) = self.slots.granted()
+        self.clock.advance(seconds)
+        return self.holder
+
+
+def test_who_comes_back_is_a_little_behind_who_was_there_and_no_more() -> None:
+    one = OneSlot()
+    assert one.turn(10.0, A) == A
+    assert one.turn(20.0, B) == B
+    one.slots.request(A, A)
+    assert one.slots.granted() == [], "it came back while B had held 20 seconds"
+    one.clock.advance(1.0)
+    assert one.turn(0.5, B) == A
+    assert one.turn(1.0, A) == A, "20.5 and 21 by now"
+    assert one.turn(1.0, A) == B
+
+
+def test_a_handicap_counts_for_those_who_come_later() -> None:
+    one = OneSlot()
+    assert one.turn(100.0, A) == A
+    one.slots.request(B, B)
+    assert one.slots.granted() == []
+    assert one.turn(1.0) == B, "which counts as if it had held 100 seconds"
+    one.slots.request(C, C)
+    assert one.slots.granted() == []
+    assert one.turn(8.0) == C, "which counts as if it had held 101"
+    assert one.turn(1.0, B, C) == B
+
+
 def test_a_workload_is_crowded_while_anybody_waits() -> None:
     slots = table(1)
     assert not slots.is_crowded(A)
