@@ -84,7 +84,7 @@ def draw(sources: Sources, window: Window, count: int, rng: np.random.Generator)
         if VALID_KEY in sources.blocks[0].headers:
             more.sort()
             more = more[_valid(sources, _picks(sources, window, ends, more))]
-        numbers = np.concatenate((numbers, more)) if len(numbers) else more
+        numbers = np.concatenate((numbers, more))
         if len(numbers) == count:
             numbers.sort()
             return _picks(sources, window, ends, numbers)

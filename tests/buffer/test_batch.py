@@ -74,6 +74,20 @@ def test_batch_equals_plain_lists(actors, envs, length, spare, rows, padding, se
             np.testing.assert_array_equal(batch.take(name, batch.rows(some)), flat[some])
 
 
+def test_stacks_of_two_are_stacks(folder: ShmFolder) -> None:
+    keys = (DataKey("frames", (), "int64", stack=2), DataKey("ages", (), "uint8"))
+    block = new_block(folder.path, keys, 8)
+    block.allocate(4)
+    block.arrays["frames"][:4, 0] = (10, 11, 12, 13)
+    block.arrays["ages"][:4, 0] = (0, 1, 0, 1)
+    block.commit(4)
+    batch = Batch({0: block}, [Claim(0, 1, 4)])
+    want = [[10, 11], [0, 12], [12, 13]]
+    assert batch.gather("frames").tolist() == [[[each] for each in want]]
+    assert batch.take("frames", np.array([2, 0, 1])).tolist() == [want[2], want[0], want[1]]
+    assert batch.gather("ages").shape == (1, 3, 1)
+
+
 def test_names_views_and_versions(folder: ShmFolder) -> None:
     made = histories(folder.path, 2, 2, 7, 10)
     batch = Batch({a: h.block for a, h in made.items()}, [Claim(0, 5, 10), Claim(1, 4, 9)])

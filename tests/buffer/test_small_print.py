@@ -117,6 +117,14 @@ def test_a_message_that_is_there_is_not_waited_for() -> None:
     assert bell.waits[2:] == [(4.0, 0.0), (5.0, 0.0)], "nobody spins who did not ask for it"
 
 
+def test_who_opens_a_mailbox_takes_no_ring_away() -> None:
+    memory = memoryview(mmap.mmap(-1, mailbox_bytes(64)))
+    Mailbox(memory, 0, 64, "writer", create=True).put(b"message")
+    reader = Mailbox(memory, 0, 64, "reader")
+    assert reader.bell.wait(0)
+    assert reader.take() == b"message"
+
+
 # -- n-step ------------------------------------------------------------------------------------
 
 

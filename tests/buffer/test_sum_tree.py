@@ -67,3 +67,25 @@ def test_a_draw_that_rounding_put_past_the_end_stays_on_a_leaf_with_a_value() ->
     level[[3, 40]] = 0.1, 0.2
     leaves, _ = _descend(level, np.array([0, 1, 1]), np.array([0.1000001, 0.2, -1e-12]))
     assert leaves.tolist() == [3, 40, 40]
+
+
+class SameEverywhere(np.random.Generator):
+    """Draws the same number again and again."""
+
+    def __init__(self, number: float) -> None:
+        super().__init__(np.random.PCG64(0))
+        self._number = number
+
+    def random(self, count):
+        return np.full(count, self._number)
+
+
+@pytest.mark.parametrize("leaves", [2, 3000])
+@pytest.mark.parametrize(
+    ("number", "drawn"), [(0.0, [1, 1, 2]), (np.nextafter(1.0, 0.0), [1, 2, 2])]
+)
+def test_draws_at_the_very_edges_fall_on_leaves_with_a_value(leaves, number, drawn) -> None:
+    """Leaf 0 has none; the largest number that can be drawn is rounded to the total."""
+    tree = SumTree(max(3, leaves))
+    tree.set(np.array([1, 2]), np.array([0.12, 0.18]))
+    assert tree.draw(3, SameEverywhere(number)).tolist() == drawn

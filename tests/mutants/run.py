@@ -110,7 +110,14 @@ def _results() -> list[SourceFileMutationData]:
 
 def _mutants(data: SourceFileMutationData) -> list[Mutant]:
     verdicts = data.exit_code_by_key.items()
-    return [Mutant(str(data.path), name, status_by_exit_code[code]) for name, code in verdicts]
+    return [Mutant(str(data.path), name, _status(code)) for name, code in verdicts]
+
+
+def _status(code: int | None) -> str:
+    """What mutmut calls it, but that it knows few of the signals that tests may die of."""
+    status = status_by_exit_code[code]
+    died = status == "suspicious" and code is not None and code < 0
+    return "segfault" if died else status
 
 
 if __name__ == "__main__":

@@ -181,6 +181,10 @@ def test_who_is_fed_but_for_what_is_dropped_is_told_only_that() -> None:
         table(learner__update=rows(n=1), actors__sample=ObjectKeyTrigger(every=4)),
         table(learner__update=rows() & TimeTrigger(0.1), actors__sync=TimeTrigger(1.0)),
         table(learner__update=rows(max_lag=1) | TimeTrigger(5.0)),
+        table(
+            learner__update=rows(size=8, max_lag=1),
+            actors__sample=ObjectKeyTrigger(every=2) | ObjectKeyTrigger(every=3),
+        ),
         table(actors__sample=ObjectKeyTrigger(probability=0.5) | TimeTrigger(1.0)),
         table(transfer=TransferTrigger(KEYS, condition=TimeTrigger(0.5))),
     ],
