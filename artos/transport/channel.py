@@ -118,7 +118,7 @@ class Channel:
         if self.usurped:
             return []
         if self._stuck(now):
-            self._next, self._moved_at, self._heard = self._acknowledged + 1, now, False
+            self._next = self._acknowledged + 1
         seals = []
         while self._theirs and (piece := self._due()):
             if self._next == self._acknowledged + 1:
@@ -146,8 +146,7 @@ class Channel:
 
     def _stuck(self, now: float) -> bool:
         # Only a peer that is heard: into a cut link nothing is sent twice.
-        under_way = self._next > self._acknowledged + 1
-        return under_way and self._heard and now - self._moved_at >= _RESEND
+        return self._heard and now - self._moved_at >= _RESEND
 
     def _acknowledge(self, took: int, now: float) -> None:
         if took > self._acknowledged + len(self._queue):

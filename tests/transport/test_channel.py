@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
+from channel_pair import MOVES, Pair, exchange, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from postbox import fill
@@ -16,8 +16,6 @@ from artos.transport import channel
 from artos.transport.channel import BEAT, Channel
 from artos.transport.wire import Seal
 
-Frame = tuple[Seal, bytes]
-
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_pieces() -> Iterator[None]:
@@ -25,84 +23,6 @@ def _small_pieces() -> Iterator[None]:
         patch.setattr(channel, "PIECE", 3)
         patch.setattr(channel, "_PIECES_AHEAD", 5)
         yield
-
-
-class Pair:
-    """Two ends and a link that does as it is told; every message says who put it, and when."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.lives = [1, 1]
-        self.ends = [Channel(1000, "b"), Channel(1000, "a")]
-        self.under_way: list[list[Frame]] = [[], []]  # by the end they go to
-        self.put_count: dict[tuple[int, int], int] = defaultdict(int)  # by end and life
-        self.arrived: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-        self.told: list[bool] = []
-
-    def put(self, end: int, padding: int = 0) -> None:
-        life = end, self.lives[end]
-        text = f"{life[1]} {self.put_count[life]} {'x' * padding}"
-        self.ends[end].put(text.encode())
-        self.put_count[life] += 1
-
-    def speak(self, end: int) -> None:
-        self.under_way[1 - end] += self.ends[end].speak(self.now)
-
-    def deliver(self, end: int, which: int, again: bool = False) -> None:
-        if frames := self.under_way[end]:
-            which %= len(frames)
-            self._hear(end, frames[which] if again else frames.pop(which))
-
-    def lose(self, end: int, which: int) -> None:
-        if frames := self.under_way[end]:
-            frames.pop(which % len(frames))
-
-    def restart(self, end: int) -> None:
-        self.lives[end] += 1
-        self.ends[end] = Channel(self.lives[end] * 1000, "x")
-
-    def settle(self) -> None:
-        """The link is good from now on; what is still under way arrives, too."""
-        for turn in range(2000):
-            if turn > 4 and all(end.idle for end in self.ends):
-                return
-            self.now += BEAT
-            for end in (0, 1):
-                self.speak(end)
-            for end in (0, 1):
-                while self.under_way[end]:
-                    self.deliver(end, 0)
-        pytest.fail("not everything arrived over a good link")
-
-    def _hear(self, end: int, seal: Seal) -> None:
-        self.told.append(self.ends[end].meet(seal))
-        if message := self.ends[end].hear(seal, self.now):
-            life, number, *_ = map(int, message.split()[:2])
-            self.arrived[end, self.lives[end]].append((life, number))
-
-
-MOVES = st.tuples(
-    st.sampled_from(["put", "put", "speak", "speak", "deliver", "deliver", "deliver", "again",
-                     "lose", "later", "restart"]),
-    st.integers(0, 1), st.integers(0, 20),
-)  # fmt: skip
-
-
-def play(pair: Pair, moves: list[tuple[str, int, int]], restarts: bool) -> None:
-    for move, end, number in moves:
-        match move:
-            case "put":
-                pair.put(end, number)
-            case "speak":
-                pair.speak(end)
-            case "deliver" | "again":
-                pair.deliver(end, number, again=move == "again")
-            case "lose":
-                pair.lose(end, number)
-            case "later":
-                pair.now += number / 10
-            case "restart" if restarts:
-                pair.restart(end)
 
 
 def test_what_is_acknowledged_while_it_waits_to_be_sent_again_is_not_sent_again() -> None:
@@ -137,6 +57,44 @@ def test_a_sign_of_life_says_who_is_there_and_what_was_taken() -> None:
     assert (sign.session, sign.of, sign.number, sign.took) == (2, 1, 0, 1)
     one.hear(sign, 1.0)
     assert one.idle
+
+
+def test_a_sign_of_life_carries_nothing() -> None:
+    one, other = Channel(1, "other"), Channel(2, "one")
+    exchange(one, other)
+    assert one.beat() == Seal(1, 2, number=0, took=0, more=False)
+
+
+@pytest.mark.parametrize("since", [0.0, 100.0])
+def test_nothing_is_repeated_before_its_time(since: float) -> None:
+    """A second without progress, from when it was sent, however long there was nothing to send."""
+    one, other = Channel(1, "other"), Channel(2, "one")
+    exchange(one, other, since)
+    one.hear(other.beat(), since + 50.0)
+    one.put(b"a")
+    (sent,) = one.speak(since + 50.0)
+    for later, again in ((0.5, []), (0.9, []), (1.0, [sent]), (1.5, []), (1.9, []), (2.0, [sent])):
+        one.hear(other.beat(), since + 50.0 + later)
+        numbered = [seal for seal in one.speak(since + 50.0 + later) if seal.number]
+        assert numbered == again, later
+
+
+def test_what_waits_may_take_up_just_so_much() -> None:
+    """Two messages and what their pieces cost beside; room again once one was taken."""
+    cost = 3 + channel._OVERHEAD
+    one, other = Channel(1, "other", most=2 * cost), Channel(2, "one", most=3)
+    exchange(one, other)
+    for message in (b"abc", b"def"):
+        one.put(message)
+    with pytest.raises(MailboxFull) as caught:
+        one.put(b"")
+    assert (caught.value.name, caught.value.size) == ("to other", 2 * cost)
+    first, second = one.speak(1.0)
+    assert other.hear(first, 1.0) == b"abc", "of just as many bytes as a message may have"
+    for answer in other.speak(1.0):
+        one.hear(answer, 1.0)
+    one.put(b"ghi")
+    assert other.hear(second, 1.0) == b"def"
 
 
 def test_what_could_not_be_sent_is_said_again_at_once() -> None:
@@ -301,14 +259,6 @@ def test_late_words_of_an_old_head_take_no_name_away() -> None:
     exchange(worker, head)
     assert not worker.meet(Seal(50, of=9))
     assert not worker.usurped
-
-
-def exchange(one: Channel, other: Channel, now: float = 0.0) -> None:
-    for _ in range(2):
-        for speaker, listener in ((one, other), (other, one)):
-            for seal in speaker.speak(now):
-                listener.meet(seal)
-                listener.hear(seal, now)
 
 
 def test_a_peer_that_acknowledges_nothing_costs_a_bounded_amount() -> None:
