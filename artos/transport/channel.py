@@ -46,9 +46,8 @@ class Channel:
         self._known = False  # to this session of the peer
         self._queue: deque[Piece] = deque()
         self._bytes = 0
-        self._acknowledged, self._next, self._took = 0, 1, 0
         self._part = bytearray()  # of a message that is not complete
-        self._owes = True
+        self._renumber()
         self._spoke_at = self._moved_at = float("-inf")
         self._heard = False  # since then
 

@@ -138,3 +138,23 @@ def test_room_is_what_may_be_written_whatever_is_done_with_the_rest(folder: ShmF
     assert losing.room() == 10
     losing.commit(8)
     assert losing.room() == 18
+
+
+def test_rows_are_released_key_by_key(folder: ShmFolder) -> None:
+    """Each by those who consume it; what nobody consumes by the slowest of all."""
+    keys = (*KEYS, DataKey("spare"))
+    block = new_block(folder.path, keys, 10, consumers=CONSUMERS, on_full="wait")
+    block.commit(block.allocate(8) + 8)
+    names = ("early", "late", "spare", VERSION_KEY)
+    block.acknowledge("stage", 8, 5)
+    assert [block.headers[name].released for name in names] == [5, 0, 0, 5]
+    block.acknowledge("rest", 8, 3)
+    assert [block.headers[name].released for name in names] == [5, 3, 3, 5]
+
+
+def test_more_rows_than_there_can_ever_be_room_for_are_not_waited_for(folder: ShmFolder) -> None:
+    keys = (DataKey("frames", (), "uint8", stack=3), DataKey("ages", (), "uint8"))
+    block = new_block(folder.path, keys, 10, on_full="wait")
+    assert block.allocate(8, 0.0) == 0
+    with pytest.raises(ValueError, match="9 rows never fit a block with room for 8"):
+        block.allocate(9, 0.0)

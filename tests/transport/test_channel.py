@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from postbox import fill
 
 from artos.errors import BadMessage, MailboxFull
+from artos.fields import LIVES
 from artos.transport import channel
 from artos.transport.channel import BEAT, Channel
 from artos.transport.wire import Seal
@@ -95,6 +96,49 @@ def test_what_waits_may_take_up_just_so_much() -> None:
         one.hear(answer, 1.0)
     one.put(b"ghi")
     assert other.hear(second, 1.0) == b"def"
+
+
+def test_a_later_life_of_the_peer_begins_with_nothing_to_take() -> None:
+    cost = 3 + channel._OVERHEAD
+    one = Channel(1, "other", most=cost)
+    one.meet(Seal(2, 1))
+    one.put(b"abc")
+    assert one.meet(Seal(3, 1))
+    assert one.idle
+    one.put(b"def")
+    assert [seal.number for seal in one.speak(0.0)] == [1], "and from the first number on"
+    with pytest.raises(MailboxFull):
+        one.put(b"")
+
+
+def test_who_does_not_know_us_yet_is_answered_at_once() -> None:
+    one = Channel(5, "other")
+    one.speak(0.0)
+    assert one.speak(0.1) == []
+    assert not one.meet(Seal(2, 0)), "the first life is no later one"
+    (said,) = one.speak(0.1)
+    assert (said.session, said.of) == (5, 2)
+    assert one.hear(Seal(2, 0), 0.2) is None
+    assert one.speak(0.2) == [said]
+    assert one.hear(Seal(2, 5), 0.3) is None
+    assert one.speak(0.3) == []
+
+
+def test_who_is_not_known_to_the_present_life_of_the_peer_steps_up() -> None:
+    """Though a former one knew it: that was told nothing of who came later."""
+    one, other = Channel(5, "other"), Channel(2, "one")
+    exchange(one, other)
+    one.meet(Seal(3, 0))
+    one.meet(Seal(3, 9))
+    assert (one.session, one.usurped) == (10, False)
+
+
+def test_a_life_after_which_none_can_come_is_refused() -> None:
+    one = Channel(5, "other")
+    with pytest.raises(BadMessage, match=f"no end has had so many lives as {LIVES - 1}"):
+        one.meet(Seal(2, LIVES - 1))
+    one.meet(Seal(2, LIVES - 2))
+    assert one.session == LIVES - 1
 
 
 def test_what_could_not_be_sent_is_said_again_at_once() -> None:
