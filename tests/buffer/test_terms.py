@@ -158,3 +158,24 @@ def test_more_rows_than_there_can_ever_be_room_for_are_not_waited_for(folder: Sh
     assert block.allocate(8, 0.0) == 0
     with pytest.raises(ValueError, match="9 rows never fit a block with room for 8"):
         block.allocate(9, 0.0)
+
+
+def test_a_wait_for_room_that_is_interrupted_goes_on(folder: ShmFolder) -> None:
+    """As by a signal: neither the room nor the deadline has come."""
+    block = new_block(folder.path, KEYS, 4, consumers=CONSUMERS, on_full="wait")
+    block.commit(block.allocate(4) + 4)
+    waits: list[float] = []
+
+    class Room:
+        def wait(self, seconds: float) -> bool:
+            waits.append(seconds)
+            if len(waits) == 2:
+                for consumer in CONSUMERS:
+                    block.acknowledge(consumer.name, 4, 1)
+            return len(waits) == 2
+
+        def ring(self) -> None: ...
+
+    block._space = Room()  # type: ignore[assignment]
+    assert block.allocate(1, 60.0) == 4
+    assert len(waits) == 2
