@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 from buffer_helpers import Fuse, Killed, arm, new_block
 
+from artos.buffer import actor_block
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.segment import ShmFolder
@@ -179,3 +180,20 @@ def test_a_wait_for_room_that_is_interrupted_goes_on(folder: ShmFolder) -> None:
     block._space = Room()  # type: ignore[assignment]
     assert block.allocate(1, 60.0) == 4
     assert len(waits) == 2
+
+
+def test_room_that_comes_just_before_the_wait_is_not_waited_for(
+    folder: ShmFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = new_block(folder.path, KEYS, 4, consumers=CONSUMERS, on_full="wait")
+    block.commit(block.allocate(4) + 4)
+
+    def release() -> None:
+        monkeypatch.undo()
+        for consumer in CONSUMERS:
+            block.acknowledge(consumer.name, 4, 1)
+        block._space.drain()
+        monkeypatch.setattr(block._space, "wait", lambda seconds: pytest.fail("it waits"))
+
+    monkeypatch.setattr(actor_block, "fence", release)
+    assert block.allocate(1, 60.0) == 4
