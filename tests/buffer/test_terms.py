@@ -180,6 +180,10 @@ def test_a_wait_for_room_that_is_interrupted_goes_on(folder: ShmFolder) -> None:
     block._space = Room()  # type: ignore[assignment]
     assert block.allocate(1, 60.0) == 4
     assert len(waits) == 2
+    rings: list[None] = []
+    block._space.ring = lambda: rings.append(None)  # type: ignore[method-assign]
+    block.acknowledge("stage", 4, 2)
+    assert not rings, "nobody waits any more"
 
 
 def test_room_that_comes_just_before_the_wait_is_not_waited_for(

@@ -106,6 +106,8 @@ def test_a_transfer_of_one_group_is_one_stage() -> None:
     assert TransferTrigger(KEYS).stages() == (KEYS,)
     assert TransferTrigger("rewards").stages() == (("rewards",),)  # type: ignore[arg-type]
     assert TransferTrigger((("rewards",), ("dones",))).stages() == (("rewards",), ("dones",))
+    listed = TransferTrigger([["rewards"], ["dones"]])  # type: ignore[arg-type]
+    assert listed.keys == (("rewards",), ("dones",))
     mixed = TransferTrigger(("rewards", ("dones", "values")))  # type: ignore[arg-type]
     assert mixed.stages() == (("rewards",), ("dones", "values"))
 
