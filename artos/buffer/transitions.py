@@ -132,15 +132,19 @@ class TransitionReader:
             void = (terms != former)[picks.owners]
             if not (void | self._gone(picks, out[VERSION_KEY], looked)).any():
                 return self._named(out, picks)
+            lost = self._lost(picks, looked)
             # Also what would be gone at the next look, or a fast writer is never caught up with.
             ahead = np.minimum(
                 2 * np.maximum(ahead, looked - self._seen), self.sources.capacity // 2
             )
             places = np.flatnonzero(void | self._gone(picks, out[VERSION_KEY], looked + ahead))
             self._replace(out, picks, places, _from(looked + ahead, draw, len(places)))
-        last = int(np.argmin(picks.steps - looked[picks.owners]))
+        raise lost
+
+    def _lost(self, picks: Picks, oldest: Ints) -> Overwritten:
+        last = int(np.argmin(picks.steps - oldest[picks.owners]))
         owner, step = int(picks.owners[last]), int(picks.steps[last])
-        raise Overwritten(int(self._actors[owner]), step, int(looked[owner]))
+        return Overwritten(int(self._actors[owner]), step, int(oldest[owner]))
 
     def _replace(self, out: Sample, picks: Picks, places: Ints, fresh: Picks) -> None:
         copied = self._arrays(len(places) * self._width, self._again)

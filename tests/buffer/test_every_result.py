@@ -96,6 +96,7 @@ def test_every_row_that_is_young_enough(made: dict[int, History], kind: Any, max
         oldest = (newest if version is None else version) - max_lag
         want = valid(made, back=0, ahead=0, oldest=oldest)
         assert everything_drawn(sampler, len(want), version) == want
+        assert sampler.stale == len(valid(made, back=0, ahead=0)) - len(want)
 
 
 @pytest.mark.parametrize("kind", SINGLE)

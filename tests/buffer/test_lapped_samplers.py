@@ -7,10 +7,11 @@ import pytest
 from buffer_helpers import new_block
 from sampler_helpers import NAMES, blocks_of, check, histories
 
+from artos.buffer import transitions
 from artos.buffer.prioritised import PrioritisedSampler
 from artos.buffer.segment import ShmFolder
 from artos.buffer.sequences import SequenceSampler
-from artos.buffer.transitions import Picks, _from
+from artos.buffer.transitions import Picks, TransitionReader, _from
 from artos.buffer.uniform import UniformSampler
 from artos.errors import Overwritten
 from artos.spec import VERSION_KEY, DataKey
@@ -60,17 +61,83 @@ def test_a_writer_that_overwrites_much_in_every_copy_is_caught_up_with(
 
 
 def test_a_reader_that_is_lapped_for_ever_gives_up(folder: ShmFolder, monkeypatch) -> None:
-    made = histories(folder.path, 1, 1, 8, 8)
-    sampler = UniformSampler(blocks_of(made), ("rewards",), 4, seed=0)
-    fill = sampler._reader._fill
+    """And names the actor whose rows are gone, of two."""
+    made = histories(folder.path, 2, 1, 8, 8)
+    reader = TransitionReader([history.block for history in made.values()], ("rewards",))
+    fill = reader._fill
 
     def always_lapped(out, picks):
         fill(out, picks)
-        made[0].write(8)
+        made[1].write(8)
 
-    monkeypatch.setattr(sampler._reader, "_fill", always_lapped)
-    with pytest.raises(Overwritten):
+    def draw(count):
+        newest = [history.block.written - 1 for history in made.values()]
+        return Picks(*(np.array(column)[-count:] for column in ([0, 1], newest, [0, 0])))
+
+    monkeypatch.setattr(reader, "_fill", always_lapped)
+    with pytest.raises(Overwritten) as caught:
+        reader.read(2, draw)
+    written = made[1].block.written
+    fault = caught.value
+    assert (fault.actor, fault.start, fault.oldest) == (1, written - 17, written - 16)
+
+
+@pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler, SequenceSampler])
+def test_rows_that_nobody_touches_are_copied_once(folder: ShmFolder, monkeypatch, kind) -> None:
+    made = histories(folder.path, 2, 1, 8, 12)
+    more = {"length": 2} if kind is SequenceSampler else {}
+    sampler = kind(blocks_of(made), ("rewards",), 8, seed=0, **more)
+    fill, filled = sampler._reader._fill, []
+    monkeypatch.setattr(
+        sampler._reader, "_fill", lambda out, picks: (filled.append(1), fill(out, picks))
+    )
+    for turn in range(3):
         sampler.sample()
+        assert len(filled) == turn + 1
+
+
+@pytest.mark.parametrize(("written", "ahead"), [(1, 2), (4, 8), (15, 20), (30, 20)])
+def test_rows_are_drawn_anew_ahead_of_a_writer_by_its_pace(
+    folder: ShmFolder, monkeypatch, written: int, ahead: int
+) -> None:
+    """Twice as far as it came during the copy, and at most half of the block."""
+    block = new_block(folder.path, (DataKey("rewards"),), 41)
+    for _ in range(2):
+        block.commit(block.allocate(30) + 30)
+    sampler = UniformSampler({0: block}, ("rewards",), 64, seed=0)
+    fill, drawn, counts = sampler._reader._fill, [], iter([written])
+
+    def overtaken(out, picks):
+        fill(out, picks)
+        count = next(counts, 0)
+        block.commit(block.allocate(count) + count)
+
+    def seen(first, draw, count):
+        drawn.append(first.tolist())
+        return _from(first, draw, count)
+
+    monkeypatch.setattr(sampler._reader, "_fill", overtaken)
+    monkeypatch.setattr(transitions, "_from", seen)
+    sampler.sample()
+    assert drawn == [[60 - 41 + written + ahead]]
+
+
+@pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler])
+def test_stacks_of_two_are_stacks(folder: ShmFolder, kind) -> None:
+    keys = (DataKey("frames", (), "int64", stack=2), DataKey("ages", (), "uint8"))
+    block = new_block(folder.path, keys, 8)
+    block.allocate(4)
+    block.arrays["frames"][:4, 0] = (10, 11, 12, 13)
+    block.arrays["ages"][:4, 0] = (0, 1, 0, 1)
+    block.commit(4)
+    want = {0: [0, 10], 1: [10, 11], 2: [0, 12], 3: [12, 13]}
+    for next_keys in ((), ("frames",)):
+        sample = kind({0: block}, ("frames",), 16, next_keys=next_keys, seed=0).sample()
+        steps = sample["index"][:, 1].tolist()
+        assert sample["frames"].tolist() == [want[step] for step in steps]
+        if next_keys:
+            later = sample["next.frames"].tolist()
+            assert all(b == want[a + 1] for a, b in zip(steps, later, strict=True) if a != 1)
 
 
 @pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler, SequenceSampler])

@@ -320,6 +320,7 @@ def test_n_step_returns_equal_a_plain_loop(n, capacity, rows, chance, seed):
         made[0].block.arrays["rewards"][made[0].block.index(made[0].block.allocate(1))] = np.nan
         sample = sampler.sample()
         check(sample, made)
+        assert sample["n_step.returns"].dtype == sample["n_step.discounts"].dtype == np.float32
         for place, (actor, step, env) in enumerate(sample["index"].tolist()):
             total, discount, later = plain_n_step(made[actor], step, env, n, 0.9)
             assert sample["n_step.returns"][place] == pytest.approx(total, rel=1e-5, abs=1e-6)
