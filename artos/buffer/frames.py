@@ -45,7 +45,7 @@ def frame_steps(steps: Ints, ages: NDArray[np.uint8], stack: int) -> Ints:
 
 def look_back(block: ActorBlock, names: Sequence[str]) -> int:
     """How many rows before a row its frame stacks may reach."""
-    return max((block.key(name).stack for name in names), default=1) - 1
+    return max(block.key(name).stack for name in names) - 1
 
 
 class Sources:

@@ -165,7 +165,7 @@ class TransitionReader:
         return np.array(written, np.int64)
 
     def _oldest(self) -> Ints:
-        # All keys are reserved together, so any of them tells.
+        # Versions travel in the first stage, so no other key is reserved further.
         fence()  # whatever was copied was copied before this look
         reserved = np.array([headers[-1].reserved for headers in self._headers], np.int64)
         fence()

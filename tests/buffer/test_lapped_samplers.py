@@ -8,6 +8,7 @@ from buffer_helpers import new_block
 from sampler_helpers import NAMES, blocks_of, check, histories
 
 from artos.buffer import transitions
+from artos.buffer.n_step import NStep
 from artos.buffer.prioritised import PrioritisedSampler
 from artos.buffer.segment import ShmFolder
 from artos.buffer.sequences import SequenceSampler
@@ -136,6 +137,7 @@ def test_stacks_of_two_are_stacks(folder: ShmFolder, kind) -> None:
         steps = sample["index"][:, 1].tolist()
         assert sample["frames"].tolist() == [want[step] for step in steps]
         if next_keys:
+            assert np.shares_memory(sample["frames"], sample["next.frames"])
             later = sample["next.frames"].tolist()
             assert all(b == want[a + 1] for a, b in zip(steps, later, strict=True) if a != 1)
 
@@ -195,3 +197,37 @@ def test_rows_before_a_border_are_drawn_again_and_put_in_order() -> None:
 def test_rows_that_always_come_before_the_border_are_taken_in_the_end() -> None:
     picks = _from(np.array([9]), lambda count: Picks(*np.zeros((3, count), np.int64)), 2)
     assert picks.steps.tolist() == [0, 0]
+
+
+STAGED = tuple(DataKey(name) for name in ("x", "rewards", "terminations", "truncations"))
+
+
+@pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler])
+def test_rows_of_which_a_key_is_still_to_come_are_left_out(folder: ShmFolder, kind) -> None:
+    """Also of keys that only the returns are made of; rows that the first stage takes are gone."""
+    block = new_block(folder.path, STAGED, 8)
+    first, later = ("x", VERSION_KEY), ("rewards", "terminations", "truncations")
+    for array in block.arrays.values():
+        array[:] = 0
+    block.reserve(8, block._names)
+    block.commit(8)
+    block.reserve(11, first)
+    block.commit(11, first)
+    block.reserve(9, later)
+    block.commit(9, later)
+    sampler = kind({0: block}, ("x",), 64, seed=0, n_step=NStep(n=2, gamma=0.9))
+    assert set(sampler.sample()["index"][:, 1].tolist()) == set(range(3, 8))
+
+
+def test_what_a_reader_does_if_it_is_not_told_otherwise(folder: ShmFolder) -> None:
+    """It reuses its arrays at once, pads with zeros, and has left out nothing."""
+    keys = (DataKey("frames", (), "int64", stack=3), DataKey("ages", (), "uint8"))
+    block = new_block(folder.path, keys, 8)
+    block.allocate(1)
+    block.arrays["frames"][0], block.arrays["ages"][0] = 7, 0
+    block.commit(1)
+    reader = TransitionReader([block], ("frames",))
+    assert reader.stale == 0
+    found = [reader.read(1, lambda count: Picks(*np.zeros((3, count), np.int64))) for _ in range(2)]
+    assert found[0]["frames"].tolist() == [[0, 0, 7]]
+    assert np.shares_memory(found[0]["frames"], found[1]["frames"])

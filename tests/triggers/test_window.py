@@ -100,3 +100,15 @@ def test_an_update_waits_for_a_round_that_would_be_too_old_unless_that_lost_its_
     assert feed(trigger, [Published("model_param", 1), arrived(1, 4, version=1)]) == []
     (firing,) = fire(trigger, Rewound(0, 0))
     assert firing.claims == (Claim(1, 2, 4),)
+
+
+@pytest.mark.parametrize(("newer", "waits"), [(2, False), (3, True)])
+def test_rounds_of_all_versions_have_to_be_used_in_time_together(newer: int, waits: bool) -> None:
+    """Two of version 0 and so many of version 1: one update is in time for the first, two for all.
+
+    No version has more rounds than the updates take that are in time for it.
+    """
+    paces = Window(n=2, max_lag=1)
+    for actor in range(2 + newer):
+        paces.granted(actor, version=int(actor >= 2))
+    assert paces.waits((), version=0) == waits
