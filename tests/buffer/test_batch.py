@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artos.buffer.batch import Batch, BatchStore
+from artos.buffer.frames import Rows, Sources
 from artos.buffer.layout import Consumer
 from artos.buffer.segment import ShmFolder
 from artos.errors import Overwritten, UnknownKey
@@ -81,6 +82,9 @@ def test_stacks_of_two_are_stacks(folder: ShmFolder) -> None:
     block.arrays["frames"][:4, 0] = (10, 11, 12, 13)
     block.arrays["ages"][:4, 0] = (0, 1, 0, 1)
     block.commit(4)
+    rows = Rows(Sources([block]), *np.array([[0, 0], [0, 1], [0, 0]]))
+    rows.take("frames", found := np.empty((2, 2), np.int64))
+    assert found.tolist() == [[0, 10], [10, 11]], "zeros before the first if it is not said"
     batch = Batch({0: block}, [Claim(0, 1, 4)])
     want = [[10, 11], [0, 12], [12, 13]]
     assert batch.gather("frames").tolist() == [[[each] for each in want]]
@@ -131,6 +135,13 @@ def test_two_sets_of_arrays_take_turns() -> None:
     store.turn()
     assert not np.shares_memory(first, second)
     assert np.shares_memory(first, store.array("a", (2,), "int32"))
+
+
+def test_one_set_of_arrays_is_kept_if_no_number_is_given() -> None:
+    store = BatchStore()
+    first = store.array("x", (4,), "uint8")
+    store.turn()
+    assert np.shares_memory(first, store.array("x", (4,), "uint8"))
 
 
 def test_minibatches_are_a_sorted_partition(folder: ShmFolder) -> None:

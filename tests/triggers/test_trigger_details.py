@@ -15,6 +15,7 @@ from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 from artos.clock import ManualClock
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.messages import Claim
+from artos.spec import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
 from triggers.engine import Engine
 from triggers.events import Event, Published, Rewound, Tick
@@ -22,7 +23,7 @@ from triggers.passers import QueuePasser, ZmqPasser, decode
 from triggers.table import decode_table, decode_trigger
 from triggers.verifier import faults
 from triggers.window import Window
-from triggers.wiring import fewest
+from triggers.wiring import consumers, fewest
 
 FIRING = Firing((Claim(1, 0, 5),), trigger="learner.update", number=7, version=3)
 
@@ -161,6 +162,18 @@ def test_a_learner_without_rows_needs_one_actor() -> None:
     assert fewest({"learner.update": TimeTrigger(1.0)}) == 1
     assert fewest({"learner.update": rows(n=None)}) == 1
     assert fewest({"learner.update": rows(n=None), "learner.more": rows(n=3)}) == 3
+
+
+def test_a_transfer_consumes_nothing_whatever_fires_it() -> None:
+    """Nor would a trigger that claims rows, which the verifier refuses there."""
+    wired = {"transfer": rows(), "learner.update": rows()}
+    assert [each.name for each in consumers(wired)] == ["learner.update"]
+
+
+def test_frames_that_are_looked_back_to_have_room_of_their_own() -> None:
+    keys = (*(DataKey(key) for key in KEYS), DataKey("x", stack=3))
+    assert new_plan(table()).capacity == 16
+    assert new_plan(table(), data_keys=keys).capacity == 32
 
 
 def test_a_chance_of_one_is_a_chance() -> None:

@@ -112,3 +112,21 @@ def test_rounds_of_all_versions_have_to_be_used_in_time_together(newer: int, wai
     for actor in range(2 + newer):
         paces.granted(actor, version=int(actor >= 2))
     assert paces.waits((), version=0) == waits
+
+
+def test_who_was_granted_fewest_rows_is_in_turn_where_rounds_are_paced() -> None:
+    granted = {5: 8, 1: 0, 3: 4, 2: 0}
+    rows = granted.__getitem__
+    assert list(Window(n=1).in_turn(granted, rows)) == [1, 2, 3, 5]
+    assert list(Window(n=1).in_turn((5, 2, 1), rows)) == [2, 1, 5], "else as they come"
+    assert list(Window().in_turn((5, 2, 1), rows)) == [5, 2, 1]
+
+
+def test_an_actor_has_several_rounds_under_way_where_updates_take_one() -> None:
+    for n, most in ((1, 3), (2, 1)):
+        paces = Window(n, max_lag=2)
+        count = 0
+        while paces.admits(0):
+            paces.granted(0, 0)
+            count += 1
+        assert count == most
