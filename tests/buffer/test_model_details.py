@@ -191,3 +191,15 @@ def test_words_pins_and_arrays_lie_where_readers_of_the_file_expect_them(
             at += PAGE
     assert at == len(block.segment)
     assert list(ModelBlock.attach(path).objects) == [spec.name for spec in specs]
+
+
+@pytest.mark.parametrize(("readers", "slots"), [(254, 256), (255, 4)])
+def test_a_slots_number_fits_one_byte(readers: int, slots: int) -> None:
+    small = [ArraySpec("weights", (1,), "float32")]
+    assert ObjectSpec.sized("model_param", small, readers).slots == slots
+
+
+@pytest.mark.parametrize(("more", "slots"), [(0, 8), (1, 4)])
+def test_a_slot_for_everybody_may_take_64_mib_and_no_more(more: int, slots: int) -> None:
+    large = [ArraySpec("weights", ((8 << 20) + more,), "uint8")]
+    assert ObjectSpec.sized("model_param", large, 6).slots == slots

@@ -62,6 +62,12 @@ def test_a_certain_choice_takes_everyone() -> None:
     assert [f.actors for f in feed(trigger, [*joined(3), *published(0)])] == [(0, 1, 2)]
 
 
+def test_who_is_chosen_gets_the_rounds_and_hears_the_version_of_everybody() -> None:
+    trigger = ObjectKeyTrigger(probability=1.0, lead=2)
+    firings = feed(trigger, [*joined(2), *published(4, 5)])
+    assert [(f.actors, f.rounds, f.version) for f in firings] == [((0, 1), 3, 4), ((0, 1), 1, 5)]
+
+
 def test_time_begins_with_the_first_event_and_counts_from_the_last_firing() -> None:
     clock, trigger = ManualClock(100.0), TimeTrigger(2.0)
     assert trigger.due() is None

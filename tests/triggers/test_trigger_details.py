@@ -18,12 +18,12 @@ from artos.messages import Claim
 from artos.spec import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
 from triggers.engine import Engine
-from triggers.events import Event, Published, Rewound, Tick
+from triggers.events import Event, Joined, Published, Rewound, Tick
 from triggers.passers import QueuePasser, ZmqPasser, decode
 from triggers.table import decode_table, decode_trigger
 from triggers.verifier import faults
 from triggers.window import Window
-from triggers.wiring import consumers, fewest
+from triggers.wiring import consumers, data_triggers, fewest
 
 FIRING = Firing((Claim(1, 0, 5),), trigger="learner.update", number=7, version=3)
 
@@ -119,6 +119,24 @@ def _wrapped(trigger: Trigger) -> Any:
 # -- data triggers -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("n", "peer"), [(1, 0), (1, 7), (None, 7)])
+def test_who_waits_for_nobody_is_a_member_at_once(n: int | None, peer: int) -> None:
+    """Where any actors will do, or where the one whose round it would share is not there."""
+    trigger = DataKeyTrigger(KEYS, n=n, size=2)
+    feed(trigger, [] if n is None else joined(1))
+    feed(trigger, [Joined(1, peer, rows=100)])
+    (firing,) = fire(trigger, arrived(1, 2))
+    assert firing.claims == (Claim(1, 0, 2),)
+
+
+def test_who_shares_a_round_is_a_member_from_that_round_on() -> None:
+    trigger = DataKeyTrigger(KEYS, size=2)
+    feed(trigger, [*joined(1), Joined(1, 0, rows=4), arrived(0, 2), arrived(1, 2)])
+    assert trigger.taken(0) == 2
+    firings = feed(trigger, [arrived(0, 4), arrived(0, 6)])
+    assert [f.claims for f in firings] == [(Claim(0, 2, 4),), (Claim(0, 4, 6), Claim(1, 0, 2))]
+
+
 def test_nothing_was_taken_of_an_actor_that_nobody_knows() -> None:
     trigger = DataKeyTrigger(KEYS, n=1, size=2)
     feed(trigger, [*joined(1), arrived(0, 5)])
@@ -168,6 +186,15 @@ def test_a_transfer_consumes_nothing_whatever_fires_it() -> None:
     """Nor would a trigger that claims rows, which the verifier refuses there."""
     wired = {"transfer": rows(), "learner.update": rows()}
     assert [each.name for each in consumers(wired)] == ["learner.update"]
+
+
+def test_only_learners_take_rows() -> None:
+    parts = rows(), rows(n=2)
+    wired = {
+        "learner.update": parts[0] | TimeTrigger(1.0), "learner.preprocess": TimeTrigger(1.0),
+        "actors.sync": rows(), "learner.more": parts[1],
+    }  # fmt: skip
+    assert data_triggers(wired) == {"learner.update": [parts[0]], "learner.more": [parts[1]]}
 
 
 def test_frames_that_are_looked_back_to_have_room_of_their_own() -> None:
