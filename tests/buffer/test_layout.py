@@ -24,7 +24,7 @@ from artos.buffer.layout import (
     description,
 )
 from artos.buffer.segment import ShmFolder
-from artos.errors import LayoutMismatch
+from artos.errors import LayoutMismatch, UnknownKey
 from artos.spec import VERSION_KEY, DataKey
 
 SPEC = BlockSpec(3, (DataKey("x"),), 8)
@@ -116,3 +116,9 @@ def test_headers_and_arrays_lie_one_after_the_other(keys: int) -> None:
     rows = align(1000 * 3 * 6, PAGE)
     assert layout.arrays == {name: at + n * rows for n, name in enumerate(names)}
     assert layout.size == at + keys * rows + align(1000 * 8, PAGE)
+
+
+def test_a_key_that_there_is_not_is_named(folder: ShmFolder) -> None:
+    with pytest.raises(UnknownKey) as caught:
+        new_block(folder.path, (DataKey("x"),), 8).key("y")
+    assert (caught.value.key, caught.value.known) == ("y", ("x", VERSION_KEY))

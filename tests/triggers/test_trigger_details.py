@@ -137,6 +137,24 @@ def test_who_shares_a_round_is_a_member_from_that_round_on() -> None:
     assert [f.claims for f in firings] == [(Claim(0, 2, 4),), (Claim(0, 4, 6), Claim(1, 0, 2))]
 
 
+def test_who_still_waits_to_join_holds_up_nobody_else() -> None:
+    trigger = DataKeyTrigger(KEYS, size=2)
+    feed(trigger, [*joined(1), Joined(1, 0, rows=100), Joined(2)])
+    (firing,) = feed(trigger, [arrived(0, 2), arrived(2, 2)])
+    assert firing.claims == (Claim(0, 0, 2), Claim(2, 0, 2))
+
+
+def test_a_firing_says_all_that_its_rows_are_meant_for() -> None:
+    trigger = DataKeyTrigger(KEYS, n=1, size=2, max_lag=0)
+    trigger.window = Window(n=1, max_lag=5)
+    feed(trigger, [*joined(1), Published("model_param", 3)])
+    assert fire(trigger, arrived(0, 4, version=3)) == [
+        Firing(claims=(Claim(0, 0, 2),), keys=KEYS, version=3),
+        Firing(dropped=(Claim(0, 2, 4),), keys=KEYS, version=3),
+    ]
+    assert trigger.window.ahead == 1, "what was dropped is no update"
+
+
 def test_nothing_was_taken_of_an_actor_that_nobody_knows() -> None:
     trigger = DataKeyTrigger(KEYS, n=1, size=2)
     feed(trigger, [*joined(1), arrived(0, 5)])
