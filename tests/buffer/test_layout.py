@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from buffer_helpers import FRAME, new_block
+from buffer_helpers import FRAME, Fuse, Killed, arm, new_block
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import (
@@ -122,3 +122,29 @@ def test_a_key_that_there_is_not_is_named(folder: ShmFolder) -> None:
     with pytest.raises(UnknownKey) as caught:
         new_block(folder.path, (DataKey("x"),), 8).key("y")
     assert (caught.value.key, caught.value.known) == ("y", ("x", VERSION_KEY))
+
+
+def test_the_header_of_a_key_says_what_it_is_and_where_its_counters_stand(
+    folder: ShmFolder,
+) -> None:
+    """Line by line as in docs/architecture.md, for two consumers and a first row that is not 0."""
+    consumers = (Consumer("a", ("x",)), Consumer("b", ("x",)))
+    spec = BlockSpec(0, (DataKey("x", (3,)),), 8, 2, consumers)
+    block = ActorBlock.create(folder.path / "block", spec, base=5)
+    words = np.memmap(folder.path / "block", np.int64)
+    layout = Layout(spec)
+    header = words[layout.headers["x"] // 8 :][: KEY_HEADER_BYTES // 8]
+    assert header[:5].tolist() == [MAGIC, 2 * 3 * 4, 8, layout.arrays["x"], 0]
+    counters = {8: 5, 9: 5, 16: 5, 24: 5, 25: 5, 26: 5, 27: 5}
+    assert {at: header[at] for at in np.flatnonzero(header).tolist() if at > 3} == counters
+    block.acknowledge("b", 7, 6)
+    assert header[26:28].tolist() == [7, 6]
+
+
+def test_a_commit_of_all_keys_says_so_before_it_is_done(folder: ShmFolder) -> None:
+    block = new_block(folder.path, (DataKey("x"), DataKey("y")), 8)
+    arm(block, Fuse(2))
+    with pytest.raises(Killed):
+        block.commit(3)
+    words = np.memmap(block.segment.path, np.int64)
+    assert words[5:7].tolist() == [0b111, 3]
