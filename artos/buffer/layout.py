@@ -65,7 +65,6 @@ class Layout:
     """
 
     def __init__(self, spec: BlockSpec) -> None:
-        self.spec = spec
         self.text = msgspec.json.encode(spec)
         self.headers: dict[str, int] = {}
         self.arrays: dict[str, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from buffer_helpers import FRAME, Fuse, Killed, arm, new_block
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.layout import (
     KEY_HEADER_BYTES,
     LAYOUT_VERSION,
@@ -22,6 +24,7 @@ from artos.buffer.layout import (
     Layout,
     align,
     description,
+    words_of,
 )
 from artos.buffer.segment import ShmFolder
 from artos.errors import LayoutMismatch, UnknownKey
@@ -148,3 +151,17 @@ def test_a_commit_of_all_keys_says_so_before_it_is_done(folder: ShmFolder) -> No
         block.commit(3)
     words = np.memmap(block.segment.path, np.int64)
     assert words[5:7].tolist() == [0b111, 3]
+
+
+def test_words_are_signed_and_lie_in_the_memory_itself() -> None:
+    memory = memoryview(bytearray(64))
+    words = words_of(memory, 16, 3)
+    words[1] = -2
+    assert len(words) == 3
+    assert bytes(memory) == bytes(24) + (-2).to_bytes(8, "little", signed=True) + bytes(32)
+
+
+def test_who_waits_for_room_can_be_woken_by_other_processes(folder: ShmFolder) -> None:
+    block = new_block(folder.path, (DataKey("x"),), 8)
+    fresh = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
+    assert bytes(block.segment.memory[256 : 256 + SEMAPHORE_BYTES]) == bytes(fresh.memory)

@@ -72,6 +72,14 @@ def test_a_wait_ends_so_many_seconds_from_now(monkeypatch: pytest.MonkeyPatch, n
     assert ends == [(int(now) + 2, 750_000_000)]
 
 
+def test_a_bell_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doorbell, "_libc", SimpleNamespace(sem_init=lambda *_: -1))
+    monkeypatch.setattr(doorbell.ctypes, "get_errno", lambda: errno.ENOSYS)
+    with pytest.raises(OSError, match="sem_init failed") as caught:
+        Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
+    assert caught.value.errno == errno.ENOSYS
+
+
 def test_a_wait_that_goes_wrong_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     bell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
     monkeypatch.setattr(doorbell, "_clockwait", lambda *_: -1)
