@@ -122,6 +122,12 @@ def test_who_was_granted_fewest_rows_is_in_turn_where_rounds_are_paced() -> None
     assert list(Window().in_turn((5, 2, 1), rows)) == [5, 2, 1]
 
 
+def test_rounds_are_for_the_very_next_version_if_it_is_not_said() -> None:
+    paces = Window(n=1)
+    paces.granted(0, 0)
+    assert not paces.admits(1)
+
+
 def test_an_actor_has_several_rounds_under_way_where_updates_take_one() -> None:
     for n, most in ((1, 3), (2, 1)):
         paces = Window(n, max_lag=2)
