@@ -150,6 +150,7 @@ class Replay(Closing):
     def turn(self) -> None:
         """Sleep until something comes, and see to it; before a longer sleep pay what is owed."""
         ready = self._poller.poll(_PAUSE if self._owed else None)
+        self._authorizer.refresh()
         for what, _ in ready:
             self._does[what]()
         if not ready:
