@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Protocol, Self
 
-from artos.clock import SystemClock
+from artos.clock import WakingClock
 from deploy.control import announced
 from deploy.node import Node
 from deploy.recorder import NOT_RESTORED, Recorder
@@ -86,7 +86,7 @@ class Session:
         self._folder, self._node, self._requests, self._before = folder, node, requests, before
         self._view = view
         self.note = view.note
-        self.clock = clock = SystemClock()
+        self.clock = clock = WakingClock()
         self._outcome, self._told = "done", False
         with ExitStack() as opened:
             self._journal, log = self._open_records(opened)
