@@ -13,6 +13,10 @@ class Clock(ABC):
     def now(self) -> float:
         """Monotonic time in seconds; only differences mean anything."""
 
+    def leave_out(self, seconds: float) -> None:
+        """Have these seconds, which have just passed, not count, if this clock can do that."""
+        del seconds
+
 
 class SystemClock(Clock):
     """The machine's monotonic clock, shared by all processes of one boot."""
@@ -20,6 +24,24 @@ class SystemClock(Clock):
     def now(self) -> float:
         """Seconds since an arbitrary point, never stepping backwards."""
         return time.monotonic()
+
+
+class WakingClock(Clock):
+    """A clock without the times for which its process was stopped, as far as that was noticed.
+
+    Others were stopped with it, if it was a container that was paused; nobody is to be blamed.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock, self._left_out = clock or SystemClock(), 0.0
+
+    def now(self) -> float:
+        """Seconds since an arbitrary point, without what was left out."""
+        return self._clock.now() - self._left_out
+
+    def leave_out(self, seconds: float) -> None:
+        """See ``Clock.leave_out``."""
+        self._left_out += seconds
 
 
 class ManualClock(Clock):

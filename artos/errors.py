@@ -34,6 +34,21 @@ class ShmTooSmall(BufferFault):
         )
 
 
+class MemoryTooSmall(ShmTooSmall):
+    """The control group's memory limit leaves less than the run needs (both in bytes).
+
+    The kernel counts shared memory; it kills whoever goes beyond the limit.
+    """
+
+    def __init__(self, needed: int, left: int) -> None:
+        super().__init__(needed, left, "")
+        self.args = (
+            f"the memory limit of the control group (container, service, job) leaves "
+            f"{left / 1e6:.1f} MB, this run needs {needed / 1e6:.1f} MB of shared memory alone: "
+            "use fewer actors, envs or steps, or raise the limit",
+        )
+
+
 class LayoutMismatch(BufferFault):
     """A block file is not one of ours or was written by another layout version."""
 

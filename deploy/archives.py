@@ -17,12 +17,6 @@ _UNUSED = 30 * 86_400.0
 """Seconds; one of more than ``_MOST`` archives goes when nobody has used it for so long."""
 
 
-def cache_folder() -> Path:
-    """Where this user's ARTOS keeps what can be had again."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "artos"
-
-
 class Archives:
     """A folder of archives by name. Several daemons of one user may share it."""
 

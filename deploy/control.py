@@ -31,10 +31,13 @@ def address_file(run: Path) -> Path:
 
 
 @contextmanager
-def announced(run: Path, site: Site) -> Iterator[None]:
-    """Let controls find the run while it goes on."""
+def announced(run: Path, site: Site, warn: Callable[[str], None]) -> Iterator[None]:
+    """Let controls find the run while it goes on; without room for that it goes on all the same."""
     file = address_file(run)
-    file.write_bytes(msgspec.json.encode(Address(str(site.board_path), site.members)))
+    try:
+        file.write_bytes(msgspec.json.encode(Address(str(site.board_path), site.members)))
+    except OSError as error:
+        warn(f"{file} cannot be written ({error.strerror}): `artos scale` does not find this run")
     try:
         yield
     finally:

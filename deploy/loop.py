@@ -11,6 +11,8 @@ from artos.clock import Clock
 
 TICK = 0.25
 """Seconds between two looks at everything that has no bell of its own."""
+_STOPPED = 1.0
+"""Seconds by which no sleep is too long, unless the process was stopped meanwhile."""
 
 
 class Loop(ABC):
@@ -40,10 +42,18 @@ class Loop(ABC):
         ``after`` is called whenever something happened and at least four times a second.
         """
         while not over():
-            self._board.bell.wait(self._patience())
+            self._sleep()
             with self._undisturbed():
                 self._turn()
             after()
+
+    def _sleep(self) -> None:
+        """Until there is something to do; what a stop (SIGSTOP) adds to it does not count."""
+        patience, began = self._patience(), self._clock.now()
+        self._board.bell.wait(patience)
+        longer = self._clock.now() - began - patience
+        if longer > _STOPPED:
+            self._clock.leave_out(longer)
 
     def _turn(self) -> None:
         for member in self._board.changed():

@@ -17,8 +17,9 @@ from artos.buffer.layout import Layout
 from artos.buffer.model_block import ModelBlock, ObjectRegion, Slot, block_bytes
 from artos.buffer.segment import ShmFolder, free_bytes, reap_orphans, shm_root
 from artos.closing import Closing
-from artos.errors import ShmTooSmall
+from artos.errors import MemoryTooSmall, ShmTooSmall
 from artos.plan import Plan, Site
+from workers.memory_limit import memory_left
 
 MODEL = "model_param"
 
@@ -96,6 +97,7 @@ class CacheNode(Node):
         path = self.site.block_path(actor)
         self.blocks.pop(actor, None)
         path.unlink(missing_ok=True)
+        _see_room(Layout(self.plan.block(actor)).size)
         block = ActorBlock.create(path, self.plan.block(actor), base=base, term=term)
         self.blocks[actor] = block
 
@@ -118,6 +120,12 @@ def check_space(plan: Plan) -> None:
         ShmTooSmall: says how much is needed and how much is there.
     """
     reap_orphans()
-    needed, available = needed_bytes(plan), free_bytes(shm_root())
-    if needed > available:
+    _see_room(needed_bytes(plan))
+
+
+def _see_room(needed: int) -> None:
+    if needed > (available := free_bytes(shm_root())):
         raise ShmTooSmall(needed, available, str(shm_root()))
+    left = memory_left()
+    if left is not None and needed > left:
+        raise MemoryTooSmall(needed, left)

@@ -44,13 +44,12 @@ class Recorder:
     """Reads the coordinator, writes the run folder. Called after each batch of events."""
 
     def __init__(
-        self, plan: Plan, folder: RunFolder, node: Node, coordinator: Coordinator, clock: Clock,
-        gaps: Gaps, *, before: Manifest | None = None,
+        self, plan: Plan, folder: RunFolder, log: ProgressLog, node: Node,
+        coordinator: Coordinator, clock: Clock, gaps: Gaps, *, before: Manifest | None = None,
     ) -> None:  # fmt: skip
-        self._plan, self._folder, self._node = plan, folder, node
+        self._plan, self._folder, self._log, self._node = plan, folder, log, node
         self._coordinator, self._clock = coordinator, clock
         self._before, self._gaps = before, gaps
-        self._log = ProgressLog(folder, before.steps if before else None)
         self._created = clock.now()
         self._began: float | None = None
         self._ended: float | None = None

@@ -26,7 +26,7 @@ from deploy.view import LiveView
 from head.records import checkpoint
 from head.records.checkpoint import Manifest, check_workload
 from head.records.durable import write_durably
-from head.records.run_folder import RunFolder
+from head.records.run_folder import RunFolder, writing
 from head.status import Summary
 
 
@@ -168,7 +168,8 @@ def stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> 
 def _store(folder: RunFolder, request: Request) -> None:
     # What was changed when resuming also holds for the next time.
     config = folder.config | {"settings": request.settings}
-    write_durably(folder.config_file, msgspec.json.format(msgspec.json.encode(config)) + b"\n")
+    with writing(folder.path):
+        write_durably(folder.config_file, msgspec.json.format(msgspec.json.encode(config)) + b"\n")
 
 
 def _restore(folder: RunFolder, node: Node) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Protocol, Self
 
-from artos.clock import SystemClock
+from artos.clock import WakingClock
 from deploy.control import announced
 from deploy.node import Node
 from deploy.recorder import NOT_RESTORED, Recorder
@@ -19,7 +19,8 @@ from head.intake import Intake
 from head.members import Members
 from head.records.checkpoint import Manifest
 from head.records.gaps import Gaps
-from head.records.run_folder import RunFolder
+from head.records.progress_log import ProgressLog
+from head.records.run_folder import RunFolder, writing
 from head.scaler import Scaler
 from head.status import Bill, Status, Summary
 from triggers.journal import Journal
@@ -71,7 +72,11 @@ class View(Protocol):
 
 
 class Session:
-    """A run's coordinator, records and view; ``members`` are made once these can be told things."""
+    """A run's coordinator, records and view; ``members`` are made once these can be told things.
+
+    Raises:
+        Refused: the records cannot be begun.
+    """
 
     def __init__(
         self, registration: Registration, folder: RunFolder, node: Node, requests: StopRequests,
@@ -81,21 +86,33 @@ class Session:
         self._folder, self._node, self._requests, self._before = folder, node, requests, before
         self._view = view
         self.note = view.note
-        self.clock = clock = SystemClock()
+        self.clock = clock = WakingClock()
         self._outcome, self._told = "done", False
-        self._members = members(self)
-        self._journal = Journal(folder.journal, clock.now())
-        plan = registration.plan
-        self._coordinator = coordinator = Coordinator(
-            plan, node.blocks, node.weights, self._members, clock, self._journal,
-            base_steps=before.steps if before else 0,
-            scaler=Scaler(plan, registration.policy, before.scaling if before else None),
-            intake=intake,
-        )  # fmt: skip
-        connect(registration.table, coordinator, clock, self._journal)
-        self._gaps = Gaps(view.note)
-        self._recorder = Recorder(plan, folder, node, coordinator, clock, self._gaps, before=before)
+        with ExitStack() as opened:
+            self._journal, log = self._open_records(opened)
+            self._members = members(self)
+            plan = registration.plan
+            self._coordinator = coordinator = Coordinator(
+                plan, node.blocks, node.weights, self._members, clock, self._journal,
+                base_steps=before.steps if before else 0,
+                scaler=Scaler(plan, registration.policy, before.scaling if before else None),
+                intake=intake,
+            )  # fmt: skip
+            connect(registration.table, coordinator, clock, self._journal)
+            self._gaps = Gaps(view.note)
+            self._recorder = Recorder(
+                plan, folder, log, node, coordinator, clock, self._gaps, before=before
+            )
+            opened.pop_all()
         self._coordinator.on_restart = self.note
+
+    def _open_records(self, opened: ExitStack) -> tuple[Journal, ProgressLog]:
+        folder, before = self._folder, self._before
+        with writing(folder.path):
+            journal = Journal(folder.journal, self.clock.now())
+            opened.callback(journal.close)
+            log = ProgressLog(folder, before.steps if before else None)
+            return journal, opened.enter_context(log)
 
     def undisturbed(self) -> AbstractContextManager[None]:
         """See ``StopRequests.undisturbed``."""
@@ -120,7 +137,7 @@ class Session:
     def _serve(self) -> None:
         with (
             child_deaths(self._members.child_ended),
-            announced(self._folder.path, self._node.site),
+            announced(self._folder.path, self._node.site, self.note),
             self._requests.draining(self.drain),
         ):
             self._members.run(self._coordinator, self._after)

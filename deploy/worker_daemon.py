@@ -20,8 +20,9 @@ from artos.transport import wire
 from artos.transport.keys import Keys
 from artos.transport.lines import HEAD
 from artos.transport.post import Post
+from artos.user_cache import user_cache
 from artos.version import VERSION
-from deploy.archives import Archives, cache_folder
+from deploy.archives import Archives
 from deploy.bell import Bell
 from deploy.signals import StopRequests
 from deploy.site_host import SiteHost
@@ -84,7 +85,7 @@ class WorkerDaemon(Closing):
         self._options, self._say, self._clock = options, say, clock or SystemClock()
         self._faults, self._grumble = Faults(say), Seldom(say)
         cpus, keys = options.cpus(), Keys.load(options.keys)
-        cache = cache_folder()
+        cache = user_cache()
         with ExitStack() as stack:
             home = stack.enter_context(WorkerHome(cache / "nodes", options.name, options.head))
             self._bell = stack.enter_context(Bell())

@@ -287,6 +287,7 @@ class SitePlace:
 
         def settle() -> None:
             self.replay.calm_down(lambda: tally["bad"])
+            self.run.turn()  # a site whose run is not heard for a minute closes
 
         return Target("agent", process, wire._TYPES, throw, settle, self._news)
 

@@ -19,6 +19,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("untimed")
 
+# Else each of thousands of processes compiles what it imports of ours anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep apart from runs of the user's: a folder of shared memory for this process's tests.

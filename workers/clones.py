@@ -16,7 +16,7 @@ from workers.checkpointer import Checkpointer, Shot
 from workers.criu import common_memory
 from workers.criu.driver import Criu, Operation
 from workers.images import Image
-from workers.nursery import Birth, Kind, Place
+from workers.nursery import TEMPLATE, Birth, Kind, Place
 from workers.slots import Slot
 
 _MODULE = "artos.runtime.template"
@@ -24,7 +24,6 @@ _MODULE = "artos.runtime.template"
 # setpriv has the kernel end it with us.
 _APART = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL",
           "setsid")  # fmt: skip
-TEMPLATE = "template"
 _FAILURES = 3
 
 

@@ -14,7 +14,7 @@ from artos.messages import Failed, FromMember
 from artos.runtime.child import Child, command, environment
 from artos.runtime.identity import Identity
 from workers.criu.suspects import threads
-from workers.nursery import Birth, Kind, Place
+from workers.nursery import TEMPLATE, Birth, Kind, Place
 from workers.slots import Slot
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -38,7 +38,7 @@ class Forks:
         self._asked: list[tuple[int, Slot | None]] = []
         self._ready, self._failed = False, ""
         _adopt_orphans(True)
-        self._log = place.log("template")
+        self._log = place.log(TEMPLATE)
         arguments = ["fork", place.text_for(member), str(place.plan_file)]
         with self._log.open("ab") as log:
             self._server = subprocess.Popen(

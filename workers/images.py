@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+from xxhash import xxh3_64_hexdigest
 
 from artos import private_folder
 from artos.buffer.segment import free_bytes
@@ -18,6 +20,7 @@ from workers.criu.facts import Facts, Host, faults
 FACTS = "facts.json"
 _PARTIAL = ".partial"
 _LOGS = ("*.log", "stats-*")
+_PAGES = "pages-"
 _FACTS_ROOM = 256 << 10
 _SMALL_FILES = 1 << 20
 """What an image takes beside its memory pages (bytes, generous)."""
@@ -57,13 +60,13 @@ class Image:
         }
 
     def seal(self, facts: Facts) -> None:
-        """Declare it whole: note the sizes of its files, and give it its name in one step.
+        """Declare it whole: note how its files are, and give it its name in one step.
 
         An older image of that name is dropped. The budget is not asked again: this is the only
         copy of its process.
         """
         sizes = self.files()
-        facts = msgspec.structs.replace(facts, files=sizes)
+        facts = msgspec.structs.replace(facts, files=sizes, sums=self._sums(sizes))
         with (self.folder / FACTS).open("r+b") as file:
             file.write(msgspec.json.encode(facts))
             file.truncate()
@@ -78,7 +81,7 @@ class Image:
         """See that it is whole and fits this host, and that version of CRIU if one is given.
 
         Raises:
-            ImageUnusable: names every file that is missing or truncated and every mismatch.
+            ImageUnusable: names every file that is missing, truncated or changed, every mismatch.
         """
         if not self.sealed:
             raise ImageUnusable(self.name, ["it was never finished"])
@@ -92,12 +95,24 @@ class Image:
         if not facts.files:
             return ["it has no files"]
         present = self.files()
-        return [
+        lacking = [
             f"{name} is missing" if name not in present else
             f"{name} has {present[name]} bytes instead of {size}"
             for name, size in facts.files.items()
             if present.get(name) != size
         ]  # fmt: skip
+        if lacking:
+            return lacking
+        sums = self._sums(facts.files)
+        return [f"{name} was changed" for name in sums if facts.sums.get(name) != sums[name]]
+
+    def _sums(self, names: Iterable[str]) -> dict[str, str]:
+        """A checksum of each file but memory pages: megabytes, for which nobody here has time."""
+        return {
+            name: xxh3_64_hexdigest((self.folder / name).read_bytes())
+            for name in names
+            if not name.startswith(_PAGES)
+        }
 
     def next_name(self, kind: str, suffix: str = "") -> str:
         """A name in its folder for what belongs to one restore: several may run at once."""

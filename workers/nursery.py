@@ -19,6 +19,7 @@ from artos.runtime.logs import rotate
 from workers.slots import Slot
 
 Kind = Literal["cold", "fork", "clone"]
+TEMPLATE = "template"
 
 
 class Birth(NamedTuple):
@@ -51,6 +52,10 @@ class Place(NamedTuple):
     def log_of(self, member: int) -> Path:
         """The actor's log file for a new process of it, rotated if it grew large."""
         return _fit_to_append(self.path_of(member))
+
+    def cap_template_log(self) -> None:
+        """Keep what a template prints from filling the disk; see ``rotate``."""
+        rotate(self._path(TEMPLATE))
 
     def path_of(self, member: int) -> Path:
         """Where the actor's log file is."""

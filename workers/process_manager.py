@@ -257,6 +257,7 @@ class ProcessManager:
             self._lot.book(resident)
             if resident.child is not None:
                 resident.child.cap_log()
+        self._place.cap_template_log()
         self._free_memory()
 
     def _free_memory(self) -> None:

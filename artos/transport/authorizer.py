@@ -24,18 +24,23 @@ class _Owner:
 
 
 class Authorizer:
-    """``register`` looks up which keys are good now; None: everybody may do anything.
+    """``look_up`` finds which keys are good now; None: everybody may do anything.
 
     (A socket without keys is one that only this user's own processes can reach.)
     """
 
-    def __init__(self, register: Callable[[], Register] | None = None) -> None:
-        self._register = register
+    def __init__(self, look_up: Callable[[], Register] | None = None) -> None:
+        self._look_up = look_up
         self._owners: dict[str, _Owner] = {}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look up the keys; what is "good now" below is as of then. Call it once a turn."""
+        self._register = self._look_up() if self._look_up else None
 
     def accepts(self, key: str) -> bool:
         """Whether the key is good now."""
-        return self._register is None or key in self._register().holders
+        return self._register is None or key in self._register.holders
 
     def knows(self, name: str) -> bool:
         """Whether who has this name may be talked to: it was heard, and its key is good now."""
@@ -62,7 +67,7 @@ class Authorizer:
             return False
         owner = self._owners.get(name)
         if owner is None or owner.key != key:
-            self._owners[name] = _Owner(key, self._role(self._register(), name, key, now), now)
+            self._owners[name] = _Owner(key, self._role(self._register, name, key, now), now)
             return owner is not None
         owner.heard_at = now
         return False

@@ -64,6 +64,10 @@ class Peers:
         """Messages that wait for ``take``."""
         return len(self._came)
 
+    def refresh(self) -> None:
+        """Look up which keys are good; call it before ``hear`` and ``speak``, once a turn."""
+        self._authorizer.refresh()
+
     def take(self) -> list[tuple[str, wire.Message]]:
         """What came in since the last time, and from whom."""
         came, self._came, self._bytes = self._came, [], 0

@@ -137,6 +137,7 @@ class Post(Closing):
         self._line.wait(until_round, bool(self._waiting))
         with self._change:
             now = self._clock.now()
+            self._peers.refresh()
             came = self._listen(now)
             self._speak(now)
             self._change.notify_all()

@@ -55,11 +55,12 @@ SAYS: Mapping[Role, frozenset[Kind]] = {
 }  # fmt: skip
 """What each may say to a head, a run or a replay process. What is nowhere here, nobody may."""
 _ANYBODY = frozenset({wire.Seal, wire.Refusal})
+_MAY = {role: kinds | _ANYBODY for role, kinds in SAYS.items()}
 
 
 def forbidden(role: Role, kind: Kind) -> str:
     """Why who has a key of this role may not say that; "" if it may."""
-    if kind in SAYS[role] | _ANYBODY:
+    if kind in _MAY[role]:
         return ""
     others = [other.value for other in Role if kind in SAYS[other]]
     way = f": take the key of a {others[0]} (artos keys DIR --{others[0]} NAME)" if others else ""

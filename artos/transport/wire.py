@@ -531,7 +531,9 @@ _TYPES = (
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode
-_unpacked = Unpacker[Message](*(kind for kind in _TYPES if kind is not Seal))
+_BULKS = {kind for kind in _TYPES if issubclass(kind, Bulk)}
+_unpacked = Unpacker[Message](*(kind for kind in _TYPES if kind not in _BULKS))
+_unpacked_bulk = Unpacker[Message](*_BULKS - {Seal})
 
 
 def encode(message: Message, *content: Any) -> bytes:
@@ -552,12 +554,12 @@ def decode(data: bytes | memoryview) -> Message:
         BadMessage: the bytes are no valid message; says which field is wrong.
     """
     if len(data) < _FRONT or data[0] != _BULK:
-        return _message(_unpacked(data), bulk=False)
+        return _unpacked(data)
     frame = memoryview(data)
     end = _FRONT + frame[1] * 256 + frame[2]
     if end == _FRONT:
         return _unsealed(frame)
-    return _message(_unpacked(frame[_FRONT:end], frame[end:]), bulk=True)
+    return _unpacked_bulk(frame[_FRONT:end], frame[end:])
 
 
 def _sealed(seal: Seal) -> bytes:
@@ -573,9 +575,3 @@ def _unsealed(frame: memoryview) -> Seal:
     if session >= LIVES or of >= LIVES or number > MOST or took > MOST:
         raise BadMessage(f"a Seal with {max(session, of, number, took)}")
     return Seal(session, of, number, took, more, frame[_SEAL.size :])
-
-
-def _message(message: Message, *, bulk: bool) -> Message:
-    if isinstance(message, Bulk) is not bulk:
-        raise BadMessage(f"{type(message).__name__} came {'with' if bulk else 'without'} content")
-    return message

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from head.records.checkpoint import MANIFEST
 from head.records.durable import remove_drafts, write_durably
 from head.status import Summary
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOCK_FLAGS = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -41,6 +45,7 @@ class RunFolder(Closing):
         self.summary = path / "summary.json"
         self.curve = path / "curve.png"
         self.logs = path / "logs"
+        self._found = self._records()
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any]) -> RunFolder:
@@ -50,12 +55,9 @@ class RunFolder(Closing):
             RunExists: the folder holds a run; ``live`` when its process is still there.
             Refused: no folder can be made or written there.
         """
-        try:
+        with writing(path):
             folder = cls(path, _lock(path), config, resumed=False)
             folder._fill()
-        except OSError as error:
-            why = f"run folder {path}: {error.strerror}; choose another --run-dir"
-            raise Refused([why]) from error
         return folder
 
     def _fill(self) -> None:
@@ -111,12 +113,19 @@ class RunFolder(Closing):
 
     def discard(self) -> None:
         """Undo ``create`` for a run that was refused before it began; a foreign file stays."""
-        self.config_file.unlink(missing_ok=True)
+        for file in (self.config_file, *(self._records() - self._found)):
+            file.unlink(missing_ok=True)
         for sub in (self.events, self.checkpoint, self.logs):
             _remove_if_empty(sub)
         (self.path / "run.lock").unlink(missing_ok=True)
         _remove_if_empty(self.path)
         self.close()
+
+    def _records(self) -> frozenset[Path]:
+        """Files with records that are there."""
+        events = self.events.iterdir() if self.events.is_dir() else ()
+        records = (self.progress, self.episodes, self.journal, *events)
+        return frozenset(file for file in records if file.exists())
 
     def close(self) -> None:
         """Release the lock. Doing it twice is fine."""
@@ -126,6 +135,21 @@ class RunFolder(Closing):
 
     def __repr__(self) -> str:
         return f"<RunFolder {self.path}{' resumed' if self.resumed else ''}>"
+
+
+@contextmanager
+def writing(run: Path) -> Iterator[None]:
+    """Without what is written in this block nothing can begin in the folder ``run``.
+
+    Raises:
+        Refused: it cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        then = "make room, or choose another --run-dir"
+        then = then if error.errno in _FULL else "choose another --run-dir"
+        raise Refused([f"run folder {run}: {error.strerror}; {then}"]) from error
 
 
 def default_path(root: Path, algorithm: str, env: str, seed: int) -> Path:

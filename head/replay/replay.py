@@ -38,6 +38,8 @@ COUNTS = ("bytes", "weights", "chunks", "stale", "gap", "repeated", "bad", "faul
 """
 _THREADS = 4
 _PAUSE = 1  # ms without news after which agents are told what came before it
+_UNREAD = 256
+"""Messages of one connection that wait: beyond them TCP makes it wait, whatever it may send."""
 _UNSENT = 20_000
 """Messages to one node: a version of 10 GB. Who asks for more than it reads gets no more."""
 _BURST = 8 << 20  # bytes taken in before anybody is answered
@@ -128,7 +130,7 @@ class Replay(Closing):
             self._watch(self._gate.socket, self._gate.answer)
         largest = _largest(self._row_bytes)
         self._socket = sockets.serve(
-            self._context, self._orders.endpoint, self._keys, largest, queue=0, unsent=_UNSENT
+            self._context, self._orders.endpoint, self._keys, largest, _UNREAD, _UNSENT
         )
         if self._keys is not None:
             self._doorkeeper = Doorkeeper(self._context, self._socket, largest)
@@ -150,6 +152,7 @@ class Replay(Closing):
     def turn(self) -> None:
         """Sleep until something comes, and see to it; before a longer sleep pay what is owed."""
         ready = self._poller.poll(_PAUSE if self._owed else None)
+        self._authorizer.refresh()
         for what, _ in ready:
             self._does[what]()
         if not ready:

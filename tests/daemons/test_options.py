@@ -128,6 +128,12 @@ def test_a_worker_is_installed_by_one_line(keys: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("daemon", ["head", "worker"])
+def test_a_unit_outlives_an_actor_for_which_memory_ran_out(daemon: str) -> None:
+    """Else systemd ends a service as soon as the kernel has killed a process of it."""
+    assert "OOMPolicy=continue" in (UNITS / f"artos-{daemon}.service").read_text().splitlines()
+
+
 @pytest.mark.parametrize("arguments", [(), ("judge", "tcp://h:1", "."), ("head", "tcp://h:1", "/")])
 def test_a_line_that_is_wrong_is_refused(arguments, tmp_path: Path) -> None:
     done = install(tmp_path, *arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -29,8 +29,10 @@ def start(home: Path) -> Iterator[Callable[..., ElasticRun]]:
     """Start `artos run ARGUMENTS` in the user's folder; killed with all it started in the end."""
     started: list[ElasticRun] = []
 
-    def begin(*arguments: object, **settings: object) -> ElasticRun:
-        started.append(ElasticRun(home, arguments, settings))
+    def begin(
+        *arguments: object, environment: Mapping[str, str] | None = None, **settings: object
+    ) -> ElasticRun:
+        started.append(ElasticRun(home, arguments, settings, **(environment or {})))
         return started[-1]
 
     yield begin

@@ -35,11 +35,12 @@ class ElasticRun(Artos):
     """One `artos run` in the folder ``run`` of ``home``, not quiet: warnings are on stderr."""
 
     def __init__(
-        self, home: Path, arguments: tuple[object, ...], settings: Mapping[str, object]
-    ) -> None:
+        self, home: Path, arguments: tuple[object, ...], settings: Mapping[str, object],
+        **environment: str,
+    ) -> None:  # fmt: skip
         flags = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         where = () if "--resume" in arguments else ("--run-dir", RUN)
-        super().__init__(home, ("run", *arguments, *where, *flags))
+        super().__init__(home, ("run", *arguments, *where, *flags), **environment)
         self.home, self.folder = home, home / RUN
 
     @staticmethod

@@ -24,7 +24,10 @@ LONGEST = {"dump": 0.04, "restore": 0.015}
 
 
 class Killer:
-    """SIGKILLs CRIU processes, each at a random moment of its work, till there was harm enough."""
+    """SIGKILLs CRIU processes, each at a random moment of its work, till there was harm enough.
+
+    Dumps and restores in turn: an actor of which no dump succeeds stays in memory for good.
+    """
 
     def __init__(self, run: ElasticRun, chance: random.Random) -> None:
         self._run, self._chance = run, chance
@@ -35,7 +38,7 @@ class Killer:
         """Kill one; whether there were enough of both kinds in time to do harm."""
         harmed = {"dump": self._run.said.count(DUMP), "restore": self._run.said.count(RESTORE)}
         for kind, process in self._run.requests():
-            if process.pid not in self._met and harmed[kind] < KILLS:
+            if process.pid not in self._met and harmed[kind] == min(harmed.values()) < KILLS:
                 self._met.add(process.pid)
                 self._kill(kind, process)
         return min(harmed.values()) >= KILLS

@@ -31,16 +31,24 @@ def lose_a_file(image: Path) -> str:
     return f"{file.name} is missing"
 
 
+def change_a_byte(image: Path) -> str:
+    (file,) = image.glob("files.img")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    return f"{file.name} was changed"
+
+
 def remove(image: Path) -> str:
     shutil.rmtree(image)
     return "its facts cannot be read"
 
 
 def test_images_that_came_to_harm(start: Start, home: Path) -> None:
-    harms, steps = (truncate, lose_a_file, remove), 4 * 16 * 6
-    run = start("counted.py:workload", "--actors", 4, "--total-steps", steps, park="checkpoint")
+    harms, steps = (truncate, lose_a_file, change_a_byte, remove), 5 * 16 * 6
+    run = start("counted.py:workload", "--actors", 5, "--total-steps", steps, park="checkpoint")
     run.until(lambda: run.updates)
-    images = hold_with_images(run, 4)
+    images = hold_with_images(run, 5)
     words = [harm(image) for harm, image in zip(harms, images, strict=False)]
     (home / "held").unlink()
     found = run.done()
@@ -48,11 +56,11 @@ def test_images_that_came_to_harm(start: Start, home: Path) -> None:
         (line,) = [x for x in run.said.splitlines() if f"actor {actor} is started anew" in x]
         assert why in line
     lives = assert_exact(run.folder, steps)
-    assert [len(lives[actor]) for actor in range(4)] == [2, 2, 2, 1]
-    assert found["starts"]["clone"]["count"] == 7
-    assert found["restarts"] == 3
+    assert [len(lives[actor]) for actor in range(5)] == [2, 2, 2, 2, 1]
+    assert found["starts"]["clone"]["count"] == 9
+    assert found["restarts"] == 4
     anew = {line["ready"] for line in journal(run.folder) if line.get("anew")}
-    assert anew == {"actor 0", "actor 1", "actor 2"}
+    assert anew == {"actor 0", "actor 1", "actor 2", "actor 3"}
     assert_nothing_left(home)
 
 

@@ -19,6 +19,7 @@ from artos.scaling import ByHand
 from deploy.recorder import Recorder
 from head.records import checkpoint
 from head.records.gaps import Gaps
+from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
 from head.status import Bill
 
@@ -72,7 +73,8 @@ def recorded(folder: Path, records: Path) -> Iterator[Recorded]:
     ):
         said: list[str] = []
         plan, node, coordinator = run.coordinator.plan, run._node, run.coordinator
-        recorder = Recorder(plan, kept, node, coordinator, run.clock, Gaps(said.append))
+        log, gaps = ProgressLog(kept), Gaps(said.append)
+        recorder = Recorder(plan, kept, log, node, coordinator, run.clock, gaps)
         run.begin()
         yield Recorded(run, kept, recorder, said)
 

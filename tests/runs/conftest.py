@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A user's folder with the toy environments and algorithms of these tests."""
-    for name in ("toys_to_run.py", "counting.py", "faulty_algorithms.py"):
+    for name in ("toys_to_run.py", "counting.py", "hungry.py", "faulty_algorithms.py"):
         shutil.copy(HERE / name, tmp_path)
     return tmp_path
 
@@ -25,8 +25,8 @@ def start(home: Path) -> Iterator[Callable[..., Artos]]:
     """Start `artos ARGUMENTS` in the user's folder; killed with all it started in the end."""
     started: list[Artos] = []
 
-    def begin(*arguments: object, **environment: str) -> Artos:
-        started.append(Artos(home, arguments, **environment))
+    def begin(*arguments: object, within: Sequence[str] = (), **environment: str) -> Artos:
+        started.append(Artos(home, arguments, within=within, **environment))
         return started[-1]
 
     yield begin

@@ -9,13 +9,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
+import safetensors.numpy
 from helpers import PATIENCE
+from numpy.typing import NDArray
 
 from artos.buffer.segment import PREFIX, shm_root
 
@@ -39,14 +42,17 @@ class Outcome:
 
 
 class Artos:
-    """One `artos` process."""
+    """One `artos` process; ``within`` is a command that runs it."""
 
-    def __init__(self, folder: Path, arguments: tuple[object, ...], **environment: str) -> None:
+    def __init__(
+        self, folder: Path, arguments: tuple[object, ...], *, within: Sequence[str] = (),
+        **environment: str,
+    ) -> None:  # fmt: skip
         # Files, not pipes: a child that outlived its parent must not keep a reader waiting.
         self._out, self._err = folder / "stdout.txt", folder / "stderr.txt"
         with self._out.open("w") as out, self._err.open("w") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "deploy.cli", *map(str, arguments)],
+                [*within, sys.executable, "-P", "-m", "deploy.cli", *map(str, arguments)],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment},
                 start_new_session=True,
@@ -139,3 +145,22 @@ def journal(run: Path) -> list[dict[str, Any]]:
 def updates(run: Path) -> int:
     """Updates that the journal says are done."""
     return sum(line.get("by") == "learner" for line in journal(run))
+
+
+def book_of(run: Path) -> NDArray[np.int64]:
+    """What the newest checkpoint says was learned from: rows (actor, step, identity, count)."""
+    manifest = json.loads((run / "checkpoint" / "manifest.json").read_text())
+    arrays = safetensors.numpy.load_file(run / "checkpoint" / manifest["file"])
+    book: NDArray[np.int64] = arrays["learner.book"][: int(arrays["learner.count"][0])]
+    return book
+
+
+def assert_each_row_once(run: Path, rows: int) -> None:
+    """Every actor's rows from 0 on without gap or repeat, also by what the environments counted."""
+    book = book_of(run)
+    assert len(book) == rows
+    for actor in (0, 1):
+        _, step, identity, count = book[book[:, 0] == actor].T
+        np.testing.assert_array_equal(step, np.arange(rows // 2))
+        same_process = identity[1:] == identity[:-1]
+        np.testing.assert_array_equal(np.diff(count)[same_process], 1)

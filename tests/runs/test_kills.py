@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import psutil
 import pytest
-import safetensors.numpy
 from helpers import PATIENCE
-from real_runs import Artos, journal, shared_memory, updates
+from real_runs import Artos, assert_each_row_once, book_of, journal, shared_memory, updates
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
@@ -25,24 +21,6 @@ KILLS = 20
 STEPS = 36_000
 """More than are taken, slowly, while all these are killed."""
 LEARNER, ACTORS = 0, (1, 2)
-
-
-def book_of(run: Path) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """What the newest checkpoint says was learned from: rows (actor, step, identity, count)."""
-    manifest = json.loads((run / "checkpoint" / "manifest.json").read_text())
-    arrays = safetensors.numpy.load_file(run / "checkpoint" / manifest["file"])
-    return arrays["learner.book"][: int(arrays["learner.count"][0])]
-
-
-def assert_each_row_once(run: Path, rows: int) -> None:
-    """Every actor's rows from 0 on without gap or repeat, also by what the environments counted."""
-    book = book_of(run)
-    assert len(book) == rows
-    for actor in (0, 1):
-        _, step, identity, count = book[book[:, 0] == actor].T
-        np.testing.assert_array_equal(step, np.arange(rows // 2))
-        same_process = identity[1:] == identity[:-1]
-        np.testing.assert_array_equal(np.diff(count)[same_process], 1)
 
 
 def claimed_and_done(run: Path) -> list[list[int]]:

@@ -151,6 +151,16 @@ def test_missing_and_truncated_files_are_all_told(
         image.check()
 
 
+def test_a_changed_file_is_told(store: ImageStore, facts: Facts) -> None:
+    """Memory pages aside, of which there are megabytes."""
+    image = written(store.begin("one"))
+    image.seal(facts)
+    (image.folder / "core-1.img").write_bytes(b"c0re")
+    (image.folder / "pages-1.img").write_bytes(b"1" * 1000)
+    with pytest.raises(ImageUnusable, match=r"here: core-1.img was changed: the actor"):
+        image.check()
+
+
 def test_without_readable_facts_an_image_is_of_no_use(store: ImageStore, facts: Facts) -> None:
     image = written(store.begin("one"))
     image.seal(facts)

@@ -11,6 +11,7 @@ from house import House, Restored
 from artos.elastic import Park
 from artos.errors import CheckpointRefused, RestoreFailed
 from artos.messages import Ready
+from artos.runtime.logs import MOST_BYTES
 from workers.lifecycle import State
 
 
@@ -268,3 +269,15 @@ def test_an_actor_that_is_ended_stays_so_whatever_was_under_way(house: Any, when
     there.manager.heard(1, Ready(0.0))
     there.ask(1)
     assert there.served == [1, 1], "what it was asked before is forgotten, its slot is free"
+
+
+def test_a_template_that_prints_without_end_fills_no_disk(house: Any, tmp_path: Path) -> None:
+    there = house()
+    log = tmp_path / "logs" / "template.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("ab") as template:
+        template.truncate(MOST_BYTES + 1)
+        there.manager.tick()
+        assert log.stat().st_size == 0
+        template.write(b"on it goes")
+    assert log.read_bytes() == b"on it goes"

@@ -46,12 +46,12 @@ class Pulling(Closing):
             raise BadMessage(f"{type(message).__name__} is no answer to a Pull")
         self._tally.add("weights", len(message.content))
         had = self._assembly.have
-        if self._assembly.take(message):
-            if self._assembly.have > had:
-                self._published()
-            else:
-                print(f"weights of version {message.version} came damaged", flush=True)
-            self._pull()
+        if not self._assembly.take(message):
+            return
+        self._pull()
+        if self._assembly.have == had:
+            raise BadMessage(f"weights of version {message.version} came damaged")
+        self._published()
 
     def close(self) -> None:
         """Hang up at once."""

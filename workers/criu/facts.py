@@ -42,7 +42,8 @@ class Facts(msgspec.Struct, frozen=True):
     """All that has to be known of an image: where it fits, whose it is, how large its files are.
 
     ``step`` and ``policy_version`` are the actor's at the dump, ``block`` the path of its block,
-    ``files`` bytes by name (filled in when the image is sealed), ``created`` seconds since 1970.
+    ``files`` bytes by name, ``sums`` checksums of those that are no memory pages (both filled in
+    when the image is sealed), ``created`` seconds since 1970.
     """
 
     host: Host
@@ -51,6 +52,7 @@ class Facts(msgspec.Struct, frozen=True):
     step: int = 0
     policy_version: int = 0
     files: Mapping[str, int] = {}
+    sums: Mapping[str, str] = {}
     created: float = 0.0
 
     @classmethod

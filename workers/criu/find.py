@@ -12,6 +12,7 @@ from pathlib import Path
 
 from artos.errors import CriuUnavailable
 from artos.private_folder import keep
+from artos.user_cache import user_cache
 
 LEAST = (4, 1)
 """Older ones do not know how kernels since 6.13 lay out the vDSO."""
@@ -25,9 +26,7 @@ _PATIENCE = 10.0
 
 def cache_folder() -> Path:
     """What is built once for this user: ``$ARTOS_CACHE``, else a folder of the XDG cache."""
-    if own := os.environ.get("ARTOS_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "artos"
+    return Path(os.environ.get("ARTOS_CACHE") or user_cache())
 
 
 def find_criu() -> Path:

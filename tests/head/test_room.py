@@ -1,0 +1,50 @@
+"""Blocks for which the memory limit of the control group leaves no room are not made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from elastic_loop import full_batch, troupe
+
+from artos.errors import MemoryTooSmall
+from artos.plan import Plan
+from artos.scaling import ByHand
+from deploy import node
+from deploy.node import CacheNode, check_space, needed_bytes
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Iterator[Plan]:
+    with troupe(ByHand(1, 1), full_batch(), 100, tmp_path) as made:
+        yield made.coordinator.plan
+
+
+def leave(monkeypatch: pytest.MonkeyPatch, left: int | None) -> None:
+    monkeypatch.setattr(node, "memory_left", lambda: left)
+
+
+def test_a_run_is_refused_where_it_would_be_killed(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for enough in (needed_bytes(plan), None):
+        leave(monkeypatch, enough)
+        check_space(plan)
+    leave(monkeypatch, needed_bytes(plan) - 1)
+    with pytest.raises(MemoryTooSmall, match="use fewer actors, envs or steps, or raise the limit"):
+        check_space(plan)
+
+
+def test_a_worker_opens_no_block_beyond_its_limit(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with CacheNode(plan, "cache", tmp_path) as cache:
+        leave(monkeypatch, 1000)
+        with pytest.raises(MemoryTooSmall) as caught:
+            cache.open(0, 1, 0)
+        assert caught.value.needed > 1000 == caught.value.available
+        assert not Path(cache.site.block_path(0)).exists()
+        leave(monkeypatch, None)
+        cache.open(0, 1, 0)
+        assert cache.blocks.keys() == {0}
