@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import hypothesis
@@ -28,6 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     It is a run's folder like others: if the tests are killed, whoever starts next removes it.
     """
+    # What a shell starts in the background ignores Ctrl-C, and so would all that is started here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[_FOLDER] = ShmFolder.create("tests")
     os.environ["ARTOS_SHM"] = str(config.stash[_FOLDER].path)
 
