@@ -531,9 +531,9 @@ _TYPES = (
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode
-_BULKS = {kind for kind in _TYPES if issubclass(kind, Bulk)}
+_BULKS = tuple(kind for kind in _TYPES if issubclass(kind, Bulk))
 _unpacked = Unpacker[Message](*(kind for kind in _TYPES if kind not in _BULKS))
-_unpacked_bulk = Unpacker[Message](*_BULKS - {Seal})
+_unpacked_bulk = Unpacker[Message](*(kind for kind in _BULKS if kind is not Seal))
 
 
 def encode(message: Message, *content: Any) -> bytes:

@@ -57,6 +57,17 @@ def new_block(
     return ActorBlock.create(path / f"block{next(_number)}", spec)
 
 
+def block_of_stacks(path: Path) -> ActorBlock:
+    """Two episodes of two rows, whose frames (10 to 13) are stacked by two."""
+    keys = (DataKey("frames", (), "int64", stack=2), DataKey("ages", (), "uint8"))
+    block = new_block(path, keys, 8)
+    block.allocate(4)
+    block.arrays["frames"][:4, 0] = (10, 11, 12, 13)
+    block.arrays["ages"][:4, 0] = (0, 1, 0, 1)
+    block.commit(4)
+    return block
+
+
 class History:
     """Everything an actor ever wrote, as plain lists: what the buffer is compared with."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from buffer_helpers import FRAME, KEYS, History, new_block, temporary_folder
+from buffer_helpers import FRAME, KEYS, History, block_of_stacks, new_block, temporary_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,12 +76,7 @@ def test_batch_equals_plain_lists(actors, envs, length, spare, rows, padding, se
 
 
 def test_stacks_of_two_are_stacks(folder: ShmFolder) -> None:
-    keys = (DataKey("frames", (), "int64", stack=2), DataKey("ages", (), "uint8"))
-    block = new_block(folder.path, keys, 8)
-    block.allocate(4)
-    block.arrays["frames"][:4, 0] = (10, 11, 12, 13)
-    block.arrays["ages"][:4, 0] = (0, 1, 0, 1)
-    block.commit(4)
+    block = block_of_stacks(folder.path)
     rows = Rows(Sources([block]), *np.array([[0, 0], [0, 1], [0, 0]]))
     rows.take("frames", found := np.empty((2, 2), np.int64))
     assert found.tolist() == [[0, 10], [10, 11]], "zeros before the first if it is not said"

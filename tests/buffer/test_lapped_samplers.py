@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from buffer_helpers import new_block
+from buffer_helpers import block_of_stacks, new_block
 from sampler_helpers import NAMES, blocks_of, check, histories
 
 from artos.buffer import transitions
@@ -125,12 +125,7 @@ def test_rows_are_drawn_anew_ahead_of_a_writer_by_its_pace(
 
 @pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler])
 def test_stacks_of_two_are_stacks(folder: ShmFolder, kind) -> None:
-    keys = (DataKey("frames", (), "int64", stack=2), DataKey("ages", (), "uint8"))
-    block = new_block(folder.path, keys, 8)
-    block.allocate(4)
-    block.arrays["frames"][:4, 0] = (10, 11, 12, 13)
-    block.arrays["ages"][:4, 0] = (0, 1, 0, 1)
-    block.commit(4)
+    block = block_of_stacks(folder.path)
     want = {0: [0, 10], 1: [10, 11], 2: [0, 12], 3: [12, 13]}
     for next_keys in ((), ("frames",)):
         sample = kind({0: block}, ("frames",), 16, next_keys=next_keys, seed=0).sample()

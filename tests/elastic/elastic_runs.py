@@ -11,10 +11,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import psutil
-import safetensors.numpy
 from counted import COUNT, DRAW, LIFE
 from numpy.typing import NDArray
-from real_runs import Artos, Outcome, journal, shared_memory, updates
+from real_runs import Artos, Outcome, checkpointed, journal, shared_memory, updates
 
 from artos.buffer.segment import IMAGES, PREFIX, shm_root
 from workers.criu.leftovers import MARK
@@ -168,15 +167,6 @@ def summary(run: Path) -> dict[str, Any]:
     """What a run that ended says of itself."""
     found: dict[str, Any] = json.loads((run / "summary.json").read_text())
     return found
-
-
-def checkpointed(run: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of a run's newest checkpoint."""
-    manifest = json.loads((run / "checkpoint" / "manifest.json").read_text())
-    arrays: dict[str, NDArray[Any]] = safetensors.numpy.load_file(
-        run / "checkpoint" / manifest["file"]
-    )
-    return arrays
 
 
 def learned(run: Path) -> dict[int, Array]:

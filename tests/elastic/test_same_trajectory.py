@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from counted import LIFE
 from elastic import needs_criu
-from elastic_runs import ElasticRun, assert_exact, assert_nothing_left, checkpointed
+from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
+from real_runs import checkpointed
 
 pytestmark = [pytest.mark.processes, needs_criu]
 

@@ -9,10 +9,9 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-import safetensors.numpy
 from hands import written
 from numpy.typing import NDArray
-from real_runs import Artos, journal
+from real_runs import Artos, checkpointed, journal
 
 from deploy.run import Request, run
 from triggers.algorithms.pipelines import Pipeline
@@ -20,12 +19,6 @@ from triggers.algorithms.pipelines import Pipeline
 ACTORS, STEPS, ROUNDS = 3, 16, 8
 Arrays = dict[str, NDArray[Any]]
 PIPELINES: tuple[Pipeline, ...] = get_args(Pipeline)
-
-
-def saved(run: Path) -> Arrays:
-    """The arrays of the newest checkpoint."""
-    manifest = json.loads((run / "checkpoint" / "manifest.json").read_text())
-    return dict(safetensors.numpy.load_file(run / "checkpoint" / manifest["file"]))
 
 
 def inline(home: Path, name: str, **settings: Any) -> tuple[Path, dict[str, Any]]:
@@ -47,7 +40,7 @@ def assert_books(run: Path, summary: dict[str, Any], epochs: int = 2, max_lag: i
     assert summary["updates"] == ROUNDS
     assert summary["rows_lost"] == 0
     assert summary["lag_max"] == max_lag
-    assert (written(saved(run)["learner.book"], STEPS * ROUNDS) == epochs).all()
+    assert (written(checkpointed(run)["learner.book"], STEPS * ROUNDS) == epochs).all()
     manifest = json.loads((run / "checkpoint" / "manifest.json").read_text())
     assert (manifest["steps"], manifest["updates"]) == (ACTORS * STEPS * ROUNDS, ROUNDS)
 
@@ -85,7 +78,7 @@ def test_dual_stage_changes_nothing_bit_for_bit(minibatches: int, home: Path) ->
     """Annealing included: what is preprocessed is not progress."""
     plain, _ = inline(home, "plain", pipeline="none", minibatches=minibatches)
     dual, _ = inline(home, "dual", pipeline="dual", minibatches=minibatches)
-    wanted, found = saved(plain), saved(dual)
+    wanted, found = checkpointed(plain), checkpointed(dual)
     assert wanted.keys() == found.keys()
     for name, array in wanted.items():
         np.testing.assert_array_equal(found[name], array, err_msg=name)
@@ -99,7 +92,7 @@ def assert_close(found: Arrays, wanted: Arrays) -> None:
 def test_the_full_batch_pipeline_learns_what_is_learned_without(home: Path) -> None:
     plain, _ = inline(home, "plain", pipeline="none", minibatches=1)
     full, _ = inline(home, "full", pipeline="full", minibatches=1)
-    assert_close(saved(full), saved(plain))
+    assert_close(checkpointed(full), checkpointed(plain))
 
 
 def test_runs_go_on_with_another_pipeline(home: Path) -> None:
@@ -113,7 +106,7 @@ def test_runs_go_on_with_another_pipeline(home: Path) -> None:
     fired = [line["trigger"] for line in journal(folder) if "trigger" in line]
     assert fired.count("learner.first_pass") == 2 * ACTORS * ROUNDS
     # Blocks begin anew with every part of a run, and so does the count of their rows.
-    assert (written(saved(folder)["learner.book"], STEPS * ROUNDS) == 4).all()
+    assert (written(checkpointed(folder)["learner.book"], STEPS * ROUNDS) == 4).all()
 
 
 @pytest.mark.processes
@@ -153,7 +146,7 @@ def test_the_learner_is_killed_in_the_middle(
     assert_books(home / "r", outcome.summary)
     if pipeline in ("dual", "full"):
         plain, _ = inline(home, "plain", pipeline="none", minibatches=minibatches)
-        assert_close(saved(home / "r"), saved(plain))
+        assert_close(checkpointed(home / "r"), checkpointed(plain))
 
 
 @pytest.mark.long

@@ -147,10 +147,17 @@ def updates(run: Path) -> int:
     return sum(line.get("by") == "learner" for line in journal(run))
 
 
+def checkpointed(run: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of a run's newest checkpoint."""
+    folder = run / "checkpoint"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    arrays: dict[str, NDArray[Any]] = safetensors.numpy.load_file(folder / manifest["file"])
+    return arrays
+
+
 def book_of(run: Path) -> NDArray[np.int64]:
     """What the newest checkpoint says was learned from: rows (actor, step, identity, count)."""
-    manifest = json.loads((run / "checkpoint" / "manifest.json").read_text())
-    arrays = safetensors.numpy.load_file(run / "checkpoint" / manifest["file"])
+    arrays = checkpointed(run)
     book: NDArray[np.int64] = arrays["learner.book"][: int(arrays["learner.count"][0])]
     return book
 
