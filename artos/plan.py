@@ -10,19 +10,9 @@ import msgspec
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
 from artos.elastic import Elastic
+from artos.reference import Reference
 from artos.scaling import Actors, ByHand
 from artos.spec import DataKey, OnFull
-
-
-class Reference(msgspec.Struct, frozen=True):
-    """Where a workload comes from: ``module:object`` or ``/path/file.py:object``, and its settings.
-
-    ``folder`` is the user's folder; it comes first on the import path of user processes.
-    """
-
-    source: str
-    settings: dict[str, Any] = {}
-    folder: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -139,12 +138,6 @@ class Workload:
             Refused: it means nothing; all faults, in words.
         """
         return actors_of(self.actors)
-
-
-def closest(name: str, known: Sequence[str]) -> str:
-    """A hint ``": did you mean …?"`` naming the nearest known names, or an empty string."""
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f": did you mean {' or '.join(near)}?" if near else ""
 
 
 def poison(array: NDArray[Any]) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from artos.closest import closest
 from artos.errors import Refused
 from artos.fields import NAME, Line, Number, Seconds
-from artos.spec import closest
 from artos.transport.wire import Submit
 from head.placement import POLICIES
 from head.records.run_folder import default_path

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artos.errors import ArtosError, CheckpointFault, Refused, RunExists, ShmTooSmall
 from artos.printable import printable
@@ -29,6 +29,10 @@ from deploy.commands.common import (
     settings_of,
     workload_of,
 )
+
+if TYPE_CHECKING:
+    from deploy.request import Request
+    from head.status import Summary
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -140,17 +144,25 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _summary(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
-    from deploy import run as runs  # noqa: PLC0415
-
     if options.resume is None:
-        return runs.run(_request(options, settings))
+        return _started(_request(options, settings))
     if options.workload or options.run_dir:
         raise Refused(["--resume takes no workload and no --run-dir: the run knows its own"])
-    return runs.resume(options.resume, settings, quiet=options.json)
+    from deploy.run import resume  # noqa: PLC0415
+
+    return resume(options.resume, settings, quiet=options.json)
 
 
-def _request(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
-    from deploy.run import Request  # noqa: PLC0415
+def _started(request: Request) -> Summary:
+    with request.preload() as preloaded:
+        # Only now, beside the import of the workload's code.
+        from deploy.run import run  # noqa: PLC0415
+
+        return run(request, preloaded)
+
+
+def _request(options: argparse.Namespace, settings: dict[str, Any]) -> Request:
+    from deploy.request import Request  # noqa: PLC0415
 
     return Request(
         workload_of(options), settings, options.seed, options.run_dir, options.inline, options.json,
@@ -159,7 +171,8 @@ def _request(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from deploy.registration import prepare, reference_of  # noqa: PLC0415
+    from deploy.registration import prepare  # noqa: PLC0415
+    from deploy.request import reference_of  # noqa: PLC0415
     from triggers.explain import explain  # noqa: PLC0415
 
     reference = reference_of(workload_of(options), settings_of(options), Path.cwd())

@@ -22,6 +22,7 @@ from artos.faults import Faults, Seldom
 from artos.messages import FromMember
 from artos.plan import Plan
 from artos.runtime.death import Death
+from artos.runtime.preloaded import Preloaded
 from artos.transport import wire
 from artos.transport.keys import Keys
 from artos.transport.lines import HEAD
@@ -73,6 +74,7 @@ class ClusterRun(Supervisor):
         warn: Callable[[str], None],
         drain: Callable[[], None],
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+        preloaded: Preloaded | None = None,
     ) -> None:
         self._cache_plan, self._address, self._head = plan, address, head
         self._warn, self._drain, self._faults = warn, drain, Faults()
@@ -85,7 +87,7 @@ class ClusterRun(Supervisor):
         self._remote = RemoteActors(
             node.blocks, address.epoch, self._tell, self._replay.terms, self._silence, self._parcels
         )
-        super().__init__(node, Mail(node.board), self._remote, clock, undisturbed)
+        super().__init__(node, Mail(node.board), self._remote, clock, undisturbed, preloaded)
         keys = Keys.load(address.keys) if address.keys else None
         endpoint = f"tcp://{address.host}:*" if keys else f"ipc://{node.site.folder}/steering"
         self._steering = Post.serve(endpoint, keys, node.board.bell.ring)

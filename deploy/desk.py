@@ -6,9 +6,9 @@ import signal
 from typing import Any
 
 from artos.clock import Clock
+from artos.closest import closest
 from artos.errors import Refused
 from artos.faults import Faults
-from artos.spec import closest
 from artos.transport.post import Post
 from artos.transport.wire import Answer, Archive, Ask, Submit, Wish, Wished
 from artos.version import VERSION

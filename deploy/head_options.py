@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from artos.closest import closest
 from artos.errors import Refused
-from artos.spec import closest
 from deploy.archive import LIMIT_MB
 
 _POSITIVE = ("deadline", "archive_mb", "stop_seconds")

@@ -10,6 +10,7 @@ from artos.buffer.board import actor_member, template_member
 from artos.clock import Clock
 from artos.messages import FromMember, Invoke, Stop, ToMember
 from artos.runtime.death import Death
+from artos.runtime.preloaded import Preloaded
 from deploy.mail import Mail
 from deploy.muster import muster, slots_on
 from deploy.node import Node
@@ -25,11 +26,11 @@ class LocalActors:
 
     def __init__(
         self, node: Node, mail: Mail, home: Path, clock: Clock, warn: Callable[[str], None],
-        cpus: Sequence[int] | None = None,
+        preloaded: Preloaded | None = None, cpus: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
         self._node, self._mail = node, mail
         self.template = template_member(node.site.members)
-        self._manager = muster(node, home, mail.put, self._progress, clock, warn, cpus)
+        self._manager = muster(node, home, mail.put, self._progress, clock, warn, preloaded, cpus)
         self.held_back = self._manager.held_back
         self.pids = self._manager.pids
         self.prepare = self._manager.prepare

@@ -13,6 +13,8 @@ from artos.elastic import Elastic
 from artos.errors import Refused
 from artos.messages import ToMember
 from artos.plan import Plan
+from artos.runtime.child import start
+from artos.runtime.preloaded import Preloaded
 from deploy.leftovers import image_faults, image_folder
 from deploy.node import Node
 from workers import pinning
@@ -21,6 +23,7 @@ from workers.checkpointer import Checkpointer, Progress
 from workers.clones import Clones
 from workers.cpus import host_slots
 from workers.criu.driver import Criu, NoCriu, criu_here
+from workers.early import Early
 from workers.forks import Forks
 from workers.images import ImageStore
 from workers.nursery import ColdStart, Nursery, Place, Way
@@ -41,6 +44,7 @@ def muster(
     progress: Callable[[int], Progress],
     clock: Clock,
     warn: Warn,
+    preloaded: Preloaded | None = None,
     cpus: Sequence[int] | None = None,
 ) -> ProcessManager:
     """The process manager of the actors of ``node``; images are kept in ``home`` by default.
@@ -57,7 +61,7 @@ def muster(
     lot = ParkingLot(
         elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock, warn
     )
-    ways = _ways(place, elastic, criu, checkpointer, prefix, len(slots))
+    ways = _ways(place, elastic, criu, checkpointer, prefix, len(slots), preloaded)
     return ProcessManager(
         place, node.plan.actors, deliver, Nursery(ways, warn), slots, SlotTable(slots, clock), lot,
         accounts, clock, pin=pin, warn=warn,
@@ -127,13 +131,17 @@ def _ways(
     template: Checkpointer,
     prefix: Callable[[Slot | None], Sequence[str]],
     at_once: int,
+    preloaded: Preloaded | None,
 ) -> list[Callable[[], Way]]:
     """Ways to start actors, best first; the one asked for, and those below it."""
-    member = template_member(place.site.members)
+    member, begin = template_member(place.site.members), preloaded.start if preloaded else start
+    early = None
+    if preloaded is not None and elastic.start == "auto":
+        early = Early(preloaded, place, pinning.pin, at_once)
     ways: dict[str, Callable[[], Way]] = {}
     if isinstance(criu, Criu) and probe()["clone"].available:
-        ways["clone"] = lambda: Clones(place, member, criu, template, prefix, at_once)
-    ways["fork"] = lambda: Forks(place, member, pinning.pin)
+        ways["clone"] = lambda: Clones(place, member, criu, template, prefix, at_once, begin, early)
+    ways["fork"] = lambda: Forks(place, member, pinning.pin, begin)
     ways["cold"] = lambda: ColdStart(place, prefix)
     first = elastic.start if elastic.start in ways else next(iter(ways))
     return [way for name, way in ways.items() if _ORDER.index(name) >= _ORDER.index(first)]

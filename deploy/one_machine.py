@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from artos.clock import Clock
+from artos.runtime.preloaded import Preloaded
 from deploy.local_actors import LocalActors
 from deploy.mail import Mail
 from deploy.node import Node
@@ -25,10 +26,11 @@ class OneMachine(Supervisor):
         clock: Clock,
         warn: Callable[[str], None],
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+        preloaded: Preloaded | None = None,
     ) -> None:
         mail = Mail(node.board)
-        self._here = LocalActors(node, mail, home, clock, warn)
-        super().__init__(node, mail, self._here, clock, undisturbed)
+        self._here = LocalActors(node, mail, home, clock, warn, preloaded)
+        super().__init__(node, mail, self._here, clock, undisturbed, preloaded)
 
     def pids(self) -> dict[int, int]:
         """Process id by member number."""

@@ -3,93 +3,84 @@
 from __future__ import annotations
 
 import signal
-import subprocess
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from artos.elastic import NAMES
-from artos.errors import Refused
-from artos.plan import Plan, Reference
-from artos.runtime.child import command, environment
+from artos.errors import DeadlineExceeded, Refused
+from artos.plan import Plan
+from artos.reference import Reference
 from artos.runtime.death import SLOW, START_SECONDS
+from artos.runtime.preloaded import Answer, Preloaded
 from artos.runtime.reference import load_object, user_imports
 from artos.runtime.register import Registered, register
 from artos.scaling_policy import Own, ScalingPolicy
-from artos.spec import closest
 from artos.unreadable import UNREADABLE
 from deploy import muster
 from triggers import verifier
-from triggers.algorithms import BUILT_IN
 from triggers.table import Table, decode_table
 from triggers.wiring import complete, pace
 
 
 @dataclass(frozen=True)
 class Registration:
-    """A verified plan, its trigger table, and the user's own scaling policy if it has one."""
+    """A verified plan, its trigger table, and the user's own scaling policy if it has one.
+
+    Processes come from ``preloaded`` where there is one.
+    """
 
     plan: Plan
     table: Table
     policy: ScalingPolicy | None = None
+    preloaded: Preloaded | None = None
 
     def resumed(self, times: int) -> Registration:
         """The same for the given continuation of a run."""
         return replace(self, plan=msgspec.structs.replace(self.plan, resumes=times))
 
 
-def reference_of(workload: str, settings: dict[str, Any], folder: Path) -> Reference:
-    """What ``ALGORITHM`` or ``FILE.py:OBJECT`` means.
-
-    Raises:
-        Refused: neither an algorithm nor a file with an object.
-    """
-    if workload in BUILT_IN:
-        return Reference(BUILT_IN[workload], settings, str(folder))
-    place, _, name = workload.rpartition(":")
-    if not place.endswith(".py") or not name:
-        hint = closest(workload, list(BUILT_IN))
-        raise Refused(
-            [f"unknown workload {workload!r}{hint} (have {', '.join(BUILT_IN)}, or FILE.py:OBJECT)"]
-        )
-    path = (folder / place).resolve()
-    return Reference(f"{path}:{name}", settings, str(path.parent))
-
-
-def register_apart(reference: Reference, seed: int, deadline: float = 300.0) -> Registered:
+def register_apart(
+    reference: Reference, seed: int, preloaded: Preloaded, deadline: float = 300.0
+) -> Registered:
     """Register in a process of its own, so that user code never runs in a daemon.
 
     Raises:
         Refused: it did not answer within ``deadline`` seconds, or ended without an answer.
     """
-    text = msgspec.json.encode(reference).decode()
+    arguments = (msgspec.json.encode(reference).decode(), str(seed))
     seconds = max(START_SECONDS, deadline)
     try:
-        answer = subprocess.run(
-            command("artos.runtime.register_process", text, str(seed)), stdin=subprocess.DEVNULL,
-            capture_output=True, timeout=seconds, check=False, env=environment(1),
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
+        answer = preloaded.answer("artos.runtime.register_process", arguments, seconds)
+    except DeadlineExceeded:
         why = f"building {reference.source} took more than {seconds:g} s: {SLOW}"
         raise Refused([why]) from None
     return _decoded(answer, reference)
 
 
-def _register_here(reference: Reference, seed: int) -> Registered:
+def _registered(
+    reference: Reference, seed: int, preloaded: Preloaded | None, deadline: float
+) -> Registered:
+    with ExitStack() as opened:
+        preloaded = preloaded or opened.enter_context(Preloaded(reference))
+        return register_apart(reference, seed, preloaded, deadline)
+
+
+def _here(reference: Reference, seed: int) -> Registered:
     with user_imports(reference.folder):
         return register(reference, seed)
 
 
-def _decoded(answer: subprocess.CompletedProcess[bytes], reference: Reference) -> Registered:
+def _decoded(answer: Answer, reference: Reference) -> Registered:
     try:
-        return msgspec.json.decode(answer.stdout, type=Registered)
+        return msgspec.json.decode(answer.out, type=Registered)
     except UNREADABLE:
-        tail = answer.stderr.decode(errors="replace").strip()[-1500:]
+        tail = answer.said.decode(errors="replace").strip()[-1500:]
         said = f"; its last words:\n{tail}" if tail else ""
-        raise Refused([f"building {reference.source} {_end(answer.returncode)}{said}"]) from None
+        raise Refused([f"building {reference.source} {_end(answer.status)}{said}"]) from None
 
 
 def _end(status: int) -> str:
@@ -111,17 +102,19 @@ def _split(reference: Reference) -> tuple[Reference, dict[str, Any]]:
 
 
 def prepare(
-    reference: Reference, seed: int, *, apart: bool = True, deadline: float = 300.0,
-    here: bool = True,
+    reference: Reference, seed: int, preloaded: Preloaded | None = None, *, apart: bool = True,
+    deadline: float = 300.0, here: bool = True,
 ) -> Registration:  # fmt: skip
     """Register, complete and verify a workload; ``here`` is whether its actors are to live here.
+
+    User code runs ``apart``, in a process forked from ``preloaded``, or else in this one.
 
     Raises:
         Refused: all faults at once, each saying what to change.
     """
     early = [] if deadline > 0 else [f"--deadline must be positive, not {deadline:g}"]
     reference, elastic = _split(reference)
-    made = register_apart(reference, seed, deadline) if apart else _register_here(reference, seed)
+    made = _registered(reference, seed, preloaded, deadline) if apart else _here(reference, seed)
     if made.plan is None:
         raise Refused([*early, *made.faults])
     faults: list[str] = []
@@ -139,4 +132,4 @@ def prepare(
     faults = [*early, *faults, *made.faults, *verifier.faults(plan, table)]
     if faults:
         raise Refused(faults)
-    return Registration(plan, table, policy)
+    return Registration(plan, table, policy, preloaded)

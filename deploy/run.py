@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,63 +12,41 @@ import msgspec
 import numpy as np
 
 from artos.errors import Refused
+from artos.runtime.preloaded import Preloaded
 from artos.spec import ArraySpec
 from deploy.inline import Inline
 from deploy.leftovers import remove_images
 from deploy.node import Node, check_space
 from deploy.one_machine import OneMachine
 from deploy.recorder import flattened, named
-from deploy.registration import Registration, prepare, reference_of
+from deploy.registration import Registration, prepare
+from deploy.request import Request
 from deploy.session import RunMembers, Session
 from deploy.signals import StopRequests
 from deploy.view import LiveView
 from head.records import checkpoint
 from head.records.checkpoint import Manifest, check_workload
+from head.records.curve import import_ahead
 from head.records.durable import write_durably
 from head.records.run_folder import RunFolder, writing
 from head.status import Summary
 
 
-@dataclass(frozen=True)
-class Request:
-    """What the user asked for. ``settings`` are the flags and every ``--set``.
+def registered(request: Request, preloaded: Preloaded | None, *, here: bool = True) -> Registration:
+    """The verified plan of what was asked for; ``here``: with actors on this machine.
 
-    ``deadline``: seconds a member may take to carry out one invocation.
+    Raises:
+        Refused: all faults at once.
     """
-
-    workload: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    seed: int = 1
-    run_dir: Path | None = None
-    inline: bool = False
-    quiet: bool = False
-    folder: Path = field(default_factory=Path.cwd)
-    deadline: float = 300.0
-
-    def config(self) -> dict[str, Any]:
-        """What is stored as the run's configuration."""
-        return {
-            "workload": self.workload,
-            "settings": self.settings,
-            "seed": self.seed,
-            "inline": self.inline,
-            "folder": str(self.folder),
-            "deadline": self.deadline,
-        }
-
-    def register(self, *, here: bool = True) -> Registration:
-        """The verified plan of what was asked for; ``here``: with actors on this machine.
-
-        Raises:
-            Refused: all faults at once.
-        """
-        reference = reference_of(self.workload, self.settings, self.folder)
-        apart = not self.inline
-        return prepare(reference, self.seed, apart=apart, deadline=self.deadline, here=here)
+    reference = request.reference()
+    return prepare(
+        reference, request.seed, preloaded, apart=not request.inline, deadline=request.deadline,
+        here=here,
+    )  # fmt: skip
 
 
-def run(request: Request) -> Summary:
-    """Start a new run and see it through.
+def run(request: Request, preloaded: Preloaded | None = None) -> Summary:
+    """Start a new run and see it through; ``preloaded`` is what ``request.preload()`` began.
 
     Raises:
         Refused, RunExists, ShmTooSmall: before anything was started.
@@ -77,7 +54,9 @@ def run(request: Request) -> Summary:
         KeyboardInterrupt: stopped before it began, or at once by a second Ctrl-C.
     """
     with StopRequests() as requests:
-        registration = request.register()
+        if preloaded is not None:
+            import_ahead()  # the other process imports, too, and takes longer
+        registration = registered(request, preloaded)
         check_space(registration.plan)
         with (
             requests.held(),
@@ -96,13 +75,14 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
     """
     with StopRequests() as requests, RunFolder.resume(path) as folder:
         request = stored_request(folder, settings, quiet)
-        registration, manifest = continued(request, folder)
-        with requests.held(), restored(request, folder, registration) as node:
-            return _session(registration, folder, node, request, requests, manifest).run()
+        with request.preload() as preloaded:
+            registration, manifest = continued(request, folder, preloaded)
+            with requests.held(), restored(request, folder, registration) as node:
+                return _session(registration, folder, node, request, requests, manifest).run()
 
 
 def continued(
-    request: Request, folder: RunFolder, *, here: bool = True
+    request: Request, folder: RunFolder, preloaded: Preloaded | None, *, here: bool = True
 ) -> tuple[Registration, Manifest]:
     """The registration of a run that goes on, and what its checkpoint says about itself.
 
@@ -110,7 +90,7 @@ def continued(
         CheckpointFault, Refused: it does not fit, or not any more.
     """
     manifest = checkpoint.read_manifest(folder.checkpoint)
-    registration = request.register(here=here).resumed(manifest.resumes + 1)
+    registration = registered(request, preloaded, here=here).resumed(manifest.resumes + 1)
     plan = registration.plan
     check_workload(folder.checkpoint, manifest, plan.name, plan.env)
     check_space(plan)
@@ -198,7 +178,10 @@ def _session(
     def members(session: Session) -> RunMembers:
         if request.inline:
             return Inline(node)
-        return OneMachine(node, folder.path, session.clock, session.note, session.undisturbed)
+        return OneMachine(
+            node, folder.path, session.clock, session.note, session.undisturbed,
+            registration.preloaded,
+        )  # fmt: skip
 
     view = LiveView(sys.stderr, quiet=request.quiet)
     return Session(registration, folder, node, requests, view, members, before)

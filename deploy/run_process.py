@@ -29,7 +29,8 @@ from deploy.commands.common import DONE, ERROR, INTERRUPTED, REFUSED
 from deploy.node import Node, check_space
 from deploy.orders import RunOrder, read_order
 from deploy.registration import Registration
-from deploy.run import Request, continued, new_folder, node_of, restored, stored_request
+from deploy.request import Request
+from deploy.run import continued, new_folder, node_of, registered, restored, stored_request
 from deploy.session import Session
 from deploy.signals import StopRequests
 from head.intake import Arrivals
@@ -120,23 +121,25 @@ class RunProcess:
 
     def _begin(self, requests: StopRequests) -> Summary:
         request = self._request()
-        registration = request.register(here=False)
-        check_space(registration.plan)
-        with (
-            requests.held(),
-            new_folder(request, registration) as folder,
-            node_of(folder, registration) as node,
-        ):
-            return self._session(registration, folder, node, requests)
+        with request.preload() as preloaded:
+            registration = registered(request, preloaded, here=False)
+            check_space(registration.plan)
+            with (
+                requests.held(),
+                new_folder(request, registration) as folder,
+                node_of(folder, registration) as node,
+            ):
+                return self._session(registration, folder, node, requests)
 
     def _resume(self, requests: StopRequests) -> Summary:
         asked = self._request()
         with RunFolder.resume(Path(self._order.folder)) as folder:
             stored = stored_request(folder, asked.settings, quiet=True)
             request = replace(stored, folder=self._code)
-            registration, manifest = continued(request, folder, here=False)
-            with requests.held(), restored(request, folder, registration) as node:
-                return self._session(registration, folder, node, requests, manifest)
+            with request.preload() as preloaded:
+                registration, manifest = continued(request, folder, preloaded, here=False)
+                with requests.held(), restored(request, folder, registration) as node:
+                    return self._session(registration, folder, node, requests, manifest)
 
     def _request(self) -> Request:
         asked = self._order.request
@@ -158,7 +161,7 @@ class RunProcess:
         def members(session: Session) -> ClusterRun:
             view.cluster = ClusterRun(
                 node, there, address, self._head, session.clock, session.note, session.drain,
-                session.undisturbed,
+                session.undisturbed, registration.preloaded,
             )  # fmt: skip
             return view.cluster
 

@@ -11,6 +11,8 @@ from artos.buffer.board import LEARNER, actor_member
 from artos.clock import Clock
 from artos.errors import CannotScale
 from artos.messages import Scaled, Stop, ToMember
+from artos.runtime.child import start
+from artos.runtime.preloaded import Preloaded
 from deploy.control import ControlDesk
 from deploy.loop import Loop
 from deploy.mail import Mail
@@ -57,11 +59,13 @@ class Supervisor(Loop):
         actors: Actors,
         clock: Clock,
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+        preloaded: Preloaded | None = None,
     ) -> None:
         super().__init__(node.board, clock, undisturbed)
         self._node, self._mail, self._actors = node, mail, actors
         self._desk = ControlDesk(node.board, node.site.members)
-        self._learner = LearnerHost(node.plan, node.site, node.plan_file)
+        begin = preloaded.start if preloaded else start
+        self._learner = LearnerHost(node.plan, node.site, node.plan_file, begin)
         self.prepare, self.retire = actors.prepare, actors.retire
 
     # -- head.members.Members ------------------------------------------------------------------

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from artos.closest import closest
 from artos.errors import Refused
-from artos.spec import closest
 from evaluation import (
     buffer,
     elasticity,

@@ -15,8 +15,9 @@ from artos.actors.rollout import POLICY_KEYS
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
 from artos.envs.spec import ActionSpec, EnvSpec, Part
-from artos.plan import Plan, Reference
+from artos.plan import Plan
 from artos.policies.build import Policy, build_policy
+from artos.reference import Reference
 from artos.spec import ArraySpec, DataKey
 from deploy.node import MODEL
 from evaluation.rivals.rounds import FRAME, OBSERVATIONS, STACK, Recording, small_keys, stacked

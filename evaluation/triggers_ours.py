@@ -32,7 +32,8 @@ from artos.buffer.segment import Segment
 from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
 from artos.messages import Done, Invoke, ToMember, decode_from_member, encode
-from artos.plan import Plan, Reference, Site
+from artos.plan import Plan, Site
+from artos.reference import Reference
 from artos.runtime.member import Line
 from artos.spec import ArraySpec, DataKey
 from deploy.node import MODEL, Node

@@ -31,7 +31,8 @@ from artos.messages import (
 from artos.plan import Plan
 from deploy.muster import muster
 from deploy.node import Node, check_space
-from deploy.registration import prepare, reference_of
+from deploy.registration import prepare
+from deploy.request import reference_of
 from deploy.signals import child_deaths
 from workers.checkpointer import Progress
 from workers.lifecycle import State

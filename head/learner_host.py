@@ -8,15 +8,15 @@ import msgspec
 
 from artos.buffer.board import LEARNER
 from artos.plan import Plan, Site
-from artos.runtime.child import Child, start
+from artos.runtime.child import Child, Start, start
 from artos.runtime.death import Death
 
 
 class LearnerHost:
     """Starts the learner, notices at once when it dies, starts it again when asked."""
 
-    def __init__(self, plan: Plan, site: Site, plan_file: Path) -> None:
-        self._threads, self._plan_file = plan.threads, plan_file
+    def __init__(self, plan: Plan, site: Site, plan_file: Path, begin: Start = start) -> None:
+        self._threads, self._plan_file, self._begin = plan.threads, plan_file, begin
         self._site = msgspec.structs.replace(site, member=LEARNER)
         self._child: Child | None = None
 
@@ -24,7 +24,9 @@ class LearnerHost:
         """Start the learner; its log is appended to across restarts."""
         arguments = [msgspec.json.encode(self._site).decode(), str(self._plan_file)]
         log = Path(self._site.logs) / "learner.log"
-        self._child = start("artos.runtime.process", arguments, log, self._threads, hoards=True)
+        self._child = self._begin(
+            "artos.runtime.process", arguments, log, self._threads, hoards=True
+        )
 
     def end(self) -> None:
         """Kill what is left of the learner; a new one goes on from the model block."""

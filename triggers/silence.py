@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from artos.closest import closest
 from artos.plan import Plan
-from artos.spec import closest
 from triggers.data_key import DataKeyTrigger
 from triggers.table import Table
 from triggers.wiring import data_triggers, role_of, silent_targets

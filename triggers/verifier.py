@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from artos.buffer.layout import MAX_CONSUMERS
+from artos.closest import closest
 from artos.plan import Plan
-from artos.spec import VERSION_KEY, closest
+from artos.spec import VERSION_KEY
 from triggers import cycles, silence
 from triggers.base import And, Or, Trigger
 from triggers.data_key import DataKeyTrigger

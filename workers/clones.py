@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -10,26 +11,25 @@ from pathlib import Path
 
 from artos.errors import ArtosError, RestoreFailed, TemplateFailed
 from artos.messages import Failed, FromMember
-from artos.runtime.child import Child, command, start
+from artos.runtime.child import Child, Start, command, start
 from artos.runtime.identity import WAKE, Identity, tell
 from workers.checkpointer import Checkpointer, Shot
 from workers.criu import common_memory
 from workers.criu.driver import Criu, Operation
+from workers.early import Early
 from workers.images import Image
 from workers.nursery import TEMPLATE, Birth, Kind, Place
 from workers.slots import Slot
 
 _MODULE = "artos.runtime.template"
-# First process of a PID namespace and of a session, so that its image can be restored many times;
-# setpriv has the kernel end it with us.
-_APART = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL",
-          "setsid")  # fmt: skip
 _FAILURES = 3
 
 
 class Clones:
     """One template is started, checkpointed and gone; every actor is a restored copy of it.
 
+    Only the first few are forked, if there is an ``early`` way to do that: they need not wait for
+    the template, which is started when there are more of them.
     First its memory goes to a file that all clones share, where the machine allows that.
     Restores run side by side, ``at_once`` at a time. A clone is told who it is through the file it
     inherits in the place of the template's identity file; then a signal wakes it. A restore that
@@ -46,10 +46,12 @@ class Clones:
         checkpointer: Checkpointer,
         prefix: Callable[[Slot | None], Sequence[str]],
         at_once: int,
+        begin: Start = start,
+        early: Early | None = None,
     ) -> None:
         self._place, self._criu, self._checkpointer = place, criu, checkpointer
         self._prefix = prefix
-        self._at_once = at_once
+        self._at_once, self._early = at_once, early
         self._asked: list[tuple[int, Slot | None]] = []
         self._restores: dict[int, tuple[Operation, Slot | None]] = {}
         self._born: list[Birth] = []
@@ -62,13 +64,27 @@ class Clones:
         self._identity = Path(place.site.folder) / "identity"
         self._identity.touch(mode=0o600)
         self._log = place.log(TEMPLATE)
-        arguments = ["image", place.text_for(member), str(place.plan_file), str(self._identity)]
-        self._template: Child | None = start(_MODULE, arguments, self._log, 1, prefix=_APART)
+        self._member, self._begin = member, begin
+        self._template: Child | None = None
 
     def request(self, member: int, slot: Slot | None) -> None:
         """See ``Way.request``. Who is on the way already is not made twice."""
-        if member not in self._restores and all(member != asked for asked, _ in self._asked):
-            self._asked.append((member, slot))
+        if member in self._restores or any(member == asked for asked, _ in self._asked):
+            return
+        birth = self._early.birth(member, slot) if self._early and self._image is None else None
+        if birth is not None:
+            self._born.append(birth)
+            return
+        self._asked.append((member, slot))
+        if self._image is None and self._template is None:
+            self._start_template()
+
+    def _start_template(self) -> None:
+        place = self._place
+        arguments = [
+            "image", place.text_for(self._member), str(place.plan_file), str(self._identity),
+        ]  # fmt: skip
+        self._template = self._begin(_MODULE, arguments, self._log, 1, apart=True)
 
     def heard(self, message: FromMember) -> None:
         """See ``Way.heard``: a template that is ready is checkpointed."""
@@ -77,7 +93,7 @@ class Clones:
             return
         assert self._template is not None
         try:
-            self._pid = _only_child(self._template.pid)
+            self._pid = _first_of_namespace(self._template.pid)
         except OSError as error:
             self._failed = str(error)
             return
@@ -186,12 +202,15 @@ class Clones:
         self._end_template()
 
 
-def _only_child(pid: int) -> int:
-    """The process that ``unshare`` forked, by its number here.
+def _first_of_namespace(pid: int) -> int:
+    """The process itself, or that which ``unshare`` forked in it, by its number here.
 
     Raises:
-        OSError: it has none any more.
+        OSError: it has ended.
     """
+    (numbers,) = re.findall(r"NSpid:(.*)", Path(f"/proc/{pid}/status").read_text())
+    if numbers.split()[-1] == "1":
+        return pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     if not children:
         raise OSError(f"the template's process {pid} has no child any more")

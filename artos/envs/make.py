@@ -15,10 +15,10 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from artos.closest import closest
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import EnvSpec, spec_of
 from artos.errors import Refused
-from artos.spec import closest
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 
 def _float_buffers(module: nn.Module) -> list[tuple[str, Tensor]]:
@@ -31,13 +32,9 @@ class FlatAdam:
         self.weights.grad = self._gradient = torch.zeros(self.count)
         self._adding = False
         self._point(parameters, module)
-        self.optimizer = torch.optim.Adam([self.weights], lr=lr, eps=eps, fused=True)
-        state: dict[str, Any] = {
-            "step": torch.zeros(()),
-            "exp_avg": torch.zeros(self.count),
-            "exp_avg_sq": torch.zeros(self.count),
-        }
-        self.optimizer.state[self.weights] = state
+        self.lr, self._eps = lr, eps
+        self._step = torch.zeros(())
+        self._exp_avg, self._exp_avg_sq = torch.zeros(self.count), torch.zeros(self.count)
 
     def _point(self, parameters: list[nn.Parameter], module: nn.Module) -> None:
         at = 0
@@ -55,12 +52,12 @@ class FlatAdam:
 
     def set_lr(self, lr: float) -> None:
         """Change the learning rate of the next steps."""
-        self.optimizer.param_groups[0]["lr"] = lr
+        self.lr = lr
 
     @property
     def steps(self) -> int:
         """Steps taken since training began; crashes and resumed runs keep it."""
-        return int(self.optimizer.state[self.weights]["step"])
+        return int(self._step)
 
     def step(self, loss: Tensor, max_grad_norm: float | None = None) -> None:
         """Step with the gradient of ``loss`` alone."""
@@ -93,12 +90,22 @@ class FlatAdam:
         if max_grad_norm is not None:
             norm = torch.linalg.vector_norm(gradient)
             gradient.mul_((max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
-        self.optimizer.step()
+        self._update(gradient)
+
+    @torch.no_grad()
+    def _update(self, gradient: Tensor) -> None:
+        # The function, not the class: making a torch.optim.Adam imports the compiler, for a second.
+        adam(
+            [self.weights], [gradient], [self._exp_avg], [self._exp_avg_sq], [], [self._step],
+            fused=True, amsgrad=False, beta1=0.9, beta2=0.999, lr=self.lr, weight_decay=0.0,
+            eps=self._eps, maximize=False,
+        )  # fmt: skip
 
     def live(self) -> dict[str, NDArray[Any]]:
         """Views of the weights (``params``) and of the optimiser's state (``learner.*``)."""
-        state = self.optimizer.state[self.weights]
-        arrays = {"params": self.values.numpy()}
-        for name in ("exp_avg", "exp_avg_sq", "step"):
-            arrays[f"learner.{name}"] = state[name].numpy()
-        return arrays
+        return {
+            "params": self.values.numpy(),
+            "learner.exp_avg": self._exp_avg.numpy(),
+            "learner.exp_avg_sq": self._exp_avg_sq.numpy(),
+            "learner.step": self._step.numpy(),
+        }

@@ -147,7 +147,7 @@ class PPO(TorchLearner):
         self._forget(batch.claims)
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
         result = {name: float(value) for name, value in metrics.items()}
-        result["lr"] = self.adam.optimizer.param_groups[0]["lr"]
+        result["lr"] = self.adam.lr
         if self._noise is not None:
             result["noise_scale"] = self._noise.estimate(len(batch))
         return result | _explained_variance(data)

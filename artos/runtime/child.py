@@ -5,32 +5,27 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO, Protocol
 
-import psutil
-
+from artos.runtime import hoarding
 from artos.runtime.logs import print_whatever_happens, rotate, tail
 
 _PR_SET_PDEATHSIG = 1
 _NOISE = "Extension modules:"  # a line of the fault handler's, long and of no use
 _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
-# One arena that never shrinks, in huge pages where the kernel has them: activations of every
-# minibatch, messages of every rollout reuse the same memory instead of faulting fresh pages in,
-# which makes a CNN learner a quarter faster.
-_TUNABLES = {
-    "hugetlb": 1,
-    "mmap_threshold": 4 << 30,
-    "trim_threshold": 8 << 30,
-    "top_pad": 64 << 20,
-}
-_HOARDER_ENV = {
-    "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _TUNABLES.items())
-}
+# First process of a PID namespace and of a session; setpriv has the kernel end it with us.
+_APART = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL",
+          "setsid")  # fmt: skip
+
+forked = False
+"""Whether this process was forked with everything imported (``preload``), not started anew."""
 
 
 class Child:
@@ -72,19 +67,18 @@ class Child:
 
     def end(self, seconds: float) -> None:
         """Give it ``seconds`` to end by itself, then kill it; it is reaped in any case."""
-        if self.died() is not None:
-            return
-        try:
-            self._wait(seconds)
-        except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
+        if not self.ends_within(seconds):
             self.kill()
 
-    def _wait(self, seconds: float) -> None:
-        if self._popen is not None:
-            self._popen.wait(max(0.0, seconds))
-        else:
-            code = psutil.Process(self.pid).wait(max(0.0, seconds))
-            self._status = -signal.SIGKILL if code is None else int(code)
+    def ends_within(self, seconds: float) -> bool:
+        """Wait for its end, but no longer than that; returns whether it came, and reaps it."""
+        if self.died() is None:
+            descriptor = os.pidfd_open(self.pid)
+            try:
+                _until_readable(descriptor, seconds)
+            finally:
+                os.close(descriptor)
+        return self.died() is not None
 
     def kill(self) -> None:
         """SIGKILL, and reap."""
@@ -109,6 +103,36 @@ class Child:
         return f"<Child {self.pid} {self.log.name}>"
 
 
+def _until_readable(descriptor: int, seconds: float) -> None:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    poll.poll(max(0.0, seconds) * 1000)
+
+
+class Start(Protocol):
+    """A way to make a process that runs ``python -m module arguments``.
+
+    Its output goes to ``log`` (appended), unless ``stdout`` takes that; it reads ``stdin``, or
+    nothing. It has ``threads`` to compute. One that ``hoards`` gives no memory back before its end,
+    see ``hoarding``. ``apart`` makes it the first process of a PID namespace and of a session, so
+    that its image can be restored many times.
+    """
+
+    def __call__(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        log: Path,
+        threads: int,
+        *,
+        hoards: bool = False,
+        apart: bool = False,
+        stdin: IO[bytes] | None = None,
+        stdout: IO[bytes] | None = None,
+    ) -> Child:
+        """Make it."""
+
+
 def start(
     module: str,
     arguments: Sequence[str],
@@ -116,20 +140,23 @@ def start(
     threads: int,
     *,
     hoards: bool = False,
+    apart: bool = False,
+    stdin: IO[bytes] | None = None,
+    stdout: IO[bytes] | None = None,
     prefix: Sequence[str] = (),
     inherits: Sequence[int] = (),
 ) -> Child:
-    """Start ``python -m module arguments`` with its output in ``log`` (appended).
+    """See ``Start``: a process that imports everything itself.
 
     ``prefix`` is a command that runs it, such as ``numactl --physcpubind=1``; descriptors that it
-    ``inherits`` keep their numbers. One that ``hoards`` gives no memory back before its end.
+    ``inherits`` keep their numbers.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [*prefix, *command(module, *arguments)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
+            [*prefix, *(_APART if apart else ()), *command(module, *arguments)],
+            stdin=stdin or subprocess.DEVNULL,
+            stdout=stdout or output,
             stderr=output,
             env=environment(threads, hoards=hoards),
             start_new_session=True,  # Ctrl-C reaches only the supervisor, which ends the others
@@ -148,10 +175,15 @@ def command(module: str, *arguments: str) -> list[str]:
 
 def environment(threads: int, *, hoards: bool = False) -> Mapping[str, str]:
     """Environment variables of a process of ours: compute threads, and who its parent is."""
-    count = str(threads)
-    fixed = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
     parent = {"ARTOS_PARENT": str(os.getpid())}
-    return {**os.environ, **fixed, **parent, **(_HOARDER_ENV if hoards else {})}
+    tuned = hoarding.ENVIRONMENT if hoards else {}
+    return {**os.environ, **computing(threads), **parent, **tuned}
+
+
+def computing(threads: int) -> Mapping[str, str]:
+    """Environment variables that numeric libraries read when they are loaded."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))
 
 
 def begin_member() -> None:

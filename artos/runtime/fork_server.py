@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 
 import msgspec
 
-from artos.runtime.child import end_with_parent
+from artos.runtime.forking import fork_aside
 from artos.runtime.identity import Identity
 
 
@@ -47,56 +46,3 @@ def _moved(descriptor: int, instead: int) -> int:
     os.dup2(instead, descriptor)
     os.close(instead)
     return moved
-
-
-def fork_aside() -> int:
-    """Fork a process that is our parent's child, not ours, in a session of its own.
-
-    It is forked by a process between, which ends, so the kernel hands it on. It waits for that:
-    the signal at its parent's death is bound to the parent it has when it asks.
-
-    Returns 0 in the new process, its process id here.
-
-    Raises:
-        OSError: no process could be made.
-    """
-    told, tell = os.pipe()
-    gate, opener = os.pipe()
-    between = os.fork()
-    if between == 0:
-        _fork_and_end(tell)
-        for descriptor in (told, tell, opener):
-            os.close(descriptor)
-        _become_own(gate)
-        return 0
-    os.close(gate)
-    os.close(tell)
-    os.waitpid(between, 0)
-    try:
-        child = int(os.read(told, 32) or 0)
-        if not child:
-            raise OSError(errno.EAGAIN, "the system has no room for another process")
-        os.write(opener, b"!")
-    finally:
-        os.close(told)
-        os.close(opener)
-    return child
-
-
-def _fork_and_end(tell: int) -> None:
-    """In the process between: returns only in the process that it forks."""
-    try:
-        child = os.fork()
-    except OSError:
-        os._exit(1)
-    if child:
-        os.write(tell, b"%d" % child)
-        os._exit(0)
-
-
-def _become_own(gate: int) -> None:
-    if not os.read(gate, 1):
-        os._exit(1)  # the server died before it saw us handed on
-    os.close(gate)
-    os.setsid()
-    end_with_parent()

@@ -15,10 +15,11 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from artos.closest import closest
 from artos.errors import Refused
-from artos.plan import Reference
+from artos.reference import Reference
 from artos.scaling import ActorsSetting, actors_of
-from artos.spec import Workload, closest
+from artos.spec import Workload
 from artos.unreadable import UNREADABLE
 
 _OURS = ("head", "workers", "deploy", "evaluation")

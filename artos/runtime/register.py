@@ -13,11 +13,13 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from artos.buffer.model_block import ObjectSpec
+from artos.closest import closest
 from artos.errors import Refused
 from artos.learners.context import LearnerContext
-from artos.plan import Plan, Reference
+from artos.plan import Plan
+from artos.reference import Reference
 from artos.runtime.reference import build_workload, last_lines
-from artos.spec import ArraySpec, DataKey, OnFull, Workload, closest
+from artos.spec import ArraySpec, DataKey, OnFull, Workload
 
 T = TypeVar("T")
 

@@ -20,6 +20,7 @@ from artos.buffer.model_block import ModelBlock
 from artos.errors import BadRow
 from artos.messages import Failed, Ready, StartKind
 from artos.plan import Plan, Site
+from artos.runtime import child
 from artos.runtime.build_role import (
     MODEL,
     actor_context,
@@ -42,7 +43,7 @@ class Prepared:
 def serve_site(site_text: str, plan_file: str) -> int:
     """Set up the member that ``site_text`` (JSON) names, report, serve; returns the exit status."""
     site = msgspec.json.decode(site_text, type=Site)
-    return _serve(site, "cold", lambda: _role(plan_in(plan_file), site))
+    return _serve(site, "fork" if child.forked else "cold", lambda: _role(plan_in(plan_file), site))
 
 
 def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> Prepared | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,13 @@ def draw(folder: RunFolder, warn: Callable[[str], None]) -> Path | None:
         warn(f"the learning curve was not drawn: {type(error).__name__}: {error}")
         _draft(folder).unlink(missing_ok=True)
         return None
+
+
+def import_ahead() -> None:
+    """Import what drawing needs while there is nothing else to do; it takes half a second."""
+    with suppress(Exception):  # told when it is missed
+        importlib.import_module("matplotlib.backends.backend_agg")
+        importlib.import_module("matplotlib.figure")
 
 
 def _draft(folder: RunFolder) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from artos.errors import Refused
-from artos.plan import Reference
+from artos.reference import Reference
 from deploy import registration
 
 

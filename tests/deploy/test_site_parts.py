@@ -7,7 +7,8 @@ import pytest
 
 from artos.buffer.model_block import ObjectSpec
 from artos.messages import Invoke
-from artos.plan import Plan, Reference
+from artos.plan import Plan
+from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
 from artos.transport.wire import Call
 from deploy.gate import Gate

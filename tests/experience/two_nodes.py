@@ -18,7 +18,8 @@ from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.segment import ShmFolder
 from artos.clock import Deadline, SystemClock
 from artos.closing import Closing
-from artos.plan import Plan, Reference, Site
+from artos.plan import Plan, Site
+from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey, OnFull
 from artos.transport.keys import make_keys
 from head.replay_host import ReplayHost

@@ -14,7 +14,8 @@ from artos.buffer.board import LEARNER, actor_member
 from artos.buffer.model_block import ObjectSpec
 from artos.clock import ManualClock
 from artos.messages import Claim, Done, Invoke, Ready, ToMember
-from artos.plan import Plan, Reference
+from artos.plan import Plan
+from artos.reference import Reference
 from artos.runtime.death import Death
 from artos.scaling import Actors
 from artos.spec import VERSION_KEY, ArraySpec, DataKey

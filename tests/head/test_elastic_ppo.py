@@ -12,7 +12,8 @@ from artos.errors import Refused
 from artos.scaling import NoiseScale, Schedule
 from deploy.inline import Inline
 from deploy.node import Node
-from deploy.registration import Registration, prepare, reference_of
+from deploy.registration import Registration, prepare
+from deploy.request import reference_of
 from deploy.wiring import connect
 from head.coordinator import Coordinator
 from triggers.journal import Journal, read

@@ -11,7 +11,8 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
 from artos.clock import ManualClock
 from artos.messages import Done, Invoke, Ready, ToMember
-from artos.plan import Plan, Reference
+from artos.plan import Plan
+from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
 from deploy.node import Node
 from deploy.wiring import connect

@@ -14,7 +14,8 @@ from artos.clock import SystemClock
 from artos.messages import Claim
 from deploy.inline import Inline
 from deploy.node import Node
-from deploy.registration import prepare, reference_of
+from deploy.registration import prepare
+from deploy.request import reference_of
 from deploy.wiring import connect
 from head.bindings import Bindings
 from head.coordinator import Coordinator

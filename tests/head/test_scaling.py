@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from artos.errors import Refused
-from artos.plan import Plan, Reference
+from artos.plan import Plan
+from artos.reference import Reference
 from artos.scaling import (
     Actors,
     ByHand,

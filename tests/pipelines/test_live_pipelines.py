@@ -13,7 +13,8 @@ from hands import written
 from numpy.typing import NDArray
 from real_runs import Artos, checkpointed, journal
 
-from deploy.run import Request, run
+from deploy.request import Request
+from deploy.run import run
 from triggers.algorithms.pipelines import Pipeline
 
 ACTORS, STEPS, ROUNDS = 3, 16, 8

@@ -15,7 +15,8 @@ import pytest
 from real_runs import TINY, Artos, Outcome, journal, shared_memory, updates
 
 from deploy.cli import main
-from deploy.run import Request, run
+from deploy.request import Request
+from deploy.run import run
 
 pytestmark = pytest.mark.processes
 

@@ -15,7 +15,8 @@ from artos.buffer.layout import LAYOUT_VERSION
 from artos.buffer.segment import PREFIX, shm_root
 from artos.errors import ActorFailed, LearnerFailed
 from artos.runtime.death import Death
-from deploy.run import Request, run
+from deploy.request import Request
+from deploy.run import run
 from head.failures import Failures, Limits
 
 SETTINGS = {"envs": 1, "steps": 16, "minibatches": 1, "epochs": 1, "actors": 1, "total_steps": 200}

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from real_runs import Artos, Outcome, shared_memory
 
-from deploy.run import Request, resume, run
+from deploy.request import Request
+from deploy.run import resume, run
 
 POLICY = """
 from dataclasses import dataclass, replace

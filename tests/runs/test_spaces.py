@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.run import Request, run
+from deploy.request import Request
+from deploy.run import run
 
 KINDS = ["plain", "discrete", "multidiscrete", "parts", "continuous", "next_step", "disabled"]
 SETTINGS = {"total_steps": 128, "envs": 2, "steps": 16, "minibatches": 1, "epochs": 1}

@@ -24,7 +24,8 @@ from artos.runtime.child import Child, command, environment, start
 from artos.runtime.identity import Identity, tell
 from artos.runtime.roles import ActorRole
 from deploy.node import Node
-from deploy.registration import prepare, reference_of
+from deploy.registration import prepare
+from deploy.request import reference_of
 
 HERE = Path(__file__).parent
 ROUND, ROUNDS = 64, 2

@@ -8,7 +8,8 @@ import msgspec
 
 from artos.buffer.model_block import ObjectSpec
 from artos.messages import Claim
-from artos.plan import Plan, Reference
+from artos.plan import Plan
+from artos.reference import Reference
 from artos.spec import ArraySpec, DataKey
 from triggers import Firing, Trigger
 from triggers.events import Arrived, Committed, Event, Joined, Recheck

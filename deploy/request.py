@@ -1,0 +1,75 @@
+"""What a user asks for, and where the workload is that was named."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from artos.closest import closest
+from artos.errors import Refused
+from artos.reference import Reference
+from artos.runtime.preloaded import Preloaded
+from triggers.algorithms import BUILT_IN
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for. ``settings`` are the flags and every ``--set``.
+
+    ``deadline``: seconds a member may take to carry out one invocation.
+    """
+
+    workload: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    seed: int = 1
+    run_dir: Path | None = None
+    inline: bool = False
+    quiet: bool = False
+    folder: Path = field(default_factory=Path.cwd)
+    deadline: float = 300.0
+
+    def config(self) -> dict[str, Any]:
+        """What is stored as the run's configuration."""
+        return {
+            "workload": self.workload,
+            "settings": self.settings,
+            "seed": self.seed,
+            "inline": self.inline,
+            "folder": str(self.folder),
+            "deadline": self.deadline,
+        }
+
+    def reference(self) -> Reference:
+        """Where the workload comes from.
+
+        Raises:
+            Refused: neither an algorithm nor a file with an object.
+        """
+        return reference_of(self.workload, self.settings, self.folder)
+
+    def preload(self) -> AbstractContextManager[Preloaded | None]:
+        """Begin to import the workload's code, in a process for those of the run to come from.
+
+        None where all of it is one process.
+        """
+        return nullcontext() if self.inline else Preloaded(self.reference())
+
+
+def reference_of(workload: str, settings: dict[str, Any], folder: Path) -> Reference:
+    """What ``ALGORITHM`` or ``FILE.py:OBJECT`` means.
+
+    Raises:
+        Refused: neither an algorithm nor a file with an object.
+    """
+    if workload in BUILT_IN:
+        return Reference(BUILT_IN[workload], settings, str(folder))
+    place, _, name = workload.rpartition(":")
+    if not place.endswith(".py") or not name:
+        hint = closest(workload, list(BUILT_IN))
+        raise Refused(
+            [f"unknown workload {workload!r}{hint} (have {', '.join(BUILT_IN)}, or FILE.py:OBJECT)"]
+        )
+    path = (folder / place).resolve()
+    return Reference(f"{path}:{name}", settings, str(path.parent))
