@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_keys(commands.add_parser("keys", help="make, add or revoke the keys of a cluster"))
     bench = commands.add_parser("bench", help="measure ours against rivals in the same run")
     bench.add_argument(
-        "name", help="buffer, triggers, throughput, elasticity, pipelining, learning, all"
+        "name", help="buffer, triggers, throughput, startup, elasticity, pipelining, learning, all"
     )
     bench.add_argument("--json", type=Path, metavar="FILE", help="write rows and ratios to FILE")
     bench.add_argument("--repeats", type=int, metavar="N", help="repetitions of each case")

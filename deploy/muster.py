@@ -137,7 +137,7 @@ def _ways(
     member, begin = template_member(place.site.members), preloaded.start if preloaded else start
     early = None
     if preloaded is not None and elastic.start == "auto":
-        early = Early(preloaded, place, pinning.pin, at_once)
+        early = Early(preloaded, place, pinning.pin)
     ways: dict[str, Callable[[], Way]] = {}
     if isinstance(criu, Criu) and probe()["clone"].available:
         ways["clone"] = lambda: Clones(place, member, criu, template, prefix, at_once, begin, early)

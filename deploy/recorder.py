@@ -12,6 +12,7 @@ from artos.buffer.board import LEARNER
 from artos.clock import Clock
 from artos.errors import NotSaved
 from artos.plan import Plan
+from artos.runtime.age import age
 from deploy.node import Node
 from head.coordinator import Coordinator
 from head.records import checkpoint
@@ -77,6 +78,10 @@ class Recorder:
     @property
     def _starting(self) -> float:
         return (self._clock.now() if self._began is None else self._began) - self._created
+
+    def _first_step_seconds(self) -> float | None:
+        first = self._coordinator.monitor.first_step
+        return None if first is None else age() - (self._clock.now() - first)
 
     def trained(self) -> None:
         """The last invocation was answered: stopping the members is no training any more."""
@@ -224,6 +229,8 @@ class Recorder:
             not_restored=NOT_RESTORED if self._before else (),
             actors_by_update=tuple(self._coordinator.monitor.actors_by_update),
             lag_by_actor=self._coordinator.monitor.lag_by_actor(),
+            wall_seconds=age(),
+            first_step_seconds=self._first_step_seconds(),
             **msgspec.structs.asdict(bill),
         )
         if self._gaps.why(_CHECKPOINT):

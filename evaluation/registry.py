@@ -15,6 +15,7 @@ from evaluation import (
     pipeline_learning,
     pipelining,
     pipelining_figures,
+    startup,
     throughput,
     triggers,
 )
@@ -30,6 +31,7 @@ BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
     "buffer": buffer.measure,
     "triggers": triggers.measure,
     "throughput": throughput.measure,
+    "startup": startup.measure,
     "elasticity": elasticity.measure,
     "pipelining": pipelining.measure,
     "learning": pipeline_learning.measure,

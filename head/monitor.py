@@ -67,6 +67,7 @@ class Monitor:
         self.actors_by_update: list[int] = []
         self.metrics: dict[str, float] = {}
         self.times: dict[str, float] = {}
+        self.first_step: float | None = None
         self._finished: list[tuple[int, float, int]] = []
 
     @property
@@ -87,6 +88,10 @@ class Monitor:
             self.episodes += 1
             self._finished.append((steps, value, length))
         self._spend("actors", times)
+
+    def stepped(self, began: float) -> None:
+        """Environments were stepped from that time (seconds of the run's clock) on."""
+        self.first_step = began if self.first_step is None else self.first_step
 
     def helped(self, times: Mapping[str, float]) -> None:
         """The learner finished an invocation that publishes nothing."""

@@ -47,6 +47,9 @@ class Bill(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """``summary.json``: the outcome of a run. Fields are only ever added.
 
+    ``seconds`` are those of training: from when all members were ready until the last answer.
+    ``wall_seconds`` go from the start of the command (on a cluster: of the run's process) to its
+    end, ``first_step_seconds`` to the first step of an environment (None: there was none).
     ``lag_by_actor`` has for each actor the ``mean`` and ``max`` lag of its rows when consumed.
     """
 
@@ -73,3 +76,5 @@ class Summary(msgspec.Struct, frozen=True):
     bytes_on_wire: int = 0
     nodes: tuple[str, ...] = ()
     lag_by_actor: dict[int, dict[str, float]] = {}
+    wall_seconds: float = 0.0
+    first_step_seconds: float | None = None

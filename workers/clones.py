@@ -28,8 +28,8 @@ _FAILURES = 3
 class Clones:
     """One template is started, checkpointed and gone; every actor is a restored copy of it.
 
-    Only the first few are forked, if there is an ``early`` way to do that: they need not wait for
-    the template, which is started when there are more of them.
+    Only the first are forked, if there is an ``early`` way to do that: they need not wait for the
+    template, which is started when there are more than run at once.
     First its memory goes to a file that all clones share, where the machine allows that.
     Restores run side by side, ``at_once`` at a time. A clone is told who it is through the file it
     inherits in the place of the template's identity file; then a signal wakes it. A restore that
@@ -71,15 +71,22 @@ class Clones:
         """See ``Way.request``. Who is on the way already is not made twice."""
         if member in self._restores or any(member == asked for asked, _ in self._asked):
             return
-        birth = self._early.birth(member, slot) if self._early and self._image is None else None
+        if not self._has_forked(member, slot):
+            self._asked.append((member, slot))
+        self._see_to_template()
+
+    def _has_forked(self, member: int, slot: Slot | None) -> bool:
+        if self._early is None or self._image is not None:
+            return False
+        birth = self._early.birth(member, slot)
         if birth is not None:
             self._born.append(birth)
-            return
-        self._asked.append((member, slot))
-        if self._image is None and self._template is None:
-            self._start_template()
+        return birth is not None
 
-    def _start_template(self) -> None:
+    def _see_to_template(self) -> None:
+        few = self._early is not None and self._early.births <= self._at_once
+        if self._template is not None or self._image is not None or (few and not self._asked):
+            return
         place = self._place
         arguments = [
             "image", place.text_for(self._member), str(place.plan_file), str(self._identity),

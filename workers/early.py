@@ -11,18 +11,16 @@ from workers.slots import Slot
 
 
 class Early:
-    """Forks actors of which images can be made like those of clones; ``most`` of them."""
+    """Forks actors of which images can be made like those of clones."""
 
     def __init__(
-        self, preloaded: Preloaded, place: Place, pin: Callable[[int, Slot], None], most: int
+        self, preloaded: Preloaded, place: Place, pin: Callable[[int, Slot], None]
     ) -> None:
-        self._preloaded, self._place, self._pin, self._left = preloaded, place, pin, most
+        self._preloaded, self._place, self._pin = preloaded, place, pin
+        self.births = 0
 
     def birth(self, member: int, slot: Slot | None) -> Birth | None:
-        """A process of that actor; None if there can be no more of them."""
-        if not self._left:
-            return None
-        self._left -= 1
+        """A process of that actor; None if it cannot be forked."""
         arguments = (self._place.text_for(member), str(self._place.plan_file))
         order = Order("artos.runtime.process", arguments, apart=True)
         child = self._preloaded.forked(order, self._place.log_of(member))
@@ -30,4 +28,5 @@ class Early:
             return None
         if slot is not None:
             self._pin(child.pid, slot)
+        self.births += 1
         return Birth(member, child, "fork")

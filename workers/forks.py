@@ -12,7 +12,7 @@ import msgspec
 from artos.errors import TemplateFailed
 from artos.messages import Failed, FromMember
 from artos.runtime.child import Child, Start, start
-from artos.runtime.forking import adopt_orphans
+from artos.runtime.forking import adopt_orphans, adopts_orphans
 from artos.runtime.identity import Identity
 from workers.criu.suspects import threads
 from workers.nursery import TEMPLATE, Birth, Kind, Place
@@ -39,6 +39,7 @@ class Forks:
         self._place, self._pin = place, pin
         self._asked: list[tuple[int, Slot | None]] = []
         self._ready, self._failed = False, ""
+        self._adopted = adopts_orphans()
         requests, self._requests = _pipe()
         self._answers, answers = _pipe()
         with requests, answers:
@@ -75,7 +76,7 @@ class Forks:
     def _fork(self, member: int, slot: Slot | None) -> Birth:
         log = self._place.log_of(member)
         order = Identity(self._place.site_for(member), str(log))
-        adopt_orphans(True)
+        adopt_orphans()
         try:
             self._requests.write(msgspec.json.encode(order) + b"\n")
         except BrokenPipeError:
@@ -94,7 +95,7 @@ class Forks:
 
     def close(self) -> None:
         """See ``Way.close``."""
-        adopt_orphans(False)
+        adopt_orphans(self._adopted)
         self._requests.close()
         self._answers.close()
         self._server.end(_END_SECONDS)

@@ -9,12 +9,24 @@ import os
 from artos.runtime.child import end_with_parent
 
 _CLONE_NEWPID = 0x20000000
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 
-def adopt_orphans(yes: bool) -> None:
+def adopts_orphans() -> bool:
     """Whether processes below this one whose parents end become this one's children."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)
+    answer = ctypes.c_int()
+    _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.addressof(answer))
+    return bool(answer.value)
+
+
+def adopt_orphans(yes: bool = True) -> None:
+    """Set that."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, int(yes))
+
+
+def _prctl(option: int, argument: int) -> None:
+    rest = (ctypes.c_ulong(0),) * 3
+    ctypes.CDLL(None, use_errno=True).prctl(option, ctypes.c_ulong(argument), *rest)
 
 
 def fork_aside(*, apart: bool = False) -> int:

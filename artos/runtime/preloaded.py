@@ -18,7 +18,7 @@ from artos.reference import Reference
 from artos.runtime import child
 from artos.runtime.child import Child
 from artos.runtime.death import START_SECONDS
-from artos.runtime.forking import adopt_orphans
+from artos.runtime.forking import adopt_orphans, adopts_orphans
 from artos.runtime.preload import Forked, Order
 
 _MODULE = "artos.runtime.preload"
@@ -43,6 +43,7 @@ class Preloaded(Closing):
     """
 
     def __init__(self, reference: Reference, log: Path | None = None) -> None:
+        self._adopted = adopts_orphans()
         self._said = log.open("ab+") if log else _memory()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -130,7 +131,7 @@ class Preloaded(Closing):
         """The process id of a new process; 0 if there can be none, see ``why_not``."""
         if self.why_not:
             return 0
-        adopt_orphans(True)
+        adopt_orphans()
         try:
             socket.send_fds(self._line, [msgspec.json.encode(order)], streams)
             self._line.settimeout(seconds)
@@ -145,7 +146,7 @@ class Preloaded(Closing):
 
     def close(self) -> None:
         """End it; what it forked lives on. Twice is fine."""
-        adopt_orphans(False)
+        adopt_orphans(self._adopted)
         self._line.close()
         self._said.close()
         if self._process.poll() is None:

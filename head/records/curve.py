@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -38,8 +37,8 @@ def draw(folder: RunFolder, warn: Callable[[str], None]) -> Path | None:
 def import_ahead() -> None:
     """Import what drawing needs while there is nothing else to do; it takes half a second."""
     with suppress(Exception):  # told when it is missed
-        importlib.import_module("matplotlib.backends.backend_agg")
-        importlib.import_module("matplotlib.figure")
+        import matplotlib.backends.backend_agg  # noqa: PLC0415
+        import matplotlib.figure  # noqa: F401, PLC0415
 
 
 def _draft(folder: RunFolder) -> Path:

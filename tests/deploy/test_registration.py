@@ -1,23 +1,44 @@
-"""How a registration that ended without an answer is told."""
+"""How a registration that ended without an answer is told, forked or started anew."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from artos.errors import Refused
 from artos.reference import Reference
-from deploy import registration
+from artos.runtime.preloaded import Preloaded
+from deploy.registration import register_apart
+
+ENDS = [
+    ("os.kill(os.getpid(), 9)", r"was killed \(SIGKILL\): if it was nobody, memory ran out"),
+    ("os.kill(os.getpid(), 11)", r"crashed \(Segmentation fault\)"),
+    ("print('so it is', flush=True); os._exit(7)", r"ended with exit status 7; its last words:\nso it is"),
+]
 
 
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        ("kill -9 $$", r"was killed \(SIGKILL\): if it was nobody, memory ran out.*$"),
-        ("kill -SEGV $$", r"crashed \(Segmentation fault\)$"),
-        ("echo so it is >&2; exit 7", r"ended with exit status 7; its last words:\nso it is"),
-    ],
-)
-def test_an_end_without_an_answer(script: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registration, "command", lambda *_: ["sh", "-c", script])
-    with pytest.raises(Refused, match=f"^building my:table {words}"):
-        registration.register_apart(Reference("my:table"), 1)
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    """A file of a user's, not written yet."""
+    return tmp_path / "mine.py"
+
+
+def register(module: Path) -> None:
+    reference = Reference(f"{module}:table", folder=str(module.parent))
+    with Preloaded(reference) as preloaded:
+        register_apart(reference, 1, preloaded)
+
+
+@pytest.mark.parametrize(("end", "words"), ENDS)
+def test_a_builder_that_ends_its_process(end: str, words: str, module: Path) -> None:
+    module.write_text(f"import os\ndef table():\n    {end}\n".replace("; ", "\n    "))
+    with pytest.raises(Refused, match=f"building {module}:table {words}"):
+        register(module)
+
+
+@pytest.mark.parametrize(("end", "words"), ENDS)
+def test_an_import_that_ends_its_process(end: str, words: str, module: Path) -> None:
+    module.write_text(f"import os\n{end}\n")
+    with pytest.raises(Refused, match=f"building {module}:table {words}"):
+        register(module)

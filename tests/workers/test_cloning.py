@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,10 +14,11 @@ import pytest
 from artos.errors import RestoreFailed, TemplateFailed
 from artos.messages import Ready
 from artos.plan import Site
+from artos.runtime.child import Child
 from workers import clones
 from workers.clones import Clones
 from workers.criu.operation import Outcome
-from workers.nursery import Place
+from workers.nursery import Birth, Place
 
 LOST = RestoreFailed("template", "CRIU died in the middle")
 
@@ -66,15 +68,23 @@ def sleeper() -> Iterator[int]:
         process.kill()
 
 
-def cloning(folder: Path, criu: Scripted, monkeypatch: pytest.MonkeyPatch) -> Clones:
-    """Clones whose template is an image already."""
+def cloning(
+    folder: Path, criu: Scripted, monkeypatch: pytest.MonkeyPatch, started: list[str] | None = None,
+    early: Any = None,
+) -> Clones:  # fmt: skip
+    """Clones two of which run at once; the template is an image already, or ``early`` there are."""
     template = type("Template", (), {"pid": 1, "died": lambda self: None, "kill": lambda self: 0})
-    monkeypatch.setattr(clones, "start", lambda *a, **k: template())
-    monkeypatch.setattr(clones, "_only_child", lambda pid: pid)
     monkeypatch.setattr(clones.common_memory, "SUPPORTED", False)
     place = Place(Site(str(folder), 0, 4, str(folder)), folder / "plan")
-    made = Clones(place, 4, criu, criu, lambda slot: (), 4)  # type: ignore[arg-type]
-    made.heard(Ready(0.0))
+
+    def begin(module: str, *_: Any, **__: Any) -> Any:
+        (started if started is not None else []).append(module)
+        return template()
+
+    made = Clones(place, 4, criu, criu, lambda slot: (), 4 if early is None else 2, begin, early)  # type: ignore[arg-type]
+    if early is None:
+        made.request(1, None)  # which starts the template
+        made.heard(Ready(0.0))
     return made
 
 
@@ -115,3 +125,34 @@ def test_who_is_on_the_way_is_not_made_twice(
     assert len(criu.restores) == 1
     made.close()
     assert criu.restores[0].cancelled
+
+
+class Forking:
+    """An early way: makes what it is asked for, and counts."""
+
+    def __init__(self) -> None:
+        self.births = 0
+
+    def birth(self, member: int, slot: Any) -> Birth:
+        del slot
+        self.births += 1
+        return Birth(member, Child(os.getpid(), Path(os.devnull)), "fork")
+
+
+def test_the_first_actors_do_not_wait_for_the_template(
+    tmp_path: Path, sleeper: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    criu = Scripted(sleeper)
+    made = cloning(tmp_path, criu, monkeypatch, started, early=Forking())
+    for member in (1, 2):
+        made.request(member, None)
+    assert [(birth.member, birth.kind) for birth in made.poll()] == [(1, "fork"), (2, "fork")]
+    assert not started  # for as many as run at once no template is needed
+    made.request(3, None)
+    assert started == ["artos.runtime.template"]
+    made.heard(Ready(0.0))
+    assert [birth.kind for birth in made.poll()] == ["fork"]
+    made.request(4, None)
+    kinds = [birth.kind for _ in range(3) for birth in made.poll()]
+    assert kinds == ["clone"]
