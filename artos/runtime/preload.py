@@ -52,6 +52,7 @@ def main() -> int:
     begin_member()
     server = socket.socket(fileno=int(sys.argv[2]))
     _preload(msgspec.json.decode(sys.argv[1], type=Reference))
+    sys.stdout.flush()  # or what user code has printed would be printed by everybody again
     gc.freeze()  # or the collector would touch, and so copy, every page in every process
     order = _served(server)
     if order is not None:

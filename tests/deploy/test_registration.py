@@ -14,7 +14,10 @@ from deploy.registration import register_apart
 ENDS = [
     ("os.kill(os.getpid(), 9)", r"was killed \(SIGKILL\): if it was nobody, memory ran out"),
     ("os.kill(os.getpid(), 11)", r"crashed \(Segmentation fault\)"),
-    ("print('so it is', flush=True); os._exit(7)", r"ended with exit status 7; its last words:\nso it is"),
+    (
+        "print('so it is', flush=True); os._exit(7)",
+        r"ended with exit status 7; its last words:\nso it is",
+    ),
 ]
 
 
