@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 
 from artos.elastic import NAMES
 from artos.errors import Refused
+from artos.fields import MOST
 from artos.plan import Plan, Reference
 from artos.runtime.child import command, environment
 from artos.runtime.death import SLOW, START_SECONDS
@@ -26,6 +28,10 @@ from triggers import verifier
 from triggers.algorithms import BUILT_IN
 from triggers.table import Table, decode_table
 from triggers.wiring import complete, pace
+
+
+_LONGEST = 1e8
+"""Seconds of a deadline: three years, which every clock can wait for."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,13 @@ def _split(reference: Reference) -> tuple[Reference, dict[str, Any]]:
     return msgspec.structs.replace(reference, settings=own), elastic
 
 
+def _early_faults(seed: int, deadline: float) -> Iterator[str]:
+    if not 0 < deadline <= _LONGEST:
+        yield f"--deadline must be positive, at most {_LONGEST:g} seconds, not {deadline:g}"
+    if not 0 <= seed <= MOST:
+        yield f"--seed must be within 0 and {MOST}, not {seed}"
+
+
 def prepare(
     reference: Reference, seed: int, *, apart: bool = True, deadline: float = 300.0,
     here: bool = True,
@@ -119,7 +132,8 @@ def prepare(
     Raises:
         Refused: all faults at once, each saying what to change.
     """
-    early = [] if deadline > 0 else [f"--deadline must be positive, not {deadline:g}"]
+    early = list(_early_faults(seed, deadline))
+    seed, deadline = max(seed, 0), deadline if not early else START_SECONDS
     reference, elastic = _split(reference)
     made = register_apart(reference, seed, deadline) if apart else _register_here(reference, seed)
     if made.plan is None:

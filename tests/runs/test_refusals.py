@@ -52,11 +52,11 @@ INLINE = {
     "--set without =": (["ppo", "--set", "lr"], ["--set 'lr': write KEY=VALUE"]),
     "all settings at once": (
         ["ppo", "--set", "lrr=1", "--set", "epochs=many", "--set", "steps=0", "--actors", "-3",
-         "--total-steps", "0", "--env", "CartPole-v11", "--deadline", "0"],
+         "--total-steps", "0", "--env", "CartPole-v11", "--deadline", "0", "--seed", "-1"],
         ["unknown setting 'lrr': did you mean lr", "setting epochs='many': expected `int`",
          "steps must be at least 1, not 0", "actors must be at least 1, not -3",
          "total_steps must be at least 1, not 0", "unknown environment 'CartPole-v11'",
-         "CartPole-v1", "--deadline must be positive"],
+         "CartPole-v1", "--deadline must be positive", "--seed must be within 0 and"],
     ),
     "what PPO does not take": (
         ["ppo", "--set", "minibatches=0", "--set", "lr=-1", "--set", "gamma=2"],
