@@ -6,6 +6,8 @@ from decimal import Decimal, InvalidOperation
 
 from artos.fields import MOST
 
+_FORM = "write a whole number (4, 5_000, 1e6)"
+
 
 def count(text: str) -> int:
     """The whole number that ``text`` is exactly; powers of ten are welcome (``1e6``).
@@ -16,9 +18,9 @@ def count(text: str) -> int:
     try:
         number = Decimal(text)
     except InvalidOperation:
-        raise ValueError(f"{text!r} is no whole number (write 500000, 500_000 or 5e5)") from None
+        raise ValueError(_FORM) from None
     if not number.is_finite() or number.copy_abs() > MOST:
-        raise ValueError(f"{text} is too large")
+        raise ValueError("that is more than 64 bits hold")
     if number != number.to_integral_value():
-        raise ValueError(f"{text} is no whole number")
+        raise ValueError(_FORM)
     return int(number)

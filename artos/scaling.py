@@ -12,6 +12,9 @@ from artos.counts import count
 from artos.errors import Refused
 from artos.scaling_policy import Own, ScalingPolicy, Seen, range_faults
 
+MOST_ACTORS = 2**16
+"""Actors of a run; something is done for each of them."""
+
 NOISE_SCALE = "noise_scale"
 """The learner's metric that ``NoiseScale`` goes by, in rows."""
 
@@ -253,6 +256,9 @@ def _schedule(text: str) -> Schedule:
 
 
 def _sound(actors: Actors) -> Actors:
-    if found := actors.faults():
+    found = actors.faults()
+    if not found and actors.most > MOST_ACTORS:
+        found = [f"actors must be at most {MOST_ACTORS}, not {actors.most}"]
+    if found:
         raise Refused(found)
     return actors

@@ -166,15 +166,17 @@ def _request(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    import msgspec  # noqa: PLC0415
+
     from deploy.registration import prepare, reference_of  # noqa: PLC0415
     from triggers.explain import explain  # noqa: PLC0415
 
     reference = reference_of(workload_of(options), settings_of(options), Path.cwd())
     registration = prepare(reference, options.seed, deadline=options.deadline)
     if options.json:
-        print_json(registration.plan)
+        print_json({**msgspec.to_builtins(registration.plan), "settings": registration.settings})
     else:
-        print(explain(registration.plan, registration.table))
+        print(explain(registration.plan, registration.table, registration.settings))
     return DONE
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from artos.elastic import NAMES
+from artos.elastic import NAMES, Elastic
 from artos.errors import Refused
 from artos.fields import MOST
 from artos.plan import Plan, Reference
@@ -21,6 +21,7 @@ from artos.runtime.death import SLOW, START_SECONDS
 from artos.runtime.reference import load_object, user_imports
 from artos.runtime.register import Registered, register
 from artos.scaling_policy import Own, ScalingPolicy
+from artos.settings import Setting, settings_of
 from artos.spec import closest
 from artos.unreadable import UNREADABLE
 from deploy import muster
@@ -29,18 +30,18 @@ from triggers.algorithms import BUILT_IN
 from triggers.table import Table, decode_table
 from triggers.wiring import complete, pace
 
-
 _LONGEST = 1e8
 """Seconds of a deadline: three years, which every clock can wait for."""
 
 
 @dataclass(frozen=True)
 class Registration:
-    """A verified plan, its trigger table, and the user's own scaling policy if it has one."""
+    """A verified plan, its trigger table, the user's own scaling policy, what else may be set."""
 
     plan: Plan
     table: Table
     policy: ScalingPolicy | None = None
+    settings: tuple[Setting, ...] = ()
 
     def resumed(self, times: int) -> Registration:
         """The same for the given continuation of a run."""
@@ -55,14 +56,32 @@ def reference_of(workload: str, settings: dict[str, Any], folder: Path) -> Refer
     """
     if workload in BUILT_IN:
         return Reference(BUILT_IN[workload], settings, str(folder))
-    place, _, name = workload.rpartition(":")
-    if not place.endswith(".py") or not name:
-        hint = closest(workload, list(BUILT_IN))
-        raise Refused(
-            [f"unknown workload {workload!r}{hint} (have {', '.join(BUILT_IN)}, or FILE.py:OBJECT)"]
-        )
+    place, name = file_and_object(workload)
+    if not place:
+        raise Refused([_unknown(workload, folder)])
     path = (folder / place).resolve()
     return Reference(f"{path}:{name}", settings, str(path.parent))
+
+
+def file_and_object(workload: str) -> tuple[str, str]:
+    """``FILE.py:OBJECT`` in two; no object where none is named, no file where it is none."""
+    place, _, name = (workload + ":" * workload.endswith(".py")).rpartition(":")
+    return (place, name) if place.endswith(".py") else ("", "")
+
+
+def _unknown(workload: str, folder: Path) -> str:
+    place, _, name = workload.rpartition(":")
+    file = f"{place or name}.py"
+    if (folder / file).is_file():
+        hint = f": did you mean {file}{f':{name}' * bool(place)}?"
+    else:
+        hint = closest(workload, list(BUILT_IN))
+    return f"unknown workload {workload!r}{hint} (have {', '.join(BUILT_IN)}, or FILE.py:OBJECT)"
+
+
+def objects_of(workload: str, folder: Path) -> list[str]:
+    """Asks for one of the workloads of a file, in the words of a refusal."""
+    return list(register_apart(reference_of(workload, {}, folder), 0).faults)
 
 
 def register_apart(reference: Reference, seed: int, deadline: float = 300.0) -> Registered:
@@ -123,6 +142,14 @@ def _early_faults(seed: int, deadline: float) -> Iterator[str]:
         yield f"--seed must be within 0 and {MOST}, not {seed}"
 
 
+def _elastic_faults(settings: dict[str, Any]) -> list[str]:
+    try:
+        Elastic().changed(settings)
+    except Refused as refused:
+        return list(refused.faults)
+    return []
+
+
 def prepare(
     reference: Reference, seed: int, *, apart: bool = True, deadline: float = 300.0,
     here: bool = True,
@@ -132,9 +159,9 @@ def prepare(
     Raises:
         Refused: all faults at once, each saying what to change.
     """
-    early = list(_early_faults(seed, deadline))
-    seed, deadline = max(seed, 0), deadline if not early else START_SECONDS
     reference, elastic = _split(reference)
+    early = [*_early_faults(seed, deadline), *_elastic_faults(elastic)]
+    seed, deadline = max(seed, 0), deadline if not early else START_SECONDS
     made = register_apart(reference, seed, deadline) if apart else _register_here(reference, seed)
     if made.plan is None:
         raise Refused([*early, *made.faults])
@@ -143,7 +170,7 @@ def prepare(
     try:
         plan = msgspec.structs.replace(plan, elastic=plan.elastic.changed(elastic))
     except Refused as refused:
-        faults += refused.faults
+        faults += [fault for fault in refused.faults if fault not in early]
     load = partial(load_object, folder=reference.folder)
     table = decode_table(plan.triggers, load)
     policy = plan.scaling.policy(load) if isinstance(plan.scaling, Own) else None
@@ -153,4 +180,4 @@ def prepare(
     faults = [*early, *faults, *made.faults, *verifier.faults(plan, table)]
     if faults:
         raise Refused(faults)
-    return Registration(plan, table, policy)
+    return Registration(plan, table, policy, (*made.settings, *settings_of(Elastic)))

@@ -87,7 +87,7 @@ def whole(text: str) -> int:
     try:
         return count(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
 
 
 class ShowVersion(argparse.Action):
