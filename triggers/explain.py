@@ -120,7 +120,8 @@ def _keys(plan: Plan) -> str:
 
 def _settings(settings: Sequence[Setting]) -> str:
     rows = [(f"{each.name}={each.default}", each.kind, each.does) for each in settings]
-    return _aligned([("--set NAME=VALUE", "type", "what it does"), *rows])
+    table = _aligned([("--set NAME=VALUE", "type", "what it does"), *rows])
+    return "\n".join(line.rstrip() for line in table.splitlines())
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -22,6 +22,7 @@ from artos.spec import Workload, closest
 
 _OURS = ("head", "workers", "deploy", "evaluation")
 _FLAGS = {"env": "--env", "actors": "--actors", "total_steps": "--total-steps"}
+_ENV = "a Gymnasium id, or module:factory of your own"
 _ELSEWHERE = ("seed", "deadline")
 """What a run has that is no setting of its workload."""
 _COUNTS = ("actors", "envs", "steps", "total_steps")
@@ -226,12 +227,14 @@ def settings_of_workload(reference: Reference) -> tuple[Setting, ...]:
         Refused: it cannot be imported.
     """
     found = load_object(reference.source, reference.folder)
-    if not isinstance(found, Workload):
-        return settings_of(_builder(reference.source, found))
+    ours = {each.name: each for each in settings_of(Workload) if each.name in _CHANGEABLE}
+    if isinstance(found, Workload):
+        values = {name: shown(getattr(found, name)) for name in ours}
+        return tuple(msgspec.structs.replace(ours[n], default=values[n]) for n in ours)
+    lines = {name: each.does for name, each in ours.items()} | {"env": _ENV}
     return tuple(
-        msgspec.structs.replace(setting, default=shown(getattr(found, setting.name)))
-        for setting in settings_of(Workload)
-        if setting.name in _CHANGEABLE
+        msgspec.structs.replace(each, does=each.does or lines.get(each.name, ""))
+        for each in settings_of(_builder(reference.source, found))
     )
 
 

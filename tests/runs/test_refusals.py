@@ -93,7 +93,7 @@ INLINE = {
         ["ppo", "--env", "toys_to_run:no_environment"], ["returned a int"],
     ),
     "no such factory": (["ppo", "--env", "toys_to_run:plan"], ["has no plan"]),
-    "no such module": (["ppo", "--env", "toy_to_run:plain"], ["toy_to_run does not import"]),
+    "no such module": (["ppo", "--env", "toy_to_run:plain"], ["there is no module toy_to_run"]),
     "policy does not fit": ([FAULTY + "wrong_policy"], ["has shape (3, 2); return (3,)"]),
     "nobody writes a key": ([FAULTY + "unwritten_key"], ["'altitude' is written by nobody"]),
     "wrong shape": ([FAULTY + "wrong_shape"], ["float32[7]", "writes float32[3]"]),
