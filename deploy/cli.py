@@ -18,7 +18,7 @@ from typing import Any
 from artos.errors import ArtosError, CheckpointFault, Refused, RunExists, ShmTooSmall
 from artos.printable import printable
 from deploy import streams
-from deploy.commands import cluster, completion, daemons
+from deploy.commands import cluster, completion, daemons, setup
 from deploy.commands.common import (
     DONE,
     ERROR,
@@ -97,6 +97,7 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     daemons.add_head(commands.add_parser("head", help="be the head of a cluster"))
     daemons.add_worker(commands.add_parser("worker", help="be a worker node of a cluster"))
     _add_keys(commands.add_parser("keys", help="make, add or revoke the keys of a cluster"))
+    setup.add_to(commands.add_parser("setup", help="bring CRIU, or make this node a service"))
     bench = commands.add_parser("bench", help="measure ours against rivals in the same run")
     bench.add_argument(
         "name", help="buffer, triggers, throughput, elasticity, pipelining, learning, all"

@@ -66,6 +66,8 @@ def _mistakes(
 
 
 def _unknown_flags(words: Sequence[str], parser: Parser) -> Iterator[str]:
+    if any(action.nargs == argparse.REMAINDER for action in parser.arguments):
+        return  # they are for somebody else
     for word in takewhile(lambda word: word != "--", words):
         name = word.partition("=")[0]
         if name.startswith("--") and name not in parser.flags:
