@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 
 from artos.errors import Refused
+from artos.settings import convert
 
 Park = Literal["auto", "memory", "freeze", "checkpoint", "never"]
 """Where actors wait that have nothing to do."""
@@ -20,22 +21,15 @@ WireDtype = Literal["float32", "bfloat16"]
 
 
 class Elastic(msgspec.Struct, frozen=True):
-    """What may be set for the actors of a run, each with ``--set NAME=VALUE``.
+    """What may be set for the actors of a run, each with ``--set NAME=VALUE``."""
 
-    ``park`` and ``start`` choose a way, ``auto`` the best this host has. ``pin`` keeps a running
-    actor on the CPU of its slot. ``slots`` is how many actors may run at once (0: one a usable
-    CPU). ``images`` is where those of actors are kept: ``disk`` (the run's folder), ``tmpfs`` or a
-    folder; ``image_mb`` is the room they may take (0: half of what is free there). ``wire_dtype``
-    is how weights travel to actors on other nodes.
-    """
-
-    park: Park = "auto"
-    start: Start = "auto"
-    pin: bool = True
-    slots: int = 0
-    images: str = "disk"
-    image_mb: int = 0
-    wire_dtype: WireDtype = "float32"
+    park: Annotated[Park, "where actors wait"] = "auto"
+    start: Annotated[Start, "how actors' processes begin"] = "auto"
+    pin: Annotated[bool, "keep a running actor on the CPU of its slot"] = True
+    slots: Annotated[int, "actors that may run at once; 0: one a usable CPU"] = 0
+    images: Annotated[str, "images go to disk (the run's folder), tmpfs or a folder"] = "disk"
+    image_mb: Annotated[int, "room for images in MB; 0: half of what is free there"] = 0
+    wire_dtype: Annotated[WireDtype, "how weights travel to other nodes"] = "float32"
 
     def changed(self, settings: Mapping[str, Any]) -> Elastic:
         """The same with settings of a user's, numbers and words as they were typed.
@@ -43,34 +37,26 @@ class Elastic(msgspec.Struct, frozen=True):
         Raises:
             Refused: values that mean nothing; all faults.
         """
-        values = msgspec.structs.asdict(self)
+        values, kinds = msgspec.structs.asdict(self), get_type_hints(Elastic)
         faults: list[str] = []
         for name, value in settings.items():
-            values[name] = _fitted(name, value, faults)
-        if faults:
+            try:
+                values[name] = convert(name, value, kinds[name])
+            except Refused as refused:
+                faults += refused.faults
+        changed = Elastic(**values)
+        if faults := [*faults, *changed.faults()]:
             raise Refused(faults)
-        return Elastic(**values)
+        return changed
+
+    def faults(self) -> list[str]:
+        """Values out of range."""
+        counts = {"slots": self.slots, "image_mb": self.image_mb}
+        found = [f"{name} must be at least 0, not {n}" for name, n in counts.items() if n < 0]
+        if not self.images.strip() or "\0" in self.images:
+            found.append(f"images must be disk, tmpfs or a folder, not {self.images!r}")
+        return found
 
 
 NAMES = frozenset(Elastic.__struct_fields__)
 """Settings that concern every workload's actors, whatever its own settings are."""
-
-
-_CHOICES = {"Park": Park, "Start": Start, "WireDtype": WireDtype}
-
-
-def _fitted(name: str, value: Any, faults: list[str]) -> Any:
-    kind = Elastic.__annotations__[name]
-    choices = get_args(_CHOICES.get(kind))
-    if choices and value not in choices:
-        faults.append(f"{name} must be one of {', '.join(choices)}, not {value!r}")
-    if kind == "int" and (not str(value).isdecimal()):
-        faults.append(f"{name} must be a number of at least 0, not {value!r}")
-        return 0
-    if kind == "bool" and str(value).lower() not in ("true", "false"):
-        faults.append(f"{name} must be true or false, not {value!r}")
-    if kind == "str" and (not isinstance(value, str) or not value.strip() or "\0" in value):
-        faults.append(f"{name} must be disk, tmpfs or a folder, not {value!r}")
-    if kind == "int":
-        return int(value)
-    return str(value).lower() == "true" if kind == "bool" else value

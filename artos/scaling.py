@@ -8,8 +8,12 @@ from typing import Any
 
 import msgspec
 
+from artos.counts import count
 from artos.errors import Refused
 from artos.scaling_policy import Own, ScalingPolicy, Seen, range_faults
+
+MOST_ACTORS = 2**16
+"""Actors of a run; something is done for each of them."""
 
 NOISE_SCALE = "noise_scale"
 """The learner's metric that ``NoiseScale`` goes by, in rows."""
@@ -185,8 +189,7 @@ _POLICIES: dict[str, Callable[[int, int], Actors]] = {
     "noise_scale": NoiseScale,
     "plateau": ReturnPlateau,
 }
-_NUMBER = re.compile(r"-?\d+")
-_RANGE = re.compile(r"(?:(\w+):)?(-?\d+)\.\.(-?\d+)")
+_BOUNDS = re.compile(r"(?:(\w+):)?([^:,]+)\.\.([^:,]+)")
 _FORMS = (
     "write a number (4), a schedule by update (0:4,5:8,10:12), a policy with its bounds "
     f"({', '.join(f'{name}:2..16' for name in _POLICIES)}), or bounds to scale by hand (4..16)"
@@ -199,13 +202,19 @@ def parse_actors(text: str) -> Actors:
     Raises:
         Refused: it is none of these, or its numbers make no sense; all faults, in words.
     """
-    text = text.strip()
-    if _NUMBER.fullmatch(text):
-        return _sound(ByHand(int(text), int(text)))
-    if bounds := _RANGE.fullmatch(text):
+    try:
+        return _sound(_parsed(text.strip()))
+    except ValueError:
+        raise Refused([f"actors={text!r}: {_FORMS}"]) from None
+
+
+def _parsed(text: str) -> Actors:
+    if bounds := _BOUNDS.fullmatch(text):
         name, least, most = bounds.groups()
-        return _sound(_policy(text, name)(int(least), int(most)))
-    return _sound(_schedule(text))
+        return _policy(text, name)(count(least), count(most))
+    if ":" in text:
+        return _schedule(text)
+    return ByHand(count(text), count(text))
 
 
 def actors_of(setting: Any) -> Actors:
@@ -226,7 +235,7 @@ def actors_of(setting: Any) -> Actors:
         case int() if not isinstance(setting, bool):
             return _sound(ByHand(setting, setting))
         case Mapping():
-            return _sound(_schedule(",".join(f"{u}:{n}" for u, n in setting.items())))
+            return parse_actors(",".join(f"{u}:{n}" for u, n in setting.items()))
     raise Refused([f"actors={setting!r}: {_FORMS}"])
 
 
@@ -240,16 +249,16 @@ def _policy(text: str, name: str | None) -> Callable[[int, int], Actors]:
 
 def _schedule(text: str) -> Schedule:
     pairs = [part.split(":") for part in text.split(",")]
-    try:
-        changes = {int(update): int(number) for update, number in pairs}
-    except ValueError:
-        raise Refused([f"actors={text!r}: {_FORMS}"]) from None
+    changes = {count(update): count(number) for update, number in pairs}
     if len(changes) < len(pairs):
         raise Refused([f"actors={text!r}: names an update twice"])
     return Schedule(changes)
 
 
 def _sound(actors: Actors) -> Actors:
-    if found := actors.faults():
+    found = actors.faults()
+    if not found and actors.most > MOST_ACTORS:
+        found = [f"actors must be at most {MOST_ACTORS}, not {actors.most}"]
+    if found:
         raise Refused(found)
     return actors

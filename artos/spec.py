@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 import numpy as np
@@ -122,11 +122,11 @@ class Workload:
     triggers: Mapping[str, Any]
     data_keys: Sequence[DataKey] = ()
     object_keys: Sequence[ObjectKey] = (ObjectKey("model_param"),)
-    actors: ActorsSetting = 2
-    steps: int = 128
-    capacity: int = 0
-    on_full: OnFull = "wait"
-    total_steps: int = 500_000
+    actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 2
+    steps: Annotated[int, "steps of each environment in a round"] = 128
+    capacity: Annotated[int, "rows kept per actor; 0: just enough for the triggers"] = 0
+    on_full: Annotated[OnFull, "what happens where a block is full"] = "wait"
+    total_steps: Annotated[int, "environment steps in all"] = 500_000
     settings: Mapping[str, Any] = field(default_factory=dict)
     elastic: Elastic = field(default_factory=Elastic)
 

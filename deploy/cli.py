@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from artos.errors import ArtosError, CheckpointFault, Refused, RunExists, ShmTooSmall
 from artos.printable import printable
 from deploy import streams
-from deploy.commands import cluster, daemons
+from deploy.commands import cluster, completion, daemons, setup
 from deploy.commands.common import (
     DONE,
     ERROR,
@@ -29,6 +29,7 @@ from deploy.commands.common import (
     settings_of,
     workload_of,
 )
+from deploy.commands.parser import Parser, ShowVersion, parse, whole
 
 if TYPE_CHECKING:
     from deploy.request import Request
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if arguments is None:
             streams.in_utf8(sys.argv)
-        options = _parser().parse_args(arguments)
+        options = _options(sys.argv[1:] if arguments is None else arguments)
         command: Callable[[argparse.Namespace], int] = options.command
         return _flushed(command(options))
     except (Refused, RunExists, ShmTooSmall, CheckpointFault) as error:
@@ -72,11 +73,18 @@ def _complain(*lines: str) -> None:
     print("artos: " + printable("\n".join(lines)), file=sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = Parser(
         prog="artos", description="Buffer-centric, trigger-driven reinforcement learning."
     )
+    parser.add_argument("--version", action=ShowVersion)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_commands(commands)
+    completion.add_to(commands, parser)
+    return parse(parser, commands.choices, arguments)
+
+
+def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_run(commands.add_parser("run", help="train, on this machine"))
     _add_explain(commands.add_parser("explain", help="print a workload's wiring; runs nothing"))
     clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
@@ -93,18 +101,18 @@ def _parser() -> argparse.ArgumentParser:
     daemons.add_head(commands.add_parser("head", help="be the head of a cluster"))
     daemons.add_worker(commands.add_parser("worker", help="be a worker node of a cluster"))
     _add_keys(commands.add_parser("keys", help="make, add or revoke the keys of a cluster"))
+    setup.add_to(commands.add_parser("setup", help="bring CRIU, or make this node a service"))
     bench = commands.add_parser("bench", help="measure ours against rivals in the same run")
     bench.add_argument(
         "name", help="buffer, triggers, throughput, startup, elasticity, pipelining, learning, all"
     )
     bench.add_argument("--json", type=Path, metavar="FILE", help="write rows and ratios to FILE")
-    bench.add_argument("--repeats", type=int, metavar="N", help="repetitions of each case")
+    bench.add_argument("--repeats", type=whole, metavar="N", help="repetitions of each case")
     bench.add_argument("--quick", action="store_true", help="a smoke test, no figures to quote")
     bench.set_defaults(command=_bench)
-    return parser
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
+def _add_run(parser: Parser) -> None:
     add_workload(parser)
     parser.add_argument(
         "--run-dir", type=Path, metavar="DIR", help="default: runs/ALGO-ENV-seedS-N"
@@ -116,7 +124,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_run)
 
 
-def _add_keys(parser: argparse.ArgumentParser) -> None:
+def _add_keys(parser: Parser) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="made if it is not there")
     for role, does in (("user", "submits, asks, scales and stops"), ("node", "is a worker")):
         parser.add_argument(
@@ -128,7 +136,7 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_keys)
 
 
-def _add_explain(parser: argparse.ArgumentParser) -> None:
+def _add_explain(parser: Parser) -> None:
     add_workload(parser)
     parser.set_defaults(command=_explain)
 
@@ -171,6 +179,8 @@ def _request(options: argparse.Namespace, settings: dict[str, Any]) -> Request:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    import msgspec  # noqa: PLC0415
+
     from deploy.registration import prepare  # noqa: PLC0415
     from deploy.request import reference_of  # noqa: PLC0415
     from triggers.explain import explain  # noqa: PLC0415
@@ -178,9 +188,9 @@ def _explain(options: argparse.Namespace) -> int:
     reference = reference_of(workload_of(options), settings_of(options), Path.cwd())
     registration = prepare(reference, options.seed, deadline=options.deadline)
     if options.json:
-        print_json(registration.plan)
+        print_json({**msgspec.to_builtins(registration.plan), "settings": registration.settings})
     else:
-        print(explain(registration.plan, registration.table))
+        print(explain(registration.plan, registration.table, registration.settings))
     return DONE
 
 

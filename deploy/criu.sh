@@ -2,8 +2,10 @@
 # Brings a CRIU that works on this machine, its Python binding and numactl. Run again at will: done
 # already means instant. Everything but checkpoints works without: what is missing is said, kept for
 # `artos doctor` (exit status 1), and not tried again on the same machine but with --again.
+# For the .venv of this clone, or (`artos setup criu`) for the Python and the folder of packages that
+# ARTOS_PYTHON and ARTOS_PACKAGES name.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+[ -n "${ARTOS_PYTHON-}" ] || cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 least=4.1 # older ones do not know how kernels since 6.13 lay out the vDSO
 suites=(trixie forky sid) # of Debian, that carry a source package as new as that
@@ -11,7 +13,9 @@ cache=${ARTOS_CACHE:-${XDG_CACHE_HOME:-~/.cache}/artos}
 # Where CRIU keeps what it found out about the kernel, 25 ms a call. It insists on a tmpfs, which
 # /run is not everywhere. workers/criu/find.py knows this folder too.
 features=/dev/shm/artos-criu
-stamp=.venv/.criu
+python=${ARTOS_PYTHON:-.venv/bin/python}
+packages=${ARTOS_PACKAGES:-$(compgen -G '.venv/lib/python3*/site-packages' || echo .venv)}
+stamp=$packages/.artos-criu
 missing=$cache/criu-missing
 log=$cache/criu-build.log
 build_packages=(
@@ -32,7 +36,7 @@ fail() {
 }
 
 fingerprint() {
-    { cat deploy/criu.sh; uname -r; id -u; command -v criu || :
+    { cat "${BASH_SOURCE[0]}"; uname -r; id -u; command -v criu || :
       echo "$cache ${ARTOS_CRIU-}"; } | sha256sum | cut -d' ' -f1
 }
 
@@ -40,7 +44,7 @@ fingerprint() {
 is_done() {
     [ "$(sed -n 1p "$stamp" 2>/dev/null)" = "done $(fingerprint)" ] &&
         [ -x "$(sed -n 2p "$stamp")" ] &&
-        compgen -G '.venv/lib/python3*/site-packages/pycriu' >/dev/null
+        [ -d "$packages/pycriu" ]
 }
 
 failed_before() {
@@ -53,7 +57,7 @@ failed_before() {
 see_to_features() {
     [ "$(id -u)" != 0 ] || mkdir -m 700 "$features" 2>/dev/null ||
         { [ -d "$features" ] && [ ! -L "$features" ] && [ -O "$features" ]; } ||
-        fail "$features belongs to somebody else" "rm -r $features && make criu"
+        fail "$features belongs to somebody else" "rm -r $features && artos setup criu"
 }
 
 # New enough and, where we may ask, happy with this kernel.
@@ -117,7 +121,7 @@ need_packages() {
     # shellcheck disable=SC2086
     apt_install $lacking >"$log" 2>&1 || fail \
         "apt-get could not install what CRIU is built with: $(last_words)" \
-        "apt-get update && apt-get install $lacking && make criu"
+        "apt-get update && apt-get install $lacking && artos setup criu"
 }
 
 last_words() { grep -E '^(E:|Err:|.*[Ee]rror)' "$log" | tail -1 || :; }
@@ -166,7 +170,7 @@ compile() {
     tar -xf "$work"/criu_*.orig.tar.* -C "$work/source" --strip-components=1 &&
         "${make[@]}" criu/criu && "${make[@]}" lib &&
         install -s -m 755 "$work/source/criu/criu" "$work/kept/bin/criu" &&
-        .venv/bin/python -m pip --disable-pip-version-check wheel --no-deps --no-index \
+        "$python" -m pip --disable-pip-version-check wheel --no-deps --no-index \
             --no-build-isolation -w "$work/kept" "$work/source/lib"
 }
 
@@ -174,41 +178,48 @@ elsewhere() {
     echo "install CRIU from $least on, its Python binding and numactl" \
         "(Fedora: dnf install criu python3-criu numactl;" \
         "Ubuntu: add-apt-repository ppa:criu/ppa && apt-get install criu python3-pycriu numactl)," \
-        "or build CRIU and name it in ARTOS_CRIU; then make criu"
+        "or build CRIU and name it in ARTOS_CRIU; then artos setup criu"
 }
 
 build() {
     is_debian || fail "there is no CRIU from $least on that passes \`criu check\`" "$(elsewhere)"
     may_checkpoint || fail "CRIU needs root, with all its capabilities" \
-        "sudo make criu, and run artos as root (a container: --privileged)"
+        "as root: artos setup criu, and from then on artos (a container: --privileged)"
     need_packages
     rm -rf "$cache"/building.*
     work=$(mktemp -d "$cache/building.XXXXXX")
     trap 'rm -rf "$work"' EXIT
     say "fetching CRIU's source from this machine's Debian mirror"
     fetch_source >"$log" 2>&1 || fail "no source of CRIU could be fetched: $(last_words)" \
-        "see to the network and the apt sources ($log), then make criu"
+        "see to the network and the apt sources ($log), then artos setup criu"
     say "building CRIU $version, once for this user (half a minute)"
     compile >>"$log" 2>&1 || fail "building CRIU $version failed: $(last_words)" \
-        "read $log, then make criu"
+        "read $log, then artos setup criu"
     rm -rf "$cache/criu-$version"
     mv "$work/kept" "$cache/criu-$version"
 }
 
 # -- the Python binding ------------------------------------------------------------------------
 
-imports_binding() { .venv/bin/python -W error -c 'import pycriu' 2>>"$log"; }
+imports_binding() { "$python" -W error -c 'import pycriu' 2>>"$log"; }
 
 # From the wheel built with CRIU; with a distribution's CRIU, a link to its own pycriu.
 install_binding() {
-    local wheel folder site=(.venv/lib/python3*/site-packages/)
+    local wheel folder
     if wheel=$(compgen -G "${1%/bin/criu}/pycriu-*.whl"); then
-        .venv/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --no-index \
+        "$python" -m pip --disable-pip-version-check install --quiet --no-deps --no-index \
             --force-reinstall "$wheel" 2>>"$log" || return
     elif folder=$(python3 -c 'import pycriu; print(*pycriu.__path__)' 2>>"$log"); then
-        ln -sfn "$folder" "${site[0]}"
+        ln -sfn "$folder" "$packages/"
     fi
     imports_binding
+}
+
+# `make setup` has brought them; an ARTOS that pip installed may lack them.
+need_python_packages() {
+    "$python" -c 'import google.protobuf, setuptools' 2>/dev/null ||
+        "$python" -m pip --disable-pip-version-check install --quiet protobuf setuptools \
+            2>>"$log" || fail "protobuf cannot be installed: $(tail -1 "$log")" "artos setup criu"
 }
 
 # -- numactl -----------------------------------------------------------------------------------
@@ -228,7 +239,7 @@ if [ "${1-}" != --again ] && failed_before; then
     say "still not possible: checkpointing actors (\`artos doctor\` says why)"
     exit 1
 fi
-[ -x .venv/bin/python ] || { say "there is no .venv yet: run \`make setup\`"; exit 1; }
+[ -x "$python" ] || { say "there is no $python: run \`make setup\`"; exit 1; }
 mkdir -p "$cache"
 exec 8>"$cache/.lock"
 flock 8 # two at once: the second finds it done
@@ -236,14 +247,15 @@ is_done && exit 0
 
 see_to_features
 install_numactl
+need_python_packages
 binary=$(usable_criu) && install_binding "$binary" || {
     [ -z "${ARTOS_CRIU-}" ] || fail \
         "ARTOS_CRIU=$ARTOS_CRIU does not work here (\`$ARTOS_CRIU check\`), or has no pycriu" \
-        "unset ARTOS_CRIU, then make criu"
+        "unset ARTOS_CRIU, then artos setup criu"
     build
     binary=$(usable_criu) || fail "CRIU $version was built but \`criu check\` complains" \
         "run $cache/criu-$version/bin/criu check"
-    install_binding "$binary" || fail "pycriu does not import: $(tail -1 "$log")" "make criu"
+    install_binding "$binary" || fail "pycriu does not import: $(tail -1 "$log")" "artos setup criu"
 }
 rm -f "$missing"
 printf '%s\n' "done $(fingerprint)" "$binary" >"$stamp"

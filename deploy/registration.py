@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from artos.elastic import NAMES
+from artos.elastic import NAMES, Elastic
 from artos.errors import DeadlineExceeded, Refused
+from artos.fields import MOST
 from artos.plan import Plan
 from artos.reference import Reference
 from artos.runtime.death import SLOW, START_SECONDS
@@ -19,16 +22,21 @@ from artos.runtime.preloaded import Answer, Preloaded
 from artos.runtime.reference import load_object, user_imports
 from artos.runtime.register import Registered, register
 from artos.scaling_policy import Own, ScalingPolicy
+from artos.settings import Setting, settings_of
 from artos.unreadable import UNREADABLE
 from deploy import muster
+from deploy.request import reference_of
 from triggers import verifier
 from triggers.table import Table, decode_table
 from triggers.wiring import complete, pace
 
+_LONGEST = 1e8
+"""Seconds of a deadline: three years, which every clock can wait for."""
+
 
 @dataclass(frozen=True)
 class Registration:
-    """A verified plan, its trigger table, and the user's own scaling policy if it has one.
+    """A verified plan, its trigger table, the user's own scaling policy, what else may be set.
 
     Processes come from ``preloaded`` where there is one.
     """
@@ -36,11 +44,19 @@ class Registration:
     plan: Plan
     table: Table
     policy: ScalingPolicy | None = None
+    settings: tuple[Setting, ...] = ()
     preloaded: Preloaded | None = None
 
     def resumed(self, times: int) -> Registration:
         """The same for the given continuation of a run."""
         return replace(self, plan=msgspec.structs.replace(self.plan, resumes=times))
+
+
+def objects_of(workload: str, folder: Path) -> list[str]:
+    """Asks for one of the workloads of a file, in the words of a refusal."""
+    reference = reference_of(workload, {}, folder)
+    with Preloaded(reference) as preloaded:
+        return list(register_apart(reference, 0, preloaded).faults)
 
 
 def register_apart(
@@ -101,6 +117,21 @@ def _split(reference: Reference) -> tuple[Reference, dict[str, Any]]:
     return msgspec.structs.replace(reference, settings=own), elastic
 
 
+def _early_faults(seed: int, deadline: float) -> Iterator[str]:
+    if not 0 < deadline <= _LONGEST:
+        yield f"--deadline must be positive, at most {_LONGEST:g} seconds, not {deadline:g}"
+    if not 0 <= seed <= MOST:
+        yield f"--seed must be within 0 and {MOST}, not {seed}"
+
+
+def _elastic_faults(settings: dict[str, Any]) -> list[str]:
+    try:
+        Elastic().changed(settings)
+    except Refused as refused:
+        return list(refused.faults)
+    return []
+
+
 def prepare(
     reference: Reference, seed: int, preloaded: Preloaded | None = None, *, apart: bool = True,
     deadline: float = 300.0, here: bool = True,
@@ -112,8 +143,9 @@ def prepare(
     Raises:
         Refused: all faults at once, each saying what to change.
     """
-    early = [] if deadline > 0 else [f"--deadline must be positive, not {deadline:g}"]
     reference, elastic = _split(reference)
+    early = [*_early_faults(seed, deadline), *_elastic_faults(elastic)]
+    seed, deadline = max(seed, 0), deadline if not early else START_SECONDS
     made = _registered(reference, seed, preloaded, deadline) if apart else _here(reference, seed)
     if made.plan is None:
         raise Refused([*early, *made.faults])
@@ -122,7 +154,7 @@ def prepare(
     try:
         plan = msgspec.structs.replace(plan, elastic=plan.elastic.changed(elastic))
     except Refused as refused:
-        faults += refused.faults
+        faults += [fault for fault in refused.faults if fault not in early]
     load = partial(load_object, folder=reference.folder)
     table = decode_table(plan.triggers, load)
     policy = plan.scaling.policy(load) if isinstance(plan.scaling, Own) else None
@@ -132,4 +164,5 @@ def prepare(
     faults = [*early, *faults, *made.faults, *verifier.faults(plan, table)]
     if faults:
         raise Refused(faults)
-    return Registration(plan, table, policy, preloaded)
+    settings = (*made.settings, *settings_of(Elastic))
+    return Registration(plan, table, policy, settings, preloaded)

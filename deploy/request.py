@@ -65,11 +65,24 @@ def reference_of(workload: str, settings: dict[str, Any], folder: Path) -> Refer
     """
     if workload in BUILT_IN:
         return Reference(BUILT_IN[workload], settings, str(folder))
-    place, _, name = workload.rpartition(":")
-    if not place.endswith(".py") or not name:
-        hint = closest(workload, list(BUILT_IN))
-        raise Refused(
-            [f"unknown workload {workload!r}{hint} (have {', '.join(BUILT_IN)}, or FILE.py:OBJECT)"]
-        )
+    place, name = file_and_object(workload)
+    if not place:
+        raise Refused([_unknown(workload, folder)])
     path = (folder / place).resolve()
     return Reference(f"{path}:{name}", settings, str(path.parent))
+
+
+def file_and_object(workload: str) -> tuple[str, str]:
+    """``FILE.py:OBJECT`` in two; no object where none is named, no file where it is none."""
+    place, _, name = (workload + ":" * workload.endswith(".py")).rpartition(":")
+    return (place, name) if place.endswith(".py") else ("", "")
+
+
+def _unknown(workload: str, folder: Path) -> str:
+    place, _, name = workload.rpartition(":")
+    file = f"{place or name}.py"
+    if (folder / file).is_file():
+        hint = f": did you mean {file}{f':{name}' * bool(place)}?"
+    else:
+        hint = closest(workload, list(BUILT_IN))
+    return f"unknown workload {workload!r}{hint} (have {', '.join(BUILT_IN)}, or FILE.py:OBJECT)"

@@ -19,6 +19,8 @@ from artos.printable import printable
 from deploy import screen
 from deploy.archive import pack
 from deploy.head_client import HeadClient
+from deploy.registration import objects_of
+from deploy.request import file_and_object
 from head.runs import OUTCOMES
 from head.status import Status
 
@@ -71,11 +73,13 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
     """The workload as it is called within the folder that travels; that folder, None if none."""
     if wanted.resume:
         return "", None
-    place, _, name = wanted.workload.rpartition(":")
-    if place.endswith(".py") and name:
+    place, name = file_and_object(wanted.workload)
+    if place:
         file = (wanted.folder / place).resolve()
         if not file.is_file():
             raise Refused([f"there is no file {file}"])
+        if not name:
+            raise Refused(objects_of(wanted.workload, wanted.folder))
         return f"{file.name}:{name}", file.parent
     # A built-in algorithm needs the user's folder only if something there is named.
     named = any(_USERS.fullmatch(str(value)) for value in wanted.settings.values())

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from artos.plan import Plan
+from artos.settings import Setting
 from triggers.base import And, Or, Trigger
 from triggers.data_key import DataKeyTrigger
 from triggers.object_key import ObjectKeyTrigger
@@ -17,9 +18,10 @@ from triggers.wiring import role_of, silent_targets
 _WIDTH = 98
 
 
-def explain(plan: Plan, table: Table) -> str:
-    """The whole wiring as text: facts, trigger table, data keys, and who fires whom."""
-    return "\n\n".join([_facts(plan), _triggers(table), _keys(plan), _drawing(plan, table)])
+def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
+    """The whole wiring as text: facts, trigger table, data keys, who fires whom, settings."""
+    parts = [_facts(plan), _triggers(table), _keys(plan), _drawing(plan, table)]
+    return "\n\n".join([*parts, _settings(settings)] if settings else parts)
 
 
 def _facts(plan: Plan) -> str:
@@ -114,6 +116,12 @@ def _keys(plan: Plan) -> str:
         stack = f" (stacks of {key.stack} rebuilt)" if key.stack > 1 else ""
         rows.append((key.name, shape + stack, key.dtype, str(key.row_bytes(plan.envs))))
     return _aligned([("data key", "shape", "dtype", "bytes a row"), *rows])
+
+
+def _settings(settings: Sequence[Setting]) -> str:
+    rows = [(f"{each.name}={each.default}", each.kind, each.does) for each in settings]
+    table = _aligned([("--set NAME=VALUE", "type", "what it does"), *rows])
+    return "\n".join(line.rstrip() for line in table.splitlines())
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:

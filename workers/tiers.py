@@ -78,9 +78,9 @@ def _checkpoint(found: Findings) -> Tier:
     if found.no_rights:
         return Tier(False, found.no_rights, _AS_ROOT)
     if found.no_binding:
-        return Tier(False, found.no_binding, "make criu")
+        return Tier(False, found.no_binding, "artos setup criu")
     if found.check:
-        return Tier(False, f"criu check: {found.check}", "make criu")
+        return Tier(False, f"criu check: {found.check}", "artos setup criu")
     return Tier(True, found.criu)
 
 

@@ -8,6 +8,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from artos.closest import closest
+from artos.envs import hints
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import EnvSpec, spec_of
 from artos.errors import Refused
@@ -32,7 +33,7 @@ def make_vector(env: str, envs: int, seed: int = 0) -> AnyVectorEnv:
 
     ``env`` is one of
 
-    - a Gymnasium id (``CartPole-v1``);
+    - a Gymnasium id (``CartPole-v1``), ``module:ID`` where importing the module registers it;
     - ``vector:ID`` for the id's own vectorised implementation where it has one;
     - an Atari id (``PongNoFrameskip-v4``, ``ALE/Pong-v5``): the standard preprocessing;
     - ``module:factory``, which returns an Env or a VectorEnv and gets ``seed`` and ``num_envs`` if
@@ -88,18 +89,20 @@ def _registered(env: str, envs: int) -> AnyVectorEnv:
     except Refused:
         raise
     except Exception as error:
-        raise Refused([f"environment {name} cannot be made: {_tail(error)}"]) from error
+        missing = hints.unmade(name, spec, error)
+        raise Refused([missing or f"environment {name} cannot be made: {_tail(error)}"]) from error
 
 
 def _spec(name: str) -> Any:
+    module, _, known = name.rpartition(":")
+    if module:
+        _module(name, module)  # whose import registers it
     try:
-        return gym.spec(name)
+        return gym.spec(known)
     except (gym.error.Error, ModuleNotFoundError) as error:
-        known = sorted(gym.registry)
-        hint = closest(name, known) or f" ({str(error).rstrip('.')})"
-        raise Refused(
-            [f"unknown environment {name!r}{hint} Or give your own as module:factory."]
-        ) from error
+        with suppress(ImportError):
+            importlib.import_module("ale_py")  # so that its games are among the names
+        raise Refused([hints.unknown(known)]) from error
 
 
 # -- Atari -------------------------------------------------------------------------------------
@@ -161,20 +164,32 @@ def _from_factory(env: str, envs: int, seed: int) -> AnyVectorEnv:
 
 def _import(env: str) -> Callable[..., Any]:
     module, _, name = env.partition(":")
+    found = getattr(_module(env, module), name, None)
+    if found is None:
+        raise Refused([f"environment {env}: module {module} has no {name}"])
+    if not callable(found):
+        raise Refused([f"environment {env}: {name} is a {type(found).__name__}, not a function"])
+    factory: Callable[..., Any] = found
+    return factory
+
+
+def _module(env: str, module: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path:
         # At the end, so that no file of the user's shadows an installed package.
         sys.path.append(here)
     try:
-        found = getattr(importlib.import_module(module), name)
-    except AttributeError as error:
-        raise Refused([f"environment {env}: module {module} has no {name}"]) from error
+        return importlib.import_module(module)
     except Exception as error:
-        raise Refused([f"environment {env}: {module} does not import: {_tail(error)}"]) from error
-    if not callable(found):
-        raise Refused([f"environment {env}: {name} is a {type(found).__name__}, not a function"])
-    factory: Callable[..., Any] = found
-    return factory
+        raise Refused([f"environment {env}: {_unimported(module, error)}"]) from error
+
+
+def _unimported(module: str, error: Exception) -> str:
+    if module.endswith(".py"):
+        return f"write the module's name, {module.removesuffix('.py')}, without .py"
+    if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
+        return f"there is no module {error.name} in this folder{hints.package_of(module)}"
+    return f"{module} does not import: {_tail(error)}"
 
 
 def _call(env: str, factory: Callable[..., Any], envs: int, seed: int) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,17 +83,24 @@ class PPO(TorchLearner):
 
     def faults(self, plan: Plan) -> list[str]:
         """Settings out of range, or minibatches that do not divide the batch."""
-        found = super().faults(plan)
-        positive = {"epochs": self.epochs, "minibatches": self.minibatches, "clip": self.clip}
-        found += [f"{n} must be positive, not {v}" for n, v in positive.items() if not v > 0]
-        shares = {"gamma": self.gamma, "lam": self.lam}
-        found += [
-            f"{n} must be within 0 and 1, not {v}" for n, v in shares.items() if not 0 <= v <= 1
-        ]
+        found = [*super().faults(plan), *self._out_of_range()]
         if _measures_noise(plan) and self.minibatches == 1:
             found.append("the gradient noise scale is measured between minibatches: have 2 or more")
         found += indivisible(plan, self.minibatches)
         return found + too_early(plan, self.minibatches)
+
+    def _out_of_range(self) -> Iterator[str]:
+        positive = {"epochs": self.epochs, "minibatches": self.minibatches, "clip": self.clip}
+        optional = {"value_clip": self.value_clip, "target_kl": self.target_kl}
+        for name, value in (positive | optional).items():
+            if not (value is None or value > 0):
+                yield f"{name} must be positive{' or none' * (name in optional)}, not {value}"
+        for name, value in {"gamma": self.gamma, "lam": self.lam}.items():
+            if not 0 <= value <= 1:
+                yield f"{name} must be within 0 and 1, not {value}"
+        for name, value in {"vf_coef": self.vf_coef, "ent_coef": self.ent_coef}.items():
+            if not 0 <= value < math.inf:
+                yield f"{name} must be finite and not negative, but is {value}"
 
     # -- what triggers fire --------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -13,6 +14,8 @@ from artos.learners.context import LearnerContext
 from artos.learners.flat import FlatAdam
 from artos.plan import Plan
 from artos.policies.flat import Layout, layout
+
+_MOST_THREADS = 1024
 
 
 class TorchLearner:
@@ -49,10 +52,12 @@ class TorchLearner:
     def faults(self, plan: Plan) -> list[str]:
         """Everything wrong with this learner's settings for this plan."""
         found = []
-        if not self.lr > 0:
+        if not 0 < self.lr < math.inf:
             found.append(f"lr must be positive, not {self.lr}")
+        if not 0 <= self._threads <= _MOST_THREADS:
+            found.append(f"threads must be within 0 and {_MOST_THREADS}, not {self._threads}")
         if self.max_grad_norm is not None and not self.max_grad_norm > 0:
-            found.append(f"max_grad_norm must be positive or null, not {self.max_grad_norm}")
+            found.append(f"max_grad_norm must be positive or none, not {self.max_grad_norm}")
         return found
 
     def step(self, loss: Tensor) -> None:

@@ -17,6 +17,7 @@ from artos.policies.actor_critic import ActorCritic
 from artos.policies.encoders import is_image
 
 _BATCH = 3
+_MOST_UNITS = 2**16
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Policy:
             faults.append(f"policy kind {self.kind!r}: use auto, mlp or cnn")
         if self.kind == "cnn" and not pictures:
             faults.append(f"policy kind 'cnn': {spec.name} shows no picture; use mlp or auto")
-        if any(units <= 0 for units in self.hidden):
-            faults.append(f"policy hidden={self.hidden}: every layer needs at least one unit")
+        if any(not 0 < units <= _MOST_UNITS for units in self.hidden):
+            faults.append(f"policy hidden={self.hidden}: each layer has 1 to {_MOST_UNITS} units")
         if faults:
             raise Refused(faults)
         with torch.random.fork_rng(devices=[]):

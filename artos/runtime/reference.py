@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +18,14 @@ import msgspec
 from artos.closest import closest
 from artos.errors import Refused
 from artos.reference import Reference
-from artos.scaling import ActorsSetting, actors_of
+from artos.settings import Setting, convert, settings_of, shown
 from artos.spec import Workload
-from artos.unreadable import UNREADABLE
 
 _OURS = ("head", "workers", "deploy", "evaluation")
-_FLAGS = ("env", "actors", "total_steps", "seed")
+_FLAGS = {"env": "--env", "actors": "--actors", "total_steps": "--total-steps"}
+_ENV = "a Gymnasium id, or module:factory of your own"
+_ELSEWHERE = ("seed", "deadline")
+"""What a run has that is no setting of its workload."""
 _COUNTS = ("actors", "envs", "steps", "total_steps")
 _CHANGEABLE = ("actors", "total_steps", "steps", "capacity", "on_full")
 
@@ -35,14 +37,29 @@ def load_object(source: str, folder: str = "") -> Any:
         Refused: no such file, module or object, or its import raised.
     """
     place, _, name = source.rpartition(":")
-    if not place or not name:
+    if not place or not (name or place.endswith(".py")):
         raise Refused([f"{source!r} names no workload: write ALGORITHM or FILE.py:OBJECT"])
     module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place, folder)
+    if not name:
+        raise Refused([_which(Path(place).name, module)])
     try:
         return getattr(module, name)
     except AttributeError:
         known = [n for n in vars(module) if not n.startswith("_")]
         raise Refused([f"{place} has no object {name!r}{closest(name, known)}"]) from None
+
+
+def _which(file: str, module: Any) -> str:
+    """Asks for one of the workloads of a file."""
+    found = [f"{file}:{name}" for name, value in vars(module).items() if _is_workload(value)]
+    if not found:
+        return f"{file} holds no Workload, nor a function that is declared to return one"
+    return f"say which object of the file to run: {' or '.join(found)}"
+
+
+def _is_workload(value: Any) -> bool:
+    returns = getattr(value, "__annotations__", {}).get("return")
+    return isinstance(value, Workload) or returns in (Workload, Workload.__name__)
 
 
 def _import_module(name: str, folder: str) -> Any:
@@ -165,17 +182,14 @@ def fit_settings(
     for name, value in settings.items():
         if name in parameters or open_ended:
             _fit(fitted, name, value, hints.get(name, Any), faults)
-        elif name not in _FLAGS:  # a builder that fixes what every run has need not take it
-            faults.append(f"unknown setting {name!r}{closest(name, list(parameters))}")
+        else:
+            faults.append(_unknown(name, list(parameters)))
     return fitted
 
 
 def _fit(fitted: dict[str, Any], name: str, value: Any, kind: Any, faults: list[str]) -> None:
     try:
-        converted = _convert(value, kind)
-    except msgspec.ValidationError as error:
-        faults.append(f"setting {name}={value!r}: {str(error).lower()}")
-        return
+        converted = convert(name, value, kind)
     except Refused as refused:
         faults += refused.faults
         return
@@ -183,17 +197,6 @@ def _fit(fitted: dict[str, Any], name: str, value: Any, kind: Any, faults: list[
         faults.append(f"{name} must be at least 1, not {converted}")
         return
     fitted[name] = converted
-
-
-def _convert(value: Any, kind: Any) -> Any:
-    if isinstance(value, str) and kind is not str:
-        try:
-            value = msgspec.json.decode(value)
-        except UNREADABLE:
-            value = {"True": True, "False": False, "None": None}.get(value, value)
-    if kind == ActorsSetting:
-        return value if type(value) is int else actors_of(value)
-    return msgspec.convert(value, kind, strict=False)
 
 
 def _override(workload: Workload, settings: Mapping[str, Any], faults: list[str]) -> Workload:
@@ -205,10 +208,35 @@ def _override(workload: Workload, settings: Mapping[str, Any], faults: list[str]
             _fit(changes, name, value, hints[name], faults)
         elif name == "env" and hasattr(workload.actor, "env"):
             workload.actor.env = value
-        elif name not in _FLAGS:
-            near = closest(name, _CHANGEABLE) or f" (have {', '.join(_CHANGEABLE)})"
-            faults.append(f"unknown setting {name!r}{near}")
+        else:
+            faults.append(_unknown(name, _CHANGEABLE))
     return replace(workload, **changes)
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    if name in _FLAGS:
+        return f"this workload says itself which {name} it has: leave out {_FLAGS[name]}"
+    if name in _ELSEWHERE:
+        return f"unknown setting {name!r}: write --{name}"
+    return f"unknown setting {name!r}{closest(name, known)} (`artos explain WORKLOAD` lists all)"
+
+
+def settings_of_workload(reference: Reference) -> tuple[Setting, ...]:
+    """What ``--set`` takes for this workload.
+
+    Raises:
+        Refused: it cannot be imported.
+    """
+    found = load_object(reference.source, reference.folder)
+    ours = {each.name: each for each in settings_of(Workload) if each.name in _CHANGEABLE}
+    if isinstance(found, Workload):
+        values = {name: shown(getattr(found, name)) for name in ours}
+        return tuple(msgspec.structs.replace(ours[n], default=values[n]) for n in ours)
+    lines = {name: each.does for name, each in ours.items()} | {"env": _ENV}
+    return tuple(
+        msgspec.structs.replace(each, does=each.does or lines.get(each.name, ""))
+        for each in settings_of(_builder(reference.source, found))
+    )
 
 
 def last_lines(error: BaseException, count: int = 6) -> str:

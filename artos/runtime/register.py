@@ -18,7 +18,8 @@ from artos.errors import Refused
 from artos.learners.context import LearnerContext
 from artos.plan import Plan
 from artos.reference import Reference
-from artos.runtime.reference import build_workload, last_lines
+from artos.runtime.reference import build_workload, last_lines, settings_of_workload
+from artos.settings import Setting
 from artos.spec import ArraySpec, DataKey, OnFull, Workload
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ class Registered(msgspec.Struct):
 
     plan: Plan | None = None
     faults: tuple[str, ...] = ()
+    settings: tuple[Setting, ...] = ()
 
 
 def register_text(reference: str, seed: int) -> bytes:
@@ -53,7 +55,7 @@ def register(reference: Reference, seed: int) -> Registered:
     faults += _attempt(faults, "the learner", lambda: _learner_faults(workload, plan)) or []
     if not faults:
         done = _attempt(faults, "the learner", lambda: _with_learner(plan, workload, module))
-        return Registered(done, tuple(faults))
+        return Registered(done, tuple(faults), settings_of_workload(reference))
     return Registered(plan, tuple(faults))
 
 

@@ -19,6 +19,7 @@ from deploy.commands.common import (
     settings_of,
     workload_of,
 )
+from deploy.commands.parser import Parser, whole
 
 if TYPE_CHECKING:
     from deploy.head_client import HeadClient
@@ -28,7 +29,7 @@ _TOP_SECONDS = 1.0
 _LAST_OF_LOG = -20_000
 
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add these commands; all but ``scale`` need a head."""
     submit = commands.add_parser("submit", help="train on a cluster")
     add_workload(submit)
@@ -56,11 +57,11 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     _towards_head(commands.add_parser("top", help="a live view of a cluster"), _top)
     scale = commands.add_parser("scale", help="change how many actors a live run has")
     scale.add_argument("run", metavar="RUN", help="a live run's folder, or a run of the head's")
-    scale.add_argument("actors", type=int, metavar="N", help="actors from the next version on")
+    scale.add_argument("actors", type=whole, metavar="N", help="actors from the next version on")
     _towards_head(scale, _scale)
 
 
-def _towards_head(parser: argparse.ArgumentParser, command: Any, *, json: bool = True) -> None:
+def _towards_head(parser: Parser, command: Any, *, json: bool = True) -> None:
     parser.add_argument("--head", metavar="tcp://IP:PORT", help="default: $ARTOS_HEAD")
     parser.add_argument("--keys", type=Path, metavar="DIR", help="default: $ARTOS_KEYS")
     if json:

@@ -6,16 +6,17 @@ import argparse
 from typing import Any
 
 from artos.errors import Refused
+from deploy.commands.parser import Parser, whole
 
 DONE, ERROR, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: Parser) -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def add_workload(parser: argparse.ArgumentParser) -> None:
+def add_workload(parser: Parser) -> None:
     """What every command takes that is about a workload."""
     parser.add_argument("workload", nargs="?", help="an algorithm (ppo) or FILE.py:OBJECT")
     parser.add_argument("--env", help="a Gymnasium id or module:factory")
@@ -24,8 +25,8 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
         help="actor processes; also by update (0:4,5:8), by hand (4..16, see scale) or by a policy "
         "(noise_scale:2..16, plateau:2..16)",
     )  # fmt: skip
-    parser.add_argument("--total-steps", type=int, metavar="N", help="environment steps in all")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--total-steps", type=whole, metavar="N", help="environment steps in all")
+    parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
         help="a setting of the workload, e.g. --set lr=0.001; repeat for more",

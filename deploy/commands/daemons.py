@@ -12,9 +12,10 @@ from typing import Any
 from artos.errors import Refused
 from artos.printable import printable
 from deploy.commands.common import DONE
+from deploy.commands.parser import Parser, whole
 
 
-def add_head(parser: argparse.ArgumentParser) -> None:
+def add_head(parser: Parser) -> None:
     """The head's flags."""
     parser.add_argument("--config", type=Path, metavar="FILE", help="head.toml; flags come first")
     parser.add_argument("--listen", metavar="tcp://IP:PORT", help="where workers and users call")
@@ -23,13 +24,13 @@ def add_head(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_head)
 
 
-def add_worker(parser: argparse.ArgumentParser) -> None:
+def add_worker(parser: Parser) -> None:
     """A worker's flags."""
     parser.add_argument("--head", metavar="tcp://IP:PORT", default=os.environ.get("ARTOS_HEAD"))
     keys = os.environ.get("ARTOS_KEYS")
     parser.add_argument("--keys", type=Path, metavar="DIR", default=Path(keys) if keys else None)
     parser.add_argument("--name", default=socket.gethostname(), help="default: the host's name")
-    parser.add_argument("--slots", type=int, default=0, metavar="N", help="default: all CPUs")
+    parser.add_argument("--slots", type=whole, default=0, metavar="N", help="default: all CPUs")
     parser.add_argument(
         "--stop-seconds", type=float, default=30.0, metavar="SECONDS",
         help="from SIGTERM until actors have ended and their rows are sent; default: 30",

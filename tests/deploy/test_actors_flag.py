@@ -28,3 +28,4 @@ def test_a_flag_becomes_part_of_the_plan(
     plan = json.loads(capsys.readouterr().out)
     assert plan["scaling"] == SCALING[text]
     assert plan["actors"] == int(text[-1]), "so many are registered"
+    assert {"lr", "hidden", "park"} <= {each["name"] for each in plan["settings"]}

@@ -143,7 +143,7 @@ def test_a_failing_apt_is_quoted_kept_and_not_tried_again(debian: Machine) -> No
     reason, fix = (debian.cache / "criu-missing").read_text().splitlines()
     assert "E: Could not resolve the mirror" in reason
     assert fix.startswith("apt-get update && apt-get install ")
-    assert fix.endswith("make criu")
+    assert fix.endswith("artos setup criu")
     tried = len(debian.called("apt-get"))
     status, again = debian.setup()
     assert status == 1, said
@@ -165,7 +165,7 @@ def test_without_root_the_command_is_named_and_nothing_is_tried(debian: Machine)
     status, said = debian.setup()
     assert status == 1, said
     assert "CRIU needs root" in said
-    assert "sudo make criu" in said
+    assert "as root: artos setup criu" in said
     assert debian.called("apt-get") == []
 
 

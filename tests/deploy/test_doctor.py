@@ -55,11 +55,11 @@ def test_a_bare_machine_is_told_what_to_do(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ARTOS_CACHE", str(tmp_path))
     monkeypatch.delenv("ARTOS_CRIU", raising=False)
-    (tmp_path / "criu-missing").write_text("no network\nplug it in, then make criu\n")
+    (tmp_path / "criu-missing").write_text("no network\nplug it in, then artos setup criu\n")
     assert main(["doctor"]) == 0
     said = capsys.readouterr().out
     assert "missing  checkpoint, clone, lazy: no network" in said
-    assert "fix:  plug it in, then make criu" in said
+    assert "fix:  plug it in, then artos setup criu" in said
     assert "missing  pin: numactl is not installed" in said
     assert "fix:  apt-get install numactl" in said
     assert "memory      yes" in said
@@ -81,9 +81,9 @@ def test_narrow_limits_are_told(shm: Shm, limits: Limits, what: str, fix: str) -
 
 
 def test_one_remedy_for_several_tiers_is_told_once() -> None:
-    lacking = Tier(False, "no CRIU", "make criu")
+    lacking = Tier(False, "no CRIU", "artos setup criu")
     found = doctor.missing(HERE | {"clone": lacking, "lazy": lacking}, ROOMY, WIDE)
-    assert found == [Missing("clone, lazy: no CRIU", "make criu")]
+    assert found == [Missing("clone, lazy: no CRIU", "artos setup criu")]
 
 
 def test_nothing_missing_is_said_so() -> None:

@@ -71,7 +71,8 @@ def test_a_factory_may_return_one_or_many(factory: str) -> None:
         ("toys:make_nothing", "returned a int"),
         ("toys:NOT_CALLABLE", "not a function"),
         ("toys:absent", "has no absent"),
-        ("no_such_module:make", "No module named"),
+        ("no_such_module:make", "there is no module no_such_module in this folder"),
+        ("toys.py:make", "write the module's name, toys, without .py"),
         ("toys:make_two", "made 2 environments where 3 were asked for"),
     ],
 )

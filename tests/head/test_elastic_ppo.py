@@ -134,5 +134,5 @@ def test_a_users_own_workload_takes_all_forms_where_it_says_so(tmp_path: Path) -
     assert plan("annotated", actors="0:2,4:6").scaling == Schedule({0: 2, 4: 6})
     assert plan("given").scaling == Schedule({0: 1, 3: 5})
     assert plan("given", actors='{"0": 2, "4": 3}').scaling == Schedule({0: 2, 4: 3})
-    with pytest.raises(Refused, match="setting actors='0:2,4:6': expected `int`"):
+    with pytest.raises(Refused, match="setting actors='0:2,4:6': write a whole number"):
         plan("plain", actors="0:2,4:6")

@@ -104,7 +104,7 @@ def test_autocast_rounds_the_body_but_not_the_head() -> None:
     ("policy", "says"),
     [
         (Policy(kind="cnn"), "shows no picture"),
-        (Policy(hidden=(64, 0)), "at least one unit"),
+        (Policy(hidden=(64, 0)), "1 to 65536 units"),
         (Policy(kind="lstm"), "use auto, mlp or cnn"),  # type: ignore[arg-type]
     ],
 )

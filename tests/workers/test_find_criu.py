@@ -54,7 +54,7 @@ def test_the_systems_is_passed_over_when_it_is_too_old(tmp_path: Path) -> None:
     criu(tmp_path / "bin/criu", "3.17.1")
     error = unavailable()
     assert error.reason == f"no CRIU from 4.1 on was found (only {tmp_path}/bin/criu (3.17.1))"
-    assert error.fix == "make criu"
+    assert error.fix == "artos setup criu"
 
 
 def test_the_one_asked_for_is_never_replaced_by_another(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from artos.actors.rollout import RolloutActor
 from artos.learners.ppo import PPO
 from artos.policies.build import Policy
@@ -12,32 +14,32 @@ from triggers.algorithms.pipelines import Pipeline, learner_rows
 
 
 def workload(
-    env: str = "CartPole-v1",
-    actors: ActorsSetting = 2,
-    total_steps: int = 500_000,
+    env: Annotated[str, "a Gymnasium id, or module:factory of your own"] = "CartPole-v1",
+    actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 2,
+    total_steps: Annotated[int, "environment steps in all"] = 500_000,
     *,
-    envs: int = 4,
-    clip_rewards: bool | None = None,
-    terminal_lives: bool = False,
-    steps: int = 128,
-    max_lag: int = 0,
-    pipeline: Pipeline = "none",
-    hidden: tuple[int, ...] = (64, 64),
-    lr: float | None = None,
-    anneal: bool = True,
-    gamma: float = 0.99,
-    lam: float = 0.95,
-    epochs: int = 4,
-    minibatches: int = 4,
-    clip: float | None = None,
-    value_clip: float | None = None,
-    vf_coef: float = 0.5,
-    ent_coef: float = 0.01,
-    max_grad_norm: float | None = 0.5,
-    normalize_advantages: bool = True,
-    target_kl: float | None = None,
-    bfloat16: bool = False,
-    threads: int = 0,
+    envs: Annotated[int, "environments an actor steps side by side"] = 4,
+    clip_rewards: Annotated[bool | None, "clip rewards to -1 ... 1; none: on Atari"] = None,
+    terminal_lives: Annotated[bool, "a lost life ends the learner's episode (Atari)"] = False,
+    steps: Annotated[int, "steps of each environment in a round"] = 128,
+    max_lag: Annotated[int, "versions rows may be old; 0: sample and learn in turn"] = 0,
+    pipeline: Annotated[Pipeline, "what is done before a batch is complete"] = "none",
+    hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (64, 64),
+    lr: Annotated[float | None, "step size; none: 2.5e-4 on images, 1e-3 elsewhere"] = None,
+    anneal: Annotated[bool, "lower lr to 0 over the run"] = True,
+    gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
+    lam: Annotated[float, "GAE's lambda, 0 to 1"] = 0.95,
+    epochs: Annotated[int, "passes over each batch"] = 4,
+    minibatches: Annotated[int, "steps of Adam in a pass"] = 4,
+    clip: Annotated[float | None, "bound of the ratio; none: 0.1 on images, 0.2 elsewhere"] = None,
+    value_clip: Annotated[float | None, "bound of a value's change; none: no bound"] = None,
+    vf_coef: Annotated[float, "weight of the value loss"] = 0.5,
+    ent_coef: Annotated[float, "weight of the entropy bonus"] = 0.01,
+    max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 0.5,
+    normalize_advantages: Annotated[bool, "mean 0 and variance 1 in each batch"] = True,
+    target_kl: Annotated[float | None, "divergence that ends an update; none: never"] = None,
+    bfloat16: Annotated[bool, "run the learner's network in bfloat16"] = False,
+    threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
 ) -> Workload:
     """PPO on any environment.
 
@@ -47,7 +49,6 @@ def workload(
     ``pipeline`` says what is done before it is there, see ``triggers.algorithms.pipelines``: with
     ``none``, ``dual`` and ``full`` updates are the same, with ``minibatch`` and ``dual+minibatch``
     the minibatches of the first epoch are made of the rows of those who were first.
-    ``lr`` and ``clip`` default to 2.5e-4 and 0.1 on images, 1e-3 and 0.2 elsewhere.
     """
     actor = RolloutActor(
         env, Policy(hidden=hidden), envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives

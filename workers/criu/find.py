@@ -20,7 +20,7 @@ LEAST = (4, 1)
 FEATURES = Path("/dev/shm/artos-criu")
 """Where the CRIU that deploy/criu.sh builds keeps what it knows of the kernel (25 ms a call)."""
 
-_AGAIN = "make criu"
+_AGAIN = "artos setup criu"
 _PATIENCE = 10.0
 
 

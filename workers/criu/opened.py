@@ -40,5 +40,5 @@ def file_entry() -> Any:
         # Not its reader of images: that one does not go with newer versions of protobuf.
         from pycriu.images import fdinfo_pb2  # noqa: PLC0415 (hosts without CRIU have no pycriu)
     except ImportError as error:
-        raise CriuUnavailable(f"pycriu cannot be imported ({error})", "make criu") from error
+        raise CriuUnavailable(f"pycriu cannot be imported ({error})", "artos setup criu") from error
     return fdinfo_pb2.file_entry

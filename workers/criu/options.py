@@ -89,7 +89,7 @@ def rpc() -> Any:
     try:
         from pycriu import rpc_pb2  # noqa: PLC0415 (hosts without CRIU have no pycriu)
     except ImportError as error:
-        raise CriuUnavailable(f"pycriu cannot be imported ({error})", "make criu") from error
+        raise CriuUnavailable(f"pycriu cannot be imported ({error})", "artos setup criu") from error
     return rpc_pb2
 
 
