@@ -120,6 +120,25 @@ class DeadlineExceeded(ArtosError):
         super().__init__(f"gave up after {seconds:g} s waiting for {waited_for}")
 
 
+class NoHead(ArtosError):
+    """At the address ``head`` there is no head of a cluster. ``why`` in words."""
+
+    def __init__(self, head: str, why: str) -> None:
+        self.head, self.why = head, why
+        super().__init__(
+            f"there is no head at {head}: {why}; give the address that it listens at (--head, or "
+            f"ARTOS_HEAD), or start it there (`artos head --listen {head} --keys DIR`)"
+        )
+
+
+class WrongKeys(ArtosError):
+    """A head is there, and the keys in the folder ``keys`` do not fit it. ``why`` in words."""
+
+    def __init__(self, head: str, keys: str, why: str) -> None:
+        self.head, self.keys, self.why = head, keys, why
+        super().__init__(f"the keys in {keys} do not fit the head at {head}: {why}")
+
+
 class MailboxFull(ArtosError):
     """A bounded mailbox has no room: its reader is slow or gone."""
 
