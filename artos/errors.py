@@ -18,6 +18,14 @@ class Refused(ArtosError):
         super().__init__("\n".join(self.faults))
 
 
+class NoSuchRun(Refused):
+    """There is no run of that name or in that folder. ``hint`` says where was looked, and more."""
+
+    def __init__(self, run: str, hint: str) -> None:
+        self.run, self.hint = run, hint
+        super().__init__([f"there is no run {run!r} {hint}"])
+
+
 class BufferFault(ArtosError):
     """Root of what can go wrong with shared memory."""
 

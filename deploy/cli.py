@@ -33,6 +33,7 @@ from deploy.commands.common import (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    options = argparse.Namespace()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     streams.complete()
     try:
@@ -42,8 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command: Callable[[argparse.Namespace], int] = options.command
         return _flushed(command(options))
     except (Refused, RunExists, ShmTooSmall, CheckpointFault) as error:
-        faults = error.faults if isinstance(error, Refused) else (str(error),)
-        _complain("refused, nothing was started:", *(f"  - {fault}" for fault in faults))
+        _complain(*_refusal(error, starts=getattr(options, "starts", False)))
         return REFUSED
     except ArtosError as error:
         _complain(f"{type(error).__name__}: {error}")
@@ -62,6 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _flushed(status: int) -> int:
     sys.stdout.flush()
     return status
+
+
+def _refusal(error: ArtosError, *, starts: bool) -> list[str]:
+    """Every reason; that nothing was started goes without saying where nothing was to be."""
+    faults = error.faults if isinstance(error, Refused) else (str(error),)
+    if len(faults) == 1 and not starts:
+        return [*faults]
+    title = "refused, nothing was started:" if starts else "refused:"
+    return [title, *(f"  - {fault}" for fault in faults)]
 
 
 def _complain(*lines: str) -> None:
@@ -96,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--json", type=Path, metavar="FILE", help="write rows and ratios to FILE")
     bench.add_argument("--repeats", type=int, metavar="N", help="repetitions of each case")
     bench.add_argument("--quick", action="store_true", help="a smoke test, no figures to quote")
-    bench.set_defaults(command=_bench)
+    bench.set_defaults(command=_bench, starts=True)
     return parser
 
 
@@ -109,7 +118,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", type=Path, metavar="RUN", help="continue the run in this folder"
     )
-    parser.set_defaults(command=_run)
+    parser.set_defaults(command=_run, starts=True)
 
 
 def _add_keys(parser: argparse.ArgumentParser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
 from artos.clock import Clock
@@ -108,7 +109,7 @@ class Desk:
             faults = self._faults.count + self._post.faults.count + self._inside.faults.count
             return known | {"version": VERSION, "malformed": malformed, "faults": faults}
         run = find(self._schedule, ask.of)
-        summary = {"summary": report.summary(run)} if run.over else {}
+        summary = {"summary": report.summary(Path(run.folder))} if run.over else {}
         return report.one(run, self._schedule, self._roster) | summary
 
     def _logs(self, ask: Ask) -> dict[str, Any]:

@@ -22,6 +22,9 @@ _SECONDS = 15.0
 class HeadClient(Closing):
     """Asks a head and waits for the answer. A head that is restarted meanwhile is asked again."""
 
+    nothing = "no run was submitted"
+    """What to say where it knows of no run."""
+
     def __init__(self, head: str, keys: Path) -> None:
         self._head, self._keys = head, keys
         self._owed = 0  # answers; more than one once a question was given up

@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 
+from artos.runtime.logs import piece
 from artos.unreadable import UNREADABLE
-from deploy.run_host import LOG
+from head.records.run_folder import LOG, LOGS
 from head.roster import Node, Roster
-from head.runs import Run
+from head.runs import OVER, Run
 from head.schedule import Schedule
 
+RUN = LOG.removesuffix(".log")
 _MOST_LOG = 100_000
 
 
@@ -44,32 +46,25 @@ def one(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
     return line(run, schedule, roster) | {"facts": run.facts}
 
 
-def summary(run: Run) -> dict[str, Any] | None:
+def summary(folder: Path) -> dict[str, Any] | None:
     """What a run that is over has to say; None if it never got to that."""
     try:
-        said: dict[str, Any] = msgspec.json.decode((Path(run.folder) / "summary.json").read_bytes())
+        said: dict[str, Any] = msgspec.json.decode((folder / "summary.json").read_bytes())
     except (OSError, *UNREADABLE):
         return None
     return said
 
 
 def log(run: Run, offset: int) -> dict[str, Any]:
-    """What the run process wrote from byte ``offset`` on; a negative one counts from the end.
+    """What the run process wrote from byte ``offset`` on (see ``logs.piece``)."""
+    return log_piece(Path(run.folder) / LOGS / LOG, offset, run.state)
 
-    One that lies behind the end is of before the log was emptied: then it is read from its begin.
-    """
-    data, start = b"", max(0, offset)
-    try:
-        with (Path(run.folder) / "logs" / LOG).open("rb") as file:
-            size = file.seek(0, 2)
-            wanted = max(0, size + offset) if offset < 0 else offset
-            start = file.seek(wanted if wanted <= size else 0)
-            data = file.read(_MOST_LOG)
-    except (FileNotFoundError, ValueError):
-        pass  # it has not begun, or never could
-    text = data.decode(errors="replace")
-    ended = run.over and len(data) < _MOST_LOG
-    return {"text": text, "next": start + len(data), "state": run.state, "ended": ended}
+
+def log_piece(file: Path, offset: int, state: str) -> dict[str, Any]:
+    """A piece of a log of a run in that state; ``ended`` once there will be no more of it."""
+    data, end = piece(file, offset, _MOST_LOG)
+    ended = state in OVER and len(data) < _MOST_LOG
+    return {"text": data.decode(errors="replace"), "next": end, "state": state, "ended": ended}
 
 
 def _node(node: Node, schedule: Schedule, now: float) -> dict[str, Any]:

@@ -47,7 +47,8 @@ class Bill(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """``summary.json``: the outcome of a run. Fields are only ever added.
 
-    ``lag_by_actor`` has for each actor the ``mean`` and ``max`` lag of its rows when consumed.
+    ``lag_by_actor`` has for each actor the ``mean`` and ``max`` lag of its rows when consumed;
+    ``why`` is the error that a run failed with.
     """
 
     algorithm: str
@@ -73,3 +74,4 @@ class Summary(msgspec.Struct, frozen=True):
     bytes_on_wire: int = 0
     nodes: tuple[str, ...] = ()
     lag_by_actor: dict[int, dict[str, float]] = {}
+    why: str = ""

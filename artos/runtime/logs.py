@@ -36,6 +36,23 @@ def rotate(log: Path, most: int = MOST_BYTES) -> bool:
     return True
 
 
+def piece(log: Path, offset: int, most: int) -> tuple[bytes, int]:
+    """At most so many bytes of a log from ``offset`` on, and where the next ones begin.
+
+    A negative offset counts from the end. One that lies behind the end is of before the log was
+    emptied: then it is read from its begin. What is not there (yet) has no bytes.
+    """
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            wanted = max(0, size + offset) if offset < 0 else offset
+            start = file.seek(wanted if wanted <= size else 0)
+            data = file.read(most)
+    except (OSError, ValueError):
+        return b"", max(0, offset)
+    return data, start + len(data)
+
+
 def tail(log: Path, lines: int) -> list[str]:
     """The last lines of a log, none if there is none; of however long a one 64 KB are read."""
     try:

@@ -20,7 +20,7 @@ def add_head(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--listen", metavar="tcp://IP:PORT", help="where workers and users call")
     parser.add_argument("--keys", type=Path, metavar="DIR", help="made by `artos keys DIR`")
     parser.add_argument("--runs", type=Path, metavar="DIR", help="run folders; default: runs")
-    parser.set_defaults(command=_head)
+    parser.set_defaults(command=_head, starts=True)
 
 
 def add_worker(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def add_worker(parser: argparse.ArgumentParser) -> None:
         "--stop-seconds", type=float, default=30.0, metavar="SECONDS",
         help="from SIGTERM until actors have ended and their rows are sent; default: 30",
     )  # fmt: skip
-    parser.set_defaults(command=_worker)
+    parser.set_defaults(command=_worker, starts=True)
 
 
 def _head(options: argparse.Namespace) -> int:
