@@ -39,14 +39,14 @@ class HeadClient(Closing):
             self._bell.close()
             raise
 
-    def ask(self, what: str, of: str = "", value: int = 0) -> dict[str, Any]:
+    def ask(self, what: str, of: str = "", value: int = 0, log: str = "") -> dict[str, Any]:
         """The answer to a question (see ``wire.Ask``).
 
         Raises:
             Refused: the head says why not.
             NoHead, WrongKeys, DeadlineExceeded: see ``tell``.
         """
-        return self._plain(self.tell(wire.Ask(what, of, value)))
+        return self._plain(self.tell(wire.Ask(what, of, value, log)))
 
     def tell(self, message: wire.Message, seconds: float = _SECONDS) -> wire.Answer:
         """The answer to any message.

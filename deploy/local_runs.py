@@ -16,7 +16,6 @@ from artos.version import VERSION
 from deploy import control, report
 from head.records.checkpoint import MANIFEST
 from head.records.progress_log import last_status
-from head.records.run_folder import LOGS
 from head.records.run_lock import is_live, owner
 from head.runs import DONE, FAILED, OVER, STARTING, STOPPING
 from head.status import Status
@@ -53,7 +52,7 @@ class LocalRuns(Closing):
             case "status":
                 return _one(run) | ({"summary": report.summary(run)} if not is_live(run) else {})
             case "logs":
-                return _log(run, log or report.RUN, value)
+                return report.log(run, log, value, _fate(run)[0])
             case "stop":
                 return _stop(run)
             case "scale":
@@ -146,14 +145,6 @@ def _this_node(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "malformed": 0,
         "silent_seconds": 0.0,
     }
-
-
-def _log(run: Path, name: str, offset: int) -> dict[str, Any]:
-    file = run / LOGS / f"{name}.log"
-    if name != report.RUN and not file.exists():
-        known = ", ".join(sorted(path.stem for path in file.parent.glob("*.log"))) or "none yet"
-        raise Refused([f"run {run.name} has no log {name!r}; there are: {known}"])
-    return report.log_piece(file, offset, _fate(run)[0])
 
 
 def _stop(run: Path) -> dict[str, Any]:

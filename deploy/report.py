@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from artos.errors import Refused
 from artos.runtime.logs import piece
 from artos.unreadable import UNREADABLE
 from head.records.run_folder import LOG, LOGS
@@ -15,7 +16,8 @@ from head.runs import OVER, Run
 from head.schedule import Schedule
 
 RUN = LOG.removesuffix(".log")
-_MOST_LOG = 100_000
+MOST_OF_A_LOG = 100_000
+"""Bytes of an answer."""
 
 
 def everything(schedule: Schedule, roster: Roster, now: float) -> dict[str, Any]:
@@ -55,16 +57,35 @@ def summary(folder: Path) -> dict[str, Any] | None:
     return said
 
 
-def log(run: Run, offset: int) -> dict[str, Any]:
-    """What the run process wrote from byte ``offset`` on (see ``logs.piece``)."""
-    return log_piece(Path(run.folder) / LOGS / LOG, offset, run.state)
+def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:
+    """A piece of a log in the folder of a run in that state; ``ended`` if no more of it will come.
 
+    ``name`` is e.g. learner, actor-3 (the newest there is), w1/actor-3 (of that node); "" is that
+    of the process that sees the run through.
 
-def log_piece(file: Path, offset: int, state: str) -> dict[str, Any]:
-    """A piece of a log of a run in that state; ``ended`` once there will be no more of it."""
-    data, end = piece(file, offset, _MOST_LOG)
-    ended = state in OVER and len(data) < _MOST_LOG
+    Raises:
+        Refused: the run has no such log.
+    """
+    data, end = piece(_log_file(folder, name or RUN), offset, MOST_OF_A_LOG)
+    ended = state in OVER and len(data) < MOST_OF_A_LOG
     return {"text": data.decode(errors="replace"), "next": end, "state": state, "ended": ended}
+
+
+def _log_file(folder: Path, name: str) -> Path:
+    logs = folder / LOGS
+    files = {path.relative_to(logs).with_suffix("").as_posix(): path for path in _logs(logs)}
+    files[RUN] = logs / LOG  # also before it is there
+    of_nodes = [path for path in files.values() if path.stem == name]
+    if name in files:
+        return files[name]
+    if of_nodes:
+        return max(of_nodes, key=lambda path: path.stat().st_mtime)
+    raise Refused([f"run {folder.name} has no log {name!r}; there are: {', '.join(sorted(files))}"])
+
+
+def _logs(folder: Path) -> list[Path]:
+    """Those of processes here, and of the nodes of a cluster once their sites have closed."""
+    return [*folder.glob("*.log"), *folder.glob("*/*.log")]
 
 
 def _node(node: Node, schedule: Schedule, now: float) -> dict[str, Any]:

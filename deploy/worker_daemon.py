@@ -195,6 +195,8 @@ class WorkerDaemon(Closing):
                 self._sites.unassign(run)
             case wire.Archive():
                 self._keep(message)
+            case wire.ReadLog():
+                self._send(self._sites.log(message))
             case wire.Bye():
                 self._over = self._bye_since < _NEVER
 

@@ -56,7 +56,7 @@ def piece(log: Path, offset: int, most: int) -> tuple[bytes, int]:
 def tail(log: Path, lines: int) -> list[str]:
     """The last lines of a log, none if there is none; of however long a one 64 KB are read."""
     try:
-        written = _end(log, _TAIL_BYTES).decode(errors="replace").splitlines()
+        written = end(log, _TAIL_BYTES).decode(errors="replace").splitlines()
     except FileNotFoundError:
         return []
     return written[-lines:]
@@ -73,24 +73,26 @@ class _Lossy(io.FileIO):
 
 
 def print_whatever_happens() -> None:
-    """Have this process's output never raise: a ``print`` must not end it when a disk is full."""
+    """Have this process's output never raise: a ``print`` must not end it when a disk is full.
+
+    What it prints is in its log line by line, for whoever follows that.
+    """
     for name, number in (("stdout", 1), ("stderr", 2)):
         getattr(sys, name).flush()
         raw = io.BufferedWriter(_Lossy(number, "wb", closefd=False))
-        stream = io.TextIOWrapper(
-            raw, "utf-8", errors="backslashreplace", line_buffering=name == "stderr"
-        )
+        stream = io.TextIOWrapper(raw, "utf-8", errors="backslashreplace", line_buffering=True)
         setattr(sys, name, stream)
 
 
 def _copy_end(log: Path, target: Path, most: int) -> None:
     try:
-        target.write_bytes(_end(log, most))
+        target.write_bytes(end(log, most))
     except OSError:
         target.unlink(missing_ok=True)  # the disk is full, not least of this log
 
 
-def _end(log: Path, most: int) -> bytes:
+def end(log: Path, most: int) -> bytes:
+    """The last bytes of a log."""
     with log.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - most))
         return file.read(most)

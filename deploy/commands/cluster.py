@@ -56,6 +56,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     logs = commands.add_parser("logs", help="what a run says")
     logs.add_argument("run", metavar="RUN", help=_RUN)
     logs.add_argument("-f", "--follow", action="store_true", help="until the run is over")
+    whose = logs.add_mutually_exclusive_group()
+    whose.add_argument("--actor", type=int, metavar="N", help="what actor N prints, wherever it is")
+    whose.add_argument("--learner", action="store_true", help="what the learner prints")
+    whose.add_argument("--log", default="", metavar="NAME", help="e.g. template, or NODE/site")
     _towards_runs(logs, _logs)
     stop = commands.add_parser("stop", help="have a run finish and save; again: end at once")
     stop.add_argument("run", metavar="RUN", help=_RUN)
@@ -168,9 +172,11 @@ def _status(options: argparse.Namespace) -> int:
 
 def _logs(options: argparse.Namespace) -> int:
     offset = 0 if options.follow or options.json else _LAST_OF_LOG
+    log = "learner" if options.learner else options.log
+    log = log if options.actor is None else f"actor-{options.actor}"
     with _runs(options, options.run) as client:
         while True:
-            piece = client.ask("logs", options.run, offset)
+            piece = client.ask("logs", options.run, offset, log)
             offset, more = piece["next"], options.follow and not piece["ended"]
             if options.json:
                 print_json(piece, indent=-1 if options.follow else 1)
