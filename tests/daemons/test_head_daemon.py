@@ -6,24 +6,21 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from helpers import PATIENCE
 
-from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
-from artos.transport import lines, wire
+from artos.errors import Refused
+from artos.transport import wire
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.post import Post
 from artos.transport.roles import Holder, Role
 from artos.version import VERSION
 from deploy.archive import pack
-from deploy.head_client import HeadClient
 from deploy.head_daemon import HeadDaemon
 from deploy.head_options import HeadOptions
-from deploy.worker_daemon import WorkerDaemon, WorkerOptions
 from head.runs import Run
 
 
@@ -284,139 +281,6 @@ def test_asking_again_does_not_submit_again(head: Head) -> None:
     answer = head.ask(user, wire.Submit({"ticket": "t1", "workload": "ppo"}))
     assert answer.data == {"run": "r1", "folder": "/runs/r1"}
     assert len(head.ask(user, wire.Ask("list")).data["runs"]) == 1
-
-
-# -- who cannot be reached -------------------------------------------------------------------------
-
-
-@pytest.fixture
-def others(tmp_path: Path) -> Path:
-    """The keys of another cluster."""
-    make_keys(tmp_path / "others")
-    return tmp_path / "others"
-
-
-def test_a_client_with_nobody_to_ask_gives_up_in_words(head: Head) -> None:
-    head.stop()
-    with (
-        HeadClient(head.endpoint, head.keys) as client,
-        pytest.raises(NoHead, match=f"{head.endpoint}: nobody listens there"),
-    ):
-        client.tell(wire.Ask("list"), PATIENCE)
-
-
-def test_a_client_says_which_key_is_wrong(head: Head, others: Path) -> None:
-    with (
-        HeadClient(head.endpoint, others) as client,
-        pytest.raises(WrongKeys, match=r"others .*head\.key is not its key"),
-    ):
-        client.tell(wire.Ask("list"), PATIENCE)
-    (others / "head.key").write_bytes((head.keys / "head.key").read_bytes())
-    with (
-        HeadClient(head.endpoint, others) as client,
-        pytest.raises(WrongKeys, match="does not accept the key of user owner"),
-    ):
-        client.tell(wire.Ask("list"), PATIENCE)
-
-
-def test_a_head_that_has_answered_may_be_away_for_a_while(head: Head) -> None:
-    with HeadClient(head.endpoint, head.keys) as client, ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(client.ask, "list")
-        head.until(asked.done)
-        assert asked.result() == {"runs": []}
-        head.stop()
-        with pytest.raises(DeadlineExceeded, match="the head at"):
-            client.tell(wire.Ask("list"), 3.0)
-
-
-@pytest.mark.parametrize("reason", ["keys", "nobody"])
-def test_a_worker_says_once_why_it_reaches_nobody(
-    reason: str, head: Head, others: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(others / "cache"))
-    monkeypatch.setattr(lines, "_RENEW", 0.2)
-    words = "head.key is not its key"
-    if reason == "nobody":
-        head.stop()
-        words = "nobody listens there"
-    said: list[str] = []
-    with WorkerDaemon(WorkerOptions(head.endpoint, others, "w1"), said.append) as worker:
-        end = time.monotonic() + PATIENCE
-        while not said or worker._post.silent()["head"] < 2:
-            worker.turn()
-            assert time.monotonic() < end
-            time.sleep(0.005)
-    (line,) = said
-    assert words in line
-    assert "w1 goes on trying" in line
-
-
-# -- logs that lie on workers ----------------------------------------------------------------------
-
-
-@pytest.fixture
-def run(head: Head) -> Run:
-    """One whose actor 3 lives on w1, and whose logs of w0 were collected."""
-    assert head.daemon is not None
-    folder = head.folder / "runs" / "r1"
-    (folder / "logs" / "w0").mkdir(parents=True)
-    (folder / "logs" / "learner.log").write_text("learning\n")
-    (folder / "logs" / "w0" / "actor-3.log").write_text("it was here\n")
-    run = Run("r1", {}, str(folder), state="running", places={3: "w1"})
-    head.daemon._schedule.submit(run)
-    return run
-
-
-def test_a_log_comes_from_the_node_where_its_actor_is(head: Head, run: Run) -> None:
-    worker, other, user = joined(head, "w1"), joined(head, "w2"), head.peer("user:owner/1")
-    user.say(wire.Ask("logs", "r1", 5, "actor-3"))
-    head.until(lambda: worker.last(wire.ReadLog), worker)
-    wanted = worker.last(wire.ReadLog)
-    assert wanted == wire.ReadLog(wanted.number, "r1", "actor-3", 5)
-    other.say(wire.LogPiece(wanted.number, 9, content=b"made up"))
-    worker.say(wire.LogPiece(wanted.number + 1, 9, content=b"asked by nobody"))
-    worker.say(wire.LogPiece(wanted.number, 9, content=b"four"))
-    worker.say(wire.LogPiece(wanted.number, 9, content=b"again"))
-    head.until(lambda: user.heard, user)
-    assert user.heard == [
-        wire.Answer({"text": "four", "next": 9, "state": "running", "ended": False})
-    ]
-    user.heard.clear()
-    user.say(wire.Ask("logs", "r1", 0, "w1/site"))
-    head.until(lambda: worker.last(wire.ReadLog).log == "site", worker)
-    worker.say(wire.LogPiece(worker.last(wire.ReadLog).number, fault="node w1 has no log"))
-    head.until(lambda: user.heard, user)
-    assert user.heard == [wire.Answer(fault="node w1 has no log")]
-
-
-def test_a_log_that_is_here_needs_no_node(head: Head, run: Run) -> None:
-    """The learner's always is, and an actor's once its site has closed, or its node is gone."""
-    user = head.peer("user:owner/1")
-
-    def text(log: str) -> str:
-        answer = head.ask(user, wire.Ask("logs", "r1", 0, log))
-        return str(answer.fault or answer.data["text"])
-
-    assert text("learner") == "learning\n"
-    assert text("") == ""
-    assert text("actor-3") == "it was here\n"
-    joined(head, "w1")
-    run.end("done", "")
-    assert text("actor-3") == "it was here\n"
-    assert text("w0/actor-3") == "it was here\n"
-    assert "no log 'actor-9'; there are: learner, run, w0/actor-3" in text("actor-9")
-    assert "no log '../../secret'" in text("../../secret")
-
-
-def test_a_worker_that_does_not_answer_is_given_up(
-    head: Head, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("deploy.remote_logs._SECONDS", 0.0)
-    joined(head, "w1")
-    answer = head.ask(head.peer("user:owner/1"), wire.Ask("logs", "r1", 0, "actor-3"))
-    assert "node w1 did not answer" in answer.fault
-    answer = head.ask(head.peer("user:owner/1"), wire.Ask("logs", "r1", 0, "w1/../x"))
-    assert answer.fault
 
 
 # -- a head that is started again ------------------------------------------------------------------

@@ -86,16 +86,15 @@ for stream in (sys.stdout, sys.stderr):
 
 
 def test_what_a_member_prints_is_in_its_log_at_once(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("ab") as out:
-        code = (
-            "from artos.runtime.child import begin_member\nbegin_member()\nprint('hello')\ninput()"
-        )
-        with subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=out, stderr=out
-        ) as talker:
-            while not piece(tmp_path / "log", 0, 10)[0]:
-                assert talker.poll() is None
-            talker.kill()
+    code = "import artos.runtime.child as c; c.begin_member(); print('hello'); input()"
+    command, end = [sys.executable, "-c", code], time.monotonic() + PATIENCE
+    with (
+        (tmp_path / "log").open("ab") as out,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out) as talker,
+    ):
+        while not piece(tmp_path / "log", 0, 10)[0] and time.monotonic() < end:
+            time.sleep(0.01)
+        talker.kill()
     assert (tmp_path / "log").read_text() == "hello\n"
 
 
