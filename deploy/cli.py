@@ -30,6 +30,8 @@ from deploy.commands.common import (
     workload_of,
 )
 
+_PRINTED = Path("-")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
@@ -102,7 +104,10 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "name", help="buffer, triggers, throughput, elasticity, pipelining, learning, all"
     )
-    bench.add_argument("--json", type=Path, metavar="FILE", help="write rows and ratios to FILE")
+    bench.add_argument(
+        "--json", type=Path, metavar="FILE", nargs="?", const=_PRINTED,
+        help="write rows and ratios to FILE; without one, print them",
+    )  # fmt: skip
     bench.add_argument("--repeats", type=int, metavar="N", help="repetitions of each case")
     bench.add_argument("--quick", action="store_true", help="a smoke test, no figures to quote")
     bench.set_defaults(command=_bench, starts=True)
@@ -217,7 +222,12 @@ def _bench(options: argparse.Namespace) -> int:
     # By name: the benchmarks stand on the floor above and are only there where installed.
     registry = importlib.import_module("evaluation.registry")
     repeats = {} if options.repeats is None else {"repeats": options.repeats}
-    return int(registry.run(options.name, options.json, options.quick, **repeats))
+    if options.json != _PRINTED:
+        return int(registry.run(options.name, options.json, options.quick, **repeats))
+    with redirect_stdout(sys.stderr):
+        status = int(registry.run(options.name, None, options.quick, **repeats))
+    print_json(registry.written(options.name))
+    return status
 
 
 if __name__ == "__main__":
