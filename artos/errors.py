@@ -18,6 +18,14 @@ class Refused(ArtosError):
         super().__init__("\n".join(self.faults))
 
 
+class NoSuchRun(Refused):
+    """There is no run of that name or in that folder. ``hint`` says where was looked, and more."""
+
+    def __init__(self, run: str, hint: str) -> None:
+        self.run, self.hint = run, hint
+        super().__init__([f"there is no run {run!r} {hint}"])
+
+
 class BufferFault(ArtosError):
     """Root of what can go wrong with shared memory."""
 
@@ -118,6 +126,25 @@ class DeadlineExceeded(ArtosError):
     def __init__(self, waited_for: str, seconds: float) -> None:
         self.waited_for, self.seconds = waited_for, seconds
         super().__init__(f"gave up after {seconds:g} s waiting for {waited_for}")
+
+
+class NoHead(ArtosError):
+    """At the address ``head`` there is no head of a cluster. ``why`` in words."""
+
+    def __init__(self, head: str, why: str) -> None:
+        self.head, self.why = head, why
+        super().__init__(
+            f"there is no head at {head}: {why}; give the address that it listens at (--head, or "
+            f"ARTOS_HEAD), or start it there (`artos head --listen {head} --keys DIR`)"
+        )
+
+
+class WrongKeys(ArtosError):
+    """A head is there, and the keys in the folder ``keys`` do not fit it. ``why`` in words."""
+
+    def __init__(self, head: str, keys: str, why: str) -> None:
+        self.head, self.keys, self.why = head, keys, why
+        super().__init__(f"the keys in {keys} do not fit the head at {head}: {why}")
 
 
 class MailboxFull(ArtosError):

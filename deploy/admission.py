@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from artos.closest import closest
-from artos.errors import Refused
+from artos.errors import NoSuchRun, Refused
 from artos.fields import NAME, Line, Number, Seconds
 from artos.transport.wire import Submit
 from head.placement import POLICIES
@@ -77,12 +77,12 @@ def find(schedule: Schedule, name: str) -> Run:
     """The run of that name, or in that folder.
 
     Raises:
-        Refused: there is none.
+        NoSuchRun: there is none.
     """
     run = schedule.runs.get(name) or schedule.runs.get(Path(name).name)
     if run is None:
         near = closest(name, list(schedule.runs))
-        raise Refused([f"this head knows of no run {name!r}{near}"])
+        raise NoSuchRun(name, f"that this head knows of{near}")
     return run
 
 

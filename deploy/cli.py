@@ -35,9 +35,12 @@ if TYPE_CHECKING:
     from deploy.request import Request
     from head.status import Summary
 
+_PRINTED = Path("-")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    options = argparse.Namespace()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     streams.complete()
     try:
@@ -47,8 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command: Callable[[argparse.Namespace], int] = options.command
         return _flushed(command(options))
     except (Refused, RunExists, ShmTooSmall, CheckpointFault) as error:
-        faults = error.faults if isinstance(error, Refused) else (str(error),)
-        _complain("refused, nothing was started:", *(f"  - {fault}" for fault in faults))
+        _complain(*_refusal(error, starts=getattr(options, "starts", False)))
         return REFUSED
     except ArtosError as error:
         _complain(f"{type(error).__name__}: {error}")
@@ -67,6 +69,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _flushed(status: int) -> int:
     sys.stdout.flush()
     return status
+
+
+def _refusal(error: ArtosError, *, starts: bool) -> list[str]:
+    """Every reason; that nothing was started goes without saying where nothing was to be."""
+    faults = error.faults if isinstance(error, Refused) else (str(error),)
+    if len(faults) == 1 and not starts:
+        return [*faults]
+    title = "refused, nothing was started:" if starts else "refused:"
+    return [title, *(f"  - {fault}" for fault in faults)]
 
 
 def _complain(*lines: str) -> None:
@@ -106,10 +117,13 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     bench.add_argument(
         "name", help="buffer, triggers, throughput, startup, elasticity, pipelining, learning, all"
     )
-    bench.add_argument("--json", type=Path, metavar="FILE", help="write rows and ratios to FILE")
+    bench.add_argument(
+        "--json", type=Path, metavar="FILE", nargs="?", const=_PRINTED,
+        help="write rows and ratios to FILE; without one, print them",
+    )  # fmt: skip
     bench.add_argument("--repeats", type=whole, metavar="N", help="repetitions of each case")
     bench.add_argument("--quick", action="store_true", help="a smoke test, no figures to quote")
-    bench.set_defaults(command=_bench)
+    bench.set_defaults(command=_bench, starts=True)
 
 
 def _add_run(parser: Parser) -> None:
@@ -121,7 +135,7 @@ def _add_run(parser: Parser) -> None:
     parser.add_argument(
         "--resume", type=Path, metavar="RUN", help="continue the run in this folder"
     )
-    parser.set_defaults(command=_run)
+    parser.set_defaults(command=_run, starts=True)
 
 
 def _add_keys(parser: Parser) -> None:
@@ -231,7 +245,12 @@ def _bench(options: argparse.Namespace) -> int:
     # By name: the benchmarks stand on the floor above and are only there where installed.
     registry = importlib.import_module("evaluation.registry")
     repeats = {} if options.repeats is None else {"repeats": options.repeats}
-    return int(registry.run(options.name, options.json, options.quick, **repeats))
+    if options.json != _PRINTED:
+        return int(registry.run(options.name, options.json, options.quick, **repeats))
+    with redirect_stdout(sys.stderr):
+        status = int(registry.run(options.name, None, options.quick, **repeats))
+    print_json(registry.written(options.name))
+    return status
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from artos.transport.post import Post
 from deploy.mail import Mail
 from deploy.node import Node
 from deploy.supervisor import STOP_SECONDS, Supervisor
+from head.collected_logs import CollectedLogs
 from head.coordinator import Coordinator
 from head.parcels import Parcels
 from head.remote_actors import RemoteActors
@@ -88,6 +89,7 @@ class ClusterRun(Supervisor):
             node.blocks, address.epoch, self._tell, self._replay.terms, self._silence, self._parcels
         )
         super().__init__(node, Mail(node.board), self._remote, clock, undisturbed, preloaded)
+        self._logs = CollectedLogs(Path(node.site.logs), plan.actors, warn)
         keys = Keys.load(address.keys) if address.keys else None
         endpoint = f"tcp://{address.host}:*" if keys else f"ipc://{node.site.folder}/steering"
         self._steering = Post.serve(endpoint, keys, node.board.bell.ring)
@@ -173,6 +175,9 @@ class ClusterRun(Supervisor):
 
     def _hear_sites(self) -> None:
         for node, message in self._steering.take():
+            if isinstance(message, wire.SiteLog):
+                self._logs.keep(node, message)
+                continue
             if isinstance(message, wire.Refusal):
                 self._grumble(f"node {node} refused what it was told: {message.why}")
                 continue

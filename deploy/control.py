@@ -14,15 +14,21 @@ from artos.errors import BadMessage, DeadlineExceeded, MailboxFull, NotRunning, 
 from artos.messages import Scale, Scaled, decode_scale, decode_scaled, encode
 from artos.plan import Site
 from artos.unreadable import UNREADABLE
+from head.records.durable import write_durably
+from head.runs import RUNNING
 
 _ANSWER_SECONDS = 10.0
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a live run can be reached, in its folder for as long as it lives: ``live.json``."""
+    """Where a live run can be reached, in its folder for as long as it lives: ``live.json``.
+
+    ``state`` is running or stopping. The file stays behind where a run was killed.
+    """
 
     board: str
     members: int
+    state: str = RUNNING
 
 
 def address_file(run: Path) -> Path:
@@ -31,17 +37,35 @@ def address_file(run: Path) -> Path:
 
 
 @contextmanager
-def announced(run: Path, site: Site, warn: Callable[[str], None]) -> Iterator[None]:
-    """Let controls find the run while it goes on; without room for that it goes on all the same."""
+def announced(
+    run: Path, site: Site, warn: Callable[[str], None]
+) -> Iterator[Callable[[str], None]]:
+    """Let others find the run and know its state, which is changed by calling what is yielded.
+
+    Without room for that the run goes on all the same.
+    """
     file = address_file(run)
+
+    def tell(state: str) -> None:
+        address = Address(str(site.board_path), site.members, state)
+        try:
+            write_durably(file, msgspec.json.encode(address))
+        except OSError as error:
+            warn(f"{file} cannot be written ({error.strerror}): `artos scale` does not find it")
+
+    tell(RUNNING)
     try:
-        file.write_bytes(msgspec.json.encode(Address(str(site.board_path), site.members)))
-    except OSError as error:
-        warn(f"{file} cannot be written ({error.strerror}): `artos scale` does not find this run")
-    try:
-        yield
+        yield tell
     finally:
         file.unlink(missing_ok=True)
+
+
+def state_told(run: Path) -> str:
+    """What a run said last of its state, also one that was killed since; "" if it is over."""
+    try:
+        return msgspec.json.decode(address_file(run).read_bytes(), type=Address).state
+    except (OSError, *UNREADABLE):
+        return ""
 
 
 class ControlDesk:
@@ -74,6 +98,8 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> Scaled:
         with address_file(run).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # one control at a time
             address = msgspec.json.decode(file.read(), type=Address)
+            if address.state != RUNNING:
+                raise NotRunning(str(run))
             answer = _asked(address, actors, seconds)
     except (FileNotFoundError, *UNREADABLE):
         raise NotRunning(str(run)) from None

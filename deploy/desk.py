@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import signal
+from pathlib import Path
 from typing import Any
 
 from artos.clock import Clock
 from artos.closest import closest
 from artos.errors import Refused
 from artos.faults import Faults
+from artos.fields import NAME
 from artos.transport.post import Post
 from artos.transport.wire import Answer, Archive, Ask, Submit, Wish, Wished
 from artos.version import VERSION
@@ -16,6 +19,7 @@ from deploy import report
 from deploy.admission import admitted, find, request_of
 from deploy.archives import Archives
 from deploy.head_options import HeadOptions
+from deploy.remote_logs import RemoteLogs
 from deploy.run_host import RunHost
 from deploy.unpack import read
 from head.roster import Roster
@@ -23,6 +27,7 @@ from head.runs import Run
 from head.schedule import Schedule
 
 _WISH_SECONDS = 10.0
+_ACTOR = re.compile(r"actor-(\d{1,9})")
 
 
 class Desk:
@@ -40,6 +45,7 @@ class Desk:
         self._archives, self._options, self._clock = archives, options, clock
         self._post, self._inside, self._faults = post, inside, faults
         self._wishes: dict[str, list[tuple[str, int, float]]] = {}
+        self.logs = RemoteLogs(post, clock)
 
     def serve(self, user: str, message: Submit | Ask | Archive) -> None:
         """Answer a user, now or once the run has answered."""
@@ -60,9 +66,11 @@ class Desk:
         if message.what == "scale":
             self._scale(user, find(self._schedule, message.of), message.value)
             return None
+        if message.what == "logs":
+            return self._logs(user, find(self._schedule, message.of), message)
         answers = {
-            "list": self._list, "status": self._status, "logs": self._logs, "stop": self._stop,
-            "drain": self._drain, "limits": self._limits,
+            "list": self._list, "status": self._status, "stop": self._stop, "drain": self._drain,
+            "limits": self._limits,
         }  # fmt: skip
         if message.what not in answers:
             raise Refused([f"nothing answers to {message.what!r}"])
@@ -108,11 +116,20 @@ class Desk:
             faults = self._faults.count + self._post.faults.count + self._inside.faults.count
             return known | {"version": VERSION, "malformed": malformed, "faults": faults}
         run = find(self._schedule, ask.of)
-        summary = {"summary": report.summary(run)} if run.over else {}
+        summary = {"summary": report.summary(Path(run.folder))} if run.over else {}
         return report.one(run, self._schedule, self._roster) | summary
 
-    def _logs(self, ask: Ask) -> dict[str, Any]:
-        return report.log(find(self._schedule, ask.of), ask.value)
+    def _logs(self, user: str, run: Run, ask: Ask) -> dict[str, Any] | None:
+        where, _, name = ask.log.rpartition("/")
+        if (actor := _ACTOR.fullmatch(name)) and not where:
+            where = run.places.get(int(actor[1]), "")
+        node = self._roster.get(where)
+        if run.over or node is None or not node.alive:
+            return report.log(Path(run.folder), ask.log, ask.value, run.state)
+        if not NAME.fullmatch(name):
+            raise Refused([f"{ask.log!r} is no log of a node: write NODE/actor-0, or NODE/site"])
+        self.logs.ask(user, node, run, name, ask.value)
+        return None
 
     # -- changing ------------------------------------------------------------------------------
 
@@ -155,7 +172,8 @@ class Desk:
         self._post.send(user, Answer(fault=wished.fault) if wished.fault else Answer(data))
 
     def give_up(self) -> None:
-        """Answer those whose run does not."""
+        """Answer those whose run, or worker, does not."""
+        self.logs.give_up()
         now = self._clock.now()
         for run, waiting in self._wishes.items():
             while waiting and waiting[0][2] <= now:

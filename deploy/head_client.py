@@ -14,6 +14,7 @@ from artos.transport.keys import Keys
 from artos.transport.lines import HEAD
 from artos.transport.post import Post
 from deploy.bell import Bell
+from deploy.link_faults import unreachable
 
 _SECONDS = 15.0
 
@@ -21,32 +22,39 @@ _SECONDS = 15.0
 class HeadClient(Closing):
     """Asks a head and waits for the answer. A head that is restarted meanwhile is asked again."""
 
+    nothing = "no run was submitted"
+    """What to say where it knows of no run."""
+
     def __init__(self, head: str, keys: Path) -> None:
         self._head, self._keys = head, keys
         self._owed = 0  # answers; more than one once a question was given up
+        self._answered = False
         loaded = Keys.load(keys)
+        self._me = loaded.user
         self._bell = Bell()
         try:
-            me = f"{loaded.user.peer}/{secrets.token_hex(6)}"
+            me = f"{self._me.peer}/{secrets.token_hex(6)}"
             self._post = Post.connect(head, loaded, me, self._bell.ring)
         except BaseException:
             self._bell.close()
             raise
 
-    def ask(self, what: str, of: str = "", value: int = 0) -> dict[str, Any]:
+    def ask(self, what: str, of: str = "", value: int = 0, log: str = "") -> dict[str, Any]:
         """The answer to a question (see ``wire.Ask``).
 
         Raises:
             Refused: the head says why not.
-            DeadlineExceeded: it did not answer.
+            NoHead, WrongKeys, DeadlineExceeded: see ``tell``.
         """
-        return self._plain(self.tell(wire.Ask(what, of, value)))
+        return self._plain(self.tell(wire.Ask(what, of, value, log)))
 
     def tell(self, message: wire.Message, seconds: float = _SECONDS) -> wire.Answer:
         """The answer to any message.
 
         Raises:
             Refused: the head cannot make anything of it; perhaps it is of another version.
+            NoHead: nobody is there, and was not before; one that has answered may be away.
+            WrongKeys: it does not accept our keys.
             DeadlineExceeded: it did not answer within ``seconds``.
         """
         deadline = Deadline(seconds)
@@ -57,7 +65,7 @@ class HeadClient(Closing):
             for _, heard in self._post.take():
                 match heard:
                     case wire.Answer():
-                        self._owed -= 1
+                        self._owed, self._answered = self._owed - 1, True
                         if not self._owed:
                             return heard
                     case wire.Refusal(why=why):
@@ -65,8 +73,13 @@ class HeadClient(Closing):
                     case wire.Restarted():
                         self._owed = 1
                         self._post.send(HEAD, message)
-        what = f"the head at {self._head} (is it there, and are the keys in {self._keys} its keys?)"
-        raise DeadlineExceeded(what, seconds)
+            self._look_at_link()
+        raise DeadlineExceeded(f"the head at {self._head} to answer", seconds)
+
+    def _look_at_link(self) -> None:
+        fault = self._post.link_fault
+        if fault is not None and (fault.of_keys or not self._answered):
+            raise unreachable(fault, self._head, self._keys, str(self._me))
 
     def submit(
         self, request: dict[str, Any], archive: str, content: bytes, placement: str
@@ -74,7 +87,7 @@ class HeadClient(Closing):
         """Submit a run; the code is sent only if the head does not have it. Its name and folder.
 
         Raises:
-            Refused, DeadlineExceeded: see ``tell``.
+            Refused, NoHead, WrongKeys, DeadlineExceeded: see ``tell``.
         """
         submit = wire.Submit(request, archive, placement)
         answer = self.tell(submit)

@@ -206,11 +206,15 @@ class HeadDaemon(Closing):
                 self._dirty = True
             case wire.Fetch(archive=name):
                 self._to(peer, wire.Archive(name, self._archives.content(name)))
+            case wire.LogPiece() if node is not None:
+                self._desk.logs.told(node.name, message)
             case wire.SiteEnded() | wire.Leaving() | wire.Bye() if node is not None:
                 self._from_node(node, message)
             case wire.Refusal(why=why):
                 self._grumble(f"{peer} refused a message: {why}")
-            case wire.Restarted() | wire.SiteEnded() | wire.Leaving() | wire.Bye():
+            case (
+                wire.Restarted() | wire.SiteEnded() | wire.Leaving() | wire.Bye() | wire.LogPiece()
+            ):
                 pass  # of one that was given up; it greets again
             case _:
                 why = f"the head has no use for {type(message).__name__} from outside"

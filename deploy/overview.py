@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -17,11 +19,12 @@ from artos.printable import one_line, printable
 from deploy.submit import progress
 
 _WIDTH = 120
+_NOTHING = "no run was submitted"
 
 
-def cluster(status: Mapping[str, Any]) -> RenderableType:
-    """Nodes and runs, and what was survived."""
-    parts = [nodes(status["nodes"]), Text(), runs(status["runs"])]
+def cluster(status: Mapping[str, Any], nothing: str = _NOTHING) -> RenderableType:
+    """Nodes and runs, and what was survived; ``nothing`` is said where there are no runs."""
+    parts = [nodes(status["nodes"]), Text(), runs(status["runs"], nothing)]
     if survived := _survived(status):
         parts += [Text(), Text(survived)]
     return Group(*parts)
@@ -54,7 +57,7 @@ def nodes(found: Iterable[Mapping[str, Any]]) -> RenderableType:
     return table if table.row_count else Text("no worker is there")
 
 
-def runs(found: Iterable[Mapping[str, Any]]) -> RenderableType:
+def runs(found: Iterable[Mapping[str, Any]], nothing: str = _NOTHING) -> RenderableType:
     """A line per run."""
     table = _table("run", "state", "actors", "nodes", "restarts", "about")
     for each in found:
@@ -63,7 +66,7 @@ def runs(found: Iterable[Mapping[str, Any]]) -> RenderableType:
             table, each["name"], state, each["actors"] or "", ", ".join(each["nodes"]),
             each["restarts"] or "", _about(each),
         )  # fmt: skip
-    return table if table.row_count else Text("no run was submitted")
+    return table if table.row_count else Text(nothing)
 
 
 def _about(run: Mapping[str, Any]) -> str:
@@ -71,7 +74,11 @@ def _about(run: Mapping[str, Any]) -> str:
         return f"waits for {run['waits_for']}"
     if run["why"]:
         return str(run["why"]).splitlines()[0]
-    return progress(run["facts"]) if run.get("facts") else ""
+    return _progress(run) if run.get("facts") else ""
+
+
+def _progress(run: Mapping[str, Any]) -> str:
+    return progress(run["facts"], over=bool(run["outcome"]))
 
 
 def run(status: Mapping[str, Any]) -> RenderableType:
@@ -81,9 +88,10 @@ def run(status: Mapping[str, Any]) -> RenderableType:
         if status[name]:
             table.add_row(Text(name.replace("_", " "), "dim"), Text(printable(str(status[name]))))
     where = ", ".join(f"{count} on {node}" for node, count in status["nodes"].items())
-    table.add_row(Text("actors", "dim"), Text(one_line(where) or "nowhere"))
+    if where or not status["outcome"]:
+        table.add_row(Text("actors", "dim"), Text(one_line(where) or "nowhere"))
     if status["facts"]:
-        table.add_row(Text("progress", "dim"), Text(one_line(progress(status["facts"]))))
+        table.add_row(Text("progress", "dim"), Text(one_line(_progress(status))))
     facts = status["facts"]
     for name in ("faults", "malformed"):
         if facts.get(name):
@@ -92,17 +100,18 @@ def run(status: Mapping[str, Any]) -> RenderableType:
 
 
 def text(picture: RenderableType) -> str:
-    """Plain text, for a terminal or a file."""
+    """Plain text: as wide as the terminal, if it goes to one."""
+    width = shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH
     with io.StringIO() as stream:
-        Console(file=stream, width=_WIDTH, highlight=False).print(picture)
+        Console(file=stream, width=width, highlight=False).print(picture)
         return stream.getvalue().rstrip()
 
 
-def live(ask: Callable[[], Mapping[str, Any]], seconds: float) -> None:
-    """Show the cluster until Ctrl-C."""
+def live(ask: Callable[[], Mapping[str, Any]], seconds: float, nothing: str) -> None:
+    """Show nodes and runs until Ctrl-C."""
     with suppress(KeyboardInterrupt), Live(auto_refresh=False, screen=True) as view:
         while True:
-            view.update(cluster(ask()), refresh=True)
+            view.update(cluster(ask(), nothing), refresh=True)
             time.sleep(seconds)
 
 

@@ -198,8 +198,9 @@ class Recorder:
         )
 
     def finish(
-        self, outcome: str, bill: Bill, warn: Callable[[str], None], *, curve: bool = True
-    ) -> Summary:
+        self, outcome: str, bill: Bill, warn: Callable[[str], None], *, why: str = "",
+        curve: bool = True,
+    ) -> Summary:  # fmt: skip
         """Save, write the last rows, the curve (unless in a hurry) and the summary.
 
         The members have ended.
@@ -231,10 +232,12 @@ class Recorder:
             lag_by_actor=self._coordinator.monitor.lag_by_actor(),
             wall_seconds=age(),
             first_step_seconds=self._first_step_seconds(),
+            why=why,
             **msgspec.structs.asdict(bill),
         )
-        if self._gaps.why(_CHECKPOINT):
-            summary = msgspec.structs.replace(summary, outcome="failed")
+        if lacks := self._gaps.why(_CHECKPOINT):
+            why = why or f"what it learned last could not be saved: {lacks}"
+            summary = msgspec.structs.replace(summary, outcome="failed", why=why)
         with self._gaps.allowed("summary.json", "it is missing"):
             self._folder.write_summary(summary)
         return summary

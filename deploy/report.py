@@ -7,13 +7,17 @@ from typing import Any
 
 import msgspec
 
+from artos.errors import Refused
+from artos.runtime.logs import piece
 from artos.unreadable import UNREADABLE
-from deploy.run_host import LOG
+from head.records.run_folder import LOG, LOGS
 from head.roster import Node, Roster
-from head.runs import Run
+from head.runs import OVER, Run
 from head.schedule import Schedule
 
-_MOST_LOG = 100_000
+RUN = LOG.removesuffix(".log")
+MOST_OF_A_LOG = 100_000
+"""Bytes of an answer."""
 
 
 def everything(schedule: Schedule, roster: Roster, now: float) -> dict[str, Any]:
@@ -44,32 +48,44 @@ def one(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
     return line(run, schedule, roster) | {"facts": run.facts}
 
 
-def summary(run: Run) -> dict[str, Any] | None:
+def summary(folder: Path) -> dict[str, Any] | None:
     """What a run that is over has to say; None if it never got to that."""
     try:
-        said: dict[str, Any] = msgspec.json.decode((Path(run.folder) / "summary.json").read_bytes())
+        said: dict[str, Any] = msgspec.json.decode((folder / "summary.json").read_bytes())
     except (OSError, *UNREADABLE):
         return None
     return said
 
 
-def log(run: Run, offset: int) -> dict[str, Any]:
-    """What the run process wrote from byte ``offset`` on; a negative one counts from the end.
+def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:
+    """A piece of a log in the folder of a run in that state; ``ended`` if no more of it will come.
 
-    One that lies behind the end is of before the log was emptied: then it is read from its begin.
+    ``name`` is e.g. learner, actor-3 (the newest there is), w1/actor-3 (of that node); "" is that
+    of the process that sees the run through.
+
+    Raises:
+        Refused: the run has no such log.
     """
-    data, start = b"", max(0, offset)
-    try:
-        with (Path(run.folder) / "logs" / LOG).open("rb") as file:
-            size = file.seek(0, 2)
-            wanted = max(0, size + offset) if offset < 0 else offset
-            start = file.seek(wanted if wanted <= size else 0)
-            data = file.read(_MOST_LOG)
-    except (FileNotFoundError, ValueError):
-        pass  # it has not begun, or never could
-    text = data.decode(errors="replace")
-    ended = run.over and len(data) < _MOST_LOG
-    return {"text": text, "next": start + len(data), "state": run.state, "ended": ended}
+    data, end = piece(_log_file(folder, name or RUN), offset, MOST_OF_A_LOG)
+    ended = state in OVER and len(data) < MOST_OF_A_LOG
+    return {"text": data.decode(errors="replace"), "next": end, "state": state, "ended": ended}
+
+
+def _log_file(folder: Path, name: str) -> Path:
+    logs = folder / LOGS
+    files = {path.relative_to(logs).with_suffix("").as_posix(): path for path in _logs(logs)}
+    files[RUN] = logs / LOG  # also before it is there
+    of_nodes = [path for path in files.values() if path.stem == name]
+    if name in files:
+        return files[name]
+    if of_nodes:
+        return max(of_nodes, key=lambda path: path.stat().st_mtime)
+    raise Refused([f"run {folder.name} has no log {name!r}; there are: {', '.join(sorted(files))}"])
+
+
+def _logs(folder: Path) -> list[Path]:
+    """Those of processes here, and of the nodes of a cluster once their sites have closed."""
+    return [*folder.glob("*.log"), *folder.glob("*/*.log")]
 
 
 def _node(node: Node, schedule: Schedule, now: float) -> dict[str, Any]:

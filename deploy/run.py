@@ -16,6 +16,7 @@ from artos.runtime.preloaded import Preloaded
 from artos.spec import ArraySpec
 from deploy.inline import Inline
 from deploy.leftovers import remove_images
+from deploy.logged_view import LoggedView
 from deploy.node import Node, check_space
 from deploy.one_machine import OneMachine
 from deploy.recorder import flattened, named
@@ -28,8 +29,10 @@ from head.records import checkpoint
 from head.records.checkpoint import Manifest, check_workload
 from head.records.curve import import_ahead
 from head.records.durable import write_durably
-from head.records.run_folder import RunFolder, writing
+from head.records.run_folder import LOG, RunFolder, writing
 from head.status import Summary
+
+_REGISTRATION = "registration"
 
 
 def registered(request: Request, preloaded: Preloaded | None, *, here: bool = True) -> Registration:
@@ -53,7 +56,8 @@ def run(request: Request, preloaded: Preloaded | None = None) -> Summary:
         ArtosError: the run failed; what it learned so far is saved.
         KeyboardInterrupt: stopped before it began, or at once by a second Ctrl-C.
     """
-    with StopRequests() as requests:
+    with StopRequests() as requests, LiveView(sys.stderr, quiet=request.quiet) as view:
+        view.phase(_REGISTRATION)
         if preloaded is not None:
             import_ahead()  # the other process imports, too, and takes longer
         registration = registered(request, preloaded)
@@ -63,7 +67,7 @@ def run(request: Request, preloaded: Preloaded | None = None) -> Summary:
             new_folder(request, registration) as folder,
             node_of(folder, registration) as node,
         ):
-            return _session(registration, folder, node, request, requests).run()
+            return _finished(registration, folder, node, request, requests, view)
 
 
 def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
@@ -73,12 +77,17 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
         CheckpointFault: nothing to continue, or what is there does not fit.
         RunExists: the run is live.
     """
-    with StopRequests() as requests, RunFolder.resume(path) as folder:
+    with (
+        StopRequests() as requests,
+        RunFolder.resume(path) as folder,
+        LiveView(sys.stderr, quiet=quiet) as view,
+    ):
+        view.phase(_REGISTRATION)
         request = stored_request(folder, settings, quiet)
         with request.preload() as preloaded:
             registration, manifest = continued(request, folder, preloaded)
             with requests.held(), restored(request, folder, registration) as node:
-                return _session(registration, folder, node, request, requests, manifest).run()
+                return _finished(registration, folder, node, request, requests, view, manifest)
 
 
 def continued(
@@ -171,10 +180,10 @@ def _drop_half_a_line(journal: Path) -> None:
             file.truncate(file.read().rfind(b"\n") + 1)
 
 
-def _session(
+def _finished(
     registration: Registration, folder: RunFolder, node: Node, request: Request,
-    requests: StopRequests, before: Manifest | None = None,
-) -> Session:  # fmt: skip
+    requests: StopRequests, view: LiveView, before: Manifest | None = None,
+) -> Summary:  # fmt: skip
     def members(session: Session) -> RunMembers:
         if request.inline:
             return Inline(node)
@@ -183,5 +192,5 @@ def _session(
             registration.preloaded,
         )  # fmt: skip
 
-    view = LiveView(sys.stderr, quiet=request.quiet)
-    return Session(registration, folder, node, requests, view, members, before)
+    with LoggedView(view, folder.logs / LOG) as logged:
+        return Session(registration, folder, node, requests, logged, members, before).run()

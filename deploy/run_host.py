@@ -22,10 +22,10 @@ from artos.unreadable import UNREADABLE
 from deploy.archives import Archives
 from deploy.orders import RunOrder, write_order
 from head.records.checkpoint import MANIFEST
+from head.records.run_folder import LOG, LOGS
 from head.runs import OUTCOMES, Run
 
 MODULE = "deploy.run_process"
-LOG = "run.log"
 _RECORDS = ("config.json", "progress.csv", "episodes.csv", "journal.jsonl")
 _SUMMARY = "summary.json"
 
@@ -159,7 +159,7 @@ class RunHost(Closing):
 
 
 def _log(run: Run) -> Path:
-    return Path(run.folder) / "logs" / LOG
+    return Path(run.folder) / LOGS / LOG
 
 
 def _can_go_on(folder: Path) -> bool:

@@ -12,7 +12,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -26,6 +25,7 @@ from artos.transport.lines import HEAD
 from artos.transport.post import Post
 from deploy.cluster import Address, ClusterRun
 from deploy.commands.common import DONE, ERROR, INTERRUPTED, REFUSED
+from deploy.logged_view import last_line
 from deploy.node import Node, check_space
 from deploy.orders import RunOrder, read_order
 from deploy.registration import Registration
@@ -64,7 +64,11 @@ class NewsView:
     def show(self, status: Status) -> None:
         """See ``session.View``."""
         self._due = self._clock.now() + _NEWS_SECONDS
-        if self.cluster is None or self._head.silent().get(HEAD, 0.0) > _AWAY_SECONDS:
+        if self._head.silent().get(HEAD, 0.0) <= _AWAY_SECONDS:
+            self._tell(status)
+
+    def _tell(self, status: Status) -> None:
+        if self.cluster is None:
             return
         state = STOPPING if self.cluster.draining else RUNNING
         facts = _plain(msgspec.structs.asdict(status) | self.cluster.facts())
@@ -74,20 +78,13 @@ class NewsView:
         """See ``session.View``."""
         print(text, file=sys.stderr, flush=True)
 
+    def last(self, status: Status) -> None:
+        """See ``session.View``; what it said before is some moments old."""
+        self._tell(status)
+
     def finish(self, summary: Summary, folder: RunFolder) -> None:
         """See ``session.View``."""
-        self.note(f"{summary.outcome} after {summary.steps} steps: {folder.path}")
-
-    def __enter__(self) -> NewsView:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Nothing to put away."""
+        self.note(last_line(summary, folder))
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
@@ -14,31 +15,64 @@ from deploy import text_curve
 from head.records.episodes import Episodes
 from head.status import Status, Summary
 
-WIDTH = 100
-_BAR, _FILL_BAR = 40, 6
+_BAR, _FILL_BAR = 10, 6
+_MOST_NOTES = 8
 _MOST_METRICS, _MOST_KEYS = 10, 12
 _GAP = 3
 _NARROW = 64
 """Columns of the final screen beside the labels: it also goes into logs 80 columns wide."""
-_FRAME = 16
-"""Columns of the panel taken by its border and the labels."""
+_FRAME, _BORDER = 16, 4
+"""Columns of the panel taken by its border and the labels, and by the border alone."""
+_LEARNER, _STARTING = "learner", "starting"
+_WORKS = re.compile(r"running (.+) \(firing \d+\)")
 _ORDER = ("start", "environment", "inference", "gather", "learn", "actors.wait", "learner.wait")
 
 
-def panel(status: Status, width: int, *, ascii_only: bool) -> RenderableType:
-    """The live view of a run."""
+def panel(
+    status: Status, width: int, notes: Sequence[str] = (), *, ascii_only: bool
+) -> RenderableType:
+    """The live view of a run, as wide as its terminal, with what was noted last below."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
-    outer = min(width, WIDTH)
-    for label, text in _rows(status, outer - _FRAME, ascii_only):
+    for label, text in _rows(status, width - _FRAME, ascii_only):
         grid.add_row(label, text)
-    title = Text(f" {status.algorithm} on {status.env} ", "bold")
-    body = Group(_progress(status, ascii_only), Text(), grid)
-    return Panel(body, title=title, title_align="left", width=outer, padding=(0, 1))
+    name = phase(status)
+    top = _starting(name) if name else _progress(status, width - _BORDER, ascii_only)
+    title = f"{status.algorithm} on {status.env}"
+    return _framed(title, notes, top, Text(), grid)
 
 
-def line(status: Status) -> str:
+def start(name: str, notes: Sequence[str] = ()) -> RenderableType:
+    """The live view before there is anything to tell but what the start is at."""
+    return _framed("artos", notes, _starting(name))
+
+
+def phase(status: Status) -> str:
+    """What the start of the run is at; "" once there are rows."""
+    if status.steps_per_second > 0:
+        return ""
+    actors = [what for who, what in status.waits.items() if who != _LEARNER]
+    ready = sum(what != _STARTING for what in actors)
+    if status.waits.get(_LEARNER) == _STARTING:
+        return "the learner"
+    if status.version < 0:
+        return "first weights"
+    return f"actors, {ready} of {len(actors)} are ready" if ready < len(actors) else "first rows"
+
+
+def _starting(name: str) -> Text:
+    return Text.assemble(("starting: ", "dim"), (name, "bold"))
+
+
+def _framed(title: str, notes: Sequence[str], *body: RenderableType) -> RenderableType:
+    frame = Panel(
+        Group(*body), title=Text(f" {title} ", "bold"), title_align="left", padding=(0, 1)
+    )
+    return Group(frame, *(Text(note) for note in notes[-_MOST_NOTES:]))
+
+
+def line(status: Status, *, over: bool = False) -> str:
     """One plain line about a run, for logs."""
     parts = [
         f"{status.steps:,}/{status.total_steps:,} steps ({share(status):.0%})",
@@ -50,7 +84,8 @@ def line(status: Status) -> str:
     ]
     if status.restarts or status.rows_lost:
         parts.append(f"restarts {status.restarts}, rows lost {status.rows_lost:,}")
-    return "  ".join([*parts, f"{clock_text(seconds_left(status))} left"])
+    took, left = clock_text(status.seconds), clock_text(seconds_left(status))
+    return "  ".join([*parts, f"{took} in all" if over else f"{left} left"])
 
 
 def final(
@@ -105,8 +140,8 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
     yield "policy lag", _facts(lag, width)
     if status.fill:
         yield "buffer", _fills(status.fill, width, ascii_only)
-    if status.waits:
-        yield "waits", _facts(status.waits, width, ": ")
+    for label, doings in _doings(status.waits).items():
+        yield label, _facts(doings, width, ": ")
     if status.metrics:
         some = list(status.metrics.items())[:_MOST_METRICS]
         yield "learner", _facts({name: _number(value) for name, value in some}, width)
@@ -117,17 +152,48 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
         yield "mishaps", _facts(lost, width, style="bold yellow")
 
 
+def _doings(waits: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Who works at what and who waits for what, those together that do the same."""
+    found: dict[str, dict[str, list[str]]] = {"works": {}, "waits for": {}}
+    for who, what in waits.items():
+        works = _WORKS.fullmatch(what)
+        together = found["works" if works or what == _STARTING else "waits for"]
+        together.setdefault(works[1] if works else what, []).append(who)
+    return {
+        label: {_names(who): what for what, who in each.items()}
+        for label, each in found.items()
+        if each
+    }
+
+
+def _names(members: Sequence[str]) -> str:
+    """``learner, actors 0-3, 7``."""
+    numbers = [int(number) for who in members if (number := who.removeprefix("actor ")).isdecimal()]
+    others = [who for who in members if not who.removeprefix("actor ").isdecimal()]
+    spans: list[list[int]] = []
+    for each in sorted(numbers):
+        if spans and each == spans[-1][-1] + 1:
+            spans[-1] = [spans[-1][0], each]
+        else:
+            spans.append([each])
+    words = ", ".join("-".join(map(str, span)) for span in spans)
+    actors = [f"actor{'s' * (len(numbers) > 1)} {words}"] if numbers else []
+    return ", ".join(others + actors)
+
+
 def _times(times: Mapping[str, float], width: int) -> Text:
     return _facts({name: f"{part:.0%}" for name, part in time_shares(times).items()}, width)
 
 
-def _progress(status: Status, ascii_only: bool) -> Text:
+def _progress(status: Status, width: int, ascii_only: bool) -> Text:
     done = share(status)
+    counts = Text.assemble(
+        (f" {done:>4.0%}  {status.steps:,}", "bold"), (f" of {status.total_steps:,} steps", "dim")
+    )
     text = Text(no_wrap=True)
-    text.append_text(_bar(done, _BAR, ascii_only))
-    text.append(f" {done:>4.0%}  ", "bold")
-    text.append(f"{status.steps:,}", "bold")
-    text.append(f" of {status.total_steps:,} steps\n", "dim")
+    text.append_text(_bar(done, max(_BAR, width - counts.cell_len), ascii_only))
+    text.append_text(counts)
+    text.append("\n")
     text.append(f"{status.steps_per_second:,.0f} steps/s", "bold green")
     text.append(f"   {clock_text(status.seconds)} so far", "dim")
     text.append(f"   {clock_text(seconds_left(status))} left", "dim")

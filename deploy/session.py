@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from artos.clock import WakingClock
 from deploy.control import announced
@@ -21,6 +20,7 @@ from head.records.checkpoint import Manifest
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder, writing
+from head.runs import STOPPING
 from head.scaler import Scaler
 from head.status import Bill, Status, Summary
 from triggers.journal import Journal
@@ -46,7 +46,7 @@ class RunMembers(Members, Protocol):
 
 
 class View(Protocol):
-    """Who is told how a run goes, while its ``with`` block lasts."""
+    """Who is told how a run goes."""
 
     @property
     def due(self) -> bool:
@@ -58,17 +58,11 @@ class View(Protocol):
     def note(self, text: str) -> None:
         """Say this line at once."""
 
+    def last(self, status: Status) -> None:
+        """This is how it stands at the end."""
+
     def finish(self, summary: Summary, folder: RunFolder) -> None:
         """The run is over."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
 
 class Session:
@@ -120,7 +114,7 @@ class Session:
 
     def run(self) -> Summary:
         """Run to the end; save and clean up whatever happens."""
-        with self._view:
+        with announced(self._folder.path, self._node.site, self.note) as self._tell:
             self._note_what_is_not_restored()
             try:
                 self._serve()
@@ -128,7 +122,9 @@ class Session:
                 stopped = isinstance(error, KeyboardInterrupt)
                 self._outcome = "interrupted" if stopped else "failed"
                 self._members.kill()
-                self._finish(curve=not stopped)
+                self._finish(
+                    "" if stopped else f"{type(error).__name__}: {error}", curve=not stopped
+                )
                 raise
             summary = self._finish()
             self._recorder.see_saved()
@@ -137,19 +133,20 @@ class Session:
     def _serve(self) -> None:
         with (
             child_deaths(self._members.child_ended),
-            announced(self._folder.path, self._node.site, self.note),
             self._requests.draining(self.drain),
         ):
             self._members.run(self._coordinator, self._after)
             self._recorder.trained()
             self._members.stop()
 
-    def _finish(self, *, curve: bool = True) -> Summary:
+    def _finish(self, why: str = "", *, curve: bool = True) -> Summary:
+        self._tell(STOPPING)
         summary = self._recorder.finish(
-            self._outcome, self._members.bill(), self._view.note, curve=curve
+            self._outcome, self._members.bill(), self._view.note, why=why, curve=curve
         )
         with self._gaps.allowed("journal.jsonl", "its last lines are missing"):
             self._journal.close()
+        self._view.last(self._recorder.status())
         self._view.finish(summary, self._folder)
         return summary
 
@@ -163,6 +160,7 @@ class Session:
     def _after(self) -> None:
         if self._outcome == "interrupted" and not self._told:
             self._told = True
+            self._tell(STOPPING)
             self._view.note("stopping: what is in flight is finished and saved (again: at once)")
         if self._recorder.update(self._view.show, self._view.due):
             with self._gaps.allowed("journal.jsonl"):

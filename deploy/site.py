@@ -18,6 +18,7 @@ from artos.errors import BadMessage, ShmTooSmall
 from artos.faults import Faults, Seldom
 from artos.messages import Failed, FromMember, Ready
 from artos.plan import Plan
+from artos.runtime.logs import end
 from artos.runtime.preloaded import Preloaded
 from artos.transport import wire
 from artos.transport.lines import HEAD
@@ -35,6 +36,7 @@ _STOP_SECONDS = 5.0
 _SHIP_SECONDS = 10.0
 _ALONE_SECONDS = 60.0
 """A site whose run is silent for so long has been given up by it long ago."""
+_MOST_OF_A_LOG = 64 << 10  # bytes, when it is over
 _NEWS_SECONDS = 5.0
 """News that change nothing but the bill are told that seldom."""
 
@@ -271,7 +273,14 @@ class RunSite(Loop):
                 self._pass_on(member, told)
         unsent = self._agent.finish(0.0 if self.abandoned else _SHIP_SECONDS)
         self._tell(self._news())
+        if not self.abandoned:
+            self._tell_logs()
         self._tell(wire.SiteClosed(self._bill(), unsent))
+
+    def _tell_logs(self) -> None:
+        for log in sorted(Path(self._order.logs).glob("*.log")):
+            with self._faults.contained(f"sending {log.name}"):
+                self._tell(wire.SiteLog(log.stem, end(log, _MOST_OF_A_LOG)))
 
     def kill(self) -> None:
         """End everything at once."""

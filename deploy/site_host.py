@@ -19,7 +19,16 @@ from artos.faults import Faults
 from artos.private_folder import keep
 from artos.runtime.child import Child, start
 from artos.runtime.death import Death
-from artos.transport.wire import Archive, Assign, Fetch, Message, SiteEnded
+from artos.runtime.logs import piece
+from artos.transport.wire import (
+    Archive,
+    Assign,
+    Fetch,
+    LogPiece,
+    Message,
+    ReadLog,
+    SiteEnded,
+)  # fmt: skip
 from deploy.archives import Archives
 from deploy.leftovers import remove_unlinked_images
 from deploy.orders import SiteOrder, write_order
@@ -28,6 +37,7 @@ from workers.cpu_shares import allot
 
 MODULE = "deploy.site_process"
 _SETTLED = 1.0
+_MOST_OF_A_LOG = 100_000  # bytes of an answer
 _MOST_RUNS = 20
 """Runs whose logs are kept on a node after they are over."""
 
@@ -123,6 +133,16 @@ class SiteHost:
     def ask_again(self) -> None:
         """The head has forgotten what it was asked for."""
         self._asked.clear()
+
+    def log(self, wanted: ReadLog) -> LogPiece:
+        """A piece of a log of a run, also of one that is over."""
+        file = self._folder / wanted.run / "logs" / f"{wanted.log}.log"
+        if not file.exists():
+            there = ", ".join(sorted(path.stem for path in file.parent.glob("*.log"))) or "none"
+            why = f"node {self._node} has no log {wanted.log!r} of run {wanted.run}; there are"
+            return LogPiece(wanted.number, fault=f"{why}: {there}")
+        data, end = piece(file, wanted.offset, _MOST_OF_A_LOG)
+        return LogPiece(wanted.number, end, content=data)
 
     # -- what becomes of it --------------------------------------------------------------------
 

@@ -138,12 +138,14 @@ class _Follower:
             self._note(progress(status["facts"]))
 
 
-def progress(facts: dict[str, Any]) -> str:
+def progress(facts: dict[str, Any], *, over: bool = False) -> str:
     """One line about a run."""
     try:
-        return screen.line(msgspec.convert(facts, Status))
+        status = msgspec.convert(facts, Status)
     except msgspec.ValidationError:
         return "  ".join(f"{name} {value}" for name, value in facts.items())
+    name = "" if over else screen.phase(status)
+    return f"starting: {name}" if name else screen.line(status, over=over)
 
 
 def exit_status(outcome: str) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from types import TracebackType
 from typing import IO, Literal, TextIO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -23,6 +26,8 @@ Mode = Literal["live", "lines", "quiet", "silent"]
 
 PERIOD: dict[Mode, float] = {"live": 0.25, "lines": 5.0}
 """Seconds between two pictures; drawing shares the cores with training."""
+_START_PERIOD = 0.25
+_MOST_NOTES = 1000
 
 
 class _Console(Console):
@@ -32,8 +37,9 @@ class _Console(Console):
 
 
 class LiveView:
-    """Shows statuses on ``stream`` while its ``with`` block lasts.
+    """Shows how a run goes on ``stream`` while its ``with`` block lasts.
 
+    In a terminal it has the alternate screen; what was noted meanwhile is printed when it is left.
     A stream that breaks (``artos run … | head``) silences the view; it never stops the run.
     """
 
@@ -44,23 +50,47 @@ class LiveView:
         self.mode: Mode = "quiet" if quiet else _mode(self._console)
         self._due = self._clock.now()
         self._live: Live | None = None
+        self._opened = ExitStack()
+        self._phase = ""
+        self._status: Status | None = None
+        self._notes: deque[str] = deque(maxlen=_MOST_NOTES)
 
     @property
     def due(self) -> bool:
         """Whether ``show`` would draw now; asking costs next to nothing."""
         return self.mode in PERIOD and self._clock.now() >= self._due
 
+    def phase(self, name: str) -> None:
+        """Say what the start of the run is at, until there is a status."""
+        if name != self._phase and self.mode in PERIOD:
+            self._phase = name
+            self._safely(lambda: self._say(f"starting: {name}"))
+
     def show(self, status: Status) -> None:
         """Show the newest status, if it is time to."""
         if not self.due:
             return
-        self._due = self._clock.now() + PERIOD[self.mode]
-        self._safely(lambda: self._draw(status))
+        name = screen.phase(status)
+        self._due = self._clock.now() + (_START_PERIOD if name else PERIOD[self.mode])
+        self._status = status
+        if name:
+            self.phase(name)
+        if self._live is not None:
+            self._safely(self._draw)
+        elif not name:
+            self._safely(lambda: self._say(screen.line(status)))
 
     def note(self, text: str) -> None:
-        """Print one line at once: a restart, a warning, what Ctrl-C set going."""
-        if self.mode != "silent":
-            self._safely(lambda: self._console.print(Text(text), soft_wrap=True))
+        """Say one line: a restart, a warning, what Ctrl-C set going."""
+        if self._live is not None:
+            self._notes.append(text)  # drawn with the next status
+        elif self.mode != "silent":
+            self._safely(lambda: self._say(text))
+
+    def last(self, status: Status) -> None:
+        """Show how it stands at the end."""
+        if self.mode == "lines":
+            self._safely(lambda: self._say(screen.line(status, over=True)))
 
     def finish(self, summary: Summary, folder: RunFolder) -> None:
         """End the live panel and show the outcome, a small learning curve and the paths."""
@@ -75,11 +105,20 @@ class LiveView:
 
     def __enter__(self) -> LiveView:
         if self.mode == "live":
-            self._live = Live(
-                console=self._console, auto_refresh=False, transient=True,
-                redirect_stdout=sys.stdout.isatty(), redirect_stderr=sys.stderr.isatty(),
+            live = Live(
+                console=self._console, auto_refresh=False, screen=True,
+                redirect_stdout=False, redirect_stderr=False,
             )  # fmt: skip
-            self._safely(self._live.start)
+            self._safely(live.start)
+            self._live = live
+            # What others print would be painted over.
+            for stream, redirected in (
+                (sys.stdout, redirect_stdout),
+                (sys.stderr, redirect_stderr),
+            ):
+                if stream.isatty():
+                    notes = self._opened.enter_context(_Notes(self.note))
+                    self._opened.enter_context(redirected(notes))
         return self
 
     def __exit__(
@@ -90,17 +129,30 @@ class LiveView:
     ) -> None:
         self._stop()
 
-    def _draw(self, status: Status) -> None:
+    def _say(self, text: str) -> None:
         if self._live is None:
-            self._console.print(Text(screen.line(status)), soft_wrap=True)
-            return
-        picture = screen.panel(status, self._console.width, ascii_only=self._ascii)
-        self._live.update(picture, refresh=True)
+            self._console.print(Text(text), soft_wrap=True)
+        else:
+            self._draw()
+
+    def _draw(self) -> None:
+        if self._live is not None:
+            self._live.update(self._picture(), refresh=True)
+
+    def _picture(self) -> RenderableType:
+        notes = [*self._notes]
+        if self._status is None:
+            return screen.start(self._phase, notes)
+        return screen.panel(self._status, self._console.width, notes, ascii_only=self._ascii)
 
     def _stop(self) -> None:
+        self._opened.close()
         live, self._live = self._live, None
         if live is not None:
             self._safely(live.stop)
+            for text in self._notes:
+                self.note(text)
+            self._notes.clear()
 
     def _safely(self, effect: Callable[[], object]) -> None:
         try:
@@ -113,6 +165,28 @@ class LiveView:
 
     def __repr__(self) -> str:
         return f"<LiveView {self.mode}>"
+
+
+class _Notes(io.TextIOBase):
+    """A stream whose lines are noted."""
+
+    encoding = "utf-8"
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note, self._begun = note, ""
+
+    def write(self, text: str) -> int:
+        """Note the lines that are whole; the last one goes on."""
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            self._note(line)
+        return len(text)
+
+    def close(self) -> None:
+        """Note the last line, too."""
+        if self._begun:
+            self.write("\n")
+        super().close()
 
 
 def _drain(stream: IO[str]) -> None:

@@ -13,10 +13,11 @@ import psutil
 
 from artos.clock import Clock, SystemClock
 from artos.closing import Closing
-from artos.errors import DeadlineExceeded, Refused
+from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
 from artos.faults import Faults, Seldom
 from artos.fields import NAME
 from artos.transport import wire
+from artos.transport.handshakes import LinkFault
 from artos.transport.keys import Keys
 from artos.transport.lines import HEAD
 from artos.transport.post import Post
@@ -24,6 +25,7 @@ from artos.user_cache import user_cache
 from artos.version import VERSION
 from deploy.archives import Archives
 from deploy.bell import Bell
+from deploy.link_faults import unreachable
 from deploy.signals import StopRequests
 from deploy.site_host import SiteHost
 from deploy.worker_home import WorkerHome
@@ -104,6 +106,7 @@ class WorkerDaemon(Closing):
         self._greeted_at = self._next_load = self._clock.now()
         self._welcome = self._over = False
         self._stopping = False
+        self._link_fault: LinkFault | None = None
         self._leaving_since = self._bye_since = _NEVER
 
     def close(self) -> None:
@@ -115,7 +118,7 @@ class WorkerDaemon(Closing):
 
         Raises:
             Refused: the head does not want this node, and why.
-            DeadlineExceeded: the head never answered.
+            NoHead, WrongKeys, DeadlineExceeded: the head never answered.
             KeyboardInterrupt: told to stop a second time.
         """
         with StopRequests() as requests, requests.draining(self._stop):
@@ -139,9 +142,21 @@ class WorkerDaemon(Closing):
         if self._welcome and now >= self._next_load:
             self._next_load = now + _LOAD_PERIOD
             self._send(self._load())
+        self._look_at_link()
         if not self._welcome and now - self._greeted_at > _FIRST_WORD:
-            what = f"the head at {self._options.head} to answer (is it there, and do the keys fit?)"
-            raise DeadlineExceeded(what, _FIRST_WORD)
+            what = f"the head at {self._options.head} to answer"
+            raise self._unreachable() or DeadlineExceeded(what, _FIRST_WORD)
+
+    def _look_at_link(self) -> None:
+        """Say once why the head cannot be reached, each time that it begins to be so."""
+        before, self._link_fault = self._link_fault, self._post.link_fault
+        if self._link_fault is not before and (why := self._unreachable()):
+            self._say(f"{why}; {self._options.name} goes on trying")
+
+    def _unreachable(self) -> NoHead | WrongKeys | None:
+        options, fault = self._options, self._link_fault
+        me = f"node {options.name}"
+        return unreachable(fault, options.head, options.keys, me) if fault else None
 
     def _patience(self) -> float:
         if self._stopping:
@@ -180,6 +195,8 @@ class WorkerDaemon(Closing):
                 self._sites.unassign(run)
             case wire.Archive():
                 self._keep(message)
+            case wire.ReadLog():
+                self._send(self._sites.log(message))
             case wire.Bye():
                 self._over = self._bye_since < _NEVER
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from artos.transport.keys import make_keys
-from evaluation.namespaces import Host, Network, why_not
+from evaluation.namespaces import Host, Network, until, why_not
 from evaluation.rivals.timing import answer
 from triggers.journal import read
 
@@ -53,6 +53,8 @@ def cluster(network: Network, folder: Path, workers: int, mbit: float | None) ->
     endpoint = f"tcp://{head.address}:{_PORT}"
     _artos(head, folder, "head", "--listen", endpoint, "--keys", keys, "--runs", folder / "runs")
     reach = ["--head", endpoint, "--keys", str(keys)]
+    quiet = {"stderr": subprocess.DEVNULL}
+    until("the head", lambda: _artos(head, folder, "list", *reach, **quiet).wait() == 0, _SECONDS)
     for node in nodes:
         _artos(node, folder, "worker", *reach, "--name", node.name)
     return reach

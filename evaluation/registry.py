@@ -21,7 +21,7 @@ from evaluation import (
 )
 from evaluation.contest import Say
 from evaluation.figure import draw, draw_series
-from evaluation.report import Report, Results, print_table, write_json
+from evaluation.report import Report, Results, print_table, read_json, write_json
 
 FOLDER = Path("bench-results")
 REPEATS = 3
@@ -67,6 +67,13 @@ def run(
     print_table(report)
     print(*(path, *figures), sep="\n")
     return 0 if quick or not missed(report) else 1
+
+
+def written(name: str) -> Report | dict[str, Report]:
+    """What ``run`` wrote last where no file was named: a report, of ``all`` one by name."""
+    if name == ALL:
+        return {one: read_json(FOLDER / f"{one}.json") for one in BENCHMARKS}
+    return read_json(FOLDER / f"{name}.json")
 
 
 def _figures(report: Report, path: Path) -> list[Path]:

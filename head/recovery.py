@@ -53,6 +53,8 @@ class Recovery:
         if not self._crew.is_ready(member):
             return "starting"
         calls = self._invocations.of(member)
+        if calls and self._held_back(member):
+            return "a slot or its process"
         if calls:
             return f"running {calls[0].method} (firing {calls[0].firing})"
         return "rows" if member == LEARNER else f"version {version + 1}"

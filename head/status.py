@@ -50,7 +50,8 @@ class Summary(msgspec.Struct, frozen=True):
     ``seconds`` are those of training: from when all members were ready until the last answer.
     ``wall_seconds`` go from the start of the command (on a cluster: of the run's process) to its
     end, ``first_step_seconds`` to the first step of an environment (None: there was none).
-    ``lag_by_actor`` has for each actor the ``mean`` and ``max`` lag of its rows when consumed.
+    ``lag_by_actor`` has for each actor the ``mean`` and ``max`` lag of its rows when consumed;
+    ``why`` is the error that a run failed with.
     """
 
     algorithm: str
@@ -78,3 +79,4 @@ class Summary(msgspec.Struct, frozen=True):
     lag_by_actor: dict[int, dict[str, float]] = {}
     wall_seconds: float = 0.0
     first_step_seconds: float | None = None
+    why: str = ""

@@ -36,10 +36,27 @@ def rotate(log: Path, most: int = MOST_BYTES) -> bool:
     return True
 
 
+def piece(log: Path, offset: int, most: int) -> tuple[bytes, int]:
+    """At most so many bytes of a log from ``offset`` on, and where the next ones begin.
+
+    A negative offset counts from the end. One that lies behind the end is of before the log was
+    emptied: then it is read from its begin. What is not there (yet) has no bytes.
+    """
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            wanted = max(0, size + offset) if offset < 0 else offset
+            start = file.seek(wanted if wanted <= size else 0)
+            data = file.read(most)
+    except (OSError, ValueError):
+        return b"", max(0, offset)
+    return data, start + len(data)
+
+
 def tail(log: Path, lines: int) -> list[str]:
     """The last lines of a log, none if there is none; of however long a one 64 KB are read."""
     try:
-        written = _end(log, _TAIL_BYTES).decode(errors="replace").splitlines()
+        written = end(log, _TAIL_BYTES).decode(errors="replace").splitlines()
     except FileNotFoundError:
         return []
     return written[-lines:]
@@ -56,24 +73,26 @@ class _Lossy(io.FileIO):
 
 
 def print_whatever_happens() -> None:
-    """Have this process's output never raise: a ``print`` must not end it when a disk is full."""
+    """Have this process's output never raise: a ``print`` must not end it when a disk is full.
+
+    What it prints is in its log line by line, for whoever follows that.
+    """
     for name, number in (("stdout", 1), ("stderr", 2)):
         getattr(sys, name).flush()
         raw = io.BufferedWriter(_Lossy(number, "wb", closefd=False))
-        stream = io.TextIOWrapper(
-            raw, "utf-8", errors="backslashreplace", line_buffering=name == "stderr"
-        )
+        stream = io.TextIOWrapper(raw, "utf-8", errors="backslashreplace", line_buffering=True)
         setattr(sys, name, stream)
 
 
 def _copy_end(log: Path, target: Path, most: int) -> None:
     try:
-        target.write_bytes(_end(log, most))
+        target.write_bytes(end(log, most))
     except OSError:
         target.unlink(missing_ok=True)  # the disk is full, not least of this log
 
 
-def _end(log: Path, most: int) -> bytes:
+def end(log: Path, most: int) -> bytes:
+    """The last bytes of a log."""
     with log.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - most))
         return file.read(most)

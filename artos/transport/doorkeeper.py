@@ -10,22 +10,20 @@ import os
 import resource
 import socket
 from contextlib import suppress
-from itertools import count
 from typing import Any
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from artos.closing import Closing
 from artos.transport.connections import Connections
-from artos.transport.sockets import Context, Socket
+from artos.transport.monitor import Monitor
+from artos.transport.sockets import Socket
 
 _FOR_STRANGERS = 128 << 20  # bytes that all of them together may fill
 _OVERHEAD = 64 << 10  # bytes of a connection whatever comes over it
 _NEVER_FEWER = 8
 _FOR_OTHERS = 256  # descriptors
-_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
-_numbers = count()
+_REPORTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 
 
 class Doorkeeper(Closing):
@@ -34,28 +32,21 @@ class Doorkeeper(Closing):
     Poll ``socket``; call ``look`` when something can be read. Belongs to the thread of ``door``.
     """
 
-    def __init__(self, context: Context, door: Socket, largest: int) -> None:
+    def __init__(self, door: Socket, largest: int) -> None:
         strangers = max(_NEVER_FEWER, _FOR_STRANGERS // (largest + _OVERHEAD))
         most = _descriptors()
         self._connections = Connections(min(strangers, most), most)
         self._addresses: dict[int, Any] = {}
-        self._door = door
-        name = f"inproc://doorkeeper-{next(_numbers)}"
-        door.monitor(name, _EVENTS)
-        self.socket: Socket = context.socket(zmq.PAIR)
-        # Whoever reports must never wait: it is the thread that serves all connections.
-        self.socket.set(zmq.RCVHWM, 0)
-        self.socket.connect(name)
+        self._monitor = Monitor(door, _REPORTS)
+        self.socket = self._monitor.socket
 
     def __repr__(self) -> str:
         return f"<Doorkeeper connections={len(self._connections)}>"
 
     def look(self) -> None:
         """Take note of who came and went."""
-        with suppress(zmq.Again):
-            while True:
-                event = recv_monitor_message(self.socket, zmq.NOBLOCK)
-                self._took_place(event["event"], int(event["value"]))
+        for report in self._monitor.reports():
+            self._took_place(*report)
 
     def heard(self, frame: zmq.Frame, route: bytes) -> None:
         """A frame came from who is reached by this route."""
@@ -72,9 +63,7 @@ class Doorkeeper(Closing):
 
     def close(self) -> None:
         """Watch no longer; connections stay."""
-        if not self._door.closed:
-            self._door.disable_monitor()
-        self.socket.close(0)
+        self._monitor.close()
 
     def _took_place(self, event: int, descriptor: int) -> None:
         if event == zmq.EVENT_DISCONNECTED:

@@ -14,7 +14,9 @@ from artos.errors import Refused
 from artos.transport import sockets
 from artos.transport.channel import PIECE
 from artos.transport.doorkeeper import Doorkeeper
+from artos.transport.handshakes import REPORTS, Handshakes, LinkFault
 from artos.transport.keys import Keys
+from artos.transport.monitor import Monitor
 from artos.transport.peers import Sender
 
 HEAD = "head"
@@ -62,6 +64,11 @@ class Line(Closing):
                 return
             yield self._opened(frames)
 
+    @property
+    def link_fault(self) -> LinkFault | None:
+        """What keeps the one there is to reach from being reached, if that is known."""
+        return None
+
     @abstractmethod
     def send(self, route: bytes, message: bytes) -> bool:
         """Send now or not at all; whether it was."""
@@ -108,7 +115,7 @@ class Listening(Line):
     def _open(self) -> sockets.Socket:
         self._gate = sockets.Gate(self._context, self._keys) if self._keys else None
         socket = sockets.serve(self._context, self._endpoint, self._keys, _LARGEST)
-        self._doorkeeper = Doorkeeper(self._context, socket, _LARGEST) if self._keys else None
+        self._doorkeeper = Doorkeeper(socket, _LARGEST) if self._keys else None
         return socket
 
     def hang_up(self, route: bytes) -> None:
@@ -144,15 +151,23 @@ class Calling(Line):
     def __init__(self, endpoint: str, keys: Keys | None, me: str, largest: int = _LARGEST) -> None:
         self._endpoint, self._keys, self._me, self._largest = endpoint, keys, me, largest
         self._patience = _RENEW
+        self._handshakes = Handshakes()
         super().__init__()
 
     def send(self, route: bytes, message: bytes) -> bool:
         """To the head; False also while there is no connection."""
         return not self._socket.closed and sockets.push(self._socket, [message])
 
+    @property
+    def link_fault(self) -> LinkFault | None:
+        """What keeps it from being connected, if that is known."""
+        return self._handshakes.fault
+
     def tend(self, silent: float, usurped: bool) -> None:
         """Call anew: who once refused our key is never tried again by ZeroMQ itself."""
+        self._handshakes.waited(silent)
         if usurped:
+            self._monitor.close()
             self._socket.close()
         elif silent < _RENEW:
             self._patience = _RENEW
@@ -162,16 +177,25 @@ class Calling(Line):
 
     def _renew(self) -> None:
         with suppress(Refused):
-            old, self._socket = self._socket, self._open()
+            monitor, old, self._socket = self._monitor, self._socket, self._open()
+            monitor.close()
             old.close()
 
     def _open(self) -> sockets.Socket:
-        return sockets.connect(self._context, self._endpoint, self._keys, self._me, self._largest)
+        return sockets.connect(
+            self._context, self._endpoint, self._keys, self._me, self._largest, watch=self._watch
+        )
+
+    def _watch(self, socket: sockets.Socket) -> None:
+        self._monitor = Monitor(socket, REPORTS)
 
     def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
         if not self._socket.closed:
             poller.register(self._socket, zmq.POLLIN | (zmq.POLLOUT if to_send else 0))
+            poller.register(self._monitor.socket, zmq.POLLIN)
         poller.poll(milliseconds)
+        for report in self._monitor.reports():
+            self._handshakes.happened(*report)
 
     def _opened(self, frames: list[zmq.Frame]) -> Heard:
         return Sender(HEAD), [frame.bytes for frame in frames]

@@ -14,6 +14,7 @@ from artos.errors import DeadlineExceeded
 from artos.faults import Faults
 from artos.transport import wire
 from artos.transport.authorizer import Authorizer
+from artos.transport.handshakes import LinkFault
 from artos.transport.keys import Keys
 from artos.transport.lines import HEAD, Calling, Line, Listening
 from artos.transport.peers import Peers
@@ -78,6 +79,11 @@ class Post(Closing):
         """Messages that came in and were none; each was answered with a ``Refusal``."""
         return self._peers.malformed
 
+    @property
+    def link_fault(self) -> LinkFault | None:
+        """Of a calling post: what keeps it from being connected, if that is known."""
+        return self._line.link_fault
+
     def send(self, peer: str, message: wire.Message) -> None:
         """Queue a message, also for a peer that is not there yet. Never blocks.
 
@@ -133,7 +139,7 @@ class Post(Closing):
                 self._ring()
 
     def _turn(self) -> None:
-        until_round = max(0.0, self._next_round - self._clock.now())
+        until_round, known = max(0.0, self._next_round - self._clock.now()), self._line.link_fault
         self._line.wait(until_round, bool(self._waiting))
         with self._change:
             now = self._clock.now()
@@ -141,7 +147,7 @@ class Post(Closing):
             came = self._listen(now)
             self._speak(now)
             self._change.notify_all()
-        if came:
+        if came or self._line.link_fault is not known:
             self._ring()
 
     def _listen(self, now: float) -> bool:

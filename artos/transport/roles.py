@@ -47,9 +47,9 @@ ANY = Holder(Role.NODE, "any")
 SAYS: Mapping[Role, frozenset[Kind]] = {
     Role.USER: frozenset({wire.Submit, wire.Ask, wire.Archive}),
     Role.NODE: frozenset({
-        wire.Hello, wire.Load, wire.SiteEnded, wire.Leaving, wire.Bye, wire.Fetch,
+        wire.Hello, wire.Load, wire.SiteEnded, wire.Leaving, wire.Bye, wire.Fetch, wire.LogPiece,
         wire.SiteUp, wire.Said, wire.Died, wire.Packed, wire.Bring, wire.Piece, wire.Unfit,
-        wire.SiteNews, wire.SiteClosed,
+        wire.SiteNews, wire.SiteLog, wire.SiteClosed,
         wire.Greet, wire.Chunk, wire.Pull,
     }),
 }  # fmt: skip

@@ -102,12 +102,14 @@ def serve(
 
 def connect(
     context: Context, endpoint: str, keys: Keys | None, me: str, largest: int = LARGEST,
-    queue: int = 1000,
+    queue: int = 1000, watch: Callable[[Socket], object] = lambda socket: None,
 ) -> Socket:  # fmt: skip
     """A DEALER that ``serve``'s end knows as ``me``; connects again whenever the link breaks.
 
     Its route (ZeroMQ's routing id) is that name and a secret: whoever connects with the route of
     another takes its place, so nobody must be able to guess one.
+
+    ``watch`` is given the socket before that connects, to see how it goes (``Monitor``).
 
     Nothing is queued while there is no connection. What is sent to it must be one frame a message
     (see ``artos.transport.wire``). A peer whose key was refused is not tried again: who hears
@@ -127,6 +129,7 @@ def connect(
         }
     options |= _limits(endpoint, keys, largest, queue)
     socket = _socket(context, zmq.DEALER, options)
+    watch(socket)
     return _opened(socket, socket.connect, endpoint, "connect to")
 
 

@@ -39,7 +39,7 @@ from artos.fields import (
 from artos.messages import Done, Failed, Invoke, Ready
 from artos.unpacking import Unpacker
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 _NOTHING = memoryview(b"")
@@ -179,6 +179,24 @@ class Archive(Bulk, frozen=True, tag=True):
     content: bytes = b""
 
 
+class ReadLog(Message, frozen=True, tag=True):
+    """Head → worker: send me that log of a run from byte ``offset`` on (``logs.piece``)."""
+
+    number: Count
+    run: Name
+    log: Name
+    offset: Number = 0
+
+
+class LogPiece(Bulk, frozen=True, tag=True):
+    """Worker → head: the answer to ``ReadLog``; what follows begins at ``next``. Or a ``fault``."""
+
+    number: Count
+    next: Count = 0
+    fault: Text = ""
+    content: bytes = b""
+
+
 # -- user (artos submit, list, ...) <-> head daemon ------------------------------------------------
 
 
@@ -196,12 +214,13 @@ class Submit(Message, frozen=True, tag=True):
 class Ask(Message, frozen=True, tag=True):
     """User → head: ``what`` is list, status, logs, scale, stop, drain or limits.
 
-    ``of`` names a run or a node.
+    ``of`` names a run or a node, ``log`` one of the run's logs ("": that of its process).
     """
 
     what: Line
     of: Line = ""
     value: Number = 0
+    log: Line = ""
 
 
 class Answer(Message, frozen=True, tag=True):
@@ -412,6 +431,13 @@ class SiteNews(Message, frozen=True, tag=True):
         check_plain(self.bill)
 
 
+class SiteLog(Bulk, frozen=True, tag=True):
+    """Site → run, when it closes: the end of a log of its own, of its agent or of an actor."""
+
+    name: Name
+    content: bytes = b""
+
+
 class SiteClosed(Message, frozen=True, tag=True):
     """Site → run: the last message: everything committed has arrived, or how much has not."""
 
@@ -525,9 +551,9 @@ class Finish(Message, frozen=True, tag=True):
 
 _TYPES = (
     Refusal, Seal, Hello, Welcome, Load, Assign, Unassign, SiteEnded, Leaving, Bye, Fetch, Archive,
-    Submit, Ask, Answer, RunUp, Placed, RunNews, Wish, Wished, SiteUp, Start, Call, End, Prepare,
-    Retire, CloseSite, Said, Died, Pack, Packed, Bring, Piece, Unfit, SiteNews, SiteClosed, Greet,
-    Chunk, Arrivals, Pull, Weights, Terms, Listening, Nudge, Finish,
+    ReadLog, LogPiece, Submit, Ask, Answer, RunUp, Placed, RunNews, Wish, Wished, SiteUp, Start,
+    Call, End, Prepare, Retire, CloseSite, Said, Died, Pack, Packed, Bring, Piece, Unfit, SiteNews,
+    SiteLog, SiteClosed, Greet, Chunk, Arrivals, Pull, Weights, Terms, Listening, Nudge, Finish,
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode

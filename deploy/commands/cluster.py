@@ -1,4 +1,8 @@
-"""What users ask a head: submit, list, status, logs, stop, drain, scale, top."""
+"""What users ask a head, or the runs of this machine: list, status, logs, stop, scale, top, ...
+
+RUN is a run's folder on this machine; or its name, of a run of the head's where one is given
+(``--head``, ``ARTOS_HEAD``), else of one in ``--runs``.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +27,19 @@ from deploy.commands.parser import Parser, whole
 
 if TYPE_CHECKING:
     from deploy.head_client import HeadClient
+    from deploy.local_runs import LocalRuns
 
 _FOLLOW_SECONDS = 0.5
 _TOP_SECONDS = 1.0
 _LAST_OF_LOG = -20_000
+_RUN = (
+    "a run's folder on this machine; or its name, of a run of the head's where one is given, else "
+    "of one in --runs"
+)
 
 
 def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
-    """Add these commands; all but ``scale`` need a head."""
+    """Add these commands; ``submit`` and ``drain`` need a head."""
     submit = commands.add_parser("submit", help="train on a cluster")
     add_workload(submit)
     submit.add_argument(
@@ -39,26 +48,40 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     submit.add_argument("--resume", default="", metavar="RUN", help="continue a run of the head's")
     submit.add_argument("--placement", default="spread", choices=("spread", "pack"))
     submit.add_argument("--wait", action="store_true", help="see it through; Ctrl-C stops the run")
+    submit.set_defaults(starts=True)
     _towards_head(submit, _submit, json=False)
-    _towards_head(commands.add_parser("list", help="the runs of a cluster"), _list)
-    status = commands.add_parser("status", help="nodes and runs of a cluster, or one run")
-    status.add_argument("run", nargs="?", default="", metavar="RUN")
-    _towards_head(status, _status)
-    logs = commands.add_parser("logs", help="what a run of a cluster says")
-    logs.add_argument("run", metavar="RUN")
+    _towards_runs(commands.add_parser("list", help="runs, of this machine or a cluster"), _list)
+    status = commands.add_parser("status", help="nodes and runs, or one run")
+    status.add_argument("run", nargs="?", default="", metavar="RUN", help=_RUN)
+    _towards_runs(status, _status)
+    logs = commands.add_parser("logs", help="what a run says")
+    logs.add_argument("run", metavar="RUN", help=_RUN)
     logs.add_argument("-f", "--follow", action="store_true", help="until the run is over")
-    _towards_head(logs, _logs)
+    whose = logs.add_mutually_exclusive_group()
+    whose.add_argument("--actor", type=int, metavar="N", help="what actor N prints, wherever it is")
+    whose.add_argument("--learner", action="store_true", help="what the learner prints")
+    whose.add_argument("--log", default="", metavar="NAME", help="e.g. template, or NODE/site")
+    _towards_runs(logs, _logs)
     stop = commands.add_parser("stop", help="have a run finish and save; again: end at once")
-    stop.add_argument("run", metavar="RUN")
-    _towards_head(stop, _stop)
+    stop.add_argument("run", metavar="RUN", help=_RUN)
+    _towards_runs(stop, _stop)
     drain = commands.add_parser("drain", help="move the actors of a node elsewhere")
     drain.add_argument("node", metavar="NODE")
     _towards_head(drain, _drain)
-    _towards_head(commands.add_parser("top", help="a live view of a cluster"), _top)
+    top = commands.add_parser("top", help="a live view of nodes and runs")
+    top.set_defaults(run="")
+    _towards_runs(top, _top)
     scale = commands.add_parser("scale", help="change how many actors a live run has")
-    scale.add_argument("run", metavar="RUN", help="a live run's folder, or a run of the head's")
+    scale.add_argument("run", metavar="RUN", help=_RUN)
     scale.add_argument("actors", type=whole, metavar="N", help="actors from the next version on")
-    _towards_head(scale, _scale)
+    _towards_runs(scale, _scale)
+
+
+def _towards_runs(parser: Parser, command: Any) -> None:
+    parser.add_argument(
+        "--runs", type=Path, metavar="DIR", help="look at the runs in this folder; default: runs"
+    )
+    _towards_head(parser, command)
 
 
 def _towards_head(parser: Parser, command: Any, *, json: bool = True) -> None:
@@ -78,6 +101,16 @@ def _client(options: argparse.Namespace) -> HeadClient:
         return HeadClient(head, Path(keys))
     missing = {"--head tcp://IP:PORT, or set ARTOS_HEAD": head, "--keys, or set ARTOS_KEYS": keys}
     raise Refused([f"give {what}" for what, value in missing.items() if not value])
+
+
+def _runs(options: argparse.Namespace, run: str = "") -> HeadClient | LocalRuns:
+    """Who knows of that run, or of all."""
+    from deploy.local_runs import LocalRuns, is_run  # noqa: PLC0415
+
+    here = options.runs or is_run(Path(run)) or not os.environ.get("ARTOS_HEAD")
+    if options.head is None and here:
+        return LocalRuns(options.runs or Path("runs"))
+    return _client(options)
 
 
 def _submit(options: argparse.Namespace) -> int:
@@ -121,27 +154,30 @@ def _show(options: argparse.Namespace, data: Any, text: str) -> None:
 def _list(options: argparse.Namespace) -> int:
     from deploy import overview  # noqa: PLC0415
 
-    with _client(options) as client:
+    with _runs(options) as client:
         answer = client.ask("list")
-    _show(options, answer, overview.text(overview.runs(answer["runs"])))
+    _show(options, answer, overview.text(overview.runs(answer["runs"], client.nothing)))
     return DONE
 
 
 def _status(options: argparse.Namespace) -> int:
     from deploy import overview  # noqa: PLC0415
 
-    with _client(options) as client:
+    with _runs(options, options.run) as client:
         answer = client.ask("status", options.run)
-    picture = overview.run(answer) if options.run else overview.cluster(answer)
+    one = bool(options.run)
+    picture = overview.run(answer) if one else overview.cluster(answer, client.nothing)
     _show(options, answer, overview.text(picture))
     return DONE
 
 
 def _logs(options: argparse.Namespace) -> int:
     offset = 0 if options.follow or options.json else _LAST_OF_LOG
-    with _client(options) as client:
+    log = "learner" if options.learner else options.log
+    log = log if options.actor is None else f"actor-{options.actor}"
+    with _runs(options, options.run) as client:
         while True:
-            piece = client.ask("logs", options.run, offset)
+            piece = client.ask("logs", options.run, offset, log)
             offset, more = piece["next"], options.follow and not piece["ended"]
             if options.json:
                 print_json(piece, indent=-1 if options.follow else 1)
@@ -154,7 +190,7 @@ def _logs(options: argparse.Namespace) -> int:
 
 
 def _stop(options: argparse.Namespace) -> int:
-    with _client(options) as client:
+    with _runs(options, options.run) as client:
         run = client.ask("stop", options.run)
     _show(options, run, f"{run['name']}: {run['state']}")
     return DONE
@@ -169,35 +205,18 @@ def _drain(options: argparse.Namespace) -> int:
 
 
 def _scale(options: argparse.Namespace) -> int:
-    answer = _scaled(options)
+    with _runs(options, options.run) as client:
+        answer = client.ask("scale", options.run, options.actors)
     text = f"{answer['actors']} of {answer['most']} registered actors from the next version on"
     _show(options, answer, text)
     return DONE
 
 
-def _scaled(options: argparse.Namespace) -> dict[str, Any]:
-    here = Path(options.run).is_dir() or not os.environ.get("ARTOS_HEAD")
-    if options.head is None and here:
-        from deploy import control  # noqa: PLC0415
-
-        answer = control.scale(Path(options.run), options.actors)
-        return {"actors": answer.actors, "most": answer.most}
-    with _client(options) as client:
-        return client.ask("scale", options.run, options.actors)
-
-
 def _top(options: argparse.Namespace) -> int:
     from deploy import overview  # noqa: PLC0415
 
-    with _client(options) as client:
-        if options.json or not sys.stdout.isatty():
-            return _once(options, client.ask("status"))
-        overview.live(lambda: client.ask("status"), _TOP_SECONDS)
-    return DONE
-
-
-def _once(options: argparse.Namespace, answer: dict[str, Any]) -> int:
-    from deploy import overview  # noqa: PLC0415
-
-    _show(options, answer, overview.text(overview.cluster(answer)))
+    if options.json or not sys.stdout.isatty():
+        return _status(options)
+    with _runs(options) as client:
+        overview.live(lambda: client.ask("status"), _TOP_SECONDS, client.nothing)
     return DONE

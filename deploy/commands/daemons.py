@@ -6,12 +6,14 @@ import argparse
 import os
 import socket
 import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from artos.errors import Refused
 from artos.printable import printable
-from deploy.commands.common import DONE
+from deploy.commands.common import DONE, print_json
 from deploy.commands.parser import Parser, whole
 
 
@@ -21,7 +23,8 @@ def add_head(parser: Parser) -> None:
     parser.add_argument("--listen", metavar="tcp://IP:PORT", help="where workers and users call")
     parser.add_argument("--keys", type=Path, metavar="DIR", help="made by `artos keys DIR`")
     parser.add_argument("--runs", type=Path, metavar="DIR", help="run folders; default: runs")
-    parser.set_defaults(command=_head)
+    _add_json(parser)
+    parser.set_defaults(command=_head, starts=True)
 
 
 def add_worker(parser: Parser) -> None:
@@ -35,7 +38,14 @@ def add_worker(parser: Parser) -> None:
         "--stop-seconds", type=float, default=30.0, metavar="SECONDS",
         help="from SIGTERM until actors have ended and their rows are sent; default: 30",
     )  # fmt: skip
-    parser.set_defaults(command=_worker)
+    _add_json(parser)
+    parser.set_defaults(command=_worker, starts=True)
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", action="store_true", help="print what it says as JSON, an object a line"
+    )
 
 
 def _head(options: argparse.Namespace) -> int:
@@ -43,7 +53,7 @@ def _head(options: argparse.Namespace) -> int:
     from deploy.head_options import head_options  # noqa: PLC0415
 
     flags: dict[str, Any] = {name: getattr(options, name) for name in ("listen", "keys", "runs")}
-    with HeadDaemon(head_options(options.config, flags), _say) as daemon:
+    with HeadDaemon(head_options(options.config, flags), _sayer(options)) as daemon:
         daemon.run()
     return DONE
 
@@ -61,9 +71,18 @@ def _worker(options: argparse.Namespace) -> int:
     wanted = WorkerOptions(
         options.head, options.keys, options.name, options.slots, options.stop_seconds
     )
-    with WorkerDaemon(wanted, _say) as daemon:
+    with WorkerDaemon(wanted, _sayer(options)) as daemon:
         daemon.run()
     return DONE
+
+
+def _sayer(options: argparse.Namespace) -> Callable[[str], None]:
+    return _say_in_json if options.json else _say
+
+
+def _say_in_json(text: str) -> None:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    print_json({"time": now, "text": text}, indent=-1)
 
 
 def _say(text: str) -> None:

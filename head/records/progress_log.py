@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from artos.append_file import AppendFile
 from artos.closing import Closing
 from head.records.durable import write_durably
@@ -20,6 +22,7 @@ from head.status import Status
 Row = dict[str, str]
 
 _GROUPS = ("fill", "waits", "metrics", "times")
+_MOST_OF_A_ROW = 1 << 20  # bytes; what is waited for has a column for each actor
 FIXED = tuple(name for name in Status.__struct_fields__ if name not in _GROUPS)
 """Columns every ``progress.csv`` has; those of the dictionaries follow as ``group/name``."""
 
@@ -110,6 +113,34 @@ def read_history(path: Path) -> list[Row]:
     """The rows of a ``progress.csv``; a last row cut short by a kill is left out."""
     text = _whole_lines(path)
     return list(csv.DictReader(io.StringIO(text)))
+
+
+def last_status(path: Path) -> Status | None:
+    """The newest snapshot in a ``progress.csv``, also of a live run; None if there is none."""
+    try:
+        with path.open("rb") as file:
+            header = file.readline()
+            begin = file.tell()
+            file.seek(max(begin, file.seek(0, io.SEEK_END) - _MOST_OF_A_ROW))
+            lines = file.read()
+        lines = lines[: lines.rfind(b"\n") + 1].rstrip(b"\n").rpartition(b"\n")[2]
+        text = (header + lines).decode()
+        return next(map(_status_of, csv.DictReader(io.StringIO(text))), None)
+    except (OSError, UnicodeDecodeError, msgspec.ValidationError):
+        return None
+
+
+def _status_of(row: Row) -> Status:
+    """The inverse of ``flatten``."""
+    fields: dict[str, Any] = {name: row.get(name) or None for name in FIXED}
+    for group in _GROUPS:
+        head = f"{group}/"
+        fields[group] = {
+            name.removeprefix(head): cell
+            for name, cell in row.items()
+            if name.startswith(head) and cell
+        }
+    return msgspec.convert(fields, Status, strict=False)
 
 
 def _read_header(path: Path) -> list[str]:

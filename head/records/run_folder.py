@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 from collections.abc import Iterator
@@ -14,15 +13,16 @@ from typing import Any
 import msgspec
 
 from artos.closing import Closing
-from artos.errors import CheckpointFault, NotOurs, Refused, RunExists
-from artos.private_folder import planted
+from artos.errors import CheckpointFault, Refused, RunExists
 from artos.unreadable import UNREADABLE
 from head.records.checkpoint import MANIFEST
 from head.records.durable import remove_drafts, write_durably
+from head.records.run_lock import FILE, take
 from head.status import Summary
 
+LOGS, LOG = "logs", "run.log"
+"""The folder of the logs, and that of the process that sees the run through."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_LOCK_FLAGS = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class RunFolder(Closing):
@@ -44,7 +44,7 @@ class RunFolder(Closing):
         self.checkpoint = path / "checkpoint"
         self.summary = path / "summary.json"
         self.curve = path / "curve.png"
-        self.logs = path / "logs"
+        self.logs = path / LOGS
         self._found = self._records()
 
     @classmethod
@@ -56,7 +56,7 @@ class RunFolder(Closing):
             Refused: no folder can be made or written there.
         """
         with writing(path):
-            folder = cls(path, _lock(path), config, resumed=False)
+            folder = cls(path, take(path), config, resumed=False)
             folder._fill()
         return folder
 
@@ -97,7 +97,7 @@ class RunFolder(Closing):
             raise CheckpointFault(
                 str(path), "no run is there (no config.json); give the run's folder"
             )
-        lock = _lock(path)
+        lock = take(path)
         try:
             config = _read_config(path / "config.json")
             _see_that_it_was_saved(path)
@@ -117,7 +117,7 @@ class RunFolder(Closing):
             file.unlink(missing_ok=True)
         for sub in (self.events, self.checkpoint, self.logs):
             _remove_if_empty(sub)
-        (self.path / "run.lock").unlink(missing_ok=True)
+        (self.path / FILE).unlink(missing_ok=True)
         _remove_if_empty(self.path)
         self.close()
 
@@ -165,30 +165,6 @@ def default_path(root: Path, algorithm: str, env: str, seed: int) -> Path:
 
 def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "run"
-
-
-def _lock(path: Path) -> int:
-    """Take the lock of a run folder; the descriptor is not passed on to started programs."""
-    if why := planted(path):
-        raise NotOurs(str(path), why)
-    while True:
-        path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path / "run.lock", _LOCK_FLAGS, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise RunExists(str(path), live=True) from None
-        if _is_still(path / "run.lock", lock):
-            return lock
-        os.close(lock)  # the file was discarded between open and lock
-
-
-def _is_still(path: Path, descriptor: int) -> bool:
-    try:
-        return path.stat().st_ino == os.fstat(descriptor).st_ino
-    except FileNotFoundError:
-        return False
 
 
 def _see_that_it_is_empty(path: Path) -> None:

@@ -133,7 +133,7 @@ class Replay(Closing):
             self._context, self._orders.endpoint, self._keys, largest, _UNREAD, _UNSENT
         )
         if self._keys is not None:
-            self._doorkeeper = Doorkeeper(self._context, self._socket, largest)
+            self._doorkeeper = Doorkeeper(self._socket, largest)
             self._watch(self._doorkeeper.socket, self._doorkeeper.look)
         self._watch(self._socket, self._receive)
         self._watch(self._leash.fileno(), self._obey)

@@ -86,8 +86,14 @@ class Cluster:
 
     def start_head(self) -> Command:
         arguments = ("--listen", self.endpoint, "--keys", self.keys, "--runs", self.runs)
+        before = self._times_heard()
         self.head = self.start("head", "head", "--config", self.config, *arguments)
+        self.until(lambda: self._times_heard() > before)  # whoever calls earlier is told off
         return self.head
+
+    def _times_heard(self) -> int:
+        file = self.folder / "head.err"
+        return file.read_text().count("the head listens at") if file.exists() else 0
 
     def start_worker(self, name: str, *flags: object, **more: str) -> Command:
         arguments = ("worker", *self.towards_head, "--name", name, *flags)

@@ -45,10 +45,21 @@ def test_a_run_of_the_users_code_on_two_workers(cluster: Cluster, code: Path) ->
     nodes, runs = cluster.status()
     assert {name: node["actors"] for name, node in nodes.items()} == {"w1": 1, "w2": 1}
     assert (runs[RUN]["state"], runs[RUN]["waits_for"]) == ("running", "")
+    for actor in (0, 1):
+        said = cluster.ask("logs", RUN, "--actor", actor)
+        assert "counting from seed" in said["text"], "from the node where it is"
     summary = finished(cluster, submit)
     assert (summary["rows_lost"], set(summary["nodes"])) == (0, {"w1", "w2"})
     nodes, runs = cluster.status()
     assert runs[RUN]["state"] == "done"
+    assert runs[RUN]["facts"]["steps"] == ROWS, "its last news are of its end"
+    assert "counting from seed" in cluster.ask("logs", RUN, "--actor", 1)["text"]
+    logs = cluster.runs / RUN / "logs"
+    found = {path.relative_to(logs).as_posix() for path in logs.rglob("*.log")}
+    assert {"learner.log", "run.log", "w1/site.log", "w1/agent.log", "w2/site.log"} <= found
+    actors = [path.read_text() for path in logs.glob("w?/actor-?.log")]
+    assert len(actors) == 2
+    assert all("counting from seed" in text for text in actors)
     assert all(node["actors"] == 0 for node in nodes.values())
     for worker in ("w1", "w2"):
         assert [*(cluster.folder / worker / "artos" / "code").glob("*/counting.py")]

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 from helpers import PATIENCE
 
-from artos.errors import DeadlineExceeded, Refused
+from artos.errors import Refused
 from artos.transport import wire
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.post import Post
 from artos.transport.roles import Holder, Role
 from artos.version import VERSION
 from deploy.archive import pack
-from deploy.head_client import HeadClient
 from deploy.head_daemon import HeadDaemon
 from deploy.head_options import HeadOptions
 from head.runs import Run
@@ -282,13 +281,6 @@ def test_asking_again_does_not_submit_again(head: Head) -> None:
     answer = head.ask(user, wire.Submit({"ticket": "t1", "workload": "ppo"}))
     assert answer.data == {"run": "r1", "folder": "/runs/r1"}
     assert len(head.ask(user, wire.Ask("list")).data["runs"]) == 1
-
-
-def test_a_client_with_nobody_to_ask_gives_up_in_words(head: Head) -> None:
-    head.stop()
-    gives_up = pytest.raises(DeadlineExceeded, match=r"keys in .* its keys")
-    with HeadClient(head.endpoint, head.keys) as client, gives_up:
-        client.tell(wire.Ask("list"), 0.3)
 
 
 # -- a head that is started again ------------------------------------------------------------------

@@ -13,6 +13,7 @@ from artos.errors import Refused
 from deploy.cli import main
 from deploy.head_options import HeadOptions, head_options
 from deploy.worker_daemon import WorkerOptions
+from head.records.run_folder import RunFolder
 
 UNITS = ROOT / "deploy" / "systemd"
 
@@ -59,12 +60,13 @@ def test_all_faults_of_a_worker_are_told_at_once(tmp_path: Path) -> None:
 
 
 COMMANDS = [
-    ("submit", "ppo"), ("list",), ("status",), ("logs", "r"), ("stop", "r"), ("drain", "w"),
-    ("top",), ("scale", "r", "2", "--head", ""), ("worker",),
+    ("submit", "ppo"), ("drain", "w"), ("worker",),
+    *((*command, "--head", "") for command in (("list",), ("status",), ("top",), ("logs", "r"))),
+    ("status", "r"), ("logs", "r"), ("stop", "r"), ("scale", "r", "2"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_without_a_head_every_command_says_what_to_give(
     command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,6 +89,7 @@ def test_keys_that_are_not_there_are_refused(tmp_path: Path, capsys) -> None:
 def test_scale_without_a_head_looks_for_a_folder(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("ARTOS_HEAD", "tcp://127.0.0.1:1")
     monkeypatch.setenv("ARTOS_KEYS", str(tmp_path))
+    RunFolder.create(tmp_path, {}).close()
     assert main(["scale", str(tmp_path), "3"]) == 1
     assert "no run is going on" in capsys.readouterr().err
 

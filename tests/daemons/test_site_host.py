@@ -12,7 +12,7 @@ from helpers import PATIENCE
 
 from artos.clock import SystemClock
 from artos.errors import Refused
-from artos.transport.wire import Archive, Assign, Fetch, Message, SiteEnded
+from artos.transport.wire import Archive, Assign, Fetch, LogPiece, Message, ReadLog, SiteEnded
 from deploy.archive import name_of, pack
 from deploy.archives import Archives
 from deploy.bell import Bell
@@ -41,6 +41,15 @@ def until_told(host: SiteHost) -> Message:
                 (message,) = said
                 return message
             assert bell.wait(PATIENCE, host.descriptors), host
+
+
+def test_logs_are_read_here_also_of_a_run_that_is_over(host: SiteHost, tmp_path: Path) -> None:
+    logs = tmp_path / "runs" / "r" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "actor-3.log").write_bytes(b"one\ntwo\n")
+    assert host.log(ReadLog(7, "r", "actor-3", 4)) == LogPiece(7, 8, content=b"two\n")
+    assert "no log 'site' of run r; there are: actor-3" in host.log(ReadLog(8, "r", "site")).fault
+    assert "there are: none" in host.log(ReadLog(9, "other", "actor-3")).fault
 
 
 def test_code_is_fetched_once(host: SiteHost, tmp_path: Path) -> None:

@@ -187,6 +187,55 @@ def test_long_paths_are_printed_whole_on_one_line(tmp_path: Path) -> None:
     assert f"{path}\n" in stream.text
 
 
+def test_a_terminal_is_as_it_was_but_for_what_was_noted(
+    terminal: Terminal, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The panel has the alternate screen; notes, and what others print, come after it."""
+    monkeypatch.setattr(sys, "stdout", terminal.stream)
+    with LiveView(terminal.stream, clock=ManualClock()) as view:
+        view.show(STATUS)
+        view.note("actor 1 is restarted")
+        print("a user's trigger fired\nand")
+        print("half a line", end="")
+        view.finish(SUMMARY, folder)
+        print("printed at once")
+    assert sys.stdout is terminal.stream
+    screen_, _, after = terminal.text().partition("\x1b[?1049l")
+    assert screen_.count("\x1b[?1049h") == 1
+    assert "300,000" in screen_
+    assert "300,000" not in after
+    lines = after.replace("\r", "").split("\n")
+    notes = ["actor 1 is restarted", "a user's trigger fired", "and", "half a line"]
+    assert [line.removeprefix("\x1b[?25h") for line in lines[:4]] == notes
+    assert lines[-2] == "printed at once"
+
+
+def test_a_log_names_each_phase_once_and_then_goes_on() -> None:
+    stream, clock = Stream(), ManualClock()
+    with LiveView(stream, clock=clock) as view:
+        view.phase("registration")
+        for learner in ("starting", "rows"):
+            status = changed(steps_per_second=0.0, version=-1, waits={"learner": learner})
+            for _ in range(5):
+                view.show(status)
+                clock.advance(0.25)
+        view.show(STATUS)
+        view.last(changed(steps=500_000, seconds=100.0))
+    lines = stream.text.splitlines()
+    assert lines[:3] == [f"starting: {n}" for n in ("registration", "the learner", "first weights")]
+    assert [line.split("  ")[0] for line in lines[3:]] == [
+        "300,000/500,000 steps (60%)", "500,000/500,000 steps (100%)",
+    ]  # fmt: skip
+    assert lines[-1].endswith("1:40 in all")
+
+
+def test_a_terminal_shows_the_phase_at_once(terminal: Terminal) -> None:
+    with LiveView(terminal.stream, clock=ManualClock()) as view:
+        view.phase("registration")
+    screen_ = terminal.text().partition("\x1b[?1049l")[0]
+    assert "registration" in screen_
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_stream_without_unicode_gets_ascii(folder: RunFolder, encoding: str) -> None:
     stream = Stream(encoding)

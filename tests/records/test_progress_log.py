@@ -13,7 +13,14 @@ from tensorboardX.crc32c import crc32c
 from tensorboardX.proto.event_pb2 import Event
 
 from head.records import progress_log
-from head.records.progress_log import FIXED, ProgressLog, flatten, read_history, scalars
+from head.records.progress_log import (
+    FIXED,
+    ProgressLog,
+    flatten,
+    last_status,
+    read_history,
+    scalars,
+)
 from head.records.run_folder import RunFolder
 from head.records.tensorboard import EventFile
 from head.status import Status
@@ -59,6 +66,30 @@ def test_every_status_is_a_row_under_its_column(folder: RunFolder, status: MakeS
     assert [row["times/learn"] for row in rows] == ["1.5", ""]
     assert [row["mean_return_100"] for row in rows] == ["21.5", ""]
     assert rows[0]["env"] == "CartPole-v1"
+
+
+def test_the_newest_status_is_read_back(folder: RunFolder, status: MakeStatus) -> None:
+    assert last_status(folder.progress) is None
+    log = ProgressLog(folder)
+    assert last_status(folder.progress) is None
+    log.write(status(steps=1000))
+    newest = status(
+        steps=2000, mean_return_100=None, fill={"rewards": 0.5}, metrics={"loss": -2.5e-05},
+        waits={"learner": "rows", "actor 0": 'running sample (firing 3), "so"'},
+        times={"learn": 1.5},
+    )  # fmt: skip
+    log.write(newest)
+    log.close()
+    assert last_status(folder.progress) == newest
+    with folder.progress.open("ab") as file:
+        file.write(b"ppo,CartPole-v1,1")  # the next one is being written
+    assert last_status(folder.progress) == newest
+
+
+@pytest.mark.parametrize("text", [b"", b"steps\n", b"steps\n12\n", b"\xff\n\xff\n", b"a,b\n1\n"])
+def test_what_is_no_progress_has_no_newest_status(text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_bytes(text)
+    assert last_status(tmp_path / "progress.csv") is None
 
 
 def test_a_metric_that_appears_later_gets_a_column_and_no_row_is_ragged(

@@ -46,6 +46,7 @@ class Counter(gym.Env[Any, Any]):
 
 
 def make(seed: int) -> Counter:
+    print(f"counting from seed {seed}")
     return Counter(seed)
 
 

@@ -6,12 +6,14 @@ import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from helpers import PATIENCE
 from real_runs import Artos, Outcome, shared_memory, updates
 
+from deploy.cli import main
 from head.records.run_folder import RunFolder
 
 pytestmark = pytest.mark.processes
@@ -91,3 +93,32 @@ def test_inline(start: Start, home: Path) -> None:
     outcome: Outcome = artos.wait()
     assert outcome.status == 130, outcome.err
     assert_nothing_left(artos, home / "r")
+
+
+def test_from_another_terminal(
+    training: Artos, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a head: `artos status`, `stop` and `logs` find the run by its folder."""
+    monkeypatch.chdir(home)
+    for name in ("ARTOS_HEAD", "ARTOS_KEYS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def asked(*command: str) -> dict[str, Any]:
+        assert main([*command, "--json"]) == 0
+        answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return answer
+
+    training.until(lambda: asked("status", "r")["facts"])
+    before = asked("status", "r")
+    assert (before["state"], before["actors"]) == ("running", 2)
+    assert before["facts"]["updates"] > 0
+    assert asked("stop", "r")["state"] == "stopping"
+    assert training.wait().status == 130
+    after = asked("status", "r")
+    assert (after["state"], after["outcome"], after["actors"]) == ("done", "interrupted", 0)
+    assert after["facts"]["steps"] == after["summary"]["steps"], "its last row is the end"
+    assert asked("logs", "r")["text"].splitlines() == [
+        "stopping: what is in flight is finished and saved (again: at once)",
+        f"interrupted after {after['summary']['steps']} steps: r",
+    ]
+    assert_nothing_left(training, home / "r")

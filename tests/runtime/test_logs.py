@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from disks import full, needs_mount, small_disk
+from helpers import PATIENCE
 
 from artos.runtime.child import Child
-from artos.runtime.logs import rotate
+from artos.runtime.logs import piece, rotate
 
 
 def test_a_small_log_is_left_alone(tmp_path: Path) -> None:
@@ -48,6 +50,20 @@ def test_of_a_large_log_only_the_end_is_read(tmp_path: Path) -> None:
     assert Child(1, tmp_path / "none").log_tail() == ""
 
 
+def test_a_log_is_read_in_pieces(tmp_path: Path) -> None:
+    log = tmp_path / "actor-0.log"
+    assert piece(log, 0, 10) == (b"", 0)
+    assert piece(log, 7, 10) == (b"", 7)
+    log.write_bytes(b"0123456789")
+    assert piece(log, 0, 4) == (b"0123", 4)
+    assert piece(log, 4, 100) == (b"456789", 10)
+    assert piece(log, 10, 100) == (b"", 10)
+    assert piece(log, -3, 100) == (b"789", 10)
+    assert piece(log, -99, 2) == (b"01", 2)
+    log.write_bytes(b"new")  # it was emptied since
+    assert piece(log, 10, 100) == (b"new", 3)
+
+
 @needs_mount
 def test_a_log_that_has_filled_the_disk_is_emptied(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "64k") as disk:
@@ -67,6 +83,19 @@ for stream in (sys.stdout, sys.stderr):
     print("x" * 100_000, file=stream)
     print("\\u65e5 \\udce9", file=stream, flush=True)
 """
+
+
+def test_what_a_member_prints_is_in_its_log_at_once(tmp_path: Path) -> None:
+    code = "import artos.runtime.child as c; c.begin_member(); print('hello'); input()"
+    command, end = [sys.executable, "-c", code], time.monotonic() + PATIENCE
+    with (
+        (tmp_path / "log").open("ab") as out,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out) as talker,
+    ):
+        while not piece(tmp_path / "log", 0, 10)[0] and time.monotonic() < end:
+            time.sleep(0.01)
+        talker.kill()
+    assert (tmp_path / "log").read_text() == "hello\n"
 
 
 def test_a_member_may_print_where_nothing_can_be_written(tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ KEYS = {"ann": ANN, "w1": W1, "any": ANY}
 USERS = {"Submit", "Ask", "Archive"}
 NODES = {
     "Hello", "Load", "SiteEnded", "Leaving", "Bye", "Fetch", "SiteUp", "Said", "Died", "Packed",
-    "Bring", "Piece", "Unfit", "SiteNews", "SiteClosed", "Greet", "Chunk", "Pull",
+    "Bring", "Piece", "Unfit", "SiteNews", "SiteClosed", "Greet", "Chunk", "Pull", "LogPiece",
+    "SiteLog",
 }  # fmt: skip
 EVERYBODY = {"Seal", "Refusal"}
-KINDS = {kind.__name__: kind for kind in wire.Message.__subclasses__()}
+KINDS = {kind.__name__: kind for kind in wire._TYPES}
 
 
 @pytest.mark.parametrize("name", KINDS)

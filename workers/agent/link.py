@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from artos.clock import Clock
 from artos.closing import Closing
 from artos.errors import BadMessage
 from artos.faults import Faults, Seldom
 from artos.transport import sockets, wire
+from artos.transport.monitor import Monitor
 from artos.transport.sockets import Socket
 from artos.transport.tally import Tally
 
@@ -46,13 +46,13 @@ class Link(Closing):
 
     def _open(self) -> None:
         self.socket = self._opens()
-        self.monitor: Socket = self.socket.get_monitor_socket(_UP | _DOWN)
+        self._monitor = Monitor(self.socket, _UP | _DOWN)
         self._heard, self._up = self._clock.now(), False
 
     @property
     def sockets(self) -> tuple[Socket, Socket]:
         """What to poll for reading; other ones after it was renewed."""
-        return self.socket, self.monitor
+        return self.socket, self._monitor.socket
 
     def send(self, frame: bytes) -> bool:
         """Send a message now, one that is large without a copy; False if there is no connection."""
@@ -63,8 +63,8 @@ class Link(Closing):
 
         ``waits``: something was asked, so silence means something.
         """
-        while self.monitor in ready and (event := self._event()) is not None:
-            self._connected(event == _UP)
+        for kind, _ in self._monitor.reports() if self._monitor.socket in ready else ():
+            self._connected(kind == _UP)
         while self.socket in ready and (frame := self._next()) is not None:
             self._heard, self._asked = self._clock.now(), 0
             self._take(frame)
@@ -78,12 +78,6 @@ class Link(Closing):
         if up:
             self.socket.get(zmq.EVENTS)  # makes it notice its new connection before it sends
             self._greet()
-
-    def _event(self) -> int | None:
-        try:
-            return int(recv_monitor_message(self.monitor, zmq.NOBLOCK)["event"])
-        except zmq.Again:
-            return None
 
     def _next(self) -> zmq.Frame | None:
         try:
@@ -109,6 +103,5 @@ class Link(Closing):
 
     def close(self) -> None:
         """Hang up at once."""
-        self.socket.disable_monitor()
-        self.monitor.close(0)
+        self._monitor.close()
         self.socket.close(0)

@@ -1,0 +1,87 @@
+"""Why a calling socket gets no connection, by what ZeroMQ reports of it. Pure."""
+
+from __future__ import annotations
+
+import enum
+import errno
+
+import zmq
+
+REPORTS = (
+    zmq.EVENT_CONNECTED
+    | zmq.EVENT_CONNECT_RETRIED
+    | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
+_MOST_TRIES = 4  # where they are refused they take 0.7 s, by the intervals in ``sockets``
+_SECONDS = 1.5  # after which one try that came to nothing is enough: where nobody even refuses
+_HANGS_UP = 2  # a head that is killed in the middle of a handshake hangs up, too, but once
+_HUNG_UP = (errno.EPIPE, errno.ECONNRESET)
+
+
+class LinkFault(enum.Enum):
+    """What keeps a link from coming about."""
+
+    NOBODY = enum.auto()
+    """Nobody listens there."""
+    NO_HEAD = enum.auto()
+    """What listens there does not speak as a head does."""
+    OTHER_HEAD = enum.auto()
+    """It hangs up: ``head.key`` is not its key, or it is no head."""
+    UNKNOWN_KEY = enum.auto()
+    """It does not accept our key."""
+
+    @property
+    def of_keys(self) -> bool:
+        """Whether other keys would do."""
+        return self in (LinkFault.OTHER_HEAD, LinkFault.UNKNOWN_KEY)
+
+
+class Handshakes:
+    """What became of the tries so far.
+
+    ``fault`` is None while nothing is known and when all is well. That a head says nothing is no
+    fault of the link: it may be busy.
+    """
+
+    def __init__(self) -> None:
+        self.fault: LinkFault | None = None
+        self._tries = self._hung_up = 0
+        self._connected = self._shaken = False
+
+    def happened(self, kind: int, number: int) -> None:
+        """ZeroMQ reports this (see ``Monitor.reports``)."""
+        match kind:
+            case zmq.EVENT_CONNECTED:
+                self._tries, self._connected, self._shaken = 0, True, False
+            case zmq.EVENT_CONNECT_RETRIED:
+                self._tries += not self._connected
+                self._connected = False
+                if self._tries >= _MOST_TRIES:
+                    self.fault = LinkFault.NOBODY
+            case zmq.EVENT_DISCONNECTED:
+                if not self._shaken:  # it answered, but not what belongs to a handshake
+                    self.fault = LinkFault.NO_HEAD
+            case _:
+                self._shaken = True
+                self.fault = self._after_handshake(kind, number)
+
+    def _after_handshake(self, kind: int, number: int) -> LinkFault | None:
+        match kind:
+            case zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                return LinkFault.UNKNOWN_KEY
+            case zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+                return LinkFault.NO_HEAD
+            case zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+                self._hung_up += number in _HUNG_UP  # else it ran out of time
+                return LinkFault.OTHER_HEAD if self._hung_up >= _HANGS_UP else self.fault
+        self._hung_up = 0
+        return None
+
+    def waited(self, seconds: float) -> None:
+        """For so long nothing was heard."""
+        if self._tries and seconds >= _SECONDS:
+            self.fault = LinkFault.NOBODY

@@ -1,0 +1,87 @@
+"""A head that cannot be reached: users and workers say why, and tell wrong keys from no answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from helpers import PATIENCE
+from test_head_daemon import Head
+
+from artos.errors import DeadlineExceeded, NoHead, WrongKeys
+from artos.transport import lines, wire
+from artos.transport.keys import make_keys
+from deploy.head_client import HeadClient
+from deploy.worker_daemon import WorkerDaemon, WorkerOptions
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[Head]:
+    with ExitStack() as stack:
+        yield Head(tmp_path, stack)
+
+
+@pytest.fixture
+def others(tmp_path: Path) -> Path:
+    """The keys of another cluster."""
+    make_keys(tmp_path / "others")
+    return tmp_path / "others"
+
+
+def test_a_client_with_nobody_to_ask_gives_up_in_words(head: Head) -> None:
+    head.stop()
+    with (
+        HeadClient(head.endpoint, head.keys) as client,
+        pytest.raises(NoHead, match=f"{head.endpoint}: nobody listens there"),
+    ):
+        client.tell(wire.Ask("list"), PATIENCE)
+
+
+def test_a_client_says_which_key_is_wrong(head: Head, others: Path) -> None:
+    with (
+        HeadClient(head.endpoint, others) as client,
+        pytest.raises(WrongKeys, match=r"others .*head\.key is not its key"),
+    ):
+        client.tell(wire.Ask("list"), PATIENCE)
+    (others / "head.key").write_bytes((head.keys / "head.key").read_bytes())
+    with (
+        HeadClient(head.endpoint, others) as client,
+        pytest.raises(WrongKeys, match="does not accept the key of user owner"),
+    ):
+        client.tell(wire.Ask("list"), PATIENCE)
+
+
+def test_a_head_that_has_answered_may_be_away_for_a_while(head: Head) -> None:
+    with HeadClient(head.endpoint, head.keys) as client, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(client.ask, "list")
+        head.until(asked.done)
+        assert asked.result() == {"runs": []}
+        head.stop()
+        with pytest.raises(DeadlineExceeded, match="the head at"):
+            client.tell(wire.Ask("list"), 3.0)
+
+
+@pytest.mark.parametrize("reason", ["keys", "nobody"])
+def test_a_worker_says_once_why_it_reaches_nobody(
+    reason: str, head: Head, others: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(others / "cache"))
+    monkeypatch.setattr(lines, "_RENEW", 0.2)
+    words = "head.key is not its key"
+    if reason == "nobody":
+        head.stop()
+        words = "nobody listens there"
+    said: list[str] = []
+    with WorkerDaemon(WorkerOptions(head.endpoint, others, "w1"), said.append) as worker:
+        end = time.monotonic() + PATIENCE
+        while not said or worker._post.silent()["head"] < 2:
+            worker.turn()
+            assert time.monotonic() < end
+            time.sleep(0.005)
+    (line,) = said
+    assert words in line
+    assert "w1 goes on trying" in line

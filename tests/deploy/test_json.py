@@ -1,0 +1,104 @@
+"""Every command takes ``--json``, and prints nothing to its output but JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.cli import main
+from evaluation import registry
+from evaluation.report import Results
+from head.records.run_folder import RunFolder
+
+COUNTING = Path(__file__).parents[1] / "runs" / "counting.py"
+WORKLOAD = ("counting.py:workload", "--total-steps", "64")
+HERE: dict[str, tuple[str, ...]] = {
+    "run": (*WORKLOAD, "--inline"),
+    "explain": WORKLOAD,
+    "doctor": (),
+    "clean": (),
+    "keys": ("keys",),
+    "list": (),
+    "status": (),
+    "top": (),
+    "logs": ("over",),
+    "stop": ("over",),
+    "bench": ("toy",),
+}
+"""Commands that are to be had without a cluster."""
+OF_A_CLUSTER = {"submit", "drain", "scale"}
+"""What these print is parsed by ``Cluster.ask`` in ``tests/daemons``, and there only."""
+DAEMONS = {"head", "worker"}
+OTHERS = {"completion"}
+"""They print no result."""
+
+
+def said(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--help"])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder with a run that is over."""
+    for name in ("ARTOS_HEAD", "ARTOS_KEYS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(COUNTING, tmp_path)
+    RunFolder.create(tmp_path / "runs" / "over", {}).close()
+    return tmp_path
+
+
+def test_no_command_lacks_it(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = set(re.findall(r"^    ([a-z]+)(?: |$)", said("", capsys), re.MULTILINE)) - OTHERS
+    assert commands == {*HERE, *OF_A_CLUSTER, *DAEMONS}
+    lacking = [command for command in commands if "--json" not in said(command, capsys)]
+    assert lacking == []
+
+
+@pytest.mark.parametrize("command", HERE)
+def test_what_is_printed_is_json(
+    command: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(registry.BENCHMARKS, "toy", toy)
+    assert main([command, *HERE[command], "--json"]) == 0
+    assert isinstance(json.loads(capsys.readouterr().out), dict)
+
+
+def toy(repeats: int, quick: bool, say: Callable[[str], None]) -> Results:
+    results = Results("toy", repeats)
+    results.add("speed", "s", 1.0)
+    return results
+
+
+@pytest.mark.parametrize("daemon", sorted(DAEMONS))
+def test_what_a_daemon_says_is_an_object_a_line(
+    daemon: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["keys", "keys"]) == 0
+    capsys.readouterr()
+
+    class Talking:
+        def __init__(self, options: Any, say: Callable[[str], None]) -> None:
+            self.run = lambda: [say("hello"), say("two\nlines of \x1b[31mred")]
+
+        def __enter__(self) -> Talking:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+    monkeypatch.setattr("deploy.head_daemon.HeadDaemon", Talking)
+    monkeypatch.setattr("deploy.worker_daemon.WorkerDaemon", Talking)
+    address = "--listen" if daemon == "head" else "--head"
+    assert main([daemon, address, "tcp://127.0.0.1:7", "--keys", "keys", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["text"] for line in lines] == ["hello", "two\nlines of \x1b[31mred"]
+    assert all(line["time"].endswith("+00:00") for line in lines)

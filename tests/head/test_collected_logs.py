@@ -1,0 +1,38 @@
+"""Logs of other nodes in the folder of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from artos.transport.wire import SiteLog
+from head.collected_logs import CollectedLogs
+
+
+def test_each_node_has_a_folder(tmp_path: Path) -> None:
+    said: list[str] = []
+    logs = CollectedLogs(tmp_path, 4, said.append)
+    for node, name, text in (("w1", "actor-3", b"a"), ("w2", "actor-3", b"b"), ("w1", "site", b"")):
+        logs.keep(node, SiteLog(name, text))
+    logs.keep("w1", SiteLog("actor-3", b"newer"))
+    assert {path.relative_to(tmp_path).as_posix(): path.read_bytes()
+            for path in tmp_path.rglob("*.log")} == {
+        "w1/actor-3.log": b"newer", "w2/actor-3.log": b"b", "w1/site.log": b"",
+    }  # fmt: skip
+    assert said == []
+
+
+@pytest.mark.parametrize("log", [SiteLog("actor-4"), SiteLog("x"), SiteLog("site", bytes(2 << 20))])
+def test_what_no_site_sends_is_not_kept(log: SiteLog, tmp_path: Path) -> None:
+    said: list[str] = []
+    CollectedLogs(tmp_path, 4, said.append).keep("w1", log)
+    assert [*tmp_path.iterdir()] == []
+    assert said == [f"node w1 sent a log that is none: {log.name}"]
+
+
+def test_a_full_disk_is_said_and_no_more(tmp_path: Path) -> None:
+    (tmp_path / "w1").write_text("in the way")
+    said: list[str] = []
+    CollectedLogs(tmp_path, 4, said.append).keep("w1", SiteLog("site"))
+    assert "cannot be written" in said[0]
