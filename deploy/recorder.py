@@ -223,7 +223,8 @@ class Recorder:
             times=status.times,
             not_restored=NOT_RESTORED if self._before else (),
             actors_by_update=tuple(self._coordinator.monitor.actors_by_update),
-            lag_by_actor=self._coordinator.monitor.lag_by_actor(),
+            lag_by_actor=self._coordinator.monitor.lag_by_actor(spread=True),
+            lag_histogram=self._coordinator.monitor.lag.histogram,
             **msgspec.structs.asdict(bill),
         )
         if self._gaps.why(_CHECKPOINT):

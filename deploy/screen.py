@@ -46,7 +46,7 @@ def line(status: Status) -> str:
         f"return {_number(status.mean_return_100)}",
         f"episodes {status.episodes:,}",
         f"updates {status.updates:,}",
-        f"lag {status.lag_mean:.2f} (max {status.lag_max})",
+        f"lag {_lag(status.lag_mean)} (max {_lag(status.lag_max)})",
     ]
     if status.restarts or status.rows_lost:
         parts.append(f"restarts {status.restarts}, rows lost {status.rows_lost:,}")
@@ -101,7 +101,7 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
     yield "return", _facts({"mean of 100": mean, "episodes": f"{status.episodes:,}"}, width)
     counts = {"updates": f"{status.updates:,}", "version": f"{status.version:,}"}
     yield "learning", _facts(counts, width)
-    lag = {"mean": f"{status.lag_mean:.2f}", "max": str(status.lag_max)}
+    lag = {"mean": _lag(status.lag_mean), "max": _lag(status.lag_max)}
     yield "policy lag", _facts(lag, width)
     if status.fill:
         yield "buffer", _fills(status.fill, width, ascii_only)
@@ -186,13 +186,24 @@ def _summary_table(summary: Summary) -> Table:
     )
     table.add_row("steps", Text(steps))
     table.add_row("updates", Text(f"{summary.updates:,}"))
-    table.add_row("policy lag", Text(f"mean {summary.lag_mean:.2f}, max {summary.lag_max}"))
+    table.add_row("policy lag", Text(_lags(summary)))
     table.add_row("restarts", Text(f"{summary.restarts}, rows lost {summary.rows_lost:,}"))
     if summary.times:
         table.add_row("time", _times(summary.times, _NARROW))
     if summary.not_restored:
         table.add_row("not resumed", Text("\n".join(summary.not_restored)))
     return table
+
+
+def _lags(summary: Summary) -> str:
+    return f"mean {_lag(summary.lag_mean)}, max {_lag(summary.lag_max)}"
+
+
+def _lag(value: float | None) -> str:
+    """A lag in versions; ``-`` where it was not measured, which is not 0."""
+    if value is None:
+        return "-"
+    return str(value) if isinstance(value, int) else f"{value:.2f}"
 
 
 def _number(value: float | None) -> str:

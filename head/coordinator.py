@@ -24,7 +24,7 @@ from head.failures import Limits
 from head.intake import Commits, Intake
 from head.ledger import Claims, Invocations, Rounds
 from head.members import Members
-from head.monitor import Monitor
+from head.monitor import Monitor, lags_of_claims
 from head.pulls import Pulls
 from head.recovery import Recovery, name_of
 from head.relocation import Relocation
@@ -223,21 +223,22 @@ class Coordinator:
             self._note(done.firing, member, seconds=done.seconds, version=done.version)
 
     def _learned(self, call: Invoke, done: Done) -> None:
-        facts: dict[str, Any] = {"version": done.version}
+        # An update that publishes starts from the version before the one it makes.
+        began, used = self._learned_version, () if done.unread else call.claims
         if call.trigger in self._silent:
             self.monitor.helped(done.times)
+            used = ()  # the update that follows is handed them, too
         else:
             self.monitor.learned(done.metrics, done.times)
-            # An update that publishes starts from the version before the one it makes.
-            began, self._learned_version = self._learned_version, done.version
-            facts |= self.monitor.consumed(self.blocks, call.claims, began)
+            self._learned_version = done.version
+        lags = (*lags_of_claims(self.blocks, used, began), *done.drawn)
+        facts = {"version": done.version} | self.monitor.learned_from(lags)
         self._acknowledge(call.trigger, call.claims)
         self._note(done.firing, LEARNER, seconds=done.seconds, times=done.times, **facts)
 
     def _acknowledge(self, consumer: str, claims: tuple[Claim, ...]) -> None:
         for claim in claims:
-            claimed, acknowledged = self._claims.done(consumer, claim)
-            self.blocks[claim.actor].acknowledge(consumer, claimed, acknowledged)
+            self.blocks[claim.actor].acknowledge(consumer, *self._claims.done(consumer, claim))
 
     def _note(self, firing: int, member: int, **facts: Any) -> None:
         self._journal.done(self._clock.now(), firing, name_of(member), **facts)

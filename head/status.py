@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
 class Status(msgspec.Struct, frozen=True):
-    """A snapshot of a run. Times in seconds, ``fill`` as shares of capacity per data key."""
+    """A snapshot of a run. Times in seconds, ``fill`` as shares of capacity per data key.
+
+    ``lag_mean`` and ``lag_max`` are of the rows learned from, None where these are not known.
+    """
 
     algorithm: str
     env: str
@@ -18,8 +23,8 @@ class Status(msgspec.Struct, frozen=True):
     steps_per_second: float
     mean_return_100: float | None
     episodes: int
-    lag_mean: float
-    lag_max: int
+    lag_mean: float | None
+    lag_max: int | None
     restarts: int
     rows_lost: int
     fill: dict[str, float] = {}
@@ -47,7 +52,9 @@ class Bill(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """``summary.json``: the outcome of a run. Fields are only ever added.
 
-    ``lag_by_actor`` has for each actor the ``mean`` and ``max`` lag of its rows when consumed.
+    ``lag_mean`` and ``lag_max`` are of the rows learned from, None where these are not known;
+    ``lag_histogram`` counts these rows by lag, and ``lag_by_actor`` has for each actor ``mean``,
+    ``max``, ``rows`` and ``histogram`` of its own.
     """
 
     algorithm: str
@@ -58,8 +65,8 @@ class Summary(msgspec.Struct, frozen=True):
     seconds: float
     steps_per_second: float
     mean_return_100: float | None
-    lag_mean: float
-    lag_max: int
+    lag_mean: float | None
+    lag_max: int | None
     restarts: int
     rows_lost: int
     outcome: str = "done"
@@ -72,4 +79,5 @@ class Summary(msgspec.Struct, frozen=True):
     actors_by_update: tuple[int, ...] = ()
     bytes_on_wire: int = 0
     nodes: tuple[str, ...] = ()
-    lag_by_actor: dict[int, dict[str, float]] = {}
+    lag_by_actor: dict[int, dict[str, Any]] = {}
+    lag_histogram: dict[str, int] = {}

@@ -15,6 +15,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.batch import Batch, BatchStore
 from artos.buffer.model_block import ObjectRegion
 from artos.errors import NotFinite
+from artos.lag import Drawn
 from artos.messages import Done, Invoke
 
 _MOST_EPISODES = 1000
@@ -82,7 +83,9 @@ class LearnerRole:
 
     def __init__(self, learner: Any, model: ObjectRegion, blocks: Mapping[int, ActorBlock]) -> None:
         self._learner, self._model, self._blocks = learner, model, blocks
-        self._store = BatchStore()
+        self._store, self._drawn = BatchStore(), Drawn()
+        for block in blocks.values():
+            block.drawn = self._drawn
         self._silent = frozenset(getattr(learner, "silent", ()))
         if model.version < 0:
             self._publish(0, 0)
@@ -106,15 +109,21 @@ class LearnerRole:
             NotFinite: a metric or a weight is NaN or infinite; nothing was published.
         """
         began = time.perf_counter()
+        self._drawn.begin(self._model.version)
         batch = Batch(self._blocks, call.claims, self._store) if call.claims else None
         metrics = getattr(self._learner, call.method)(batch, call) or {}
         self._check(metrics)
         if self._learner.fresh and call.method not in self._silent:
             self._learner.fresh = False
             self._publish(self._model.version + 1, call.firing)
+        drawn = self._drawn.take()
+        unread = bool(drawn) and batch is not None and not batch.was_read
         times = dict(self._learner.seconds())
         seconds = time.perf_counter() - began
-        return Done(call.firing, self._model.version, metrics, times, seconds=seconds)
+        return Done(
+            call.firing, self._model.version, metrics, times, seconds=seconds, drawn=drawn,
+            unread=unread,
+        )  # fmt: skip
 
     def _check(self, metrics: Mapping[str, float]) -> None:
         for name, value in metrics.items():

@@ -4,6 +4,7 @@ import fcntl
 import io
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -299,3 +300,14 @@ def test_any_episodes_can_be_drawn(returns: list[float], ascii_only: bool) -> No
         Episodes(steps, np.array(returns), steps), width=12, height=3, ascii_only=ascii_only
     )
     assert len(lines) == (4 if returns else 0)
+
+
+def test_a_lag_that_was_not_measured_is_told_from_none(folder: RunFolder) -> None:
+    unmeasured = changed(lag_mean=None, lag_max=None)
+    assert "lag - (max -)" in screen.line(unmeasured)
+    assert "lag 0.00 (max 0)" in screen.line(changed(lag_mean=0.0, lag_max=0))
+    stream = Stream()
+    with LiveView(stream) as view:
+        summary = msgspec.structs.replace(SUMMARY, lag_mean=None, lag_max=None)
+        view.finish(summary, folder)
+    assert re.search(r"policy lag +mean -, max -\s", stream.text)

@@ -5,21 +5,42 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from artos.lag import measure
 from head.monitor import LagMeter, Monitor
 
 
 def test_the_lag_meter_keeps_mean_and_maximum_over_all_rows() -> None:
     meter = LagMeter()
-    assert meter.mean == 0.0
-    assert meter.consume(np.array([0, 2, 1])) == (1.0, 2)
-    assert meter.consume(np.array([5])) == (5.0, 5)
+    meter.add(measure(0, np.array([0, 2, 1])))
+    assert (meter.mean, meter.largest) == (1.0, 2)
+    meter.add(measure(1, np.array([5])))
     assert (meter.rows, meter.mean, meter.largest) == (4, 2.0, 5)
+    assert meter.histogram == {"0": 1, "1": 1, "2-3": 1, "4-7": 1}
+
+
+def test_what_was_not_measured_is_not_zero() -> None:
+    monitor = Monitor()
+    assert monitor.learned_from([]) == {}
+    assert (monitor.lag.mean, monitor.lag.largest, monitor.lag.histogram) == (None, None, {})
+    assert monitor.lag_by_actor() == {}
+
+
+def test_the_lags_of_an_update_are_told_and_added_up_by_actor() -> None:
+    monitor = Monitor()
+    told = monitor.learned_from([measure(1, np.array([0, 4])), measure(0, np.array([1]))])
+    assert told == {"lag_mean": 1.6667, "lag_max": 4, "lags": [(1, 2.0, 4), (0, 1.0, 1)]}
+    monitor.learned_from([measure(1, np.array([1]))])
+    assert monitor.lag_by_actor() == {0: {"mean": 1.0, "max": 1}, 1: {"mean": 1.6667, "max": 4}}
+    assert monitor.lag_by_actor(spread=True)[1] == {
+        "mean": 1.6667, "max": 4, "rows": 3, "histogram": {"0": 1, "1": 1, "4-7": 1}
+    }  # fmt: skip
 
 
 def test_the_end_of_a_round_is_measured_on_what_actors_hold() -> None:
     monitor = Monitor()
-    assert monitor.round_ended(2, [0, 1, 2]) == (1.0, 2)
-    assert monitor.round_ended(3, {0: 3, 1: 3, 2: 4}.values()) == (0.0, 0)
+    monitor.round_ended(2, [0, 1, 2])
+    assert (monitor.round_lag.mean, monitor.round_lag.largest) == (1.0, 2)
+    monitor.round_ended(3, {0: 3, 1: 3, 2: 4}.values())
     assert (monitor.round_lag.mean, monitor.round_lag.largest, monitor.round_lag.rows) == (
         0.5,
         2,
