@@ -64,12 +64,28 @@ class Inline:
         while not coordinator.finished:
             while self._unborn:
                 self._set_up(coordinator, self._unborn.popleft())
-            if self._queue:
-                self._run_one(coordinator, *self._queue.popleft())
+            if (turn := self._next()) is not None:
+                self._run_one(coordinator, *turn)
             elif not coordinator.finished:
                 self._node.board.bell.wait(_IDLE_SECONDS)  # for a time trigger or a signal
             coordinator.tick()
             after()
+
+    def _next(self) -> tuple[int, Invoke] | None:
+        """Who is the next, of those who need not wait: there is nobody here to wait for."""
+        waiting: set[int] = set()
+        for at, (member, call) in enumerate(self._queue):
+            if member not in waiting and self._has_room(member, call):
+                del self._queue[at]
+                return member, call
+            waiting.add(member)  # what it was asked for later is not done before
+        return None
+
+    def _has_room(self, member: int, call: Invoke) -> bool:
+        if member == LEARNER or self._node.plan.on_full != "wait":
+            return True
+        block = self._node.blocks[member - 1]
+        return call.stop - block.written <= block.free()
 
     def _set_up(self, coordinator: Coordinator, member: int) -> None:
         try:
