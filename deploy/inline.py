@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -31,6 +32,7 @@ class Inline:
         self._roles: dict[int, Role] = {}
         self._queue: deque[tuple[int, Invoke]] = deque()
         self._unborn: deque[int] = deque()
+        self._free_since: dict[int, float] = {}
 
     def send(self, member: int, message: ToMember) -> None:
         """Queue an invocation."""
@@ -91,6 +93,7 @@ class Inline:
         try:
             with user_imports(self._node.plan.reference.folder):
                 self._roles[member] = self._role(member)
+                self._free_since[member] = time.perf_counter()
         except (Exception, SystemExit) as error:
             coordinator.receive(member, failed_to_start(error))
             return
@@ -106,8 +109,11 @@ class Inline:
 
     def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
         role = self._roles[member]
+        waited = time.perf_counter() - self._free_since[member]
         answer = guarded(lambda: role.run(call), call, role)
+        self._free_since[member] = time.perf_counter()
         if isinstance(answer, Done):
+            answer.times["wait"] = waited
             coordinator.look(member)
         coordinator.receive(member, answer)
 

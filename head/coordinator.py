@@ -229,7 +229,7 @@ class Coordinator:
         else:
             self.bindings.answered(member - 1, done.version)
             self._pulls.answered(member, self._version - done.version)
-            self.monitor.sampled(done.returns, done.lengths, done.times, self.steps)
+            self.monitor.sampled(member - 1, done.returns, done.lengths, done.times, self.steps)
             self._note(done.firing, member, seconds=done.seconds, version=done.version)
 
     def _learned(self, call: Invoke, done: Done) -> None:

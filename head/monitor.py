@@ -12,6 +12,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.lag import ActorLag, added, class_name, measure
 from artos.messages import Claim
 from artos.spec import VERSION_KEY
+from head.times import Times
 
 
 def lags_of_claims(
@@ -83,7 +84,7 @@ class Monitor:
         self.round_lag = LagMeter()
         self.actors_by_update: list[int] = []
         self.metrics: dict[str, float] = {}
-        self.times: dict[str, float] = {}
+        self.times = Times()
         self._finished: list[tuple[int, float, int]] = []
 
     @property
@@ -93,27 +94,28 @@ class Monitor:
 
     def sampled(
         self,
+        actor: int,
         returns: Iterable[float],
         lengths: Iterable[int],
         times: Mapping[str, float],
         steps: int,
     ) -> None:
-        """An actor finished a round, when the run had made ``steps`` environment steps."""
+        """The actor finished a round, when the run had made ``steps`` environment steps."""
         for value, length in zip(returns, lengths, strict=True):
             self.returns.append(value)
             self.episodes += 1
             self._finished.append((steps, value, length))
-        self._spend("actors", times)
+        self.times.spend("actors", f"actor {actor}", times)
 
     def helped(self, times: Mapping[str, float]) -> None:
         """The learner finished an invocation that publishes nothing."""
-        self._spend("learner", times)
+        self.times.spend("learner", "learner", times)
 
     def learned(self, metrics: Mapping[str, float], times: Mapping[str, float]) -> None:
         """The learner finished an update."""
         self.updates += 1
         self.metrics = dict(metrics)
-        self._spend("learner", times)
+        self.times.spend("learner", "learner", times)
 
     def learned_from(self, lags: Sequence[ActorLag]) -> dict[str, Any]:
         """An update learned from these rows; returns their lags as the journal has them.
@@ -150,8 +152,3 @@ class Monitor:
         """``(steps, return, length)`` of the episodes that ended since the last call."""
         drained, self._finished = self._finished, []
         return drained
-
-    def _spend(self, who: str, times: Mapping[str, float]) -> None:
-        for kind, seconds in times.items():
-            name = f"{who}.{kind}" if kind == "wait" else kind
-            self.times[name] = self.times.get(name, 0.0) + seconds

@@ -11,6 +11,8 @@ class Status(msgspec.Struct, frozen=True):
     """A snapshot of a run. Times in seconds, ``fill`` as shares of capacity per data key.
 
     ``lag_mean`` and ``lag_max`` are of the rows learned from, None where these are not known.
+    ``shares`` are those of the wall time of the learner (``learner.learn``), or of the actors
+    together (``actors.wait``).
     """
 
     algorithm: str
@@ -31,6 +33,7 @@ class Status(msgspec.Struct, frozen=True):
     waits: dict[str, str] = {}
     metrics: dict[str, float] = {}
     times: dict[str, float] = {}
+    shares: dict[str, float] = {}
 
 
 class Bill(msgspec.Struct, frozen=True):
@@ -54,7 +57,9 @@ class Summary(msgspec.Struct, frozen=True):
 
     ``lag_mean`` and ``lag_max`` are of the rows learned from, None where these are not known;
     ``lag_histogram`` counts these rows by lag, and ``lag_by_actor`` has for each actor ``mean``,
-    ``max``, ``rows`` and ``histogram`` of its own.
+    ``max``, ``rows`` and ``histogram`` of its own. ``times`` are seconds by kind, added up over
+    members, ``shares`` what part of the members' wall time that is (as in ``Status``);
+    ``times_by_member`` has of each ``wall``, ``work``, ``wait`` (seconds) and its own ``shares``.
     """
 
     algorithm: str
@@ -81,3 +86,5 @@ class Summary(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     lag_by_actor: dict[int, dict[str, Any]] = {}
     lag_histogram: dict[str, int] = {}
+    shares: dict[str, float] = {}
+    times_by_member: dict[str, dict[str, Any]] = {}

@@ -50,17 +50,19 @@ class ActorRole:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
         start = self._block.written
         rows = max(0, call.stop - start)
+        times: dict[str, float] = {}
+        seconds, began = 0.0, time.perf_counter()
         if rows:
             self._block.allocate(rows, self._patience)
+            began = _until_now(times, "wait_for_room", began)
         if call.bind or not self._bound:
             self._bind()
-        times: dict[str, float] = {}
-        seconds = 0.0
+            began = _until_now(times, "bind", began)
         if rows:
-            began = time.perf_counter()
-            times = getattr(self._actor, call.method)(start, rows)
+            own = getattr(self._actor, call.method)(start, rows)
             self._block.commit(call.stop)
             seconds = time.perf_counter() - began
+            times |= whole(own, seconds, "sample")
         returns, lengths = self._actor.episodes()
         newest = slice(-_MOST_EPISODES, None)
         return Done(
@@ -72,6 +74,19 @@ class ActorRole:
         slot = self._model.bind(self._reader, self._private)
         self._actor.bind(slot.arrays["params"], slot.version)
         self._bound = True
+
+
+def whole(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
+    """What user code tells of these ``seconds``, and as ``rest`` what it leaves out."""
+    left = max(0.0, seconds - sum(told.values()))
+    return {**told, rest: told.get(rest, 0.0) + left}
+
+
+def _until_now(times: dict[str, float], kind: str, began: float) -> float:
+    """Book the seconds since ``began``; returns the time it is now."""
+    now = time.perf_counter()
+    times[kind] = now - began
+    return now
 
 
 class LearnerRole:
@@ -113,13 +128,15 @@ class LearnerRole:
         batch = Batch(self._blocks, call.claims, self._store) if call.claims else None
         metrics = getattr(self._learner, call.method)(batch, call) or {}
         self._check(metrics)
+        drawn = self._drawn.take()
+        unread = bool(drawn) and batch is not None and not batch.was_read
+        ended = time.perf_counter()
+        times = whole(self._learner.seconds(), ended - began, "learn")
         if self._learner.fresh and call.method not in self._silent:
             self._learner.fresh = False
             self._publish(self._model.version + 1, call.firing)
-        drawn = self._drawn.take()
-        unread = bool(drawn) and batch is not None and not batch.was_read
-        times = dict(self._learner.seconds())
-        seconds = time.perf_counter() - began
+            ended = _until_now(times, "publish", ended)
+        seconds = ended - began
         return Done(
             call.firing, self._model.version, metrics, times, seconds=seconds, drawn=drawn,
             unread=unread,

@@ -37,8 +37,8 @@ def test_books_in_any_order(
     assert monitor.lag.largest == (0 if order is LearnerFirst else max_lag)
     assert coordinator.consumed == coordinator.steps == ROUNDS * ROWS
     assert coordinator.has_booked(coordinator.model.newest.firing)
-    assert {"learn", "gather", "environment"} <= monitor.times.keys()
-    assert ("preprocess" in monitor.times) == ("dual" in pipeline)
+    assert {"learn", "gather", "environment"} <= monitor.times.seconds().keys()
+    assert ("preprocess" in monitor.times.seconds()) == ("dual" in pipeline)
     assert "policy_loss" in monitor.metrics
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from artos.buffer.layout import BlockSpec
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.lag import ActorLag
 from artos.messages import Claim, Done, Invoke
+from artos.runtime import roles
 from artos.runtime.roles import LearnerRole
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
 
@@ -107,3 +110,53 @@ def test_rows_handed_over_count_unless_others_were_drawn_instead(
     stage.learner.act = act
     done = stage.update(CLAIM)
     assert (bool(done.drawn), done.unread) == (draws, unread)
+
+
+# -- seconds ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two looks at the clock a second passes."""
+    ticks = itertools.count(100.0)
+    monkeypatch.setattr(roles.time, "perf_counter", lambda: next(ticks))
+
+
+@pytest.mark.parametrize(
+    ("told", "learn"), [({}, 1.0), ({"gather": 0.25}, 0.75), ({"learn": 0.5}, 1.0)]
+)
+def test_every_second_of_an_update_is_accounted_for(
+    stage: Stage, ticking: None, told: dict[str, float], learn: float
+) -> None:
+    """What a user's learner does not tell counts as learning; publishing comes on top."""
+    stage.learner.told = told
+    times = stage.update().times
+    assert times == {**told, "learn": learn, "publish": 1.0}
+
+
+def test_what_an_actor_waits_for_room_is_no_work(tmp_path: Path, ticking: None) -> None:
+    spec = ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], 1)
+    model = ModelBlock.create(tmp_path / "model", [spec])["model_param"]
+    model.commit(model.allocate(), 0)
+    with a_block(tmp_path) as block:
+        context = SimpleNamespace(block=block, actor=0, plan=SimpleNamespace(deadline=1.0))
+        role = roles.ActorRole(Actor(), context, model)  # type: ignore[arg-type]
+        done = role.run(Invoke(1, "actors.sample", "sample", (), 12))
+    assert done.times == {"wait_for_room": 1.0, "bind": 1.0, "environment": 0.25, "sample": 0.75}
+    assert done.seconds == 1.0
+
+
+class Actor:
+    """The least that a role asks of an actor."""
+
+    version = 0
+
+    def setup(self, context: Any) -> None: ...
+
+    def bind(self, params: Any, version: int) -> None: ...
+
+    def sample(self, start: int, rows: int) -> dict[str, float]:
+        return {"environment": 0.25}
+
+    def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        return (), ()
