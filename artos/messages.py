@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from artos.fields import Count, Line, Name, Number, Seconds, Small, Text, Version
+from artos.lag import ActorLag
 from artos.unpacking import Unpacker
 
 StartKind = Literal["cold", "fork", "clone", "moved"]
@@ -60,7 +61,9 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     ``version`` is the policy version used (actor) or published (learner); ``returns`` and
     ``lengths`` describe the episodes that ended; ``times`` says where the seconds went.
     ``seconds`` is how long it sampled (actor), or updated and published (learner): a duration by
-    the member's own clock, which stands still while the member is an image.
+    the member's own clock, which stands still while the member is an image. ``drawn`` are lags of
+    rows that the learner drew with samplers, actor by actor; with ``unread`` it learned from these
+    alone, and not from the rows it was handed.
     """
 
     firing: Count
@@ -70,6 +73,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     returns: tuple[float, ...] = ()
     lengths: tuple[Count, ...] = ()
     seconds: Seconds = 0.0
+    drawn: tuple[ActorLag, ...] = ()
+    unread: bool = False
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

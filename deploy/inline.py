@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -31,6 +32,7 @@ class Inline:
         self._roles: dict[int, Role] = {}
         self._queue: deque[tuple[int, Invoke]] = deque()
         self._unborn: deque[int] = deque()
+        self._free_since: dict[int, float] = {}
 
     def send(self, member: int, message: ToMember) -> None:
         """Queue an invocation."""
@@ -64,17 +66,34 @@ class Inline:
         while not coordinator.finished:
             while self._unborn:
                 self._set_up(coordinator, self._unborn.popleft())
-            if self._queue:
-                self._run_one(coordinator, *self._queue.popleft())
+            if (turn := self._next()) is not None:
+                self._run_one(coordinator, *turn)
             elif not coordinator.finished:
                 self._node.board.bell.wait(_IDLE_SECONDS)  # for a time trigger or a signal
             coordinator.tick()
             after()
 
+    def _next(self) -> tuple[int, Invoke] | None:
+        """Who is the next, of those who need not wait: there is nobody here to wait for."""
+        waiting: set[int] = set()
+        for at, (member, call) in enumerate(self._queue):
+            if member not in waiting and self._has_room(member, call):
+                del self._queue[at]
+                return member, call
+            waiting.add(member)  # what it was asked for later is not done before
+        return None
+
+    def _has_room(self, member: int, call: Invoke) -> bool:
+        if member == LEARNER or self._node.plan.on_full != "wait":
+            return True
+        block = self._node.blocks[member - 1]
+        return call.stop - block.written <= block.free()
+
     def _set_up(self, coordinator: Coordinator, member: int) -> None:
         try:
             with user_imports(self._node.plan.reference.folder):
                 self._roles[member] = self._role(member)
+                self._free_since[member] = time.perf_counter()
         except (Exception, SystemExit) as error:
             coordinator.receive(member, failed_to_start(error))
             return
@@ -90,8 +109,11 @@ class Inline:
 
     def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
         role = self._roles[member]
+        waited = time.perf_counter() - self._free_since[member]
         answer = guarded(lambda: role.run(call), call, role)
+        self._free_since[member] = time.perf_counter()
         if isinstance(answer, Done):
+            answer.times["wait"] = waited
             coordinator.look(member)
         coordinator.receive(member, answer)
 

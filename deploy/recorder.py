@@ -138,7 +138,8 @@ class Recorder:
             fill=self._fill(),
             waits=coordinator.waits(),
             metrics=monitor.metrics,
-            times={"start": self._starting} | monitor.times,
+            times={"start": self._starting} | monitor.times.seconds(),
+            shares=monitor.times.shares(),
         )
 
     def _fill(self) -> dict[str, float]:
@@ -227,9 +228,12 @@ class Recorder:
             rows_lost=status.rows_lost,
             outcome=outcome,
             times=status.times,
+            shares=status.shares,
+            times_by_member=self._coordinator.monitor.times.by_member(),
             not_restored=NOT_RESTORED if self._before else (),
             actors_by_update=tuple(self._coordinator.monitor.actors_by_update),
-            lag_by_actor=self._coordinator.monitor.lag_by_actor(),
+            lag_by_actor=self._coordinator.monitor.lag_by_actor(spread=True),
+            lag_histogram=self._coordinator.monitor.lag.histogram,
             wall_seconds=age(),
             first_step_seconds=self._first_step_seconds(),
             why=why,

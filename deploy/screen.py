@@ -25,7 +25,6 @@ _FRAME, _BORDER = 16, 4
 """Columns of the panel taken by its border and the labels, and by the border alone."""
 _LEARNER, _STARTING = "learner", "starting"
 _WORKS = re.compile(r"running (.+) \(firing \d+\)")
-_ORDER = ("start", "environment", "inference", "gather", "learn", "actors.wait", "learner.wait")
 
 
 def panel(
@@ -80,7 +79,7 @@ def line(status: Status, *, over: bool = False) -> str:
         f"return {_number(status.mean_return_100)}",
         f"episodes {status.episodes:,}",
         f"updates {status.updates:,}",
-        f"lag {status.lag_mean:.2f} (max {status.lag_max})",
+        f"lag {_lag(status.lag_mean)} (max {_lag(status.lag_max)})",
     ]
     if status.restarts or status.rows_lost:
         parts.append(f"restarts {status.restarts}, rows lost {status.rows_lost:,}")
@@ -123,20 +122,12 @@ def clock_text(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def time_shares(times: Mapping[str, float]) -> dict[str, float]:
-    """Where the seconds went as shares of their sum, the usual names first."""
-    total = sum(times.values())
-    names = [name for name in _ORDER if name in times]
-    names += [name for name in times if name not in _ORDER]
-    return {name: times[name] / total for name in names} if total > 0 else {}
-
-
 def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, Text]]:
     mean = _number(status.mean_return_100)
     yield "return", _facts({"mean of 100": mean, "episodes": f"{status.episodes:,}"}, width)
     counts = {"updates": f"{status.updates:,}", "version": f"{status.version:,}"}
     yield "learning", _facts(counts, width)
-    lag = {"mean": f"{status.lag_mean:.2f}", "max": str(status.lag_max)}
+    lag = {"mean": _lag(status.lag_mean), "max": _lag(status.lag_max)}
     yield "policy lag", _facts(lag, width)
     if status.fill:
         yield "buffer", _fills(status.fill, width, ascii_only)
@@ -145,8 +136,8 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
     if status.metrics:
         some = list(status.metrics.items())[:_MOST_METRICS]
         yield "learner", _facts({name: _number(value) for name, value in some}, width)
-    if status.times:
-        yield "time", _times(status.times, width)
+    if status.shares:
+        yield "time", _times(status.shares, width)
     if status.restarts or status.rows_lost:
         lost = {"restarts": str(status.restarts), "rows lost": f"{status.rows_lost:,}"}
         yield "mishaps", _facts(lost, width, style="bold yellow")
@@ -181,8 +172,13 @@ def _names(members: Sequence[str]) -> str:
     return ", ".join(others + actors)
 
 
-def _times(times: Mapping[str, float], width: int) -> Text:
-    return _facts({name: f"{part:.0%}" for name, part in time_shares(times).items()}, width)
+def _times(shares: Mapping[str, float], width: int) -> Text:
+    """Shares of wall time, a line for the learner and one for the actors."""
+    roles: dict[str, dict[str, str]] = {}
+    for name, share in shares.items():
+        role, _, kind = name.partition(".")
+        roles.setdefault(role, {})[kind.replace("_", " ")] = f"{share:.0%}"
+    return Text("\n").join(_facts({f"{role}:": "", **part}, width) for role, part in roles.items())
 
 
 def _progress(status: Status, width: int, ascii_only: bool) -> Text:
@@ -252,13 +248,24 @@ def _summary_table(summary: Summary) -> Table:
     )
     table.add_row("steps", Text(steps))
     table.add_row("updates", Text(f"{summary.updates:,}"))
-    table.add_row("policy lag", Text(f"mean {summary.lag_mean:.2f}, max {summary.lag_max}"))
+    table.add_row("policy lag", Text(_lags(summary)))
     table.add_row("restarts", Text(f"{summary.restarts}, rows lost {summary.rows_lost:,}"))
-    if summary.times:
-        table.add_row("time", _times(summary.times, _NARROW))
+    if summary.shares:
+        table.add_row("time", _times(summary.shares, _NARROW))
     if summary.not_restored:
         table.add_row("not resumed", Text("\n".join(summary.not_restored)))
     return table
+
+
+def _lags(summary: Summary) -> str:
+    return f"mean {_lag(summary.lag_mean)}, max {_lag(summary.lag_max)}"
+
+
+def _lag(value: float | None) -> str:
+    """A lag in versions; ``-`` where it was not measured, which is not 0."""
+    if value is None:
+        return "-"
+    return str(value) if isinstance(value, int) else f"{value:.2f}"
 
 
 def _number(value: float | None) -> str:

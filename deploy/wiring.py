@@ -32,7 +32,7 @@ def connect(table: Table, coordinator: Coordinator, clock: Clock, journal: Journ
         "actors": coordinator.invoke_actors,
     }
     pace(table)
-    coordinator.window = window(coordinator.plan, table)
+    coordinator.sampling.window = window(coordinator.plan, table)
     coordinator.bindings.max_lags = max_lags(table)
     wrappers = [
         TriggerWrapper(target, trigger, DirectPasser(destinations[role_of(target)]))

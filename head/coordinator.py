@@ -6,14 +6,13 @@ same coordinator runs a cluster, one machine and one process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import LEARNER, actor_member
 from artos.buffer.model_block import ObjectRegion
 from artos.clock import Clock
-from artos.errors import DeadlineExceeded
 from artos.messages import Claim, Done, Failed, FromMember, Invoke, Ready
 from artos.plan import Plan
 from artos.runtime.death import Death
@@ -24,17 +23,18 @@ from head.failures import Limits
 from head.intake import Commits, Intake
 from head.ledger import Claims, Invocations, Rounds
 from head.members import Members
-from head.monitor import Monitor
+from head.monitor import Monitor, lags_of_claims
 from head.pulls import Pulls
 from head.recovery import Recovery, name_of
 from head.relocation import Relocation
+from head.sampling import Sampling
 from head.scaler import Scaler, check_number
+from head.standstill import Standstill
 from triggers.base import Firing
 from triggers.engine import Engine
 from triggers.events import Arrived, Joined, Left, Published
 from triggers.journal import Journal
-from triggers.window import Window
-from triggers.wiring import fewest, method_of, samples, silent_targets
+from triggers.wiring import fewest, method_of, silent_targets
 
 
 class Coordinator:
@@ -80,10 +80,16 @@ class Coordinator:
         each_round = "actors.sync" not in plan.triggers
         self.bindings = Bindings(blocks, self._rounds, self._claims, each_round=each_round)
         self._version = self._learned_version = -1
-        self._pulls, self.window = Pulls(self._invocations, self._invoke), Window()
+        self._pulls = Pulls(self._invocations, self._invoke)
+        self.sampling = Sampling(
+            plan, model, self._rounds, self.bindings, self._invocations, self._pulls, base_steps
+        )
         self._intake = intake or Commits(blocks, shipped="transfer" in plan.triggers)
         self._relocation = Relocation(plan, self._rounds, self._claims, self._intake, journal)
-        self._draining, self._last_event = False, clock.now()
+        self._standstill = Standstill(
+            self._limits, clock.now(),
+            say=lambda text: self.on_restart(text),  # noqa: PLW0108  # it is set later
+        )  # fmt: skip
         self.on_restart: Callable[[str], None] = lambda text: None
         self.held_back: Callable[[int], bool] = lambda member: False
         self.homeless: Callable[[int], str] = lambda member: ""
@@ -111,21 +117,21 @@ class Coordinator:
         return not self._invocations.through(LEARNER, firing)
 
     @property
-    def budget_spent(self) -> bool:
-        """Whether all steps of the budget are granted."""
-        granted = self._rounds.granted * self.plan.envs
-        return self.base_steps + granted >= self.plan.total_steps
-
-    @property
     def draining(self) -> bool:
         """Whether no more sampling is granted although there is budget left."""
-        return self._draining
+        return self.sampling.draining
 
     @property
     def finished(self) -> bool:
-        """Nothing is in flight and nothing more will be granted."""
-        idle = len(self._invocations) == 0 and self._version >= 0
-        return idle and (self._draining or self.budget_spent)
+        """Nothing more will be granted, and what was is done.
+
+        Who waits for room that only more rounds of others would make is not waited for.
+        """
+        if self._version < 0:
+            return False
+        if self.draining:
+            return self._nobody_works()
+        return self.sampling.budget_spent and len(self._invocations) == 0
 
     @property
     def all_ready(self) -> bool:
@@ -139,7 +145,7 @@ class Coordinator:
 
     def drain(self) -> None:
         """Grant no more sampling; what is in flight is finished."""
-        self._draining = True
+        self.sampling.draining = True
 
     def waits(self) -> dict[str, str]:
         """Who waits for what, in words."""
@@ -158,7 +164,6 @@ class Coordinator:
 
     def look(self, member: int) -> None:
         """Something of this member changed: see what it committed or published."""
-        self._last_event = self._clock.now()
         if member == LEARNER:
             self._published()
         else:
@@ -167,13 +172,15 @@ class Coordinator:
     def _published(self) -> None:
         newest, firing = self.model.made_by()
         while self._version < newest:
+            self._standstill.moved(self._clock.now())
             if self._version >= self._first_version:
                 self._end_round()
             self._version += 1
             self._rescale()
+            self.sampling.begin(self.actors, self._version)
             later = self._invocations.after(LEARNER, firing, self._silent)
             ahead = later + newest - self._version
-            self.window.ahead = ahead
+            self.sampling.window.ahead = ahead
             self.engine.feed(Published(self.model.spec.name, self._version, ahead))
 
     def _end_round(self) -> None:
@@ -184,7 +191,8 @@ class Coordinator:
 
     def _committed(self, actor: int) -> None:
         rows, events = self._intake.news(actor)
-        self._rounds.wrote(actor, rows)
+        if self._rounds.wrote(actor, rows) < rows:
+            self._standstill.moved(self._clock.now())
         for event in events:
             self.engine.feed(event)
 
@@ -200,6 +208,7 @@ class Coordinator:
 
     def _ready(self, member: int, ready: Ready) -> None:
         now, seconds = self._clock.now(), self._crew.ready(member)
+        self._standstill.moved(now)
         if seconds is None:
             self.monitor.restarts += 1
         self._journal.ready(now, name_of(member), ready, seconds)
@@ -215,30 +224,33 @@ class Coordinator:
         self._recovery.answered(member)
         self._invocations.touch(member, self._clock.now())
         if member == LEARNER:
+            self._standstill.moved(self._clock.now())
             self._learned(call, done)
         else:
             self.bindings.answered(member - 1, done.version)
             self._pulls.answered(member, self._version - done.version)
-            self.monitor.sampled(done.returns, done.lengths, done.times, self.steps)
+            self.monitor.sampled(member - 1, done.returns, done.lengths, done.times, self.steps)
             self.monitor.stepped(self._clock.now() - done.seconds)
             self._note(done.firing, member, seconds=done.seconds, version=done.version)
 
     def _learned(self, call: Invoke, done: Done) -> None:
-        facts: dict[str, Any] = {"version": done.version}
+        # An update that publishes starts from the version before the one it makes.
+        began, used = self._learned_version, () if done.unread else call.claims
         if call.trigger in self._silent:
             self.monitor.helped(done.times)
+            used = ()  # the update that follows is handed them, too
         else:
             self.monitor.learned(done.metrics, done.times)
-            # An update that publishes starts from the version before the one it makes.
-            began, self._learned_version = self._learned_version, done.version
-            facts |= self.monitor.consumed(self.blocks, call.claims, began)
+            self._learned_version = done.version
+            self._standstill.updated(call, done.version > began)
+        lags = (*lags_of_claims(self.blocks, used, began), *done.drawn)
+        facts = {"version": done.version} | self.monitor.learned_from(lags)
         self._acknowledge(call.trigger, call.claims)
         self._note(done.firing, LEARNER, seconds=done.seconds, times=done.times, **facts)
 
     def _acknowledge(self, consumer: str, claims: tuple[Claim, ...]) -> None:
         for claim in claims:
-            claimed, acknowledged = self._claims.done(consumer, claim)
-            self.blocks[claim.actor].acknowledge(consumer, claimed, acknowledged)
+            self.blocks[claim.actor].acknowledge(consumer, *self._claims.done(consumer, claim))
 
     def _note(self, firing: int, member: int, **facts: Any) -> None:
         self._journal.done(self._clock.now(), firing, name_of(member), **facts)
@@ -278,7 +290,8 @@ class Coordinator:
             self._acknowledge(firing.trigger, firing.dropped)
             return
         if not firing.claims and self._invocations.includes(LEARNER, firing.trigger):
-            return  # a period that passed while the learner was busy is not made up for
+            self._in_vain(firing)  # a period that passed while the learner was busy
+            return
         progress = min(1.0, self.consumed / self.plan.total_steps)
         method = method_of(firing.trigger)
         call = Invoke(firing.number, firing.trigger, method, firing.claims, progress=progress)
@@ -286,40 +299,14 @@ class Coordinator:
         self._claims.claim(firing.trigger, firing.claims)
 
     def invoke_actors(self, firing: Firing) -> None:
-        """An actor trigger fired: grant rounds of sampling, or have weights pulled.
+        """An actor trigger fired: grant rounds of sampling, or have weights pulled."""
+        if not self.sampling.fire(firing, self.actors, self._version):
+            self._in_vain(firing)
 
-        An actor that still has as many rounds to sample as were ever granted at once gets no more.
-        """
-        self._rounds.at_once(firing.rounds)
-        here = self.actors
-        actors = here if firing.actors is None else [a for a in firing.actors if a in here]
-        for _ in range(firing.rounds):
-            if samples(firing.trigger):
-                if self._draining or self.budget_spent:
-                    return
-                self._sample(firing, actors)
-            else:
-                self._sync(firing, actors)
-
-    def _sample(self, firing: Firing, actors: Iterable[int]) -> None:
-        number, target, method = firing.number, firing.trigger, method_of(firing.trigger)
-        newest, made_by = self.model.made_by()
-        trained = newest + self._invocations.after(LEARNER, made_by, self._silent)
-        for actor in self.window.in_turn(actors, self._rounds.granted_to):
-            if self.window.admits(actor) and (stop := self._rounds.grant(actor)) is not None:
-                if bind := self.bindings.due(actor, trained):
-                    self.bindings.asked(actor, self._version)
-                self.window.granted(actor, self.bindings.next(actor))
-                call = Invoke(number, target, method, (), stop, bind)
-                self._pulls.before(actor_member(actor), call)
-
-    def _sync(self, firing: Firing, actors: Iterable[int]) -> None:
-        if self._version < 0:
-            return  # there is nothing to pull, and the first round binds whatever there is
-        call = Invoke(firing.number, firing.trigger, method_of(firing.trigger), bind=True)
-        for actor in actors:
-            self.bindings.asked(actor, self._version)
-            self._pulls.ask(actor_member(actor), call)
+    def _in_vain(self, firing: Firing) -> None:
+        if firing.trigger in self.engine.clocks():
+            self._journal.take_back(firing.number)
+            self._standstill.in_vain(firing.trigger)
 
     def transfer(self, firing: Firing) -> None:
         """A transfer trigger fired: head and worker share this machine's blocks, so rows arrive."""
@@ -391,10 +378,14 @@ class Coordinator:
         for member, death in self._recovery.late():
             self.died(member, death)
         self._recovery.restart_due()
-        self._check_stall(self._clock.now())
+        if self.all_ready and not self.finished and self._nobody_works(but_pulls=True):
+            clocks = self.engine.clocks() - {"actors.sync"}
+            self._standstill.check(self._clock.now(), clocks, self.waits)
 
-    def _check_stall(self, now: float) -> None:
-        stuck = not len(self._invocations) and not self.finished and self.all_ready
-        if stuck and self.engine.due() is None and now - self._last_event > self._limits.stall:
-            waits = "; ".join(f"{who} waits for {what}" for who, what in self.waits().items())
-            raise DeadlineExceeded(f"any trigger to fire: {waits}", self._limits.stall)
+    def _nobody_works(self, *, but_pulls: bool = False) -> bool:
+        """Whether all who have something to do wait for room, or only pull weights (if asked)."""
+        waits = self._recovery.waits_for_room if self._intake.in_place else lambda *asked: False
+        return all(
+            waits(member, call) or (but_pulls and member != LEARNER and not call.stop)
+            for member, call in self._invocations
+        )

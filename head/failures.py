@@ -14,16 +14,16 @@ class Limits:
     """How patient the coordinator is: deadlines in seconds, restarts in a row before giving up.
 
     ``answer`` is for one invocation, ``start`` for a member to become ready, ``stall`` for any
-    trigger to fire. ``failures`` counts what was the member's own doing (it raised, hung or
-    crashed), ``kills`` what was done to it from outside. Failures count as in a row until a member
-    has carried out ``calm`` invocations, or an environment that fails every hundred steps would be
-    restarted for ever. From the second restart in a row on there is a pause before it, ``backoff``
-    seconds, doubled each time up to ``most_backoff``.
+    trigger to fire while nobody has anything to do. ``failures`` counts what was the member's own
+    doing (it raised, hung or crashed), ``kills`` what was done to it from outside. Failures count
+    as in a row until a member has carried out ``calm`` invocations, or an environment that fails
+    every hundred steps would be restarted for ever. From the second restart in a row on there is a
+    pause before it, ``backoff`` seconds, doubled each time up to ``most_backoff``.
     """
 
     answer: float = 300.0
     start: float = START_SECONDS
-    stall: float = 30.0
+    stall: float = 300.0
     failures: int = 3
     kills: int = 25
     calm: int = 50
@@ -37,7 +37,7 @@ class Limits:
     @classmethod
     def within(cls, seconds: float) -> Limits:
         """Limits for members that answer within ``seconds``; imports get two minutes anyway."""
-        return cls(answer=seconds, start=max(START_SECONDS, seconds))
+        return cls(answer=seconds, start=max(START_SECONDS, seconds), stall=seconds)
 
 
 class Failures:

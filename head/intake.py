@@ -14,7 +14,12 @@ Rows = Committed | Arrived
 
 
 class Intake(Protocol):
-    """Looks at an actor's block when something in it changed."""
+    """Looks at an actor's block when something in it changed.
+
+    ``in_place``: actors write to these blocks themselves, so one without room waits.
+    """
+
+    in_place: bool
 
     def news(self, actor: int) -> tuple[int, list[Rows]]:
         """Rows that are there in all keys, and what is new since the last call, in order."""
@@ -28,6 +33,8 @@ class Commits:
 
     With a transfer in the table (``shipped``) they only count as arrived once that has fired.
     """
+
+    in_place = True
 
     def __init__(self, blocks: Mapping[int, ActorBlock], *, shipped: bool) -> None:
         self._blocks, self._shipped = blocks, shipped
@@ -57,6 +64,8 @@ class Arrivals:
     The block's ``incarnation`` is the term of the place that its rows come from: while it is
     another one than that of the actor's present place, nothing in the block is looked at.
     """
+
+    in_place = False
 
     def __init__(self, blocks: Mapping[int, ActorBlock]) -> None:
         self._blocks = blocks

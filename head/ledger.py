@@ -69,6 +69,12 @@ class Invocations:
         for entry in self._queues.get(member, ()):
             entry.sent = now
 
+    def __iter__(self) -> Iterator[tuple[int, Invoke]]:
+        """Everything that members have still to answer, each one's oldest first."""
+        for member, queue in self._queues.items():
+            for entry in queue:
+                yield member, entry.call
+
     def overdue(self, now: float, seconds: float) -> Iterator[tuple[int, Invoke]]:
         """Members whose oldest invocation was sent more than ``seconds`` ago."""
         for member, queue in self._queues.items():

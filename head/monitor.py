@@ -7,51 +7,69 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
+from artos.lag import ActorLag, added, class_name, measure
 from artos.messages import Claim
 from artos.spec import VERSION_KEY
+from head.times import Times
 
 
-def lags(
+def lags_of_claims(
     blocks: Mapping[int, ActorBlock], claims: Iterable[Claim], version: int
-) -> NDArray[np.int64]:
-    """How many versions older than ``version`` each claimed row is, (rows,) int64, none below 0."""
-    rows = [v for c in claims for v in blocks[c.actor].views(VERSION_KEY, c.start, c.stop)]
-    return np.asarray(version - np.concatenate(rows), np.int64).clip(min=0)
+) -> list[ActorLag]:
+    """How many versions older than ``version`` the rows of each claim are, none below 0.
+
+    Rows are counted as environment steps.
+    """
+    return [_lag_of_claim(blocks[claim.actor], claim, version) for claim in claims]
+
+
+def _lag_of_claim(block: ActorBlock, claim: Claim, version: int) -> ActorLag:
+    versions = np.concatenate(block.views(VERSION_KEY, claim.start, claim.stop))
+    return measure(claim.actor, (version - versions).clip(min=0), block.spec.envs)
 
 
 class LagMeter:
     """Policy lag: the learner's version minus the version that rows or actors have (C4)."""
 
     def __init__(self) -> None:
-        self.rows, self.total, self.largest = 0, 0, 0
+        self.rows = self.total = self._largest = 0
+        self.classes: tuple[int, ...] = ()
 
-    def consume(self, lags: NDArray[np.int64]) -> tuple[float, int]:
-        """Count the lags of one measurement (versions); returns their mean and maximum."""
-        mean, largest = float(lags.mean()), int(lags.max())
-        self.add(lags.size, int(lags.sum()), largest)
-        return mean, largest
-
-    def add(self, rows: int, total: int, largest: int) -> None:
-        """Count rows of which the sum and the maximum of their lags are known."""
-        self.rows += rows
-        self.total += total
-        self.largest = max(self.largest, largest)
+    def add(self, lag: ActorLag) -> None:
+        """Count the lags of some rows."""
+        self.rows += lag.rows
+        self.total += lag.total
+        self._largest = max(self._largest, lag.largest)
+        self.classes = added(self.classes, lag.classes)
 
     @property
-    def mean(self) -> float:
-        """Mean over everything counted so far."""
-        return self.total / self.rows if self.rows else 0.0
+    def mean(self) -> float | None:
+        """Mean over everything counted so far, None before anything was."""
+        return self.total / self.rows if self.rows else None
+
+    @property
+    def largest(self) -> int | None:
+        """The largest so far, None before anything was counted."""
+        return self._largest if self.rows else None
+
+    @property
+    def histogram(self) -> dict[str, int]:
+        """Rows by lag, in classes that double: ``{"0": 512, "1": 40, "2-3": 8}``."""
+        return {class_name(number): rows for number, rows in enumerate(self.classes) if rows}
+
+    def facts(self) -> dict[str, Any]:
+        """Mean and maximum as they are written down, None for what was not measured."""
+        return {"mean": None if self.mean is None else round(self.mean, 4), "max": self.largest}
 
 
 class Monitor:
     """Counts and sums of a run. Fed by the coordinator, read by the view and the records.
 
-    Policy lag is measured at both honest points (checklist C4): ``lag`` of rows at consumption,
-    of all and of each actor's, ``round_lag`` of the actors' weights at the end of a round, after
-    the update and the pull.
+    Policy lag is measured at both honest points (checklist C4): ``lag`` of the rows learned from,
+    whether handed over or drawn, of all and of each actor's; ``round_lag`` of the actors' weights
+    at the end of a round, after the update and the pull.
     ``actors_by_update`` says for each version made how many actors took part until then.
     """
 
@@ -66,7 +84,7 @@ class Monitor:
         self.round_lag = LagMeter()
         self.actors_by_update: list[int] = []
         self.metrics: dict[str, float] = {}
-        self.times: dict[str, float] = {}
+        self.times = Times()
         self.first_step: float | None = None
         self._finished: list[tuple[int, float, int]] = []
 
@@ -77,17 +95,18 @@ class Monitor:
 
     def sampled(
         self,
+        actor: int,
         returns: Iterable[float],
         lengths: Iterable[int],
         times: Mapping[str, float],
         steps: int,
     ) -> None:
-        """An actor finished a round, when the run had made ``steps`` environment steps."""
+        """The actor finished a round, when the run had made ``steps`` environment steps."""
         for value, length in zip(returns, lengths, strict=True):
             self.returns.append(value)
             self.episodes += 1
             self._finished.append((steps, value, length))
-        self._spend("actors", times)
+        self.times.spend("actors", f"actor {actor}", times)
 
     def stepped(self, began: float) -> None:
         """Environments were stepped from that time (seconds of the run's clock) on."""
@@ -95,53 +114,46 @@ class Monitor:
 
     def helped(self, times: Mapping[str, float]) -> None:
         """The learner finished an invocation that publishes nothing."""
-        self._spend("learner", times)
+        self.times.spend("learner", "learner", times)
 
     def learned(self, metrics: Mapping[str, float], times: Mapping[str, float]) -> None:
         """The learner finished an update."""
         self.updates += 1
         self.metrics = dict(metrics)
-        self._spend("learner", times)
+        self.times.spend("learner", "learner", times)
 
-    def consumed(
-        self, blocks: Mapping[int, ActorBlock], claims: Sequence[Claim], version: int
-    ) -> dict[str, Any]:
-        """The learner, at ``version``, took these rows: their lags as the journal has them.
+    def learned_from(self, lags: Sequence[ActorLag]) -> dict[str, Any]:
+        """An update learned from these rows; returns their lags as the journal has them.
 
-        ``lags`` are ``(actor, mean, maximum)`` of each claim.
+        ``lags`` are ``(actor, mean, maximum)`` of each claim, or of what was drawn of each actor.
         """
-        if not claims:
+        if not lags:
             return {}
-        found = lags(blocks, claims, version)
-        mean, largest = self.lag.consume(found)
-        each = found.reshape(len(claims), -1)
-        rows = each.shape[1]
-        told = []
-        for claim, total, most in zip(
-            claims, each.sum(1).tolist(), each.max(1).tolist(), strict=True
-        ):
-            self.lag_of.setdefault(claim.actor, LagMeter()).add(rows, total, most)
-            told.append((claim.actor, round(total / rows, 4), most))
-        return {"lag_mean": round(mean, 4), "lag_max": largest, "lags": told}
+        update = LagMeter()
+        for lag in lags:
+            for meter in (update, self.lag, self.lag_of.setdefault(lag.actor, LagMeter())):
+                meter.add(lag)
+        told = [(lag.actor, round(lag.total / lag.rows, 4), lag.largest) for lag in lags]
+        found = update.facts()
+        return {"lag_mean": found["mean"], "lag_max": found["max"], "lags": told}
 
-    def lag_by_actor(self) -> dict[int, dict[str, float]]:
-        """Mean and maximum (``max``) of the lags of each actor's rows that were consumed."""
+    def lag_by_actor(self, *, spread: bool = False) -> dict[int, dict[str, Any]]:
+        """Mean and maximum (``max``) of the lags of each actor's rows that were learned from.
+
+        With ``spread`` also how many ``rows`` these were, and their ``histogram``.
+        """
         return {
-            actor: {"mean": round(meter.mean, 4), "max": meter.largest}
+            actor: meter.facts()
+            | ({"rows": meter.rows, "histogram": meter.histogram} if spread else {})
             for actor, meter in sorted(self.lag_of.items())
         }
 
-    def round_ended(self, version: int, bound: Iterable[int]) -> tuple[float, int]:
+    def round_ended(self, version: int, bound: Iterable[int]) -> None:
         """The learner minted ``version`` and actors pulled: count the lags of what they hold."""
         lags = version - np.fromiter(bound, np.int64)
-        return self.round_lag.consume(lags.clip(min=0))
+        self.round_lag.add(measure(0, lags.clip(min=0)))
 
     def drain_episodes(self) -> list[tuple[int, float, int]]:
         """``(steps, return, length)`` of the episodes that ended since the last call."""
         drained, self._finished = self._finished, []
         return drained
-
-    def _spend(self, who: str, times: Mapping[str, float]) -> None:
-        for kind, seconds in times.items():
-            name = f"{who}.{kind}" if kind == "wait" else kind
-            self.times[name] = self.times.get(name, 0.0) + seconds

@@ -55,6 +55,8 @@ class Recovery:
         calls = self._invocations.of(member)
         if calls and self._held_back(member):
             return "a slot or its process"
+        if calls and self.waits_for_room(member, calls[0]):
+            return "room in its block"
         if calls:
             return f"running {calls[0].method} (firing {calls[0].firing})"
         return "rows" if member == LEARNER else f"version {version + 1}"
@@ -112,13 +114,14 @@ class Recovery:
             else:
                 yield member, Death(f"not ready within {start:g} s: {SLOW}")
         for member, call in tuple(self._invocations.overdue(now, answer)):
-            if self._held_back(member) or self._waits_for_room(member, call):
+            if self._held_back(member) or self.waits_for_room(member, call):
                 self._invocations.restamp(member, now)
             elif self._crew.is_ready(member):
                 what = f"{call.trigger} (firing {call.firing})"
                 yield member, Death(f"no answer to {what} within {answer:g} s: {SLOW}")
 
-    def _waits_for_room(self, member: int, call: Invoke) -> bool:
+    def waits_for_room(self, member: int, call: Invoke) -> bool:
+        """Whether the member cannot begin with that because its block is full."""
         # That is the learner's doing: it holds rows that this round would overwrite.
         if member == LEARNER or self._plan.on_full != "wait":
             return False

@@ -68,6 +68,10 @@ class Engine:
         times = [due for w in self.wrappers if (due := w.trigger.due()) is not None]
         return min(times, default=None)
 
+    def clocks(self) -> set[str]:
+        """Targets whose triggers will fire by the clock."""
+        return {w.trigger_id for w in self.wrappers if w.trigger.due() is not None}
+
     def _drain(self) -> int:
         fired = 0
         while self._events:

@@ -43,6 +43,11 @@ class Journal:
             line["actors"] = firing.actors
         self.write(line)
 
+    def take_back(self, firing: int) -> None:
+        """Nothing came of the firing that was recorded last: a clock's, while all were busy."""
+        if self._lines and self._lines[-1].get("firing") == firing:
+            self._lines.pop()
+
     def done(
         self, now: float, firing: int, member: str, *, seconds: float = 0.0,
         times: Mapping[str, float] = MappingProxyType({}), **facts: Any,

@@ -25,6 +25,7 @@ from artos.buffer.layout import (
 from artos.buffer.segment import Segment
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, LayoutMismatch, Overwritten, UnknownKey
+from artos.lag import Drawn
 from artos.spec import VERSION_KEY, DataKey, poison
 
 _MAGIC, _LAYOUT, _TEXT_BYTES, _SIZE, _INCARNATION, _INTENT, _INTENT_STEP, _WAITING = range(8)
@@ -109,6 +110,8 @@ class ActorBlock:
     ``on_full="wait"`` no row is overwritten before every consumer acknowledged it; with
     ``"overwrite"`` the oldest rows go, and ``guard`` tells a reader that it was lapped.
     """
+
+    drawn: Drawn | None = None  # who is told what a learner draws from here
 
     def __init__(self, segment: Segment, spec: BlockSpec, layout: Layout) -> None:
         self.segment, self.spec = segment, spec

@@ -52,6 +52,8 @@ class Batch:
     arrays are reused: what ``gather`` or ``take`` returned for a key lasts until its next call.
     ``padding`` says what frame stacks hold before an episode's first frame.
 
+    ``was_read`` says whether any of its rows was looked at.
+
     Raises:
         ValueError: no claims, claims of unequal length, or blocks of unequal size.
     """
@@ -70,6 +72,7 @@ class Batch:
         self._sources = Sources([blocks[claim.actor] for claim in claims], padding)
         self._store = store or BatchStore()
         self._first: dict[str, list[int]] = {}
+        self.was_read = False
         self.shape: tuple[int, int, int] = (len(claims), lengths.pop(), self._sources.envs)
 
     @property
@@ -97,6 +100,7 @@ class Batch:
         Of a stacked key these are the single frames as stored. Call ``guard`` after use where rows
         may be overwritten.
         """
+        self.was_read = True
         return [block.views(name, claim.start, claim.stop) for block, claim in self._pairs()]
 
     def guard(self, *names: str) -> None:
@@ -173,6 +177,7 @@ class Batch:
 
     def rows(self, index: Ints) -> Rows:
         """Decode sorted flat indices over (A, T, E) in C order, (n,) int64, once for many keys."""
+        self.was_read = True
         _, length, width = self.shape
         steps, envs = np.divmod(index, width)
         claims, steps = np.divmod(steps, length)

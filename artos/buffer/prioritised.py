@@ -72,7 +72,7 @@ class PrioritisedSampler:
         drawn = self._tree.leaves[self._leaves(owners, steps, envs)]
         # N and the total cancel out when weights are divided by their maximum.
         sample[WEIGHTS] = ((drawn / drawn.min()) ** -self.beta).astype(np.float32)
-        return sample
+        return self._reader.learned(sample)
 
     def update(self, index: Ints, priorities: NDArray[np.floating]) -> int:
         """Set the priorities (n,) of the rows ``index`` (n, 3), e.g. absolute TD errors.

@@ -61,7 +61,7 @@ class SequenceSampler:
             np.logical_or(ended, sample[name], out=ended)
         mask = np.ones_like(ended)
         mask[:, 1:] = ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
-        return {**sample, MASK: mask}
+        return {**self._reader.learned(sample, mask), MASK: mask}
 
     @property
     def stale(self) -> int:

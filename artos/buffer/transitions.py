@@ -99,6 +99,19 @@ class TransitionReader:
             start = np.array(recent, np.int64)
         return Window(start, np.maximum(start, stop - self._last))
 
+    def learned(self, sample: Sample, counted: NDArray[np.bool_] | None = None) -> Sample:
+        """Have it noted whose rows, and how old ones, a learner gets with this sample.
+
+        ``counted`` says which rows of a stretch it is to learn from, (n, run).
+        """
+        drawn = self.sources.blocks[0].drawn
+        if drawn is not None:
+            versions = sample[VERSION_KEY].reshape(len(sample[INDEX]), -1)
+            actors = np.broadcast_to(sample[INDEX][:, :1], versions.shape)
+            rows = slice(None) if counted is None else counted
+            drawn.note(actors[rows].reshape(-1), versions[rows].reshape(-1))
+        return sample
+
     def bound_lag(self, max_lag: int, version: int | None) -> None:
         """Leave out rows of more than ``max_lag`` versions before ``version`` (or the newest)."""
         newest = self._newest_version() if version is None else version

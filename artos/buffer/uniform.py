@@ -57,7 +57,7 @@ class UniformSampler:
         """
         if self.max_lag is not None:
             self._reader.bound_lag(self.max_lag, version)
-        return self._reader.read(self.batch_size, self._draw)
+        return self._reader.learned(self._reader.read(self.batch_size, self._draw))
 
     @property
     def stale(self) -> int:

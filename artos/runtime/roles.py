@@ -15,6 +15,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.batch import Batch, BatchStore
 from artos.buffer.model_block import ObjectRegion
 from artos.errors import NotFinite
+from artos.lag import Drawn
 from artos.messages import Done, Invoke
 
 _MOST_EPISODES = 1000
@@ -49,17 +50,19 @@ class ActorRole:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
         start = self._block.written
         rows = max(0, call.stop - start)
+        times: dict[str, float] = {}
+        seconds, began = 0.0, time.perf_counter()
         if rows:
             self._block.allocate(rows, self._patience)
+            began = _until_now(times, "wait_for_room", began)
         if call.bind or not self._bound:
             self._bind()
-        times: dict[str, float] = {}
-        seconds = 0.0
+            began = _until_now(times, "bind", began)
         if rows:
-            began = time.perf_counter()
-            times = getattr(self._actor, call.method)(start, rows)
+            own = getattr(self._actor, call.method)(start, rows)
             self._block.commit(call.stop)
             seconds = time.perf_counter() - began
+            times |= whole(own, seconds, "sample")
         returns, lengths = self._actor.episodes()
         newest = slice(-_MOST_EPISODES, None)
         return Done(
@@ -73,6 +76,19 @@ class ActorRole:
         self._bound = True
 
 
+def whole(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
+    """What user code tells of these ``seconds``, and as ``rest`` what it leaves out."""
+    left = max(0.0, seconds - sum(told.values()))
+    return {**told, rest: told.get(rest, 0.0) + left}
+
+
+def _until_now(times: dict[str, float], kind: str, began: float) -> float:
+    """Book the seconds since ``began``; returns the time it is now."""
+    now = time.perf_counter()
+    times[kind] = now - began
+    return now
+
+
 class LearnerRole:
     """Runs a learner: hands it the claimed rows, publishes what it changed.
 
@@ -82,7 +98,9 @@ class LearnerRole:
 
     def __init__(self, learner: Any, model: ObjectRegion, blocks: Mapping[int, ActorBlock]) -> None:
         self._learner, self._model, self._blocks = learner, model, blocks
-        self._store = BatchStore()
+        self._store, self._drawn = BatchStore(), Drawn()
+        for block in blocks.values():
+            block.drawn = self._drawn
         self._silent = frozenset(getattr(learner, "silent", ()))
         if model.version < 0:
             self._publish(0, 0)
@@ -106,15 +124,23 @@ class LearnerRole:
             NotFinite: a metric or a weight is NaN or infinite; nothing was published.
         """
         began = time.perf_counter()
+        self._drawn.begin(self._model.version)
         batch = Batch(self._blocks, call.claims, self._store) if call.claims else None
         metrics = getattr(self._learner, call.method)(batch, call) or {}
         self._check(metrics)
+        drawn = self._drawn.take()
+        unread = bool(drawn) and batch is not None and not batch.was_read
+        ended = time.perf_counter()
+        times = whole(self._learner.seconds(), ended - began, "learn")
         if self._learner.fresh and call.method not in self._silent:
             self._learner.fresh = False
             self._publish(self._model.version + 1, call.firing)
-        times = dict(self._learner.seconds())
-        seconds = time.perf_counter() - began
-        return Done(call.firing, self._model.version, metrics, times, seconds=seconds)
+            ended = _until_now(times, "publish", ended)
+        seconds = ended - began
+        return Done(
+            call.firing, self._model.version, metrics, times, seconds=seconds, drawn=drawn,
+            unread=unread,
+        )  # fmt: skip
 
     def _check(self, metrics: Mapping[str, float]) -> None:
         for name, value in metrics.items():

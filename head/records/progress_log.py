@@ -21,7 +21,7 @@ from head.status import Status
 
 Row = dict[str, str]
 
-_GROUPS = ("fill", "waits", "metrics", "times")
+_GROUPS = ("fill", "waits", "metrics", "times", "shares")
 _MOST_OF_A_ROW = 1 << 20  # bytes; what is waited for has a column for each actor
 FIXED = tuple(name for name in Status.__struct_fields__ if name not in _GROUPS)
 """Columns every ``progress.csv`` has; those of the dictionaries follow as ``group/name``."""

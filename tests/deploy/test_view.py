@@ -4,6 +4,7 @@ import fcntl
 import io
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -32,12 +33,12 @@ STATUS = Status(
     lag_mean=0.52, lag_max=2, restarts=0, rows_lost=0,
     fill={"observations": 0.5, "actions": 0.25}, waits={"learner": "32 of 64 rows"},
     metrics={"value_loss": 12.3, "[red]kl": 0.003},
-    times={"learn": 3.0, "environment": 4.0, "wait": 1.0},
+    shares={"learner.learn": 0.75, "learner.wait": 0.25, "actors.environment": 1.0},
 )  # fmt: skip
 SUMMARY = Summary(
     algorithm="ppo", env="CartPole-v1", seed=1, steps=500_000, updates=244, seconds=31.2,
     steps_per_second=16_025.0, mean_return_100=482.1, lag_mean=0.5, lag_max=2, restarts=1,
-    rows_lost=128, times={"learn": 3.0, "environment": 1.0},
+    rows_lost=128, shares={"learner.learn": 0.75, "learner.wait": 0.25},
     not_restored=("episodes in progress",),
 )  # fmt: skip
 
@@ -165,7 +166,7 @@ def test_the_end_shows_outcome_curve_and_paths(folder: RunFolder) -> None:
         view.finish(SUMMARY, folder)
     for part in (
         "ppo on CartPole-v1: done, mean return 482.1", "500,000 in 0:31 (16,025/s)",
-        "mean 0.50, max 2", "1, rows lost 128", "environment 25%", "learn 75%",
+        "mean 0.50, max 2", "1, rows lost 128", "learn 75%", "wait 25%",
         "episodes in progress", "29,900 steps", str(folder.path), str(folder.curve),
     ):  # fmt: skip
         assert part in stream.text
@@ -297,7 +298,7 @@ def test_no_status_breaks_the_view(
 ) -> None:
     status = changed(
         steps=steps, total_steps=total, steps_per_second=speed, mean_return_100=mean, fill=fill,
-        metrics=dict.fromkeys(fill, speed), times=fill, waits=dict.fromkeys(fill, "x"),
+        metrics=dict.fromkeys(fill, speed), shares=fill, waits=dict.fromkeys(fill, "x"),
     )  # fmt: skip
     assert 0.0 <= screen.share(status) <= 1.0
     assert screen.line(status)
@@ -313,10 +314,17 @@ def test_time_left_follows_speed_and_budget() -> None:
     ]  # fmt: skip
 
 
-def test_where_time_goes_adds_up_in_the_usual_order() -> None:
-    shares = screen.time_shares({"learn": 3.0, "io": 1.0, "environment": 4.0})
-    assert list(shares.items()) == [("environment", 0.5), ("learn", 0.375), ("io", 0.125)]
-    assert screen.time_shares({"learn": 0.0}) == {}
+def test_where_time_goes_is_told_of_the_learner_and_of_the_actors(folder: RunFolder) -> None:
+    shares = {
+        "actors.environment": 0.4, "actors.wait_for_room": 0.6, "learner.learn": 0.25,
+        "learner.wait": 0.75,
+    }  # fmt: skip
+    stream = Stream()
+    with LiveView(stream) as view:
+        view.finish(msgspec.structs.replace(SUMMARY, shares=shares), folder)
+    told = [" ".join(line.split()) for line in stream.text.splitlines()]
+    at = told.index("time actors: environment 40% wait for room 60%")
+    assert told[at + 1] == "learner: learn 25% wait 75%"
 
 
 def straight(count: int) -> Episodes:
@@ -348,3 +356,14 @@ def test_any_episodes_can_be_drawn(returns: list[float], ascii_only: bool) -> No
         Episodes(steps, np.array(returns), steps), width=12, height=3, ascii_only=ascii_only
     )
     assert len(lines) == (4 if returns else 0)
+
+
+def test_a_lag_that_was_not_measured_is_told_from_none(folder: RunFolder) -> None:
+    unmeasured = changed(lag_mean=None, lag_max=None)
+    assert "lag - (max -)" in screen.line(unmeasured)
+    assert "lag 0.00 (max 0)" in screen.line(changed(lag_mean=0.0, lag_max=0))
+    stream = Stream()
+    with LiveView(stream) as view:
+        summary = msgspec.structs.replace(SUMMARY, lag_mean=None, lag_max=None)
+        view.finish(summary, folder)
+    assert re.search(r"policy lag +mean -, max -\s", stream.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import mean
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ class ValueLearner(TorchLearner):
         self._sampler = (
             UniformSampler(context.blocks, keys, 64, seed=context.seed) if context.blocks else None
         )
+        self._lags: list[int] = []
 
     def draw(self, batch: Any, call: Any) -> dict[str, float]:
         """One step on 64 rows; what is drawn from is what all actors wrote."""
@@ -31,9 +33,15 @@ class ValueLearner(TorchLearner):
             return {}
         values = self.module.value({"observations": torch.from_numpy(drawn["observations"])})
         loss = (values - torch.from_numpy(drawn["rewards"])).square().mean()
+        drawn_at = self.adam.steps  # each step makes a version, the first one starts from 0
         self.step(loss)
+        self._lags += (drawn_at - drawn["policy_version"]).clip(min=0).tolist()
         actors = len({int(actor) for actor in drawn["index"][:, 0]})
-        return {"loss": float(loss.detach()), "actors_drawn": float(actors)}
+        return {
+            "loss": float(loss.detach()),
+            "actors_drawn": float(actors),
+            "own_lag": mean(self._lags),
+        }
 
 
 def workload(total_steps: int = 20_000) -> Workload:

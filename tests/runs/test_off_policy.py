@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from real_runs import ROOT, Outcome
+from real_runs import ROOT, Outcome, journal
 
 from head.records.progress_log import read_history
 
@@ -26,6 +26,13 @@ def test_clock_fires_actors_and_learner(
     assert 20_000 <= summary["steps"] <= 20_000 + 2 * 50 * 2
     assert summary["updates"] > 20
     assert summary["rows_lost"] == summary["restarts"] == 0
+    drawn = [line for line in journal(home / "off") if "lags" in line]
+    assert summary["lag_max"] == max(line["lag_max"] for line in drawn) > 0
+    assert sum(summary["lag_histogram"].values()) == 64 * len(drawn)
+    rows = {actor: lag["rows"] for actor, lag in summary["lag_by_actor"].items()}
+    assert rows.keys() == {"0", "1"}
+    assert sum(rows.values()) == 64 * len(drawn)
     last = read_history(home / "off" / "progress.csv")[-1]
     assert float(last["metrics/loss"]) < 0.5
     assert float(last["metrics/actors_drawn"]) == 2
+    assert float(last["metrics/own_lag"]) == pytest.approx(summary["lag_mean"], rel=1e-4)

@@ -1,0 +1,84 @@
+"""Where the seconds of a run's members went: work told apart from waits, and what share it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_WAIT = "wait"
+"""Kinds of time that begin like this are waits, for something to do or for room."""
+
+
+class MemberTimes:
+    """The seconds of one member, or of several together, by kind.
+
+    A member tells with each answer what it did with every second since the one before, so their sum
+    is its wall time: that of its process, without what it was frozen away as an image.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def spend(self, times: Mapping[str, float]) -> None:
+        """Count what an answer tells."""
+        for kind, seconds in times.items():
+            self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
+
+    @property
+    def wall(self) -> float:
+        """All its seconds."""
+        return sum(self.seconds.values())
+
+    @property
+    def wait(self) -> float:
+        """Those in which it waited."""
+        return sum(spent for kind, spent in self.seconds.items() if kind.startswith(_WAIT))
+
+    def shares(self) -> dict[str, float]:
+        """Shares of its wall time by kind, work before waits."""
+        wall = self.wall
+        kinds = sorted(self.seconds, key=lambda kind: kind.startswith(_WAIT))
+        return {kind: self.seconds[kind] / wall for kind in kinds} if wall else {}
+
+    def facts(self) -> dict[str, Any]:
+        """``wall``, ``work`` and ``wait`` in seconds, and the ``shares`` by kind."""
+        shares = {kind: round(share, 4) for kind, share in self.shares().items()}
+        rounded = {"wall": self.wall, "work": self.wall - self.wait, "wait": self.wait}
+        return {name: round(value, 6) for name, value in rounded.items()} | {"shares": shares}
+
+
+class Times:
+    """The seconds of all members, by role (``learner``, ``actors``) and each one's own."""
+
+    def __init__(self) -> None:
+        self._roles: dict[str, MemberTimes] = {}
+        self._members: dict[str, MemberTimes] = {}
+
+    def spend(self, role: str, member: str, times: Mapping[str, float]) -> None:
+        """Count what a member's answer tells."""
+        self._roles.setdefault(role, MemberTimes()).spend(times)
+        self._members.setdefault(member, MemberTimes()).spend(times)
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds by kind, added up over members; waits by whose they are, as ``actors.wait``."""
+        found: dict[str, float] = {}
+        for role, spent in self._roles.items():
+            for kind, seconds in spent.seconds.items():
+                name = f"{role}.{kind}" if kind.startswith(_WAIT) else kind
+                found[name] = found.get(name, 0.0) + seconds
+        return found
+
+    def shares(self) -> dict[str, float]:
+        """Shares of the wall time of the learner, and of the actors together: ``actors.wait``."""
+        return {
+            f"{role}.{kind}": share
+            for role, spent in sorted(self._roles.items())
+            for kind, share in spent.shares().items()
+        }
+
+    def by_member(self) -> dict[str, dict[str, Any]]:
+        """``MemberTimes.facts`` of each member, as ``learner`` and ``actor 0``."""
+        return {name: spent.facts() for name, spent in self._members.items()}
+
+    def __repr__(self) -> str:
+        return f"<Times of {len(self._members)} members>"

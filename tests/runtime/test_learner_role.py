@@ -1,0 +1,162 @@
+"""What a learner's role reports of a user's learner: the rows it learned from, and its seconds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from artos import UniformSampler
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.layout import BlockSpec
+from artos.buffer.model_block import ModelBlock, ObjectSpec
+from artos.lag import ActorLag
+from artos.messages import Claim, Done, Invoke
+from artos.runtime import roles
+from artos.runtime.roles import LearnerRole
+from artos.spec import VERSION_KEY, ArraySpec, DataKey
+
+CLAIM = Claim(0, 4, 8)
+
+
+class Learner:
+    """The least that a role asks of a learner; ``act`` is what an update does."""
+
+    def __init__(self) -> None:
+        self.fresh, self.weights = False, np.zeros(1, np.float32)
+        self.act: Callable[[Any], object] = lambda batch: None
+        self.told: dict[str, float] = {}
+
+    def update(self, batch: Any, call: Invoke) -> None:
+        self.act(batch)
+        self.fresh = True
+
+    def live(self) -> dict[str, Any]:
+        return {"params": self.weights}
+
+    def seconds(self) -> dict[str, float]:
+        return self.told
+
+
+@contextmanager
+def a_block(folder: Path) -> Iterator[ActorBlock]:
+    """Eight rows of two environments, the last four of version 1."""
+    spec = BlockSpec(0, (DataKey("rewards"),), 8, 2, (), "overwrite")
+    block = ActorBlock.create(folder / "actor-0", spec)
+    block.allocate(8)
+    block.arrays["rewards"][:] = 1.0
+    block.arrays[VERSION_KEY][:] = [0, 0, 0, 0, 1, 1, 1, 1]
+    block.commit(8)
+    yield block
+
+
+class Stage:
+    """A role at version 3, with its learner, on a block of eight rows."""
+
+    def __init__(self, block: ActorBlock, folder: Path) -> None:
+        spec = ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], 1)
+        self.model = ModelBlock.create(folder / "model", [spec])
+        self.blocks, self.learner = {0: block}, Learner()
+        self.role = LearnerRole(self.learner, self.model["model_param"], self.blocks)
+        for _ in range(3):
+            self.update()
+
+    def update(self, *claims: Claim) -> Done:
+        return self.role.run(Invoke(1, "learner.update", "update", claims))
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with a_block(tmp_path) as block:
+        yield Stage(block, tmp_path)
+
+
+def test_what_samplers_drew_is_told_with_its_lag(stage: Stage) -> None:
+    sampler = UniformSampler(stage.blocks, ("rewards",), 10, seed=1)
+    ages: list[int] = []
+
+    def draw(batch: Any) -> None:
+        for _ in range(2):
+            ages.extend(3 - sampler.sample()[VERSION_KEY])
+
+    stage.learner.act = draw
+    done = stage.update()
+    assert done.drawn == (ActorLag(0, 20, sum(ages), 3, (0, 0, 20)),)
+    stage.learner.act = lambda batch: None
+    assert stage.update().drawn == ()
+
+
+@pytest.mark.parametrize(
+    ("reads", "draws", "unread"),
+    [(True, False, False), (False, False, False), (True, True, False), (False, True, True)],
+)
+def test_rows_handed_over_count_unless_others_were_drawn_instead(
+    stage: Stage, reads: bool, draws: bool, unread: bool
+) -> None:
+    sampler = UniformSampler(stage.blocks, ("rewards",), 10, seed=1)
+
+    def act(batch: Any) -> None:
+        if reads:
+            batch.gather("rewards")
+        if draws:
+            sampler.sample()
+
+    stage.learner.act = act
+    done = stage.update(CLAIM)
+    assert (bool(done.drawn), done.unread) == (draws, unread)
+
+
+# -- seconds ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two looks at the clock a second passes."""
+    ticks = itertools.count(100.0)
+    monkeypatch.setattr(roles.time, "perf_counter", lambda: next(ticks))
+
+
+@pytest.mark.parametrize(
+    ("told", "learn"), [({}, 1.0), ({"gather": 0.25}, 0.75), ({"learn": 0.5}, 1.0)]
+)
+def test_every_second_of_an_update_is_accounted_for(
+    stage: Stage, ticking: None, told: dict[str, float], learn: float
+) -> None:
+    """What a user's learner does not tell counts as learning; publishing comes on top."""
+    stage.learner.told = told
+    times = stage.update().times
+    assert times == {**told, "learn": learn, "publish": 1.0}
+
+
+def test_what_an_actor_waits_for_room_is_no_work(tmp_path: Path, ticking: None) -> None:
+    spec = ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], 1)
+    model = ModelBlock.create(tmp_path / "model", [spec])["model_param"]
+    model.commit(model.allocate(), 0)
+    with a_block(tmp_path) as block:
+        context = SimpleNamespace(block=block, actor=0, plan=SimpleNamespace(deadline=1.0))
+        role = roles.ActorRole(Actor(), context, model)  # type: ignore[arg-type]
+        done = role.run(Invoke(1, "actors.sample", "sample", (), 12))
+    assert done.times == {"wait_for_room": 1.0, "bind": 1.0, "environment": 0.25, "sample": 0.75}
+    assert done.seconds == 1.0
+
+
+class Actor:
+    """The least that a role asks of an actor."""
+
+    version = 0
+
+    def setup(self, context: Any) -> None: ...
+
+    def bind(self, params: Any, version: int) -> None: ...
+
+    def sample(self, start: int, rows: int) -> dict[str, float]:
+        return {"environment": 0.25}
+
+    def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        return (), ()
