@@ -35,7 +35,7 @@ HERE: dict[str, tuple[str, ...]] = {
 OF_A_CLUSTER = {"submit", "drain", "scale"}
 """What these print is parsed by ``Cluster.ask`` in ``tests/daemons``, and there only."""
 DAEMONS = {"head", "worker"}
-OTHERS = {"completion"}
+OTHERS = {"completion", "setup"}
 """They print no result."""
 
 
