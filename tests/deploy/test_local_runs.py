@@ -207,4 +207,4 @@ def test_what_would_start_nothing_does_not_say_that_nothing_was_started(
     assert main(["keys", str(runs), "--user", "a/b", "--node", "c/d"]) == 2
     assert capsys.readouterr().err.startswith("artos: refused:\n  - no key can be named 'a/b'")
     assert main(["run", "nothing"]) == 2
-    assert "\nartos: refused, nothing was started:\n  - unknown" in capsys.readouterr().err
+    assert "artos: refused, nothing was started:\n  - unknown" in capsys.readouterr().err
