@@ -44,7 +44,7 @@ class Preloaded(Closing):
 
     def __init__(self, reference: Reference, log: Path | None = None) -> None:
         self._adopted = adopts_orphans()
-        self._said = log.open("ab+") if log else _memory()
+        self._said = _memory() if log is None else _opened(log)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             text = msgspec.json.encode(reference).decode()
@@ -152,6 +152,14 @@ class Preloaded(Closing):
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+
+
+def _opened(log: Path) -> IO[bytes]:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return log.open("ab+")
+    except OSError:  # no room on the disk is no reason not to begin
+        return _memory()
 
 
 def _memory() -> IO[bytes]:
