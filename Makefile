@@ -1,5 +1,6 @@
 # make run | test | lint | bench | mutants; each sets up .venv/ first. ARGS goes to the command:
 #   make run ARGS="--seed 2"      make test ARGS="-k buffer"
+# TORCH_INDEX=URL takes PyTorch from another package index, e.g. without CUDA.
 # `make test-all` adds the long tests: whole clusters, hosts that fail, kills at random moments.
 .PHONY: setup criu run test test-all lint bench mutants clean
 .DEFAULT_GOAL := run

@@ -1,7 +1,12 @@
 #!/usr/bin/env bash
 # Makes .venv/ with ARTOS and everything it needs. Run again at will: done already means instant.
+# TORCH_INDEX=URL takes PyTorch from that package index.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+torch=2.13.0
+with_cuda="2.7 GB" # with all it depends on, of the version above, for x86-64
+without_cuda="0.2 GB"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -35,15 +40,72 @@ fingerprint() {
 }
 
 is_done() {
-    [ "$(cat .venv/.stamp 2>/dev/null)" = "$(fingerprint)" ] && .venv/bin/python -c '' 2>/dev/null
+    [ "$(cat .venv/.stamp 2>/dev/null)" = "$(fingerprint)" ] && torch_is_wanted &&
+        .venv/bin/python -c '' 2>/dev/null
+}
+
+# Whether what is there came from the index that was named, if one was.
+torch_is_wanted() {
+    [ -z "${TORCH_INDEX-}" ] || [ "$TORCH_INDEX" = "$(cat .venv/.torch-index 2>/dev/null)" ]
+}
+
+torch_is_there() {
+    torch_is_wanted && .venv/bin/python -c "
+from importlib.metadata import version
+raise SystemExit(version('torch').partition('+')[0] != '$torch')" 2>/dev/null
+}
+
+# pip with its own progress bars in a terminal, a line for each download elsewhere.
+pip_install() {
+    local pip=(.venv/bin/python -m pip --disable-pip-version-check install -c constraints.txt)
+    if [ -t 1 ]; then
+        "${pip[@]}" "$@"
+    else
+        "${pip[@]}" --progress-bar off "$@" |
+            sed -un 's/^ *\(Downloading .*\|Installing collected packages\).*/setup:   \1/p' >&2
+    fi
+}
+
+from_index() { [ -z "${TORCH_INDEX-}" ] || echo -i "$TORCH_INDEX"; }
+
+# The file that pip would take says what it needs.
+needs_cuda() {
+    [ "$(uname -m)" = x86_64 ] &&
+        .venv/bin/python -m pip --disable-pip-version-check install --quiet --dry-run --no-deps \
+            --ignore-installed --report - $(from_index) "torch==$torch" 2>/dev/null |
+        grep -Eq '"(nvidia|cuda)-'
+}
+
+has_gpu() { compgen -G '/dev/nvidia[0-9]*' >/dev/null || nvidia-smi -L >/dev/null 2>&1; }
+
+say_what_comes() {
+    if ! needs_cuda; then
+        say "installing PyTorch $torch for CPUs: $without_cuda to download"
+    elif has_gpu; then
+        say "installing PyTorch $torch with CUDA: $with_cuda to download (there is a GPU here)"
+    else
+        say "installing PyTorch $torch with CUDA: $with_cuda to download, and there is no GPU here"
+        say "  for CPUs it is $without_cuda: press Ctrl-C, then make setup TORCH_INDEX=URL, where URL"
+        say "  is the package index with PyTorch for CPUs that its own site names"
+    fi
+}
+
+# What it depends on comes with the rest: an index of PyTorch's may lack versions pinned here.
+install_torch() {
+    ! torch_is_there || return 0
+    say_what_comes
+    if [ -n "${TORCH_INDEX-}" ]; then
+        pip_install --no-deps --force-reinstall -i "$TORCH_INDEX" "torch==$torch" || return
+        echo "$TORCH_INDEX" >.venv/.torch-index
+    else
+        pip_install "torch==$torch"
+    fi
 }
 
 install() {
-    local pip=(.venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt)
-    say "installing PyTorch (the largest part; some minutes)"
-    "${pip[@]}" torch==2.13.0 || return
+    install_torch || return
     say "installing ARTOS and its tools"
-    "${pip[@]}" -e '.[atari,dev,elastic]'
+    pip_install -e '.[atari,dev,elastic]'
 }
 
 make_venv() {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -117,6 +118,33 @@ def test_the_packages_are_those_that_pyproject_names() -> None:
     private = {name for name in present if name.startswith("evaluation.")}
     assert declared - present == set()
     assert present - private - declared == set()
+
+
+def test_what_is_no_module_is_in_the_wheel_too() -> None:
+    """Of the scripts only the one that sets up a clone stays there."""
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]
+    packed = {
+        path for name in patterns for each in patterns[name] for path in (ROOT / name).glob(each)
+    }
+    present = {path for path in tracked() if path.relative_to(ROOT).parts[0] in FLOORS}
+    assert {path for path in present if path.suffix != ".py"} - packed == {ROOT / "deploy/setup.sh"}
+
+
+def test_what_is_imported_is_declared() -> None:
+    """Where it is imported at the top of a module, as what ``pip install artos`` brings."""
+    known = importlib.metadata.packages_distributions()
+    extras = {"ale-py", "pycriu", "criu"}
+    declared = {
+        re.match(r"[\w.-]+", each)[0].lower() for each in PROJECT["project"]["dependencies"]
+    }  # type: ignore[index]
+    needed = {
+        known[name][0].lower()
+        for path in sources("artos", "triggers", "head", "workers", "deploy")
+        for name in {module.partition(".")[0] for module in imports(path)}
+        if name in known and name not in FLOORS
+    }
+    assert needed - extras <= declared
+    assert declared <= needed | {"matplotlib"}
 
 
 @pytest.mark.parametrize("package", ["artos", "triggers"])
