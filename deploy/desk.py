@@ -123,6 +123,8 @@ class Desk:
         where, _, name = ask.log.rpartition("/")
         if (actor := _ACTOR.fullmatch(name)) and not where:
             where = run.places.get(int(actor[1]), "")
+            if run.places and not where:
+                raise Refused([f"run {run.name} has no actor {actor[1]} that lives anywhere now"])
         node = self._roster.get(where)
         if run.over or node is None or not node.alive:
             return report.log(Path(run.folder), ask.log, ask.value, run.state)

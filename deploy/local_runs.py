@@ -16,8 +16,9 @@ from artos.version import VERSION
 from deploy import control, report
 from head.records.checkpoint import MANIFEST
 from head.records.progress_log import last_status
+from head.records.run_folder import LOGS
 from head.records.run_lock import is_live, owner
-from head.runs import DONE, FAILED, OVER, STARTING, STOPPING
+from head.runs import DONE, FAILED, RUNNING, STARTING, STOPPING
 from head.status import Status
 from workers.cpus import usable_cpus
 
@@ -92,7 +93,7 @@ def line(run: Path, status: Status | None = None) -> dict[str, Any]:
     """A run in short, as ``report.line`` has it."""
     state, outcome, why = _fate(run)
     status = status or last_status(run / _PROGRESS)
-    waits = status.waits if status and state not in OVER else ()
+    waits = status.waits if status and state in (RUNNING, STOPPING) else ()
     actors = sum(who.startswith("actor") for who in waits)
     return {
         "name": run.resolve().name,
@@ -104,8 +105,13 @@ def line(run: Path, status: Status | None = None) -> dict[str, Any]:
         "placement": "",
         "restarts": 0,
         "actors": actors,
-        "nodes": {socket.gethostname(): actors} if actors else {},
+        "nodes": {socket.gethostname(): actors} if actors and not _of_a_cluster(run) else {},
     }
+
+
+def _of_a_cluster(run: Path) -> bool:
+    """Whether its actors are on other nodes: then it has a replay process, and that a log."""
+    return any((run / LOGS).glob("replay-*.log"))
 
 
 def _one(run: Path) -> dict[str, Any]:

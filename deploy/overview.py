@@ -89,7 +89,8 @@ def run(status: Mapping[str, Any]) -> RenderableType:
             table.add_row(Text(name.replace("_", " "), "dim"), Text(printable(str(status[name]))))
     where = ", ".join(f"{count} on {node}" for node, count in status["nodes"].items())
     if where or not status["outcome"]:
-        table.add_row(Text("actors", "dim"), Text(one_line(where) or "nowhere"))
+        where = where or str(status["actors"] or "nowhere")
+        table.add_row(Text("actors", "dim"), Text(one_line(where)))
     if status["facts"]:
         table.add_row(Text("progress", "dim"), Text(one_line(_progress(status))))
     facts = status["facts"]

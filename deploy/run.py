@@ -56,7 +56,7 @@ def run(request: Request, preloaded: Preloaded | None = None) -> Summary:
         ArtosError: the run failed; what it learned so far is saved.
         KeyboardInterrupt: stopped before it began, or at once by a second Ctrl-C.
     """
-    with StopRequests() as requests, LiveView(sys.stderr, quiet=request.quiet) as view:
+    with StopRequests() as requests, _view(request) as view:
         view.phase(_REGISTRATION)
         if preloaded is not None:
             import_ahead()  # the other process imports, too, and takes longer
@@ -77,14 +77,10 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
         CheckpointFault: nothing to continue, or what is there does not fit.
         RunExists: the run is live.
     """
-    with (
-        StopRequests() as requests,
-        RunFolder.resume(path) as folder,
-        LiveView(sys.stderr, quiet=quiet) as view,
-    ):
-        view.phase(_REGISTRATION)
+    with StopRequests() as requests, RunFolder.resume(path) as folder:
         request = stored_request(folder, settings, quiet)
-        with request.preload() as preloaded:
+        with request.preload() as preloaded, _view(request) as view:
+            view.phase(_REGISTRATION)
             registration, manifest = continued(request, folder, preloaded)
             with requests.held(), restored(request, folder, registration) as node:
                 return _finished(registration, folder, node, request, requests, view, manifest)
@@ -178,6 +174,11 @@ def _drop_half_a_line(journal: Path) -> None:
     if journal.exists():
         with journal.open("r+b") as file:
             file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def _view(request: Request) -> LiveView:
+    """In one process users may have a debugger, which needs the terminal."""
+    return LiveView(sys.stderr, quiet=request.quiet, panel=not request.inline)
 
 
 def _finished(

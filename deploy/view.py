@@ -40,14 +40,17 @@ class LiveView:
     """Shows how a run goes on ``stream`` while its ``with`` block lasts.
 
     In a terminal it has the alternate screen; what was noted meanwhile is printed when it is left.
+    Without a ``panel`` it shows lines there, too, and leaves what others print alone.
     A stream that breaks (``artos run … | head``) silences the view; it never stops the run.
     """
 
-    def __init__(self, stream: TextIO, *, quiet: bool = False, clock: Clock | None = None) -> None:
+    def __init__(
+        self, stream: TextIO, *, quiet: bool = False, panel: bool = True, clock: Clock | None = None
+    ) -> None:
         self._clock = clock or SystemClock()
         self._console = _Console(file=stream, force_terminal=stream.isatty(), highlight=False)
         self._ascii = not (stream.encoding or "ascii").lower().replace("-", "").startswith("utf")
-        self.mode: Mode = "quiet" if quiet else _mode(self._console)
+        self.mode: Mode = "quiet" if quiet else _mode(self._console, panel)
         self._due = self._clock.now()
         self._live: Live | None = None
         self._opened = ExitStack()
@@ -200,5 +203,5 @@ def _drain(stream: IO[str]) -> None:
         os.close(nowhere)
 
 
-def _mode(console: Console) -> Mode:
-    return "live" if console.is_terminal and not console.is_dumb_terminal else "lines"
+def _mode(console: Console, panel: bool) -> Mode:
+    return "live" if panel and console.is_terminal and not console.is_dumb_terminal else "lines"

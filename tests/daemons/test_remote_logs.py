@@ -66,7 +66,9 @@ def test_a_log_that_is_here_needs_no_node(head: Head, run: Run) -> None:
     assert text("") == ""
     assert text("actor-3") == "it was here\n"
     joined(head, "w1")
+    assert text("actor-9") == "run r1 has no actor 9 that lives anywhere now"
     run.end("done", "")
+    run.places = {}
     assert text("actor-3") == "it was here\n"
     assert text("w0/actor-3") == "it was here\n"
     assert "no log 'actor-9'; there are: learner, run, w0/actor-3" in text("actor-9")

@@ -101,9 +101,14 @@ def test_a_run_that_was_killed(start: Start, runs: Path) -> None:
     assert f"artos run --resume {folder.path}" in said("b", runs)[3]
 
 
-def test_a_run_that_is_there_and_has_not_begun(runs: Path) -> None:
+def test_a_run_that_is_there_and_has_not_begun(start: Start, runs: Path) -> None:
+    """Or not again: what it says of its actors is of an earlier part."""
     with RunFolder.create(runs / "a", {}):
         assert said("a", runs) == ("a", "starting", "", "", 0)
+    folder = start("b", outcome="interrupted")
+    (folder.checkpoint / "manifest.json").touch()
+    with RunFolder.resume(folder.path):
+        assert said("b", runs) == ("b", "starting", "", "", 0)
 
 
 def test_runs_are_listed_the_oldest_first(start: Start, runs: Path) -> None:

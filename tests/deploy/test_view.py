@@ -230,6 +230,21 @@ def test_a_log_names_each_phase_once_and_then_goes_on() -> None:
     assert lines[-1].endswith("1:40 in all")
 
 
+def test_without_a_panel_a_terminal_is_left_to_others(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As to a debugger, with --inline."""
+    monkeypatch.setattr(sys, "stdout", terminal.stream)
+    with LiveView(terminal.stream, panel=False, clock=ManualClock()) as view:
+        view.show(STATUS)
+        print("(Pdb) ", end="")
+        assert sys.stdout is terminal.stream
+    text = terminal.text()
+    assert "\x1b[?1049h" not in text
+    assert "300,000/500,000 steps (60%)" in text
+    assert text.endswith("(Pdb) ")
+
+
 def test_a_terminal_shows_the_phase_at_once(terminal: Terminal) -> None:
     with LiveView(terminal.stream, clock=ManualClock()) as view:
         view.phase("registration")

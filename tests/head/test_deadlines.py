@@ -61,7 +61,9 @@ def test_who_hangs_again_is_restarted_again(players: Troupe) -> None:
 
 
 def test_who_was_held_back_has_its_full_time_afterwards(players: Troupe) -> None:
+    assert players.coordinator.waits()["actor 0"].startswith("running sample")
     players.coordinator.held_back = lambda member: member == ACTOR
+    assert players.coordinator.waits() == {"learner": "rows", "actor 0": "a slot or its process"}
     for _ in range(3):
         later(players, 1.1)
     players.coordinator.held_back = lambda member: False

@@ -86,7 +86,9 @@ for stream in (sys.stdout, sys.stderr):
 
 
 def test_what_a_member_prints_is_in_its_log_at_once(tmp_path: Path) -> None:
-    code = "import artos.runtime.child as c; c.begin_member(); print('hello'); input()"
+    code = (
+        "import sys, artos.runtime.child as c; c.begin_member(); print('hello'); sys.stdin.read()"
+    )
     command, end = [sys.executable, "-c", code], time.monotonic() + PATIENCE
     with (
         (tmp_path / "log").open("ab") as out,
