@@ -109,7 +109,8 @@ class Workload:
     ``triggers`` maps a target, ``"learner.METHOD"`` or ``"actors.METHOD"``, to the trigger that
     fires it. ``steps`` is the length of one round of sampling in steps of each environment.
     ``capacity`` counts rows kept per actor; 0 means just enough for the triggers. ``data_keys``
-    left empty means all that the actor can write.
+    left empty means all that the actor can write. ``settings`` are those of its builder's that were
+    left to the builder, as it has decided them: the run's configuration has them.
 
     ``actors`` is a number, a schedule by update (``{0: 4, 5: 8}``), a policy of
     ``artos.scaling``, any of these as text (``"noise_scale:2..16"``), or a ``ScalingPolicy`` of

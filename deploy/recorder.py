@@ -18,7 +18,7 @@ from head.records import checkpoint
 from head.records.checkpoint import Manifest
 from head.records.curve import draw
 from head.records.gaps import Gaps
-from head.records.progress_log import ProgressLog
+from head.records.progress_log import ProgressLog, flatten
 from head.records.run_folder import RunFolder
 from head.status import Bill, Status, Summary
 
@@ -32,11 +32,17 @@ RESTORED = (
     "weights", "optimiser state", "policy version", "step, update and episode counters",
     "how many actors take part, and what decides that",
 )  # fmt: skip
-NOT_RESTORED = (
+_NOT_RESTORED = (
     "environment states: every environment starts a new episode",
     "random streams: actors draw from new streams derived from seed, actor and resume count",
-    "experience sampled but not yet learned from: it is sampled again",
-    "policy lag, restarts and lost rows: counted from here on",
+    "what a learner keeps beside its module, its optimiser and what it publishes: its setup makes "
+    "it anew",
+    "policy lag, times, restarts and lost rows: counted from here on",
+)
+_EXPERIENCE = "experience sampled but not yet learned from: it is sampled again"
+_REPLAY = (
+    "the replay buffer: it is empty again, rows that were learned from are gone too, and with them "
+    "the priorities and random streams of samplers"
 )
 
 
@@ -190,8 +196,13 @@ class Recorder:
             resumes=self._plan.resumes,
             scaling=self._coordinator.scaler.kept,
             restored=RESTORED,
-            not_restored=NOT_RESTORED,
+            not_restored=self._not_restored(),
         )
+
+    def _not_restored(self) -> tuple[str, ...]:
+        """What who goes on from here has lost; where rows are kept to be drawn that is all rows."""
+        replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.drawn
+        return (*_NOT_RESTORED[:2], _REPLAY if replayed else _EXPERIENCE, *_NOT_RESTORED[2:])
 
     def finish(
         self, outcome: str, bill: Bill, warn: Callable[[str], None], *, curve: bool = True
@@ -224,8 +235,9 @@ class Recorder:
             times=status.times,
             shares=status.shares,
             times_by_member=self._coordinator.monitor.times.by_member(),
-            not_restored=NOT_RESTORED if self._before else (),
+            not_restored=self._before.not_restored if self._before else (),
             actors_by_update=tuple(self._coordinator.monitor.actors_by_update),
+            progress=flatten(status),
             lag_by_actor=self._coordinator.monitor.lag_by_actor(spread=True),
             lag_histogram=self._coordinator.monitor.lag.histogram,
             **msgspec.structs.asdict(bill),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,16 @@ from triggers.wiring import complete, pace
 
 @dataclass(frozen=True)
 class Registration:
-    """A verified plan, its trigger table, and the user's own scaling policy if it has one."""
+    """A verified plan, its trigger table, and the user's own scaling policy if it has one.
+
+    ``resolved`` are all its settings, ``versions`` those of the packages that it is built with.
+    """
 
     plan: Plan
     table: Table
     policy: ScalingPolicy | None = None
+    resolved: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
 
     def resumed(self, times: int) -> Registration:
         """The same for the given continuation of a run."""
@@ -139,4 +144,5 @@ def prepare(
     faults = [*early, *faults, *made.faults, *verifier.faults(plan, table)]
     if faults:
         raise Refused(faults)
-    return Registration(plan, table, policy)
+    resolved = made.resolved | msgspec.structs.asdict(plan.elastic)
+    return Registration(plan, table, policy, resolved, made.versions)

@@ -133,7 +133,7 @@ class RunProcess:
         asked = self._request()
         with RunFolder.resume(Path(self._order.folder)) as folder:
             stored = stored_request(folder, asked.settings, quiet=True)
-            request = replace(stored, folder=self._code)
+            request = replace(stored, folder=self._code, origin=asked.origin)
             registration, manifest = continued(request, folder, here=False)
             with requests.held(), restored(request, folder, registration) as node:
                 return self._session(registration, folder, node, requests, manifest)

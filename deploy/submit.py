@@ -19,6 +19,7 @@ from artos.printable import printable
 from deploy import screen
 from deploy.archive import pack
 from deploy.head_client import HeadClient
+from deploy.provenance import origin
 from head.runs import OUTCOMES
 from head.status import Status
 
@@ -61,6 +62,7 @@ def submit(client: HeadClient, wanted: Wanted) -> dict[str, Any]:
         "settings": wanted.settings,
         "seed": wanted.seed,
         "deadline": wanted.deadline,
+        "origin": origin(wanted.folder),
         "run_dir": wanted.run_dir,
         "resume": wanted.resume,
     }

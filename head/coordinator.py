@@ -185,7 +185,7 @@ class Coordinator:
 
     def _end_round(self) -> None:
         held = [self.bindings.held[actor] for actor in self.actors]
-        self.monitor.actors_by_update.append(len(held))
+        self.monitor.took_part(len(held))
         if min(held) >= 0:
             self.monitor.round_ended(self._version, held)
 
@@ -242,6 +242,7 @@ class Coordinator:
             self.monitor.learned(done.metrics, done.times)
             self._learned_version = done.version
             self._standstill.updated(call, done.version > began)
+        self.monitor.drawn |= bool(done.drawn)
         lags = (*lags_of_claims(self.blocks, used, began), *done.drawn)
         facts = {"version": done.version} | self.monitor.learned_from(lags)
         self._acknowledge(call.trigger, call.claims)

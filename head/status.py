@@ -60,6 +60,8 @@ class Summary(msgspec.Struct, frozen=True):
     ``max``, ``rows`` and ``histogram`` of its own. ``times`` are seconds by kind, added up over
     members, ``shares`` what part of the members' wall time that is (as in ``Status``);
     ``times_by_member`` has of each ``wall``, ``work``, ``wait`` (seconds) and its own ``shares``.
+    ``actors_by_update`` are ``(updates, actors)``: for so many updates in a row so many took part.
+    ``progress`` is the last row of ``progress.csv``.
     """
 
     algorithm: str
@@ -81,10 +83,11 @@ class Summary(msgspec.Struct, frozen=True):
     held_cpu_seconds: float = 0.0
     used_cpu_seconds: float = 0.0
     parked_mb_seconds: float = 0.0
-    actors_by_update: tuple[int, ...] = ()
+    actors_by_update: tuple[tuple[int, int], ...] = ()
     bytes_on_wire: int = 0
     nodes: tuple[str, ...] = ()
     lag_by_actor: dict[int, dict[str, Any]] = {}
     lag_histogram: dict[str, int] = {}
     shares: dict[str, float] = {}
     times_by_member: dict[str, dict[str, Any]] = {}
+    progress: dict[str, Any] = {}

@@ -24,7 +24,8 @@ from artos.unreadable import UNREADABLE
 _OURS = ("head", "workers", "deploy", "evaluation")
 _FLAGS = ("env", "actors", "total_steps", "seed")
 _COUNTS = ("actors", "envs", "steps", "total_steps")
-_CHANGEABLE = ("actors", "total_steps", "steps", "capacity", "on_full")
+CHANGEABLE = ("actors", "total_steps", "steps", "capacity", "on_full")
+"""What a run may change about a workload that is given as an object."""
 
 
 def load_object(source: str, folder: str = "") -> Any:
@@ -197,7 +198,7 @@ def _convert(value: Any, kind: Any) -> Any:
 
 def _override(workload: Workload, settings: Mapping[str, Any], faults: list[str]) -> Workload:
     """A workload given as an object, with what a run may change about it changed."""
-    hints = {name: get_type_hints(Workload)[name] for name in _CHANGEABLE}
+    hints = {name: get_type_hints(Workload)[name] for name in CHANGEABLE}
     changes: dict[str, Any] = {}
     for name, value in settings.items():
         if name in hints:
@@ -205,7 +206,7 @@ def _override(workload: Workload, settings: Mapping[str, Any], faults: list[str]
         elif name == "env" and hasattr(workload.actor, "env"):
             workload.actor.env = value
         elif name not in _FLAGS:
-            near = closest(name, _CHANGEABLE) or f" (have {', '.join(_CHANGEABLE)})"
+            near = closest(name, CHANGEABLE) or f" (have {', '.join(CHANGEABLE)})"
             faults.append(f"unknown setting {name!r}{near}")
     return replace(workload, **changes)
 

@@ -17,16 +17,22 @@ from artos.errors import Refused
 from artos.learners.context import LearnerContext
 from artos.plan import Plan, Reference
 from artos.runtime.reference import build_workload, last_lines
+from artos.runtime.resolved import resolved_settings, versions
 from artos.spec import ArraySpec, DataKey, OnFull, Workload, closest
 
 T = TypeVar("T")
 
 
 class Registered(msgspec.Struct):
-    """The answer: a plan, or faults. A plan beside faults only serves to find more of them."""
+    """The answer: a plan, or faults. A plan beside faults only serves to find more of them.
+
+    ``resolved`` are all settings of the workload, ``versions`` those of what it is built with.
+    """
 
     plan: Plan | None = None
     faults: tuple[str, ...] = ()
+    resolved: dict[str, Any] = {}
+    versions: dict[str, str] = {}
 
 
 def register_text(reference: str, seed: int) -> bytes:
@@ -51,7 +57,7 @@ def register(reference: Reference, seed: int) -> Registered:
     faults += _attempt(faults, "the learner", lambda: _learner_faults(workload, plan)) or []
     if not faults:
         done = _attempt(faults, "the learner", lambda: _with_learner(plan, workload, module))
-        return Registered(done, tuple(faults))
+        return Registered(done, tuple(faults), resolved_settings(reference, workload), versions())
     return Registered(plan, tuple(faults))
 
 

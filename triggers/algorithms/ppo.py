@@ -74,4 +74,5 @@ def workload(
         actors=actors,
         steps=steps,
         total_steps=total_steps,
+        settings={"lr": lr, "clip": clip},
     )
