@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from artos.errors import NotSaved
 from artos.plan import Plan
 from deploy.node import Node
 from head.coordinator import Coordinator
+from head.objects import Newest
 from head.records import checkpoint
 from head.records.checkpoint import Manifest
 from head.records.curve import draw
@@ -29,9 +30,11 @@ _CHECKPOINT = "the checkpoint"
 _SINCE = "the last one stays, and it is tried again; make room"
 _GAP = "the run goes on without it, and it is tried again; make room"
 RESTORED = (
-    "weights", "optimiser state", "policy version", "step, update and episode counters",
-    "how many actors take part, and what decides that",
+    "weights", "optimiser state", "what is published beside them", "policy version",
+    "step, update and episode counters", "how many actors take part, and what decides that",
 )  # fmt: skip
+OBJECT = "object."
+"""A checkpoint's arrays that are called so are what is published beside the weights."""
 _NOT_RESTORED = (
     "environment states: every environment starts a new episode",
     "random streams: actors draw from new streams derived from seed, actor and resume count",
@@ -165,8 +168,11 @@ class Recorder:
                     return
                 arrays = {name: array.copy() for name, array in slot.arrays.items()}
             with self._gaps.allowed(_CHECKPOINT, _SINCE):
-                manifest = self._manifest(slot.version)
-                checkpoint.save(self._folder.checkpoint, named(arrays, self._plan), manifest)
+                objects = self._coordinator.objects.newest()
+                values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
+                manifest = self._manifest(slot.version, objects)
+                saved = named(arrays, self._plan) | values
+                checkpoint.save(self._folder.checkpoint, saved, manifest)
                 self._saved_version = slot.version
         cost = self._clock.now() - began
         self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
@@ -180,7 +186,7 @@ class Recorder:
         if why := self._gaps.why(_CHECKPOINT):
             raise NotSaved(str(self._folder.path), self._node.weights.version, why)
 
-    def _manifest(self, version: int) -> Manifest:
+    def _manifest(self, version: int, objects: Mapping[str, Newest]) -> Manifest:
         blocks = self._coordinator.blocks.values()
         return Manifest(
             workload=self._plan.name,
@@ -194,6 +200,7 @@ class Recorder:
             rows=tuple(block.written for block in blocks),
             incarnations=tuple(block.incarnation for block in blocks),
             resumes=self._plan.resumes,
+            objects={name: found.version for name, found in objects.items()},
             scaling=self._coordinator.scaler.kept,
             restored=RESTORED,
             not_restored=self._not_restored(),
@@ -267,5 +274,5 @@ def flattened(saved: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[A
     import numpy as np  # noqa: PLC0415
 
     parts = [saved[f"model.{name}"].reshape(-1) for name, _ in plan.layout]
-    arrays = {name: array for name, array in saved.items() if not name.startswith("model.")}
+    arrays = {n: array for n, array in saved.items() if not n.startswith(("model.", OBJECT))}
     return arrays | {"params": np.concatenate(parts)}

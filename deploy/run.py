@@ -19,7 +19,7 @@ from deploy.inline import Inline
 from deploy.leftovers import remove_images
 from deploy.node import Node, check_space
 from deploy.one_machine import OneMachine
-from deploy.recorder import flattened, named
+from deploy.recorder import OBJECT, flattened, named
 from deploy.registration import Registration, prepare, reference_of
 from deploy.session import RunMembers, Session
 from deploy.signals import StopRequests
@@ -193,9 +193,13 @@ def _store(folder: RunFolder, request: Request, registration: Registration) -> N
 
 def _restore(folder: RunFolder, node: Node) -> None:
     empty = {a.name: _blank(a) for a in node.plan.objects[0].arrays}
-    expected = checkpoint.layout_of(named(empty, node.plan))
+    saved = checkpoint.read_manifest(folder.checkpoint).objects.keys() & node.objects.keys()
+    values = {f"{OBJECT}{name}": _blank(node.objects[name].spec.arrays[0]) for name in saved}
+    expected = checkpoint.layout_of(named(empty, node.plan) | values)
     arrays, manifest = checkpoint.load(folder.checkpoint, expected)
     node.restore(flattened(arrays, node.plan), manifest.version)
+    for name in saved:
+        node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
     _drop_half_a_line(folder.journal)
 
 

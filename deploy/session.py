@@ -97,7 +97,7 @@ class Session:
                 plan, node.blocks, node.weights, self._members, clock, self._journal,
                 base_steps=before.steps if before else 0,
                 scaler=Scaler(plan, registration.policy, before.scaling if before else None),
-                intake=intake,
+                intake=intake, objects=node.objects,
             )  # fmt: skip
             connect(registration.table, coordinator, clock, self._journal)
             self._gaps = Gaps(view.note)

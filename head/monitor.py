@@ -119,13 +119,17 @@ class Monitor:
         self.metrics = dict(metrics)
         self.times.spend("learner", "learner", times)
 
-    def learned_from(self, lags: Sequence[ActorLag]) -> dict[str, Any]:
-        """An update learned from these rows; returns their lags as the journal has them.
+    def learned_from(
+        self, handed: Sequence[ActorLag], drawn: Sequence[ActorLag] = ()
+    ) -> dict[str, Any]:
+        """An update learned from rows it was handed or drew; returns lags as the journal has them.
 
         ``lags`` are ``(actor, mean, maximum)`` of each claim, or of what was drawn of each actor.
         """
+        lags = (*handed, *drawn)
         if not lags:
             return {}
+        self.drawn |= bool(drawn)
         update = LagMeter()
         for lag in lags:
             for meter in (update, self.lag, self.lag_of.setdefault(lag.actor, LagMeter())):

@@ -152,7 +152,7 @@ def test_the_noise_scale_of_the_learner_sets_the_number(tmp_path: Path) -> None:
     policy = NoiseScale(1, 4, every=3)
     with troupe(policy, full_batch(), 60, tmp_path) as run:
         # Three times the rows of an actor's round, later more than all actors could sample.
-        run.metrics = lambda update: {"noise_scale": (3.0 if update < 9 else 90.0) * STEPS}  # type: ignore[method-assign]
+        run.objects = lambda update: {"noise_scale": (3.0 if update < 9 else 90.0) * STEPS}  # type: ignore[method-assign]
         run.begin()
         run.run()
         counts = unrolled(run.coordinator.monitor.actors_by_update)
