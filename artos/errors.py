@@ -76,6 +76,14 @@ class BadRow(BufferFault):
         super().__init__(f"data key {key!r}, actor {actor}, step {step}: {why}")
 
 
+class BadObject(BufferFault):
+    """A learner publishes an object that it has not declared, or not like this."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name, self.why = name, why
+        super().__init__(f"object {name!r} cannot be published: {why}")
+
+
 class UnknownKey(BufferFault):
     """A data or object key that the workload does not declare."""
 

@@ -23,9 +23,9 @@ class Plan(msgspec.Struct, frozen=True):
     ``triggers`` maps targets to encoded triggers; ``methods`` lists what each role can be asked to
     do, ``silent`` those of the learner's that publish nothing; ``threads`` is the number of compute
     threads of the learner; ``env_spec`` are the environment's facts as plain data, so that only
-    actors need to build one; ``resumes`` counts how often the run was continued, which keeps its
-    seed streams distinct. ``deadline`` is how long (seconds) a member may take to carry out one
-    invocation.
+    actors need to build one; ``wanted`` names the objects that somebody reads; ``resumes`` counts
+    how often the run was continued, which keeps its seed streams distinct. ``deadline`` is how long
+    (seconds) a member may take to carry out one invocation.
     """
 
     reference: Reference
@@ -47,6 +47,7 @@ class Plan(msgspec.Struct, frozen=True):
     consumers: tuple[Consumer, ...] = ()
     threads: int = 1
     env_spec: Any = None
+    wanted: tuple[str, ...] = ()
     resumes: int = 0
     deadline: float = 300.0
     scaling: Actors | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -16,7 +16,7 @@ MOST_ACTORS = 2**16
 """Actors of a run; something is done for each of them."""
 
 NOISE_SCALE = "noise_scale"
-"""The learner's metric that ``NoiseScale`` goes by, in rows."""
+"""The learner's object that ``NoiseScale`` goes by, in rows."""
 
 
 class ByHand(msgspec.Struct, frozen=True, tag="by_hand"):
@@ -97,11 +97,12 @@ class NoiseScale(ScalingPolicy, msgspec.Struct, frozen=True, tag="noise_scale"):
     """As many actors as give batches of the gradient noise scale (McCandlish et al. 2018).
 
     Below that many rows a larger batch saves as many updates as it costs rows; above it, rows are
-    wasted. The learner reports the scale as the metric ``noise_scale`` (rows), as ``PPO`` does
+    wasted. The learner publishes the scale as the object ``noise_scale`` (rows), as ``PPO`` does
     where this is what decides. A batch is to hold ``share`` times as many rows; the number is
     looked at every ``every`` updates, and changed if it is off by more than ``band`` of itself.
     """
 
+    objects: ClassVar[tuple[str, ...]] = (NOISE_SCALE,)
     least: int
     most: int
     share: float = 1.0
@@ -111,7 +112,7 @@ class NoiseScale(ScalingPolicy, msgspec.Struct, frozen=True, tag="noise_scale"):
     def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
         """Every few updates what the scale asks for; it needs no memory."""
         del memory
-        scale = seen.metrics.get(NOISE_SCALE)
+        scale = seen.objects.get(NOISE_SCALE)
         if scale is None or seen.update % self.every:
             return seen.actors
         wanted = max(self.least, min(self.most, round(self.share * scale / seen.rows)))

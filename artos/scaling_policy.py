@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -17,6 +17,8 @@ class Seen(msgspec.Struct, frozen=True):
 
     ``actors`` is the number decided last, ``rows`` is what one actor adds to a batch, ``metrics``
     are those of the learner's last update, ``mean_return`` is that of the last 100 episodes.
+    ``objects`` are the newest values of what the learner publishes beside the weights: numbers, or
+    arrays of those that have a shape.
     """
 
     update: int
@@ -24,6 +26,7 @@ class Seen(msgspec.Struct, frozen=True):
     rows: int
     metrics: Mapping[str, float] = {}
     mean_return: float | None = None
+    objects: Mapping[str, Any] = {}
 
 
 class ScalingPolicy:
@@ -42,8 +45,10 @@ class ScalingPolicy:
 
     and give it to a workload: ``actors=MoreOnceGood()``. Like a trigger it runs in the supervisor
     and is pure: no sockets, clocks or processes inside, and arguments that are plain data.
+    ``objects`` names the objects of the learner's that it reads: they have to be published.
     """
 
+    objects: ClassVar[tuple[str, ...]] = ()
     least: int
     most: int
 
@@ -85,6 +90,7 @@ class Own(msgspec.Struct, frozen=True, tag="own"):
     first: int
     choices: tuple[int, ...]
     text: str
+    objects: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, policy: ScalingPolicy) -> Own:
@@ -97,7 +103,8 @@ class Own(msgspec.Struct, frozen=True, tag="own"):
             raise Refused([f"actors={type(policy).__name__}(…): {fault}" for fault in found])
         source = f"{inspect.getfile(type(policy))}:{type(policy).__name__}"
         fields = msgspec.json.decode(msgspec.json.encode(_arguments(policy)))
-        return cls(source, fields, policy.first, policy.numbers(), policy.words())
+        objects = tuple(policy.objects)
+        return cls(source, fields, policy.first, policy.numbers(), policy.words(), objects)
 
     def policy(self, load: Callable[[str], Any]) -> ScalingPolicy:
         """The policy itself; ``load`` imports its class.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Protocol
 
@@ -17,6 +17,12 @@ OnFull = Literal["wait", "overwrite"]
 
 VERSION_KEY = "policy_version"
 """Implied data key: the policy version that produced a row (checklist C3)."""
+
+
+MODEL_PARAM = "model_param"
+"""The object that every workload has: the policy's weights."""
+VALUE = "value"
+"""Name of the one array of every other object."""
 
 
 class DataKey(msgspec.Struct, frozen=True):
@@ -44,29 +50,44 @@ class DataKey(msgspec.Struct, frozen=True):
 
     def faults(self) -> list[str]:
         """Everything wrong with this declaration, in words."""
-        found = []
-        if any(side <= 0 for side in self.shape):
-            found.append(
-                f"data key {self.name!r}: shape {self.shape} has a side that is not positive"
-            )
+        what = f"data key {self.name!r}"
+        found = [*_array_faults(what, self.shape, self.dtype)]
         if self.stack < 1:
-            found.append(f"data key {self.name!r}: stack must be at least 1, not {self.stack}")
-        try:
-            plain = np.dtype(self.dtype).kind in "biuf"
-        except TypeError:
-            plain = False
-        if not plain:
-            found.append(
-                f"data key {self.name!r}: dtype {self.dtype!r} is not a number NumPy can store in "
-                "shared memory; use bool, int8..int64, uint8..uint64 or float16..float64"
-            )
+            found.append(f"{what}: stack must be at least 1, not {self.stack}")
         return found
 
 
 class ObjectKey(msgspec.Struct, frozen=True):
-    """A model-related object in the model data block, e.g. ``model_param`` (checklist A10)."""
+    """A model-related object in the model data block, e.g. ``model_param`` (checklist A10).
+
+    ``model_param`` are the weights; others are one array of ``shape`` and ``dtype``, declared by
+    the learner that publishes them.
+    """
 
     name: str
+    shape: tuple[int, ...] = ()
+    dtype: str = "float64"
+
+    def faults(self) -> list[str]:
+        """Everything wrong with it as one that a learner publishes."""
+        found = []
+        if self.name == MODEL_PARAM:
+            found.append(f"object {self.name!r} are the weights, which every learner publishes")
+        return [*found, *_array_faults(f"object {self.name!r}", self.shape, self.dtype)]
+
+
+def _array_faults(what: str, shape: tuple[int, ...], dtype: str) -> Iterator[str]:
+    if any(side <= 0 for side in shape):
+        yield f"{what}: shape {shape} has a side that is not positive"
+    try:
+        plain = np.dtype(dtype).kind in "biuf"
+    except TypeError:
+        plain = False
+    if not plain:
+        yield (
+            f"{what}: dtype {dtype!r} is not a number NumPy can store in shared memory; use bool, "
+            "int8..int64, uint8..uint64 or float16..float64"
+        )
 
 
 class ArraySpec(msgspec.Struct, frozen=True):
@@ -108,7 +129,11 @@ class Workload:
     ``triggers`` maps a target, ``"learner.METHOD"`` or ``"actors.METHOD"``, to the trigger that
     fires it. ``steps`` is the length of one round of sampling in steps of each environment.
     ``capacity`` counts rows kept per actor; 0 means just enough for the triggers. ``data_keys``
-    left empty means all that the actor can write.
+    left empty means all that the actor can write. ``settings`` are those of its builder's that were
+    left to the builder, as it has decided them: the run's configuration has them.
+
+    ``object_keys`` names objects beside the weights that somebody is to read, in addition to those
+    that triggers and scaling policies name: the learner must publish them.
 
     ``actors`` is a number, a schedule by update (``{0: 4, 5: 8}``), a policy of
     ``artos.scaling``, any of these as text (``"noise_scale:2..16"``), or a ``ScalingPolicy`` of
@@ -121,7 +146,7 @@ class Workload:
     learner: Learner
     triggers: Mapping[str, Any]
     data_keys: Sequence[DataKey] = ()
-    object_keys: Sequence[ObjectKey] = (ObjectKey("model_param"),)
+    object_keys: Sequence[ObjectKey] = ()
     actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 2
     steps: Annotated[int, "steps of each environment in a round"] = 128
     capacity: Annotated[int, "rows kept per actor; 0: just enough for the triggers"] = 0

@@ -30,12 +30,13 @@ class Request(msgspec.Struct, forbid_unknown_fields=True):
     settings: dict[Line, Any] = {}
     seed: Number = 1
     deadline: Seconds = 300.0
+    origin: dict[Line, Any] = {}
     run_dir: Line = ""
     resume: Line = ""
 
     def kept(self) -> dict[str, Any]:
         """What is kept of it: all but where the run is to be, which is settled."""
-        names = ("ticket", "workload", "settings", "seed", "deadline")
+        names = ("ticket", "workload", "settings", "seed", "deadline", "origin")
         return {name: getattr(self, name) for name in names}
 
 
@@ -123,4 +124,5 @@ def _inside(root: Path, run_dir: str) -> Path:
 def _continued(request: Request, old: Run) -> Run:
     settings = {**old.request.get("settings", {}), **request.settings}
     stored = {**old.request, "settings": settings, "ticket": request.ticket}
+    stored["origin"] = request.origin
     return Run(old.name, stored, old.folder, old.archive, old.placement, resume=True)

@@ -19,6 +19,7 @@ from artos.buffer.segment import ShmFolder, free_bytes, reap_orphans, shm_root
 from artos.closing import Closing
 from artos.errors import MemoryTooSmall, ShmTooSmall
 from artos.plan import Plan, Site
+from artos.spec import VALUE
 from workers.memory_limit import memory_left
 
 MODEL = "model_param"
@@ -61,6 +62,11 @@ class Node(Closing):
         """The region of the policy's weights and the learner's state."""
         return self.model[MODEL]
 
+    @property
+    def objects(self) -> dict[str, ObjectRegion]:
+        """The regions of what else the learner publishes."""
+        return {name: region for name, region in self.model.objects.items() if name != MODEL}
+
     @contextmanager
     def newest(self) -> Iterator[Slot]:
         """The newest version, which stays as it is in this block; the learner may publish on."""
@@ -76,6 +82,13 @@ class Node(Closing):
         for name, array in slot.arrays.items():
             np.copyto(array, arrays[name])
         self.weights.commit(slot, version)
+
+    def restore_object(self, name: str, value: NDArray[Any], version: int) -> None:
+        """Publish a saved object beside the weights, before the learner starts."""
+        region = self.model[name]
+        slot = region.allocate()
+        np.copyto(slot.arrays[VALUE], value)
+        region.commit(slot, version)
 
     def close(self) -> None:
         """Remove every segment. Doing it twice is fine."""

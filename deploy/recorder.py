@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,11 +15,12 @@ from artos.plan import Plan
 from artos.runtime.age import age
 from deploy.node import Node
 from head.coordinator import Coordinator
+from head.objects import Newest
 from head.records import checkpoint
 from head.records.checkpoint import Manifest
 from head.records.curve import draw
 from head.records.gaps import Gaps
-from head.records.progress_log import ProgressLog
+from head.records.progress_log import ProgressLog, flatten
 from head.records.run_folder import RunFolder
 from head.status import Bill, Status, Summary
 
@@ -30,14 +31,22 @@ _CHECKPOINT = "the checkpoint"
 _SINCE = "the last one stays, and it is tried again; make room"
 _GAP = "the run goes on without it, and it is tried again; make room"
 RESTORED = (
-    "weights", "optimiser state", "policy version", "step, update and episode counters",
-    "how many actors take part, and what decides that",
+    "weights", "optimiser state", "what is published beside them", "policy version",
+    "step, update and episode counters", "how many actors take part, and what decides that",
 )  # fmt: skip
-NOT_RESTORED = (
+OBJECT = "object."
+"""A checkpoint's arrays that are called so are what is published beside the weights."""
+_NOT_RESTORED = (
     "environment states: every environment starts a new episode",
     "random streams: actors draw from new streams derived from seed, actor and resume count",
-    "experience sampled but not yet learned from: it is sampled again",
-    "policy lag, restarts and lost rows: counted from here on",
+    "what a learner keeps beside its module, its optimiser and what it publishes: its setup makes "
+    "it anew",
+    "policy lag, times, restarts and lost rows: counted from here on",
+)
+_EXPERIENCE = "experience sampled but not yet learned from: it is sampled again"
+_REPLAY = (
+    "the replay buffer: it is empty again, rows that were learned from are gone too, and with them "
+    "the priorities and random streams of samplers"
 )
 
 
@@ -164,8 +173,11 @@ class Recorder:
                     return
                 arrays = {name: array.copy() for name, array in slot.arrays.items()}
             with self._gaps.allowed(_CHECKPOINT, _SINCE):
-                manifest = self._manifest(slot.version)
-                checkpoint.save(self._folder.checkpoint, named(arrays, self._plan), manifest)
+                objects = self._coordinator.objects.newest()
+                values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
+                manifest = self._manifest(slot.version, objects)
+                saved = named(arrays, self._plan) | values
+                checkpoint.save(self._folder.checkpoint, saved, manifest)
                 self._saved_version = slot.version
         cost = self._clock.now() - began
         self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
@@ -179,7 +191,7 @@ class Recorder:
         if why := self._gaps.why(_CHECKPOINT):
             raise NotSaved(str(self._folder.path), self._node.weights.version, why)
 
-    def _manifest(self, version: int) -> Manifest:
+    def _manifest(self, version: int, objects: Mapping[str, Newest]) -> Manifest:
         blocks = self._coordinator.blocks.values()
         return Manifest(
             workload=self._plan.name,
@@ -193,10 +205,16 @@ class Recorder:
             rows=tuple(block.written for block in blocks),
             incarnations=tuple(block.incarnation for block in blocks),
             resumes=self._plan.resumes,
+            objects={name: found.version for name, found in objects.items()},
             scaling=self._coordinator.scaler.kept,
             restored=RESTORED,
-            not_restored=NOT_RESTORED,
+            not_restored=self._not_restored(),
         )
+
+    def _not_restored(self) -> tuple[str, ...]:
+        """What who goes on from here has lost; where rows are kept to be drawn that is all rows."""
+        replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.drawn
+        return (*_NOT_RESTORED[:2], _REPLAY if replayed else _EXPERIENCE, *_NOT_RESTORED[2:])
 
     def finish(
         self, outcome: str, bill: Bill, warn: Callable[[str], None], *, why: str = "",
@@ -230,8 +248,9 @@ class Recorder:
             times=status.times,
             shares=status.shares,
             times_by_member=self._coordinator.monitor.times.by_member(),
-            not_restored=NOT_RESTORED if self._before else (),
+            not_restored=self._before.not_restored if self._before else (),
             actors_by_update=tuple(self._coordinator.monitor.actors_by_update),
+            progress=flatten(status),
             lag_by_actor=self._coordinator.monitor.lag_by_actor(spread=True),
             lag_histogram=self._coordinator.monitor.lag.histogram,
             wall_seconds=age(),
@@ -265,5 +284,5 @@ def flattened(saved: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[A
     import numpy as np  # noqa: PLC0415
 
     parts = [saved[f"model.{name}"].reshape(-1) for name, _ in plan.layout]
-    arrays = {name: array for name, array in saved.items() if not name.startswith("model.")}
+    arrays = {n: array for n, array in saved.items() if not n.startswith(("model.", OBJECT))}
     return arrays | {"params": np.concatenate(parts)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ _LONGEST = 1e8
 class Registration:
     """A verified plan, its trigger table, the user's own scaling policy, what else may be set.
 
+    ``resolved`` are all its settings, ``versions`` those of the packages that it is built with.
     Processes come from ``preloaded`` where there is one.
     """
 
@@ -45,6 +46,8 @@ class Registration:
     table: Table
     policy: ScalingPolicy | None = None
     settings: tuple[Setting, ...] = ()
+    resolved: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
     preloaded: Preloaded | None = None
 
     def resumed(self, times: int) -> Registration:
@@ -165,4 +168,5 @@ def prepare(
     if faults:
         raise Refused(faults)
     settings = (*made.settings, *settings_of(Elastic))
-    return Registration(plan, table, policy, settings, preloaded)
+    resolved = made.resolved | msgspec.structs.asdict(plan.elastic)
+    return Registration(plan, table, policy, settings, resolved, made.versions, preloaded)

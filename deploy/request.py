@@ -18,7 +18,8 @@ from triggers.algorithms import BUILT_IN
 class Request:
     """What the user asked for. ``settings`` are the flags and every ``--set``.
 
-    ``deadline``: seconds a member may take to carry out one invocation.
+    ``deadline``: seconds a member may take to carry out one invocation. ``origin`` is where it was
+    asked for (``provenance.origin``), if not here.
     """
 
     workload: str
@@ -29,6 +30,7 @@ class Request:
     quiet: bool = False
     folder: Path = field(default_factory=Path.cwd)
     deadline: float = 300.0
+    origin: dict[str, Any] = field(default_factory=dict)
 
     def config(self) -> dict[str, Any]:
         """What is stored as the run's configuration."""

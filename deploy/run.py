@@ -14,12 +14,13 @@ import numpy as np
 from artos.errors import Refused
 from artos.runtime.preloaded import Preloaded
 from artos.spec import ArraySpec
+from deploy import provenance
 from deploy.inline import Inline
 from deploy.leftovers import remove_images
 from deploy.logged_view import LoggedView
 from deploy.node import Node, check_space
 from deploy.one_machine import OneMachine
-from deploy.recorder import flattened, named
+from deploy.recorder import OBJECT, flattened, named
 from deploy.registration import Registration, prepare
 from deploy.request import Request
 from deploy.session import RunMembers, Session
@@ -108,7 +109,7 @@ def restored(request: Request, folder: RunFolder, registration: Registration) ->
     remove_images(folder.path)  # if the machine was started anew nobody else finds them
     with Node(registration.plan, folder.path.name, folder.logs) as node:
         _restore(folder, node)
-        _store(folder, request)
+        _store(folder, request, registration)
         yield node
 
 
@@ -120,6 +121,7 @@ def new_folder(request: Request, registration: Registration) -> RunFolder:
     """
     plan = registration.plan
     config = {**request.config(), "algorithm": plan.name, "env": plan.env}
+    config |= _resolved(request, registration)
     if request.run_dir is not None:
         return RunFolder.create(request.run_dir, config)
     root = request.folder / "runs"
@@ -145,23 +147,42 @@ def node_of(folder: RunFolder, registration: Registration) -> Iterator[Node]:
 def stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> Request:
     """What was asked for when the run began, with these ``settings`` instead of stored ones."""
     stored = {**folder.config, "settings": folder.config["settings"] | settings}
+    stored.pop("origin", None)  # that is where it began
     names = Request.__dataclass_fields__.keys() & stored.keys()
     kept = {name: stored[name] for name in names} | {"run_dir": folder.path, "quiet": quiet}
     return Request(**{**kept, "folder": Path(stored["folder"])})
 
 
-def _store(folder: RunFolder, request: Request) -> None:
+def _resolved(request: Request, registration: Registration) -> dict[str, Any]:
+    """What reproduces the run: all settings, and what it was made of, by whom and where."""
+    return {
+        "settings": registration.resolved,
+        "versions": registration.versions,
+        "host": provenance.host(),
+        "origin": request.origin or provenance.origin(request.folder),
+    }
+
+
+def _store(folder: RunFolder, request: Request, registration: Registration) -> None:
     # What was changed when resuming also holds for the next time.
-    config = folder.config | {"settings": request.settings}
+    resolved = _resolved(request, registration)
+    settings = {"settings": resolved.pop("settings")}
+    resumed = [*folder.config.get("resumed", ()), resolved]
+    folder.config = folder.config | settings | {"resumed": resumed}
     with writing(folder.path):
-        write_durably(folder.config_file, msgspec.json.format(msgspec.json.encode(config)) + b"\n")
+        text = msgspec.json.format(msgspec.json.encode(folder.config))
+        write_durably(folder.config_file, text + b"\n")
 
 
 def _restore(folder: RunFolder, node: Node) -> None:
     empty = {a.name: _blank(a) for a in node.plan.objects[0].arrays}
-    expected = checkpoint.layout_of(named(empty, node.plan))
+    saved = checkpoint.read_manifest(folder.checkpoint).objects.keys() & node.objects.keys()
+    values = {f"{OBJECT}{name}": _blank(node.objects[name].spec.arrays[0]) for name in saved}
+    expected = checkpoint.layout_of(named(empty, node.plan) | values)
     arrays, manifest = checkpoint.load(folder.checkpoint, expected)
     node.restore(flattened(arrays, node.plan), manifest.version)
+    for name in saved:
+        node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
     _drop_half_a_line(folder.journal)
 
 

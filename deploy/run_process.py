@@ -132,7 +132,7 @@ class RunProcess:
         asked = self._request()
         with RunFolder.resume(Path(self._order.folder)) as folder:
             stored = stored_request(folder, asked.settings, quiet=True)
-            request = replace(stored, folder=self._code)
+            request = replace(stored, folder=self._code, origin=asked.origin)
             with request.preload() as preloaded:
                 registration, manifest = continued(request, folder, preloaded, here=False)
                 with requests.held(), restored(request, folder, registration) as node:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import Protocol
 
 from artos.clock import WakingClock
 from deploy.control import announced
 from deploy.node import Node
-from deploy.recorder import NOT_RESTORED, Recorder
+from deploy.provenance import differences
+from deploy.recorder import Recorder
 from deploy.registration import Registration
 from deploy.signals import StopRequests, child_deaths
 from deploy.wiring import connect
@@ -90,7 +91,7 @@ class Session:
                 plan, node.blocks, node.weights, self._members, clock, self._journal,
                 base_steps=before.steps if before else 0,
                 scaler=Scaler(plan, registration.policy, before.scaling if before else None),
-                intake=intake,
+                intake=intake, objects=node.objects,
             )  # fmt: skip
             connect(registration.table, coordinator, clock, self._journal)
             self._gaps = Gaps(view.note)
@@ -169,5 +170,10 @@ class Session:
     def _note_what_is_not_restored(self) -> None:
         if self._before is not None:
             self._view.note(f"resumed at step {self._before.steps}; not restored:")
-            for what in NOT_RESTORED:
+            for what in (*self._before.not_restored, *self._other_versions()):
                 self._view.note(f"  - {what}")
+
+    def _other_versions(self) -> Iterator[str]:
+        config = self._folder.config
+        now = config["resumed"][-1]["versions"]
+        return differences(config.get("versions", {}), now)

@@ -19,6 +19,7 @@ from artos.printable import printable
 from deploy import screen
 from deploy.archive import pack
 from deploy.head_client import HeadClient
+from deploy.provenance import origin
 from deploy.registration import objects_of
 from deploy.request import file_and_object
 from head.runs import OUTCOMES
@@ -63,6 +64,7 @@ def submit(client: HeadClient, wanted: Wanted) -> dict[str, Any]:
         "settings": wanted.settings,
         "seed": wanted.seed,
         "deadline": wanted.deadline,
+        "origin": origin(wanted.folder),
         "run_dir": wanted.run_dir,
         "resume": wanted.resume,
     }

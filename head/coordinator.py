@@ -7,6 +7,7 @@ same coordinator runs a cluster, one machine and one process.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from artos.buffer.actor_block import ActorBlock
@@ -24,6 +25,7 @@ from head.intake import Commits, Intake
 from head.ledger import Claims, Invocations, Rounds
 from head.members import Members
 from head.monitor import Monitor, lags_of_claims
+from head.objects import Objects
 from head.pulls import Pulls
 from head.recovery import Recovery, name_of
 from head.relocation import Relocation
@@ -60,8 +62,10 @@ class Coordinator:
         limits: Limits | None = None,
         scaler: Scaler | None = None,
         intake: Intake | None = None,
+        objects: Mapping[str, ObjectRegion] = MappingProxyType({}),
     ) -> None:
         self.plan, self.blocks, self.model = plan, blocks, model
+        self.objects = Objects(objects)
         self.monitor, self.base_steps = Monitor(), base_steps
         self.scaler = scaler or Scaler(plan)
         self._members, self._clock, self._journal = members, clock, journal
@@ -76,6 +80,7 @@ class Coordinator:
             say=lambda text: self.on_restart(text),  # noqa: PLW0108  # they are set later
             held_back=lambda member: self.held_back(member),  # noqa: PLW0108
             homeless=lambda member: self.homeless(member),  # noqa: PLW0108
+            in_place=intake is None or intake.in_place,
         )  # fmt: skip
         each_round = "actors.sync" not in plan.triggers
         self.bindings = Bindings(blocks, self._rounds, self._claims, each_round=each_round)
@@ -130,7 +135,7 @@ class Coordinator:
         if self._version < 0:
             return False
         if self.draining:
-            return self._nobody_works()
+            return self._recovery.nobody_works()
         return self.sampling.budget_spent and len(self._invocations) == 0
 
     @property
@@ -170,6 +175,9 @@ class Coordinator:
             self._committed(member - 1)
 
     def _published(self) -> None:
+        for event in self.objects.news():  # they were published before the weights of their update
+            self._standstill.moved(self._clock.now())
+            self.engine.feed(event)
         newest, firing = self.model.made_by()
         while self._version < newest:
             self._standstill.moved(self._clock.now())
@@ -185,7 +193,7 @@ class Coordinator:
 
     def _end_round(self) -> None:
         held = [self.bindings.held[actor] for actor in self.actors]
-        self.monitor.actors_by_update.append(len(held))
+        self.monitor.took_part(len(held))
         if min(held) >= 0:
             self.monitor.round_ended(self._version, held)
 
@@ -243,8 +251,8 @@ class Coordinator:
             self.monitor.learned(done.metrics, done.times)
             self._learned_version = done.version
             self._standstill.updated(call, done.version > began)
-        lags = (*lags_of_claims(self.blocks, used, began), *done.drawn)
-        facts = {"version": done.version} | self.monitor.learned_from(lags)
+        lags = lags_of_claims(self.blocks, used, began)
+        facts = {"version": done.version} | self.monitor.learned_from(lags, done.drawn)
         self._acknowledge(call.trigger, call.claims)
         self._note(done.firing, LEARNER, seconds=done.seconds, times=done.times, **facts)
 
@@ -270,7 +278,9 @@ class Coordinator:
     def _rescale(self) -> None:
         """Before a version is announced: who joins samples under it, who leaves does not."""
         monitor = self.monitor
-        joined, left = self._crew.turn(self._version, monitor.metrics, monitor.mean_return)
+        joined, left = self._crew.turn(
+            self._version, monitor.metrics, monitor.mean_return, self.objects.values()
+        )
         for actor in left:
             self.engine.feed(Left(actor, self._rounds.granted_to(actor)))
         for actor in joined:
@@ -378,14 +388,6 @@ class Coordinator:
         for member, death in self._recovery.late():
             self.died(member, death)
         self._recovery.restart_due()
-        if self.all_ready and not self.finished and self._nobody_works(but_pulls=True):
+        if self.all_ready and not self.finished and self._recovery.nobody_works(but_pulls=True):
             clocks = self.engine.clocks() - {"actors.sync"}
             self._standstill.check(self._clock.now(), clocks, self.waits)
-
-    def _nobody_works(self, *, but_pulls: bool = False) -> bool:
-        """Whether all who have something to do wait for room, or only pull weights (if asked)."""
-        waits = self._recovery.waits_for_room if self._intake.in_place else lambda *asked: False
-        return all(
-            waits(member, call) or (but_pulls and member != LEARNER and not call.stop)
-            for member, call in self._invocations
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from artos.buffer.board import LEARNER, actor_member
 from artos.clock import Clock
@@ -83,14 +84,15 @@ class Crew:
         self._prepare(max(self.count, actors))
 
     def turn(
-        self, update: int, metrics: Mapping[str, float], mean_return: float | None
-    ) -> tuple[range, range]:
+        self, update: int, metrics: Mapping[str, float], mean_return: float | None,
+        objects: Mapping[str, Any],
+    ) -> tuple[range, range]:  # fmt: skip
         """The workload comes to an update: who joins and who leaves.
 
         Actors are prepared as soon as it is known that they will be wanted. Where the number need
         not hold from a certain update on they join once they are ready, so nobody waits for them.
         """
-        wanted = self._scaler.at(update, metrics, mean_return)
+        wanted = self._scaler.at(update, metrics, mean_return, objects)
         before, self.count = self.count, self._reachable(wanted)
         self._prepare(max(wanted, self._scaler.ahead(update) or 0))
         return range(before, self.count), range(self.count, before)

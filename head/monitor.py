@@ -70,7 +70,8 @@ class Monitor:
     Policy lag is measured at both honest points (checklist C4): ``lag`` of the rows learned from,
     whether handed over or drawn, of all and of each actor's; ``round_lag`` of the actors' weights
     at the end of a round, after the update and the pull.
-    ``actors_by_update`` says for each version made how many actors took part until then.
+    ``actors_by_update`` says for how many updates in a row how many actors took part:
+    ``(updates, actors)``. ``drawn``: whether the learner draws rows with samplers.
     """
 
     def __init__(self, window: int = 100) -> None:
@@ -79,10 +80,11 @@ class Monitor:
         self.updates = 0
         self.restarts = 0
         self.rows_lost = 0
+        self.drawn = False
         self.lag = LagMeter()
         self.lag_of: dict[int, LagMeter] = {}
         self.round_lag = LagMeter()
-        self.actors_by_update: list[int] = []
+        self.actors_by_update: list[tuple[int, int]] = []
         self.metrics: dict[str, float] = {}
         self.times = Times()
         self.first_step: float | None = None
@@ -122,13 +124,17 @@ class Monitor:
         self.metrics = dict(metrics)
         self.times.spend("learner", "learner", times)
 
-    def learned_from(self, lags: Sequence[ActorLag]) -> dict[str, Any]:
-        """An update learned from these rows; returns their lags as the journal has them.
+    def learned_from(
+        self, handed: Sequence[ActorLag], drawn: Sequence[ActorLag] = ()
+    ) -> dict[str, Any]:
+        """An update learned from rows it was handed or drew; returns lags as the journal has them.
 
         ``lags`` are ``(actor, mean, maximum)`` of each claim, or of what was drawn of each actor.
         """
+        lags = (*handed, *drawn)
         if not lags:
             return {}
+        self.drawn |= bool(drawn)
         update = LagMeter()
         for lag in lags:
             for meter in (update, self.lag, self.lag_of.setdefault(lag.actor, LagMeter())):
@@ -152,6 +158,14 @@ class Monitor:
         """The learner minted ``version`` and actors pulled: count the lags of what they hold."""
         lags = version - np.fromiter(bound, np.int64)
         self.round_lag.add(measure(0, lags.clip(min=0)))
+
+    def took_part(self, actors: int) -> None:
+        """So many actors sampled for the version that was just made."""
+        runs = self.actors_by_update
+        if runs and runs[-1][1] == actors:
+            runs[-1] = (runs[-1][0] + 1, actors)
+        else:
+            runs.append((1, actors))
 
     def drain_episodes(self) -> list[tuple[int, float, int]]:
         """``(steps, return, length)`` of the episodes that ended since the last call."""

@@ -22,6 +22,7 @@ class Recovery:
 
     ``say`` is told in a line when a member is started anew; ``held_back`` knows whose invocations
     wait for something that is not its doing, e.g. a free slot; ``homeless`` who has no place yet.
+    ``in_place``: actors write to these ``blocks`` themselves.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class Recovery:
         say: Callable[[str], None],
         held_back: Callable[[int], bool],
         homeless: Callable[[int], str],
+        in_place: bool,
     ) -> None:
         self._plan, self._blocks = plan, blocks
         self._members, self._crew, self._invocations = members, crew, invocations
         self._limits, self._clock, self._journal = limits, clock, journal
         self._say, self._held_back, self._homeless = say, held_back, homeless
         self._failures = Failures(limits)
+        self._in_place = in_place
         self._due: dict[int, float] = {}
 
     def wait_of(self, member: int, version: int) -> str:
@@ -55,7 +58,7 @@ class Recovery:
         calls = self._invocations.of(member)
         if calls and self._held_back(member):
             return "a slot or its process"
-        if calls and self.waits_for_room(member, calls[0]):
+        if calls and self._waits_for_room(member, calls[0]):
             return "room in its block"
         if calls:
             return f"running {calls[0].method} (firing {calls[0].firing})"
@@ -114,14 +117,24 @@ class Recovery:
             else:
                 yield member, Death(f"not ready within {start:g} s: {SLOW}")
         for member, call in tuple(self._invocations.overdue(now, answer)):
-            if self._held_back(member) or self.waits_for_room(member, call):
+            if self._held_back(member) or self._waits_for_room(member, call):
                 self._invocations.restamp(member, now)
             elif self._crew.is_ready(member):
                 what = f"{call.trigger} (firing {call.firing})"
                 yield member, Death(f"no answer to {what} within {answer:g} s: {SLOW}")
 
-    def waits_for_room(self, member: int, call: Invoke) -> bool:
-        """Whether the member cannot begin with that because its block is full."""
+    def nobody_works(self, *, but_pulls: bool = False) -> bool:
+        """Whether all who have something to do wait for room, or only pull weights (if asked).
+
+        Who waits for room on another node may have rows on their way that make it.
+        """
+        return all(
+            (self._in_place and self._waits_for_room(member, call))
+            or (but_pulls and member != LEARNER and not call.stop)
+            for member, call in self._invocations
+        )
+
+    def _waits_for_room(self, member: int, call: Invoke) -> bool:
         # That is the learner's doing: it holds rows that this round would overwrite.
         if member == LEARNER or self._plan.on_full != "wait":
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping
 from copy import deepcopy
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -67,8 +68,11 @@ class Scaler:
         """Somebody decided: from here on it is ``actors``, whatever plan and metrics say."""
         self.kept = msgspec.structs.replace(self.kept, by_hand=actors)
 
-    def at(self, update: int, metrics: Mapping[str, float], mean_return: float | None) -> int:
-        """The number for an update, from what the last one reported; asked in order.
+    def at(
+        self, update: int, metrics: Mapping[str, float], mean_return: float | None,
+        objects: Mapping[str, Any] = MappingProxyType({}),
+    ) -> int:  # fmt: skip
+        """The number for an update, from what the last one reported and published; asked in order.
 
         Raises:
             ScalingFailed: the policy raised, or its answer is of no use.
@@ -79,7 +83,7 @@ class Scaler:
         if isinstance(self._scaling, Schedule):
             return self._scaling.at(update)
         if self._policy is not None and update > kept.update:
-            seen = Seen(update, kept.actors, self._rows, metrics, mean_return)
+            seen = Seen(update, kept.actors, self._rows, metrics, mean_return, objects)
             self.kept = self._asked(self._policy, seen)
         return self.kept.actors
 

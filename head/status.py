@@ -63,7 +63,8 @@ class Summary(msgspec.Struct, frozen=True):
     ``max``, ``rows`` and ``histogram`` of its own. ``times`` are seconds by kind, added up over
     members, ``shares`` what part of the members' wall time that is (as in ``Status``);
     ``times_by_member`` has of each ``wall``, ``work``, ``wait`` (seconds) and its own ``shares``.
-    ``why`` is the error that a run failed with.
+    ``actors_by_update`` are ``(updates, actors)``: for so many updates in a row so many took part.
+    ``progress`` is the last row of ``progress.csv``. ``why`` is the error that a run failed with.
     """
 
     algorithm: str
@@ -85,13 +86,14 @@ class Summary(msgspec.Struct, frozen=True):
     held_cpu_seconds: float = 0.0
     used_cpu_seconds: float = 0.0
     parked_mb_seconds: float = 0.0
-    actors_by_update: tuple[int, ...] = ()
+    actors_by_update: tuple[tuple[int, int], ...] = ()
     bytes_on_wire: int = 0
     nodes: tuple[str, ...] = ()
     lag_by_actor: dict[int, dict[str, Any]] = {}
     lag_histogram: dict[str, int] = {}
     shares: dict[str, float] = {}
     times_by_member: dict[str, dict[str, Any]] = {}
+    progress: dict[str, Any] = {}
     wall_seconds: float = 0.0
     first_step_seconds: float | None = None
     why: str = ""

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,6 +39,11 @@ def leaked(before: Mapping[str, set[str]]) -> list[str]:
         gc.collect()
         found = _difference(before)
     return found
+
+
+def unrolled(runs: Iterable[Sequence[int]]) -> list[int]:
+    """``actors_by_update`` with an entry for each update."""
+    return [actors for updates, actors in runs for _ in range(updates)]
 
 
 def keep_denormals() -> None:

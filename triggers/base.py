@@ -80,6 +80,10 @@ class Trigger(ABC):
         """Data keys this trigger claims; they are released when its invocation is done."""
         return ()
 
+    def objects_read(self) -> tuple[str, ...]:
+        """Object keys whose versions it waits for; somebody has to publish them."""
+        return ()
+
     def parts(self) -> tuple[Trigger, ...]:
         """The primitives this trigger is made of."""
         return (self,)
@@ -135,6 +139,10 @@ class And(Trigger):
         """The keys of both."""
         return self.left.keys_read() + self.right.keys_read()
 
+    def objects_read(self) -> tuple[str, ...]:
+        """The objects of both."""
+        return self.left.objects_read() + self.right.objects_read()
+
     def parts(self) -> tuple[Trigger, ...]:
         """The primitives of both."""
         return self.left.parts() + self.right.parts()
@@ -166,6 +174,10 @@ class Or(Trigger):
     def keys_read(self) -> tuple[str, ...]:
         """The keys of both."""
         return self.left.keys_read() + self.right.keys_read()
+
+    def objects_read(self) -> tuple[str, ...]:
+        """The objects of both."""
+        return self.left.objects_read() + self.right.objects_read()
 
     def parts(self) -> tuple[Trigger, ...]:
         """The primitives of both."""

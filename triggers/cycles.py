@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import TypeGuard
 
 from artos.plan import Plan
+from artos.spec import MODEL_PARAM
 from triggers.base import Or, Trigger
 from triggers.data_key import DataKeyTrigger
 from triggers.object_key import ObjectKeyTrigger
@@ -105,7 +107,11 @@ def _takes_rows(trigger: Trigger) -> bool:
 
 
 def _periods(table: Table) -> list[int]:
-    return [part.every for part in sampling_parts(table) if isinstance(part, ObjectKeyTrigger)]
+    return [part.every for part in sampling_parts(table) if _awaits_weights(part)]
+
+
+def _awaits_weights(part: Trigger) -> TypeGuard[ObjectKeyTrigger]:
+    return isinstance(part, ObjectKeyTrigger) and part.key == MODEL_PARAM
 
 
 def _fed(plan: Plan, table: Table, part: DataKeyTrigger) -> Fraction:
@@ -163,7 +169,7 @@ def _chances(table: Table) -> Iterator[str]:
 def _rows_before_update(plan: Plan, table: Table) -> int | None:
     """Rows per actor before the learner must publish; None if sampling does not wait for it."""
     parts = sampling_parts(table)
-    if not parts or not all(isinstance(part, ObjectKeyTrigger) for part in parts):
+    if not parts or not all(_awaits_weights(part) for part in parts):
         return None
-    leads = [part.lead for part in parts if isinstance(part, ObjectKeyTrigger)]
+    leads = [part.lead for part in parts if _awaits_weights(part)]
     return plan.steps * (1 + max(lead(table), *leads))

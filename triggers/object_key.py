@@ -13,6 +13,7 @@ from triggers.events import Event, Joined, Left, Published
 class ObjectKeyTrigger(Trigger):
     """``ObjectKeyTrigger(key)`` of paper §4.2: on-policy synchronisation and actor invocation.
 
+    The key is ``model_param``, the weights, or any object that the learner publishes.
     Fires on the first version it sees and on every ``every``-th after it. With ``probability``
     each actor is chosen independently with that probability (checklist C6), from a stream of its
     own seeded by ``seed``. ``lead`` lets producers be that many rounds ahead of the versions: the
@@ -45,6 +46,10 @@ class ObjectKeyTrigger(Trigger):
             case Published(key=self.key) if self._is_turn(event.version):
                 return self._fire(event.version)
         return None
+
+    def objects_read(self) -> tuple[str, ...]:
+        """The one."""
+        return (self.key,)
 
     def _is_turn(self, version: int) -> bool:
         # A resumed run begins with a version of any number, and has to begin with a firing.

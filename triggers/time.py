@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from artos.spec import MODEL_PARAM
 from triggers.base import Firing, Trigger
 from triggers.events import Event, Published
 
@@ -22,7 +23,7 @@ class TimeTrigger(Trigger):
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Any event will do; the engine sends a ``Tick`` when one is due."""
-        if isinstance(event, Published):
+        if isinstance(event, Published) and event.key == MODEL_PARAM:
             self._version = event.version
         if self._last is None:
             self._last = now

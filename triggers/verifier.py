@@ -9,7 +9,7 @@ from typing import Any
 from artos.buffer.layout import MAX_CONSUMERS
 from artos.closest import closest
 from artos.plan import Plan
-from artos.spec import VERSION_KEY
+from artos.spec import MODEL_PARAM, VERSION_KEY
 from triggers import cycles, silence
 from triggers.base import And, Or, Trigger
 from triggers.data_key import DataKeyTrigger
@@ -28,7 +28,9 @@ def faults(plan: Plan, table: Table) -> list[str]:
     Names and numbers are checked first: only where they hold does it make sense to ask whether the
     wiring can ever move.
     """
-    found = [*_targets(plan, table), *_parameters(plan, table)]
+    found = [
+        *_targets(plan, table), *_parameters(plan, table), *_read_elsewhere(plan, table)
+    ]  # fmt: skip
     return found or [
         *_edges(plan, table), *_shipping(plan, table), *silence.faults(plan, table),
         *cycles.faults(plan, table),
@@ -65,13 +67,16 @@ def _primitive(part: Trigger, data: Sequence[str], objects: Sequence[str]) -> It
         case DataKeyTrigger():
             yield from _unknown("data key", part.keys, data)
             yield from _unknown("object key", (part.object_key,), objects)
+            if part.object_key in objects and part.object_key != MODEL_PARAM:
+                yield f"object_key must be {MODEL_PARAM!r}: the lag of rows is one of weights"
             yield from _counts(1, n=part.n, size=part.size)
             yield from _counts(0, max_lag=part.max_lag)
         case TransferTrigger():
             yield from _unknown("data key", [k for stage in part.stages() for k in stage], data)
             yield from _counts(1, size=part.size)
         case ObjectKeyTrigger():
-            yield from _unknown("object key", (part.key,), objects)
+            if part.key not in objects:
+                yield _unpublished(part.key, objects)
             yield from _counts(1, every=part.every)
             yield from _counts(0, lead=part.lead)
             if part.probability is not None and not _within(part.probability, 0, 1):
@@ -79,6 +84,22 @@ def _primitive(part: Trigger, data: Sequence[str], objects: Sequence[str]) -> It
         case TimeTrigger():
             if not _within(part.t, 0, math.inf) or part.t == math.inf:
                 yield f"t must be a positive number of seconds, not {part.t!r}"
+
+
+def _read_elsewhere(plan: Plan, table: Table) -> Iterator[str]:
+    """Objects that no trigger names, but the workload or its scaling policy."""
+    known = [o.name for o in plan.objects]
+    named = {key for trigger in table.values() for key in trigger.objects_read()}
+    for name in plan.wanted:
+        if name not in known and name not in named:
+            yield f"scaling or object_keys: {_unpublished(name, known)}"
+
+
+def _unpublished(name: str, known: Sequence[str]) -> str:
+    return (
+        f"unknown object key {name!r}{closest(name, known)} (have {', '.join(known)}): nobody "
+        "publishes it; name it in the learner's objects, and call self.publish"
+    )
 
 
 def _unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import msgspec
 from artos.buffer.layout import Consumer
 from artos.buffer.model_block import ObjectSpec
 from artos.plan import Plan
-from artos.spec import VERSION_KEY
+from artos.spec import MODEL_PARAM, VERSION_KEY
 from triggers.base import Trigger
 from triggers.data_key import DataKeyTrigger
 from triggers.object_key import ObjectKeyTrigger
@@ -73,7 +73,7 @@ def pace(table: Table) -> None:
     """Let the triggers that invoke sampling grant that lead."""
     ahead = lead(table)
     for part in sampling_parts(table):
-        if isinstance(part, ObjectKeyTrigger):
+        if isinstance(part, ObjectKeyTrigger) and part.key == MODEL_PARAM:
             part.lead = max(part.lead, ahead)
 
 
@@ -130,12 +130,16 @@ def transfers(table: Table) -> Table:
 
 
 def cache_plan(plan: Plan, table: Table) -> Plan:
-    """The plan of the workers: transfers empty the blocks, which never lose a row; no optimiser."""
+    """The plan of the workers: transfers empty the blocks, which never lose a row; only weights."""
     return msgspec.structs.replace(
         plan,
         on_full="wait",
         consumers=stage_consumers(plan, table),
-        objects=tuple(ObjectSpec.sized(o.name, o.public, o.readers) for o in plan.objects),
+        objects=tuple(
+            ObjectSpec.sized(o.name, o.public, o.readers)
+            for o in plan.objects
+            if o.name == MODEL_PARAM
+        ),
     )
 
 

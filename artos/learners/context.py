@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from artos.buffer.actor_block import ActorBlock
+from artos.learners.publisher import Publisher
 from artos.plan import Plan
 
 
@@ -16,7 +17,8 @@ class LearnerContext:
 
     ``module`` is what the actor's ``build_module`` made: a ``torch.nn.Module`` for the actors that
     are built in. ``blocks`` are the actors' data blocks, for samplers over all of the replay
-    buffer; at registration, when nothing runs yet, there are none.
+    buffer; at registration, when nothing runs yet, there are none. ``publish`` is called with the
+    name and the value of an object that the learner has beside the weights.
     """
 
     plan: Plan
@@ -24,3 +26,4 @@ class LearnerContext:
     seed: int
     threads: int = 1
     blocks: Mapping[int, ActorBlock] = field(default_factory=dict)
+    publish: Publisher = field(default_factory=Publisher)

@@ -22,7 +22,8 @@ from artos.learners.whole import Whole
 from artos.losses.ppo import ppo_loss
 from artos.messages import Claim, Invoke
 from artos.plan import Plan
-from artos.scaling import NoiseScale
+from artos.scaling import NOISE_SCALE
+from artos.spec import ObjectKey
 
 
 class PPO(TorchLearner):
@@ -30,8 +31,8 @@ class PPO(TorchLearner):
 
     ``anneal`` lowers the learning rate linearly to 0 over the run. ``bfloat16`` runs the network in
     bfloat16 autocast (weights and losses stay float32). ``target_kl`` ends an update early.
-    Where the gradient noise scale decides how many actors there are, it is the metric
-    ``noise_scale`` (rows).
+    Where somebody reads the gradient noise scale (rows), such as the policy that decides how many
+    actors there are, it is published as the object ``noise_scale`` and shown as a metric.
 
     ``update`` does all of it. What can be done before all rows are there is done by those of its
     other methods that a trigger table fires (checklist A31, A33): ``preprocess`` computes
@@ -40,6 +41,7 @@ class PPO(TorchLearner):
     """
 
     silent: ClassVar[tuple[str, ...]] = ("preprocess", "accumulate", "first_pass")
+    objects: ClassVar[tuple[ObjectKey, ...]] = (ObjectKey(NOISE_SCALE),)
 
     def __init__(
         self,
@@ -157,7 +159,8 @@ class PPO(TorchLearner):
         result = {name: float(value) for name, value in metrics.items()}
         result["lr"] = self.adam.lr
         if self._noise is not None:
-            result["noise_scale"] = self._noise.estimate(len(batch))
+            scale = result[NOISE_SCALE] = self._noise.estimate(len(batch))
+            self.publish(NOISE_SCALE, scale)
         return result | _explained_variance(data)
 
     def seconds(self) -> Mapping[str, float]:
@@ -284,7 +287,7 @@ class PPO(TorchLearner):
 
 
 def _measures_noise(plan: Plan) -> bool:
-    return isinstance(plan.scaling, NoiseScale)
+    return NOISE_SCALE in plan.wanted
 
 
 def _explained_variance(data: Mapping[str, Tensor]) -> dict[str, float]:

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from artos.learners.context import LearnerContext
 from artos.learners.flat import FlatAdam
 from artos.plan import Plan
 from artos.policies.flat import Layout, layout
+from artos.spec import ObjectKey
 
 _MOST_THREADS = 1024
 
@@ -29,9 +30,14 @@ class TorchLearner:
     Methods named in ``silent`` only help an update along, with rows that have come already: they
     publish nothing and count as no update, even if they step. What they did is lost with the
     process, so an update that follows must claim the same rows, and make up for what it misses.
+
+    What else a learner wants to publish, e.g. statistics, it declares in ``objects`` and publishes
+    with ``self.publish(name, value)``, in any of its methods. Each version fires
+    ``ObjectKeyTrigger(name)``; scaling policies read the newest value.
     """
 
     silent: ClassVar[tuple[str, ...]] = ()
+    objects: ClassVar[tuple[ObjectKey, ...]] = ()
 
     def __init__(
         self, lr: float = 2.5e-4, max_grad_norm: float | None = 0.5, threads: int = 0
@@ -73,6 +79,19 @@ class TorchLearner:
         """One optimiser step on what ``backward`` added up since the last step."""
         self.adam.apply(self.max_grad_norm)
         self.fresh = True
+
+    def publish(self, name: str, value: ArrayLike) -> None:
+        """Make ``value`` the newest version of an object that is among ``objects``.
+
+        Raises:
+            BadObject: it is not declared, or has another shape.
+            NotFinite: it holds NaN or infinity.
+        """
+        self.context.publish(name, value)
+
+    def published(self, name: str) -> NDArray[Any] | None:
+        """A copy of what was published last, also before a crash or ``--resume``; None if none."""
+        return self.context.publish.newest(name)
 
     def live(self) -> Mapping[str, NDArray[Any]]:
         """Live arrays that make up a version: copied out to publish, copied in to resume."""

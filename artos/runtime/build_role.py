@@ -12,6 +12,7 @@ from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ModelBlock
 from artos.learners.context import LearnerContext
+from artos.learners.publisher import Publisher, published
 from artos.plan import Plan, Site
 from artos.runtime.reference import load_workload
 from artos.runtime.roles import ActorRole, LearnerRole
@@ -71,7 +72,9 @@ def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
     module = actor.build_module(plan.seed)
     if not settled:
         _settle_torch(plan)
-    learner.setup(LearnerContext(plan, module, plan.seed, plan.threads, blocks))
+    objects = {name: region for name, region in model.objects.items() if name != MODEL}
+    publish = Publisher(published(workload), objects)
+    learner.setup(LearnerContext(plan, module, plan.seed, plan.threads, blocks, publish))
     return LearnerRole(learner, model[MODEL], blocks)
 
 

@@ -27,7 +27,8 @@ _ENV = "a Gymnasium id, or module:factory of your own"
 _ELSEWHERE = ("seed", "deadline")
 """What a run has that is no setting of its workload."""
 _COUNTS = ("actors", "envs", "steps", "total_steps")
-_CHANGEABLE = ("actors", "total_steps", "steps", "capacity", "on_full")
+CHANGEABLE = ("actors", "total_steps", "steps", "capacity", "on_full")
+"""What a run may change about a workload that is given as an object."""
 
 
 def load_object(source: str, folder: str = "") -> Any:
@@ -201,7 +202,7 @@ def _fit(fitted: dict[str, Any], name: str, value: Any, kind: Any, faults: list[
 
 def _override(workload: Workload, settings: Mapping[str, Any], faults: list[str]) -> Workload:
     """A workload given as an object, with what a run may change about it changed."""
-    hints = {name: get_type_hints(Workload)[name] for name in _CHANGEABLE}
+    hints = {name: get_type_hints(Workload)[name] for name in CHANGEABLE}
     changes: dict[str, Any] = {}
     for name, value in settings.items():
         if name in hints:
@@ -209,7 +210,7 @@ def _override(workload: Workload, settings: Mapping[str, Any], faults: list[str]
         elif name == "env" and hasattr(workload.actor, "env"):
             workload.actor.env = value
         else:
-            faults.append(_unknown(name, _CHANGEABLE))
+            faults.append(_unknown(name, CHANGEABLE))
     return replace(workload, **changes)
 
 
@@ -228,7 +229,7 @@ def settings_of_workload(reference: Reference) -> tuple[Setting, ...]:
         Refused: it cannot be imported.
     """
     found = load_object(reference.source, reference.folder)
-    ours = {each.name: each for each in settings_of(Workload) if each.name in _CHANGEABLE}
+    ours = {each.name: each for each in settings_of(Workload) if each.name in CHANGEABLE}
     if isinstance(found, Workload):
         values = {name: shown(getattr(found, name)) for name in ours}
         return tuple(msgspec.structs.replace(ours[n], default=values[n]) for n in ours)

@@ -16,21 +16,28 @@ from artos.buffer.model_block import ObjectSpec
 from artos.closest import closest
 from artos.errors import Refused
 from artos.learners.context import LearnerContext
+from artos.learners.publisher import Publisher, published
 from artos.plan import Plan
 from artos.reference import Reference
 from artos.runtime.reference import build_workload, last_lines, settings_of_workload
+from artos.runtime.resolved import resolved_settings, versions
 from artos.settings import Setting
-from artos.spec import ArraySpec, DataKey, OnFull, Workload
+from artos.spec import MODEL_PARAM, VALUE, ArraySpec, DataKey, OnFull, Workload
 
 T = TypeVar("T")
 
 
 class Registered(msgspec.Struct):
-    """The answer: a plan, or faults. A plan beside faults only serves to find more of them."""
+    """The answer: a plan, or faults. A plan beside faults only serves to find more of them.
+
+    ``resolved`` are all settings of the workload, ``versions`` those of what it is built with.
+    """
 
     plan: Plan | None = None
     faults: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
+    resolved: dict[str, Any] = {}
+    versions: dict[str, str] = {}
 
 
 def register_text(reference: str, seed: int) -> bytes:
@@ -55,7 +62,10 @@ def register(reference: Reference, seed: int) -> Registered:
     faults += _attempt(faults, "the learner", lambda: _learner_faults(workload, plan)) or []
     if not faults:
         done = _attempt(faults, "the learner", lambda: _with_learner(plan, workload, module))
-        return Registered(done, tuple(faults), settings_of_workload(reference))
+        resolved = resolved_settings(reference, workload)
+        return Registered(
+            done, tuple(faults), settings_of_workload(reference), resolved, versions()
+        )
     return Registered(plan, tuple(faults))
 
 
@@ -86,6 +96,7 @@ def _declaration_faults(workload: Workload) -> list[str]:
         known = get_args(OnFull)
         hint = closest(workload.on_full, known) or f": use {' or '.join(known)}"
         faults.append(f"on_full is {workload.on_full!r}{hint}")
+    faults += [fault for key in published(workload) for fault in key.faults()]
     faults += [
         f"triggers[{target!r}] is a {type(trigger).__name__}, not a Trigger"
         for target, trigger in workload.triggers.items()
@@ -134,7 +145,8 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         on_full=workload.on_full,
         total_steps=workload.total_steps,
         data_keys=tuple(keys),
-        objects=tuple(ObjectSpec.sized(key.name, (), 1) for key in workload.object_keys),
+        objects=_objects(workload, (), 1),
+        wanted=_wanted(workload),
         layout=(),
         triggers={target: trigger.encode() for target, trigger in workload.triggers.items()},
         methods={"actors": _methods(actor), "learner": _methods(workload.learner)},
@@ -143,6 +155,24 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         elastic=workload.elastic,
         scaling=workload.scaling,
     )
+
+
+def _objects(
+    workload: Workload, weights: Sequence[ArraySpec], readers: int
+) -> tuple[ObjectSpec, ...]:
+    """The weights, and what else the learner publishes, which only the supervisor reads."""
+    others = [
+        ObjectSpec.sized(key.name, (ArraySpec(VALUE, key.shape, key.dtype),), 1)
+        for key in published(workload)
+    ]
+    return (ObjectSpec.sized(MODEL_PARAM, weights, readers), *others)
+
+
+def _wanted(workload: Workload) -> tuple[str, ...]:
+    """Objects that the workload, its triggers or its scaling policy read."""
+    named = [key.name for key in workload.object_keys]
+    named += [key for trigger in workload.triggers.values() for key in trigger.objects_read()]
+    return tuple(dict.fromkeys((*named, *getattr(workload.scaling, "objects", ()))))
 
 
 def _methods(role: Any) -> tuple[str, ...]:
@@ -158,7 +188,8 @@ def _learner_faults(workload: Workload, plan: Plan) -> list[str]:
 def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     learner: Any = workload.learner
     threads = learner.threads(module, len(os.sched_getaffinity(0)))
-    learner.setup(LearnerContext(plan, module, plan.seed, threads))
+    publish = Publisher(published(workload))
+    learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
     arrays = [ArraySpec(n, a.shape, a.dtype.name) for n, a in learner.live().items()]
-    objects = tuple(ObjectSpec.sized(k.name, arrays, plan.actors + 1) for k in workload.object_keys)
+    objects = _objects(workload, arrays, plan.actors + 1)
     return msgspec.structs.replace(plan, objects=objects, layout=learner.layout(), threads=threads)

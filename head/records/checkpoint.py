@@ -32,8 +32,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``rows`` counts the rows each actor had committed, ``incarnations`` the processes that wrote
     each actor's block, ``resumes`` how often the run was continued. ``seconds`` is training time
-    so far. ``scaling`` is how many actors there are to be, and why. ``not_restored`` lists in
-    words what ``--resume`` starts afresh.
+    so far. ``objects`` are the versions of what the learner publishes beside the weights, saved as
+    arrays ``object.NAME``. ``scaling`` is how many actors there are to be, and why.
+    ``not_restored`` lists in words what ``--resume`` starts afresh.
     """
 
     workload: str
@@ -47,6 +48,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[int, ...] = ()
     incarnations: tuple[int, ...] = ()
     resumes: int = 0
+    objects: dict[str, int] = {}
     scaling: Kept | None = None
     restored: tuple[str, ...] = ()
     not_restored: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import PATIENCE
+from helpers import PATIENCE, unrolled
 from user_folder import UserFolder
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +112,7 @@ def test_own_scaling_policy_decides(user: UserFolder) -> None:
     goal = ("--set", "goal=10", "--total-steps", "8192", "--json")
     ended = user.artos("run", "my_scaling.py:patient", *goal)
     assert ended.returncode == 0, ended.stderr
-    actors = user.summary()["actors_by_update"]
+    actors = unrolled(user.summary()["actors_by_update"])
     assert (actors[0], actors[-1]) == (2, 8)
 
 

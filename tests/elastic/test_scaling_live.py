@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from elastic import needs_criu
 from elastic_runs import ElasticRun, assert_exact, assert_nothing_left, numbers_of_actors
+from helpers import unrolled
 from real_runs import Artos
 
 pytestmark = [pytest.mark.processes, needs_criu]
@@ -34,8 +35,8 @@ def test_up_and_down_by_hand(start: Start, home: Path) -> None:
     assert status == 2
     (home / "slow").unlink()
     found = run.done()
-    assert {2, 3, 5, 6} <= set(found["actors_by_update"]) <= {2, 3, 4, 5, 6}
-    assert found["actors_by_update"][-1] == 2
+    assert {2, 3, 5, 6} <= set(unrolled(found["actors_by_update"])) <= {2, 3, 4, 5, 6}
+    assert unrolled(found["actors_by_update"])[-1] == 2
     assert found["restarts"] == 0
     lives = assert_exact(run.folder, found["steps"])
     assert set(lives) == set(range(6))
@@ -58,7 +59,7 @@ def test_a_schedule_is_kept_to_the_update(start: Start, home: Path) -> None:
         park="checkpoint",
     )  # fmt: skip
     found = run.done()
-    assert found["actors_by_update"] == numbers
+    assert unrolled(found["actors_by_update"]) == numbers
     lives = assert_exact(run.folder, 16 * sum(numbers))
     rounds = {actor: len(of[0]) // 16 for actor, of in lives.items()}
     assert rounds == {0: 20, 1: 20, 2: 10, 3: 10, 4: 5, 5: 5}

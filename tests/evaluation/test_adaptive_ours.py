@@ -47,7 +47,7 @@ JOURNAL = [
     learning(11.0, 1), acted(11.1, 1, 2, 0.5), sampled(12.9, 2), learned(13.0, 1, 0.5, 1.25),
 ]  # fmt: skip
 SUMMARY = {
-    "actors_by_update": [2, 3],
+    "actors_by_update": [[1, 2], [1, 3]],
     "held_cpu_seconds": 12.0,
     "used_cpu_seconds": 6.0,
     "parked_mb_seconds": 100.0,

@@ -13,12 +13,13 @@ import msgspec
 from artos.buffer.board import LEARNER, actor_member
 from artos.buffer.model_block import ObjectSpec
 from artos.clock import ManualClock
+from artos.learners.publisher import Publisher
 from artos.messages import Claim, Done, Invoke, Ready, ToMember
 from artos.plan import Plan
 from artos.reference import Reference
 from artos.runtime.death import Death
 from artos.scaling import Actors
-from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from artos.spec import VERSION_KEY, ArraySpec, DataKey, ObjectKey
 from deploy.node import Node
 from deploy.wiring import connect
 from head.coordinator import Coordinator
@@ -28,6 +29,7 @@ from triggers.table import Table
 from triggers.verifier import faults
 from triggers.wiring import complete, pace
 
+NOISE = "noise_scale"
 STEPS = 4
 SECONDS = 0.5
 """How long a round and an update are said to take."""
@@ -40,7 +42,10 @@ def plan_of(scaling: Actors, table: Table, rounds: int, capacity: int = 0) -> Pl
         reference=Reference("tests:elastic"), name="elastic", env="", seed=0, actors=most, envs=1,
         steps=STEPS, capacity=capacity, on_full="wait", total_steps=rounds * STEPS,
         data_keys=(DataKey("rewards"),),
-        objects=(ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], most + 1),),
+        objects=(
+            ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], most + 1),
+            ObjectSpec.sized(NOISE, [ArraySpec("value", (), "float64")], 1),
+        ),
         layout=(), triggers={target: trigger.encode() for target, trigger in table.items()},
         methods={"actors": ("sample",), "learner": ("update",)}, scaling=scaling,
     )  # fmt: skip
@@ -59,6 +64,7 @@ class Troupe:
 
     def __init__(self, node: Node, seed: int) -> None:
         self._node, self._random = node, random.Random(seed)
+        self.publish_object = Publisher([ObjectKey(NOISE)], node.objects)
         self._queues: dict[int, deque[Invoke]] = {}
         self._starting: list[int] = []
         self._up = {LEARNER, *map(actor_member, range(node.plan.at_work.first))}
@@ -168,12 +174,18 @@ class Troupe:
         for claim in call.claims:
             for view in self._node.blocks[claim.actor].views(VERSION_KEY, claim.start, claim.stop):
                 self.lags += [version - int(row) for row in view.ravel()]
+        for name, value in self.objects(len(self.used)).items():
+            self.publish_object(name, value)
         self._publish(version + 1, call.firing)
         metrics, times = self.metrics(len(self.used)), {"gather": SECONDS / 4}
         return Done(call.firing, version + 1, metrics, times, seconds=SECONDS)
 
     def metrics(self, update: int) -> dict[str, float]:
         """What the learner reports of an update; tests replace it."""
+        return {}
+
+    def objects(self, update: int) -> dict[str, float]:
+        """What the learner publishes beside the weights; tests replace it."""
         return {}
 
     def _publish(self, version: int, firing: int) -> None:
@@ -226,7 +238,7 @@ def troupe(
             members = Troupe(node, seed)
             members.clock = clock
             members.coordinator = Coordinator(
-                plan, node.blocks, node.weights, members, clock, journal
+                plan, node.blocks, node.weights, members, clock, journal, objects=node.objects
             )
             connect(table, members.coordinator, clock, journal)
             yield members

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from elastic_loop import STEPS, fifo, full_batch, troupe
+from helpers import unrolled
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +32,7 @@ def test_a_schedule_holds_from_its_update_on(tmp_path: Path) -> None:
         run.begin()
         run.run()
         assert run.crews == [list(range(count)) for count in expected]
-        assert run.coordinator.monitor.actors_by_update == expected
+        assert unrolled(run.coordinator.monitor.actors_by_update) == expected
         assert set(run.unused().values()) == {0}
     changes = [
         (x["version"], x["actors"]) for x in read(tmp_path / "journal.jsonl") if "actors" in x
@@ -151,10 +152,10 @@ def test_the_noise_scale_of_the_learner_sets_the_number(tmp_path: Path) -> None:
     policy = NoiseScale(1, 4, every=3)
     with troupe(policy, full_batch(), 60, tmp_path) as run:
         # Three times the rows of an actor's round, later more than all actors could sample.
-        run.metrics = lambda update: {"noise_scale": (3.0 if update < 9 else 90.0) * STEPS}  # type: ignore[method-assign]
+        run.objects = lambda update: {"noise_scale": (3.0 if update < 9 else 90.0) * STEPS}  # type: ignore[method-assign]
         run.begin()
         run.run()
-        counts = run.coordinator.monitor.actors_by_update
+        counts = unrolled(run.coordinator.monitor.actors_by_update)
         assert counts == sorted(counts)
         assert (counts[:3], counts[9], counts[-1]) == ([1, 1, 1], 3, 4)
         assert set(run.unused().values()) == {0}
@@ -166,7 +167,7 @@ def test_a_plateau_of_the_return_adds_actors_up_to_the_most(tmp_path: Path) -> N
         run.begin()
         run.coordinator.monitor.returns.append(10.0)  # and never any better
         run.run()
-        counts = run.coordinator.monitor.actors_by_update
+        counts = unrolled(run.coordinator.monitor.actors_by_update)
         assert counts == sorted(counts)
         assert (counts[:3], counts[-1]) == ([1, 1, 1], 4)
 

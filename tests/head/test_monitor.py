@@ -98,3 +98,10 @@ def test_shares_are_of_the_wall_time_of_the_learner_or_of_the_actors() -> None:
 
 def test_before_anybody_answered_there_is_nothing_to_share() -> None:
     assert Monitor().times.shares() == {}
+
+
+def test_the_number_of_actors_is_kept_as_run_lengths() -> None:
+    monitor = Monitor()
+    for actors in (2, 2, 2, 3, 2):
+        monitor.took_part(actors)
+    assert monitor.actors_by_update == [(3, 2), (1, 3), (1, 2)]

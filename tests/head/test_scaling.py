@@ -100,7 +100,7 @@ def test_a_plan_without_any_has_all_its_actors_at_work() -> None:
 
 
 def decisions(scaler: Scaler, updates: int, noise: float = 0.0, mean: float | None = None):  # type: ignore[no-untyped-def]
-    return [scaler.at(update, {"noise_scale": noise}, mean) for update in range(updates)]
+    return [scaler.at(update, {}, mean, {"noise_scale": noise}) for update in range(updates)]
 
 
 def test_a_schedule_is_known_an_update_ahead() -> None:
@@ -143,10 +143,12 @@ def test_the_noise_scale_is_looked_at_now_and_then_and_small_changes_ignored() -
     scaler = Scaler(plan_of(NoiseScale(2, 16, every=3, band=0.25)))
     assert scaler.at(0, {}, None) == 2, "nothing is known yet"
     noises = [80, 80, 80, 99, 99, 99, 101, 101, 101, 60, 60]
-    found = [scaler.at(n, {"noise_scale": float(noise)}, None) for n, noise in enumerate(noises, 1)]
+    found = [
+        scaler.at(n, {}, None, {"noise_scale": float(noise)}) for n, noise in enumerate(noises, 1)
+    ]
     assert found == [2, 2, 8, 8, 8, 8, 8, 8, 8, 8, 8]
-    assert scaler.at(12, {"noise_scale": 60.0}, None) == 8, "6 is a quarter less, not more"
-    assert scaler.at(15, {"noise_scale": 50.0}, None) == 5
+    assert scaler.at(12, {}, None, {"noise_scale": 60.0}) == 8, "6 is a quarter less, not more"
+    assert scaler.at(15, {}, None, {"noise_scale": 50.0}) == 5
 
 
 def test_the_plateau_adds_actors_when_the_return_stops_rising() -> None:

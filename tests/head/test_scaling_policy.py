@@ -246,7 +246,7 @@ def means(update: int) -> float:
 )
 def test_a_resumed_run_decides_as_if_it_had_gone_on(policy: ScalingPolicy, cut: int) -> None:
     def at(scaler: Scaler, update: int) -> int:
-        return scaler.at(update, {"noise_scale": 7.0 * update}, means(update))
+        return scaler.at(update, {}, means(update), {"noise_scale": 7.0 * update})
 
     whole = scaler_of(policy)
     expected = [at(whole, update) for update in range(30)]

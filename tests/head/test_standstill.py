@@ -15,7 +15,8 @@ from artos.messages import Done, Invoke, Ready
 from artos.scaling import ByHand
 from deploy.inline import Inline
 from deploy.node import Node
-from deploy.registration import prepare, reference_of
+from deploy.registration import prepare
+from deploy.request import reference_of
 from deploy.wiring import connect
 from head.coordinator import Coordinator
 from head.failures import Limits

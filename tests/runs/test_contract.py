@@ -87,7 +87,12 @@ def test_resume_with_more_steps(home: Path, capsys: pytest.CaptureFixture[str]) 
     after = json.loads(capsys.readouterr().out)
     assert (before["steps"], after["steps"]) == (640, 1280)
     assert (before["updates"], after["updates"]) == (10, 20)
-    assert after["not_restored"]
+    assert (
+        "experience sampled but not yet learned from: it is sampled again" in after["not_restored"]
+    )
+    assert not any("replay" in lost for lost in after["not_restored"])
+    last = (folder / "progress.csv").read_text().splitlines()[-1]
+    assert str(after["progress"]["steps"]) == last.split(",")[3] == "1280"
     assert not (folder / "images-0").exists()
     assert json.loads((folder / "config.json").read_text())["settings"]["total_steps"] == 1280
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from real_runs import ROOT, Outcome, journal
 
+from head.records.checkpoint import read_manifest
 from head.records.progress_log import read_history
 
 pytestmark = pytest.mark.processes
@@ -32,6 +33,9 @@ def test_clock_fires_actors_and_learner(
     rows = {actor: lag["rows"] for actor, lag in summary["lag_by_actor"].items()}
     assert rows.keys() == {"0", "1"}
     assert sum(rows.values()) == 64 * len(drawn)
+    manifest = read_manifest(home / "off" / "checkpoint")
+    assert any("replay buffer: it is empty again" in lost for lost in manifest.not_restored)
+    assert not any("not yet learned from" in lost for lost in manifest.not_restored)
     last = read_history(home / "off" / "progress.csv")[-1]
     assert float(last["metrics/loss"]) < 0.5
     assert float(last["metrics/actors_drawn"]) == 2

@@ -72,7 +72,4 @@ def test_workers_wait_for_transfers_and_have_no_optimiser() -> None:
     cache = cache_plan(plan, table)
     assert (cache.on_full, cache.capacity, cache.triggers) == ("wait", plan.capacity, plan.triggers)
     assert cache.consumers == stage_consumers(plan, table)
-    assert cache.objects == (
-        ObjectSpec.sized("model_param", arrays[:1], 5),
-        ObjectSpec.sized("noise", arrays[:1], 3),
-    )
+    assert cache.objects == (ObjectSpec.sized("model_param", arrays[:1], 5),)

@@ -75,4 +75,5 @@ def workload(
         actors=actors,
         steps=steps,
         total_steps=total_steps,
+        settings={"lr": lr, "clip": clip},
     )

@@ -1,0 +1,73 @@
+"""Publishes what a learner has beside the weights, each object with versions of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from artos.buffer.model_block import ObjectRegion
+from artos.errors import BadObject, NotFinite
+from artos.spec import VALUE, ObjectKey, Workload
+
+
+def published(workload: Workload) -> tuple[ObjectKey, ...]:
+    """What the workload's learner says it publishes beside the weights."""
+    found = getattr(workload.learner, "objects", ())
+    return (found,) if isinstance(found, ObjectKey) else tuple(found)
+
+
+class Publisher:
+    """Called with a name and a value it makes that the newest version of the object.
+
+    Who reads or is triggered by the object sees the version once the invocation is done, and before
+    the weights of that invocation. At registration there are no ``regions``: values are checked
+    only.
+    """
+
+    def __init__(
+        self, keys: Iterable[ObjectKey] = (),
+        regions: Mapping[str, ObjectRegion] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        self._keys = {key.name: key for key in keys}
+        self._regions = regions
+
+    def __call__(self, name: str, value: ArrayLike) -> None:
+        """Publish ``value``, of the shape that was declared.
+
+        Raises:
+            BadObject: it is not declared, or has another shape.
+            NotFinite: it holds NaN or infinity.
+        """
+        array = self._fitted(name, value)
+        if (region := self._regions.get(name)) is None:
+            return
+        if not np.isfinite(array).all():
+            raise NotFinite(name, float(array.sum()), region.version)
+        slot = region.allocate()
+        np.copyto(slot.arrays[VALUE], array)
+        region.commit(slot, region.version + 1)
+
+    def newest(self, name: str) -> NDArray[Any] | None:
+        """A copy of what was published last, also by a learner that died or was saved."""
+        region = self._regions.get(name)
+        if region is None or region.version < 0:
+            return None
+        return region.newest.arrays[VALUE].copy()
+
+    def _fitted(self, name: str, value: ArrayLike) -> NDArray[Any]:
+        if (key := self._keys.get(name)) is None:
+            known = ", ".join(self._keys) or "none"
+            raise BadObject(
+                name, f"it is not among the learner's objects ({known}): add ObjectKey({name!r})"
+            )
+        array = np.asarray(value, key.dtype)
+        if array.shape != key.shape:
+            raise BadObject(name, f"its shape is {array.shape}, declared is {key.shape}")
+        return array
+
+    def __repr__(self) -> str:
+        return f"<Publisher of {', '.join(self._keys)}>"

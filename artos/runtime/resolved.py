@@ -1,0 +1,76 @@
+"""What a workload was built with: every setting, also those that nobody gave, and every package."""
+
+from __future__ import annotations
+
+import inspect
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from artos.fields import check_plain
+from artos.reference import Reference
+from artos.runtime.reference import CHANGEABLE, fit_settings, load_object
+from artos.spec import Workload
+from artos.version import VERSION
+
+
+def resolved_settings(reference: Reference, workload: Workload) -> dict[str, Any]:
+    """Settings that build the same ``workload`` again, whatever the defaults are by then.
+
+    Those that were given, those that its builder decided, and the defaults of the others as far as
+    they are plain data.
+
+    Raises:
+        Refused: the workload cannot be imported.
+    """
+    found = load_object(reference.source, reference.folder)
+    if isinstance(found, Workload):
+        defaults = {name: getattr(workload, name) for name in CHANGEABLE}
+        return {n: v for n, v in defaults.items() if _is_plain(v)} | reference.settings
+    given = fit_settings(found, reference.settings, [])
+    typed = {n: _json(v) for n, v in given.items() if _is_plain(v)}
+    known = dict(_defaults(found)) | reference.settings | typed
+    decided = {n: _json(v) for n, v in workload.settings.items() if _is_plain(v)}
+    return known | {n: v for n, v in decided.items() if n in known and known[n] is None}
+
+
+def _defaults(builder: Any) -> Iterator[tuple[str, Any]]:
+    for name, parameter in inspect.signature(builder).parameters.items():
+        value, faults = parameter.default, list[str]()
+        if value is not parameter.empty and _is_plain(value):
+            fit_settings(builder, {name: _json(value)}, faults)
+            if not faults:  # or what is right as a default would be refused as a setting
+                yield name, _json(value)
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        check_plain(_json(value))
+    except ValueError:
+        return False
+    return True
+
+
+def _json(value: Any) -> Any:
+    """As it comes back from a file: lists for tuples, text for the keys of a table."""
+    if isinstance(value, list | tuple):
+        return [_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _json(item) for key, item in value.items()}
+    return value
+
+
+def versions() -> dict[str, str]:
+    """Versions of ARTOS, Python, and each package that was imported so far under its own name."""
+    names = {name.partition(".")[0] for name in tuple(sys.modules)} - sys.stdlib_module_names
+    found = {name: number for name in sorted(names) if (number := _version(name))}
+    return {"artos": VERSION, "python": platform.python_version(), **found}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except (PackageNotFoundError, ValueError):
+        return ""  # the user's own file, or a package that is called otherwise

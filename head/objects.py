@@ -1,0 +1,64 @@
+"""What the learner publishes beside the weights: its new versions, and the newest values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from artos.buffer.model_block import ObjectRegion
+from artos.spec import VALUE
+from triggers.events import Published
+
+_READER = 0
+
+
+class Newest(NamedTuple):
+    """An object as it was when it was looked at; ``value`` is a copy."""
+
+    version: int
+    value: NDArray[Any]
+
+
+class Objects:
+    """Objects of the model block, each with versions of its own (paper Figure 9).
+
+    A resumed run announces the versions it continues from, not all that led to them.
+    """
+
+    def __init__(self, regions: Mapping[str, ObjectRegion]) -> None:
+        self._regions = regions
+        self._told = {name: max(-1, region.version - 1) for name, region in regions.items()}
+
+    def news(self) -> Iterator[Published]:
+        """An event for each version since the last call, object by object."""
+        for name, region in self._regions.items():
+            newest = region.version
+            while self._told[name] < newest:
+                self._told[name] += 1
+                yield Published(name, self._told[name])
+
+    def newest(self) -> dict[str, Newest]:
+        """The newest of each that was published, safe against a learner that publishes on."""
+        return {
+            name: _read(region) for name, region in self._regions.items() if region.version >= 0
+        }
+
+    def values(self) -> dict[str, Any]:
+        """The newest values: numbers, and arrays of those that have a shape."""
+        return {
+            name: found.value if found.value.shape else found.value.item()
+            for name, found in self.newest().items()
+        }
+
+    def __repr__(self) -> str:
+        return f"<Objects {self._told}>"
+
+
+def _read(region: ObjectRegion) -> Newest:
+    slot = region.pin(_READER)
+    try:
+        return Newest(slot.version, slot.arrays[VALUE].copy())
+    finally:
+        region.unpin(_READER)

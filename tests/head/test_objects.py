@@ -1,0 +1,80 @@
+"""What a learner publishes beside the weights fires triggers, and scaling policies read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from elastic_loop import NOISE, STEPS, full_batch, troupe
+from helpers import unrolled
+
+from artos.buffer.board import LEARNER
+from artos.buffer.model_block import ModelBlock, ObjectSpec
+from artos.learners.publisher import Publisher
+from artos.scaling import ByHand, NoiseScale
+from artos.spec import ArraySpec, ObjectKey
+from head.objects import Objects
+from triggers import ObjectKeyTrigger, TimeTrigger
+from triggers.events import Published
+from triggers.journal import read
+
+
+@pytest.mark.parametrize(("every", "versions"), [(1, [0, 1, 2]), (2, [0, 2])])
+def test_each_version_fires_its_trigger_and_no_other(
+    every: int, versions: list[int], tmp_path: Path
+) -> None:
+    table = full_batch() | {"actors.sync": ObjectKeyTrigger(NOISE, every=every)}
+    with troupe(ByHand(1, 1), table, 50, tmp_path) as run:
+        run.begin()
+        for value in (3.0, 3.0, 5.0):  # the same value again is a new version
+            run.publish_object(NOISE, value)
+            run.coordinator.look(LEARNER)
+            run.coordinator.look(LEARNER)
+        assert run.coordinator.version == 0, "the weights have versions of their own"
+    lines = read(tmp_path / "journal.jsonl")
+    assert [line["version"] for line in lines if line.get("trigger") == "actors.sync"] == versions
+
+
+def test_a_clock_bears_the_version_of_the_weights() -> None:
+    clock = TimeTrigger(1.0)
+    for event in (Published("model_param", 3), Published(NOISE, 9)):
+        clock.check(event, 0.0)
+    firing = clock.check(Published(NOISE, 10), 2.0)
+    assert firing is not None
+    assert firing.version == 3
+
+
+def test_a_policy_sees_what_the_update_published_that_makes_the_version(tmp_path: Path) -> None:
+    with troupe(NoiseScale(1, 4, every=1), full_batch(), 30, tmp_path) as run:
+        run.objects = lambda update: {NOISE: 3.0 * STEPS}  # type: ignore[method-assign]
+        run.begin()
+        run.run()
+        counts = unrolled(run.coordinator.monitor.actors_by_update)
+        # The first update publishes 3 with version 1, and rounds of version 1 are of 3 actors, as
+        # soon as they are ready.
+        assert [update for name, update in run.said if name == "prepare"] == [1, 2]
+        assert counts[0] == 1
+        assert counts[-1] == 3
+        assert run.coordinator.objects.values() == {NOISE: 3.0 * STEPS}
+
+
+def test_a_run_that_goes_on_announces_the_newest_alone(tmp_path: Path) -> None:
+    keys = (ObjectKey("a"), ObjectKey("b", (2,)))
+    specs = [ObjectSpec.sized(k.name, [ArraySpec("value", k.shape, k.dtype)], 1) for k in keys]
+    regions: dict[str, Any] = ModelBlock.create(tmp_path / "model", specs).objects
+    publish = Publisher(keys, regions)
+    for value in range(3):
+        publish("a", value)
+    objects = Objects(regions)
+    assert [*objects.news()] == [Published("a", 2)]
+    publish("b", [1, 2])
+    publish("b", [3, 4])
+    assert [*objects.news()] == [Published("b", 0), Published("b", 1)]
+    assert [*objects.news()] == []
+    values = objects.values()
+    assert values["a"] == 2.0
+    np.testing.assert_array_equal(values["b"], [3, 4])
+    publish("b", [5, 6])
+    np.testing.assert_array_equal(values["b"], [3, 4], "what was read is a copy")

@@ -1,0 +1,98 @@
+"""Objects beside the weights: of their own size and version, and nothing else can be published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from artos.buffer.model_block import ModelBlock, ObjectSpec, block_bytes
+from artos.errors import BadObject, NotFinite
+from artos.learners.publisher import Publisher
+from artos.spec import ArraySpec, ObjectKey
+
+KEYS = (
+    ObjectKey("noise_scale"),
+    ObjectKey("mean", (2, 3), "float32"),
+    ObjectKey("seen", (), "int64"),
+)
+WEIGHTS = ObjectSpec.sized("model_param", [ArraySpec("params", (1_000_000,))], 3)
+
+
+def spec_of(key: ObjectKey) -> ObjectSpec:
+    return ObjectSpec.sized(key.name, [ArraySpec("value", key.shape, key.dtype)], 1)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> ModelBlock:
+    return ModelBlock.create(tmp_path / "model", [WEIGHTS, *map(spec_of, KEYS)])
+
+
+@pytest.fixture
+def publish(model: ModelBlock) -> Publisher:
+    return Publisher(KEYS, model.objects)
+
+
+def test_each_object_has_versions_of_its_own(model: ModelBlock, publish: Publisher) -> None:
+    publish("noise_scale", 3)
+    publish("noise_scale", 4.5)
+    publish("mean", [[1, 2, 3], [4, 5, 6]])
+    versions = {name: region.version for name, region in model.objects.items()}
+    assert versions == {"model_param": -1, "noise_scale": 1, "mean": 0, "seen": -1}
+    assert publish.newest("noise_scale") == 4.5
+    np.testing.assert_array_equal(publish.newest("mean"), np.array([[1, 2, 3], [4, 5, 6]]))
+    assert publish.newest("seen") is None
+
+
+def test_an_object_takes_the_room_of_its_value_not_of_the_weights() -> None:
+    assert block_bytes([WEIGHTS, *map(spec_of, KEYS)]) - block_bytes([WEIGHTS]) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("nois", 1.0, "not among the learner's objects.*add ObjectKey"),
+        ("model_param", 1.0, "not among the learner's objects"),
+        ("mean", np.zeros((3, 2)), r"its shape is \(3, 2\), declared is \(2, 3\)"),
+        ("noise_scale", [1.0], r"its shape is \(1,\), declared is \(\)"),
+    ],
+)
+@pytest.mark.parametrize("here", [True, False], ids=["in a run", "at registration"])
+def test_what_is_not_declared_like_this_is_refused(
+    name: str, value: object, words: str, here: bool, model: ModelBlock
+) -> None:
+    publish = Publisher(KEYS, model.objects if here else {})
+    with pytest.raises(BadObject, match=words):
+        publish(name, value)  # type: ignore[arg-type]
+    assert model["mean"].version == model["noise_scale"].version == -1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_nothing_that_is_not_finite_is_published(
+    value: float, model: ModelBlock, publish: Publisher
+) -> None:
+    with pytest.raises(NotFinite, match="noise_scale"):
+        publish("noise_scale", value)
+    assert model["noise_scale"].version == -1
+
+
+def test_who_comes_after_a_crash_goes_on_from_there(model: ModelBlock, publish: Publisher) -> None:
+    publish("seen", 7)
+    again = Publisher(KEYS, model.objects)
+    assert again.newest("seen") == 7
+    again("seen", 8)
+    assert (model["seen"].version, again.newest("seen")) == (1, 8)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (ObjectKey("model_param"), "are the weights, which every learner publishes"),
+        (ObjectKey("x", (0,)), "has a side that is not positive"),
+        (ObjectKey("x", (), "object"), "is not a number NumPy can store"),
+    ],
+)
+def test_what_cannot_be_an_object_says_why(key: ObjectKey, words: str) -> None:
+    assert any(words in fault for fault in key.faults())
+    assert all(key.faults() == [] for key in KEYS)
