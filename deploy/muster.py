@@ -61,7 +61,7 @@ def muster(
     lot = ParkingLot(
         elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock, warn
     )
-    ways = _ways(place, elastic, criu, checkpointer, prefix, len(slots), preloaded)
+    ways = _ways(place, elastic, criu, checkpointer, prefix, len(slots), node.plan.actors, preloaded)
     return ProcessManager(
         place, node.plan.actors, deliver, Nursery(ways, warn), slots, SlotTable(slots, clock), lot,
         accounts, clock, pin=pin, warn=warn,
@@ -131,13 +131,14 @@ def _ways(
     template: Checkpointer,
     prefix: Callable[[Slot | None], Sequence[str]],
     at_once: int,
+    actors: int,
     preloaded: Preloaded | None,
 ) -> list[Callable[[], Way]]:
     """Ways to start actors, best first; the one asked for, and those below it."""
     member, begin = template_member(place.site.members), preloaded.start if preloaded else start
     early = None
     if preloaded is not None and elastic.start == "auto":
-        early = Early(preloaded, place, pinning.pin)
+        early = Early(preloaded, place, pinning.pin, at_once, others=actors > at_once)
     ways: dict[str, Callable[[], Way]] = {}
     if isinstance(criu, Criu) and probe()["clone"].available:
         ways["clone"] = lambda: Clones(place, member, criu, template, prefix, at_once, begin, early)

@@ -29,7 +29,7 @@ class Clones:
     """One template is started, checkpointed and gone; every actor is a restored copy of it.
 
     Only the first are forked, if there is an ``early`` way to do that: they need not wait for the
-    template, which is started when there are more than run at once.
+    template, which is only started if there are to be others.
     First its memory goes to a file that all clones share, where the machine allows that.
     Restores run side by side, ``at_once`` at a time. A clone is told who it is through the file it
     inherits in the place of the template's identity file; then a signal wakes it. A restore that
@@ -73,7 +73,6 @@ class Clones:
             return
         if not self._has_forked(member, slot):
             self._asked.append((member, slot))
-        self._see_to_template()
 
     def _has_forked(self, member: int, slot: Slot | None) -> bool:
         if self._early is None or self._image is not None:
@@ -84,8 +83,8 @@ class Clones:
         return birth is not None
 
     def _see_to_template(self) -> None:
-        few = self._early is not None and self._early.births <= self._at_once
-        if self._template is not None or self._image is not None or (few and not self._asked):
+        wanted = self._asked or self._early is None or self._early.others
+        if self._template is not None or self._image is not None or not wanted:
             return
         place = self._place
         arguments = [
@@ -127,6 +126,7 @@ class Clones:
         """See ``Way.poll``."""
         if self._failed:
             raise TemplateFailed(self.kind, self._failed)
+        self._see_to_template()
         self._watch_template()
         if self._sharing is not None and self._sharing.poll() is not None:
             self._sharing = None  # and if it failed, each clone has all of its memory for itself

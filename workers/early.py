@@ -11,16 +11,24 @@ from workers.slots import Slot
 
 
 class Early:
-    """Forks actors of which images can be made like those of clones."""
+    """Forks the first ``most`` actors, so that images can be made of them like of clones.
+
+    Of no more: what a fork shares with others only the kernel knows, so each of their images holds
+    all of the memory. ``others`` is whether there may be actors beyond.
+    """
 
     def __init__(
-        self, preloaded: Preloaded, place: Place, pin: Callable[[int, Slot], None]
-    ) -> None:
+        self, preloaded: Preloaded, place: Place, pin: Callable[[int, Slot], None], most: int,
+        *, others: bool,
+    ) -> None:  # fmt: skip
         self._preloaded, self._place, self._pin = preloaded, place, pin
-        self.births = 0
+        self._left, self.others = most, others
 
     def birth(self, member: int, slot: Slot | None) -> Birth | None:
-        """A process of that actor; None if it cannot be forked."""
+        """A process of that actor; None if it is to be had in another way."""
+        if not self._left:
+            return None
+        self._left -= 1
         arguments = (self._place.text_for(member), str(self._place.plan_file))
         order = Order("artos.runtime.process", arguments, apart=True)
         child = self._preloaded.forked(order, self._place.log_of(member))
@@ -28,5 +36,4 @@ class Early:
             return None
         if slot is not None:
             self._pin(child.pid, slot)
-        self.births += 1
         return Birth(member, child, "fork")

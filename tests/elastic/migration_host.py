@@ -114,8 +114,9 @@ class Worker(Stage):
         """Make the actor, a clone of a template; the folder of the run's memory."""
         clones = Clones(self._place, self.template, self._criu, self._checkpointer, lambda s: (), 1)
         try:
-            clones.heard(self.ready(self.template))
             clones.request(actor_member(_ACTOR), None)
+            clones.poll()
+            clones.heard(self.ready(self.template))
             until("a clone", lambda: self._is_born(clones))
         finally:
             clones.close()

@@ -69,7 +69,7 @@ def test_in_mid_dump_and_mid_restore(start: Callable[..., ElasticRun], home: Pat
 
 
 def test_while_it_makes_clones(start: Callable[..., ElasticRun], home: Path) -> None:
-    run = start("counted.py:workload", "--total-steps", 128, park="memory")
+    run = start("counted.py:workload", "--total-steps", 128, park="memory", start="clone")
     killed: list[int] = []
 
     def kill_two() -> bool:

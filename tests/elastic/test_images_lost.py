@@ -46,7 +46,10 @@ def remove(image: Path) -> str:
 
 def test_images_that_came_to_harm(start: Start, home: Path) -> None:
     harms, steps = (truncate, lose_a_file, change_a_byte, remove), 5 * 16 * 6
-    run = start("counted.py:workload", "--actors", 5, "--total-steps", steps, park="checkpoint")
+    run = start(
+        "counted.py:workload", "--actors", 5, "--total-steps", steps, park="checkpoint",
+        start="clone",
+    )  # fmt: skip
     run.until(lambda: run.updates)
     images = hold_with_images(run, 5)
     words = [harm(image) for harm, image in zip(harms, images, strict=False)]
@@ -102,7 +105,9 @@ def taken(pid: int) -> Iterator[None]:
 
 def test_a_budget_that_is_too_small(start: Start, home: Path) -> None:
     """Not even the template finds room."""
-    run = start("counted.py:workload", "--total-steps", 256, park="checkpoint", image_mb=2)
+    run = start(
+        "counted.py:workload", "--total-steps", 256, park="checkpoint", image_mb=2, start="clone"
+    )
     found = run.done()
     assert "actors are started by fork instead" in run.said
     for actor in (0, 1):

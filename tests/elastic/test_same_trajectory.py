@@ -55,7 +55,7 @@ def test_each_clone_has_a_stream_a_block_and_a_log_of_its_own(
     actors, rounds = 4, 8
     run = start(
         "counted.py:workload", "--actors", actors, "--total-steps", actors * 16 * rounds,
-        park="checkpoint",
+        park="checkpoint", start="clone",
     )  # fmt: skip
     found = run.done()
     assert found["starts"]["clone"]["count"] == actors

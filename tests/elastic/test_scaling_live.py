@@ -56,7 +56,7 @@ def test_a_schedule_is_kept_to_the_update(start: Start, home: Path) -> None:
     numbers = [2] * 5 + [4] * 5 + [6] * 5 + [2] * 5
     run = start(
         "counted.py:workload", "--actors", "0:2,5:4,10:6,15:2", "--total-steps", 16 * sum(numbers),
-        park="checkpoint",
+        park="checkpoint", start="clone",
     )  # fmt: skip
     found = run.done()
     assert unrolled(found["actors_by_update"]) == numbers

@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Path:
 
 def test_paths_may_have_spaces_and_other_letters(start: Start, home: Path) -> None:
     images = home / "bilder 中"
-    settings = {"park": "checkpoint", "images": images}
+    settings = {"park": "checkpoint", "images": images, "start": "clone"}
     code = home / "mein code"
     code.mkdir()
     (home / "counted.py").rename(code / "counted.py")
@@ -57,7 +57,7 @@ def test_neither_a_home_nor_a_place_for_temporary_files_is_needed(start: Start, 
         remount = ["mount", "-o", "remount,ro", disk]
         subprocess.run(remount, check=True)
         run = start(
-            "counted.py:workload", "--total-steps", STEPS, park="checkpoint",
+            "counted.py:workload", "--total-steps", STEPS, park="checkpoint", start="clone",
             environment={
                 "HOME": str(disk), "TMPDIR": str(disk / "nothing"), "XDG_CACHE_HOME": "",
                 "ARTOS_CACHE": str(cache_folder()),

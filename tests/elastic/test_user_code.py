@@ -25,7 +25,7 @@ def port(home: Path) -> Iterator[int]:
 
 
 def test_a_connection_to_somewhere(start: Start, home: Path, port: int) -> None:
-    run = start("hindered.py:connected", park="checkpoint")
+    run = start("hindered.py:connected", park="checkpoint", start="clone")
     found = run.done()
     culprit = f"to 127.0.0.1:{port}"
     template, *actors = [line for line in run.said.splitlines() if "cannot be checkpointed" in line]
@@ -43,7 +43,7 @@ def test_a_connection_to_somewhere(start: Start, home: Path, port: int) -> None:
 
 
 def test_a_pool_of_threads_goes_through_images(start: Start, home: Path) -> None:
-    run = start("hindered.py:threaded", park="checkpoint")
+    run = start("hindered.py:threaded", park="checkpoint", start="clone")
     found = run.done()
     assert found["starts"]["clone"]["count"] == 2
     assert found["starts"]["restore"]["count"] >= 8
