@@ -90,6 +90,8 @@ def convert(name: str, value: Any, kind: Any) -> Any:
 def _actors(value: Any) -> Any:
     if isinstance(value, str) and value.startswith("{"):  # a schedule as JSON
         value = _read(value, Any)
+    if isinstance(value, str) and value.strip().isdecimal():
+        return int(value)
     return value if type(value) is int else actors_of(value)
 
 

@@ -113,7 +113,7 @@ class RunFolder(Closing):
 
     def discard(self) -> None:
         """Undo ``create`` for a run that was refused before it began; a foreign file stays."""
-        for file in (self.config_file, *(self._records() - self._found)):
+        for file in (self.config_file, self.logs / LOG, *(self._records() - self._found)):
             file.unlink(missing_ok=True)
         for sub in (self.events, self.checkpoint, self.logs):
             _remove_if_empty(sub)
