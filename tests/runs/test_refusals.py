@@ -79,6 +79,9 @@ INLINE = {
         ["ppo", "--actors", "1e9", "--set", "hidden=1e9", "--set", "steps=1e30"],
         ["actors must be at most 65536", "setting steps='1e30': that is more than 64 bits hold"],
     ),
+    "no time that a clock knows": (
+        ["ppo", "--deadline", "inf"], ["--deadline must be positive, at most 1e+08 seconds"],
+    ),
     "layers as long as memory": (["ppo", "--set", "hidden=1e9"], ["has 1 to 65536 units"]),
     "values of another type": (
         ["ppo", "--set", "hidden=a,b", "--set", "anneal=yes", "--set", "lr=nan", "--set",
