@@ -51,6 +51,7 @@ INLINE = {
         ["counting.py:workload", "--env", "CartPole-v1"],
         ["says itself which env it has: leave out --env"],
     ),
+    "a setting of every workload": (["ppo", "--set", "prk=memory"], ["did you mean park"]),
     "a flag as a setting": (["ppo", "--set", "seed=3"], ["unknown setting 'seed': write --seed"]),
     "not a workload": ([FAULTY + "number"], ["is a int, not a Workload"]),
     "builder returns something else": ([FAULTY + "nothing"], ["returned a int, not a Workload"]),
