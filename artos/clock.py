@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 
+LONGEST = 1e8
+"""Seconds that may be asked for, of a deadline or a delay: three years, as every clock can wait."""
+
 
 class Clock(ABC):
     """A source of monotonic seconds."""

@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from artos.clock import LONGEST
 from artos.closest import closest
 from artos.errors import Refused
 from deploy.archive import LIMIT_MB
@@ -91,8 +92,8 @@ def _converted(name: str, value: Any, kind: Any) -> Any:
     if kind is Path:
         return Path(msgspec.convert(str(value) if isinstance(value, Path) else value, str))
     value = msgspec.convert(value, kind)
-    if name in _POSITIVE and value <= 0:
-        raise ValueError("must be positive")
+    if name in _POSITIVE and not 0 < value <= LONGEST:
+        raise ValueError(f"must be positive, at most {LONGEST:g}")
     if name == "listen" and not (value.startswith("tcp://") and value.count(":") >= 2):
         raise ValueError("write tcp://ip:port")
     return value

@@ -61,7 +61,9 @@ def muster(
     lot = ParkingLot(
         elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock, warn
     )
-    ways = _ways(place, elastic, criu, checkpointer, prefix, len(slots), node.plan.actors, preloaded)
+    ways = _ways(
+        place, elastic, criu, checkpointer, prefix, len(slots), node.plan.actors, preloaded
+    )
     return ProcessManager(
         place, node.plan.actors, deliver, Nursery(ways, warn), slots, SlotTable(slots, clock), lot,
         accounts, clock, pin=pin, warn=warn,

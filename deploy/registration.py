@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from artos.clock import LONGEST
 from artos.elastic import NAMES, Elastic
 from artos.errors import DeadlineExceeded, Refused
 from artos.fields import MOST
@@ -29,9 +30,6 @@ from deploy.request import reference_of
 from triggers import verifier
 from triggers.table import Table, decode_table
 from triggers.wiring import complete, pace
-
-_LONGEST = 1e8
-"""Seconds of a deadline: three years, which every clock can wait for."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +119,8 @@ def _split(reference: Reference) -> tuple[Reference, dict[str, Any]]:
 
 
 def _early_faults(seed: int, deadline: float) -> Iterator[str]:
-    if not 0 < deadline <= _LONGEST:
-        yield f"--deadline must be positive, at most {_LONGEST:g} seconds, not {deadline:g}"
+    if not 0 < deadline <= LONGEST:
+        yield f"--deadline must be positive, at most {LONGEST:g} seconds, not {deadline:g}"
     if not 0 <= seed <= MOST:
         yield f"--seed must be within 0 and {MOST}, not {seed}"
 

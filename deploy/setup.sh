@@ -55,30 +55,33 @@ from importlib.metadata import version
 raise SystemExit(version('torch').partition('+')[0] != '$torch')" 2>/dev/null
 }
 
-# pip with its own progress bars in a terminal, a line for each download elsewhere.
+# pip with its own progress bars in a terminal, a line for each large download elsewhere.
 pip_install() {
     local pip=(.venv/bin/python -m pip --disable-pip-version-check install -c constraints.txt)
     if [ -t 1 ]; then
         "${pip[@]}" "$@"
     else
         "${pip[@]}" --progress-bar off "$@" |
-            sed -un 's/^ *\(Downloading .*\|Installing collected packages\).*/setup:   \1/p' >&2
+            sed -un 's/^ *\(Downloading .* [MG]B)\|Installing collected packages\).*/setup:   \1/p' >&2
     fi
 }
 
-from_index() { [ -z "${TORCH_INDEX-}" ] || echo -i "$TORCH_INDEX"; }
-
-# The file that pip would take says what it needs.
+# The file that pip would take says what it needs. An index that sends no more of a file than all of
+# it is not waited for: on x86-64 what most of them have is with CUDA.
 needs_cuda() {
-    [ "$(uname -m)" = x86_64 ] &&
-        .venv/bin/python -m pip --disable-pip-version-check install --quiet --dry-run --no-deps \
-            --ignore-installed --report - $(from_index) "torch==$torch" 2>/dev/null |
-        grep -Eq '"(nvidia|cuda)-'
+    local report index=()
+    [ "$(uname -m)" = x86_64 ] || return 1
+    [ -z "${TORCH_INDEX-}" ] || index=(-i "$TORCH_INDEX")
+    report=$(timeout 20 .venv/bin/python -m pip --disable-pip-version-check install --quiet \
+        --dry-run --no-deps --ignore-installed --report - "${index[@]}" "torch==$torch" 2>/dev/null) ||
+        return 0
+    grep -Eq '"(nvidia|cuda)-' <<<"$report"
 }
 
 has_gpu() { compgen -G '/dev/nvidia[0-9]*' >/dev/null || nvidia-smi -L >/dev/null 2>&1; }
 
 say_what_comes() {
+    say "looking which PyTorch $torch there is"
     if ! needs_cuda; then
         say "installing PyTorch $torch for CPUs: $without_cuda to download"
     elif has_gpu; then

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from artos.clock import Clock, SystemClock
+from artos.clock import LONGEST, Clock, SystemClock
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
 from artos.faults import Faults, Seldom
@@ -71,8 +71,10 @@ class WorkerOptions:
             faults.append(f"--slots {self.slots}: {len(here)} CPUs may be used here")
         if not self.head.startswith("tcp://"):
             faults.append(f"--head {self.head!r}: write tcp://IP:PORT")
-        if self.stop_seconds <= 0:
-            faults.append(f"--stop-seconds must be positive, not {self.stop_seconds:g}")
+        if not 0 < self.stop_seconds <= LONGEST:
+            faults.append(
+                f"--stop-seconds must be positive, at most {LONGEST:g}, not {self.stop_seconds:g}"
+            )
         if faults:
             raise Refused(faults)
         return here[: self.slots or None]

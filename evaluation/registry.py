@@ -52,8 +52,10 @@ def run(
     1, except in a ``quick`` run, whose figures mean nothing.
 
     Raises:
-        Refused: there is no benchmark of this name.
+        Refused: there is no benchmark of this name, or it would be run less than once.
     """
+    if repeats < 1:
+        raise Refused([f"--repeats must be at least 1, not {repeats}"])
     if name == ALL:
         return max(run(one, _beside(json_path, one), quick, repeats) for one in BENCHMARKS)
     if name not in BENCHMARKS:

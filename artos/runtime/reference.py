@@ -16,6 +16,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from artos.closest import closest
+from artos.elastic import NAMES
 from artos.errors import Refused
 from artos.reference import Reference
 from artos.settings import Setting, convert, settings_of, shown
@@ -219,7 +220,8 @@ def _unknown(name: str, known: Sequence[str]) -> str:
         return f"this workload says itself which {name} it has: leave out {_FLAGS[name]}"
     if name in _ELSEWHERE:
         return f"unknown setting {name!r}: write --{name}"
-    return f"unknown setting {name!r}{closest(name, known)} (`artos explain WORKLOAD` lists all)"
+    near = closest(name, [*known, *sorted(NAMES)])
+    return f"unknown setting {name!r}{near} (`artos explain WORKLOAD` lists all)"
 
 
 def settings_of_workload(reference: Reference) -> tuple[Setting, ...]:

@@ -43,6 +43,17 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     assert len(refused.value.faults) == 5
 
 
+@pytest.mark.parametrize("number", ["0", "-1", "nan", "inf", "1e300"])
+def test_seconds_are_those_of_a_clock(number: str, tmp_path: Path) -> None:
+    config = tmp_path / "head.toml"
+    config.write_text(f"deadline = {number}\n")
+    with pytest.raises(Refused, match=r"deadline = .*: must be positive, at most 1e\+08"):
+        head_options(config, {"listen": "tcp://127.0.0.1:1", "keys": tmp_path})
+    worker = WorkerOptions("tcp://h:1", tmp_path, "w1", stop_seconds=float(number))
+    with pytest.raises(Refused, match=r"--stop-seconds must be positive, at most 1e\+08"):
+        worker.cpus()
+
+
 @pytest.mark.parametrize("text", ["listen = ", None])
 def test_no_file_and_no_toml_are_refused(text: str | None, tmp_path: Path) -> None:
     config = tmp_path / "head.toml"

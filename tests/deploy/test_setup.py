@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from helpers import PATIENCE, ROOT
 
-TOOLS = "bash cat cp cut dirname echo find flock grep mkdir rm sed sha256sum touch"
-CUDA = '{"requires_dist": ["nvidia-cublas==13"], "name": "torch"}'
+TOOLS = "bash cat cp cut dirname echo find flock grep mkdir rm sed sha256sum timeout touch"
+CUDA = """echo '"requires_dist": ["nvidia-cublas==13"]'"""
 PIP = """
 case "$*" in
-*--report*) echo '{report}';;
+*--report*) {report};;
 *install*) echo 'Collecting torch'; echo '  Downloading torch.whl (526.6 MB)'; exit {status};;
 *version*) {there};;
 esac
@@ -44,7 +44,7 @@ class Clone:
         path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
 
-    def pip(self, report: str = "{}", status: int = 0, there: str = "exit 1") -> None:
+    def pip(self, report: str = "echo torch", status: int = 0, there: str = "exit 1") -> None:
         """What the Python of .venv does; ``there``: whether torch is installed."""
         text = PIP.format(report=report, status=status, there=there)
         self.script("stub", f'echo "$*" >>{self.calls}\n{text}')
@@ -82,6 +82,11 @@ def test_gigabytes_that_nobody_needs_are_told_before_they_come(clone: Clone) -> 
     assert "make setup TORCH_INDEX=URL" in before
     assert "installing ARTOS" in after
     assert "Collecting" not in said
+
+
+def test_an_index_that_says_nothing_may_bring_gigabytes(clone: Clone) -> None:
+    clone.pip("exit 1")
+    assert "with CUDA: 2.7 GB to download, and there is no GPU here" in clone.setup()[1]
 
 
 def test_with_a_gpu_they_are_right(clone: Clone) -> None:

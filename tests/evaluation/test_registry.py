@@ -15,6 +15,11 @@ def test_an_unknown_benchmark_is_refused_with_the_closest_name():
 
 
 @pytest.mark.processes
+def test_no_repetition_is_refused():
+    with pytest.raises(Refused, match="--repeats must be at least 1, not 0"):
+        registry.run("triggers", repeats=0)
+
+
 def test_a_quick_benchmark_writes_table_file_and_figure(tmp_path, capsys):
     path = tmp_path / "out.json"
     assert registry.run("triggers", path, quick=True) == 0

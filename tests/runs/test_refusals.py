@@ -51,6 +51,7 @@ INLINE = {
         ["counting.py:workload", "--env", "CartPole-v1"],
         ["says itself which env it has: leave out --env"],
     ),
+    "a setting of every workload": (["ppo", "--set", "prk=memory"], ["did you mean park"]),
     "a flag as a setting": (["ppo", "--set", "seed=3"], ["unknown setting 'seed': write --seed"]),
     "not a workload": ([FAULTY + "number"], ["is a int, not a Workload"]),
     "builder returns something else": ([FAULTY + "nothing"], ["returned a int, not a Workload"]),
@@ -78,6 +79,9 @@ INLINE = {
     "more than there can be": (
         ["ppo", "--actors", "1e9", "--set", "hidden=1e9", "--set", "steps=1e30"],
         ["actors must be at most 65536", "setting steps='1e30': that is more than 64 bits hold"],
+    ),
+    "no time that a clock knows": (
+        ["ppo", "--deadline", "inf"], ["--deadline must be positive, at most 1e+08 seconds"],
     ),
     "layers as long as memory": (["ppo", "--set", "hidden=1e9"], ["has 1 to 65536 units"]),
     "values of another type": (
