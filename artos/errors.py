@@ -108,10 +108,7 @@ class NothingToSample(BufferFault):
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
-        super().__init__(
-            f"none of {rows} rows can be sampled: let the learner's trigger wait for more rows, or "
-            "raise max_lag"
-        )
+        super().__init__(f"none of {rows} rows can be sampled: wait for more, or raise max_lag")
 
 
 class NotOurs(ArtosError, PermissionError):
