@@ -109,7 +109,7 @@ def test_own_pipeline_absorbs_each_actor_once(user: UserFolder) -> None:
 @pytest.mark.long
 @pytest.mark.processes
 def test_own_scaling_policy_decides(user: UserFolder) -> None:
-    goal = ("--set", "goal=10", "--total-steps", "8192", "--json")
+    goal = ("--set", "goal=10", "--total-steps", "40960", "--json")
     ended = user.artos("run", "my_scaling.py:patient", *goal)
     assert ended.returncode == 0, ended.stderr
     actors = unrolled(user.summary()["actors_by_update"])
