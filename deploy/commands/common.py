@@ -33,7 +33,8 @@ def add_workload(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--deadline", type=float, default=300.0, metavar="SECONDS",
-        help="how long an actor or the learner may take to answer before it counts as hung",
+        help="how long an actor or the learner may take to answer before it counts as hung, and "
+        "how long a run may stand still",
     )  # fmt: skip
     add_json(parser)
 
