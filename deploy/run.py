@@ -27,7 +27,7 @@ from deploy.view import LiveView
 from head.records import checkpoint
 from head.records.checkpoint import Manifest, check_workload
 from head.records.durable import write_durably
-from head.records.run_folder import LOG, RunFolder, writing
+from head.records.run_folder import RunFolder, writing
 from head.status import Summary
 
 _REGISTRATION = "registration"
@@ -211,5 +211,5 @@ def _finished(
             return Inline(node)
         return OneMachine(node, folder.path, session.clock, session.note, session.undisturbed)
 
-    with LoggedView(view, folder.logs / LOG) as logged:
-        return Session(registration, folder, node, requests, logged, members, before).run()
+    logged = LoggedView(view, folder.log)
+    return Session(registration, folder, node, requests, logged, members, before).run()
