@@ -6,18 +6,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from artos.append_file import AppendFile
-from artos.closing import Closing
 from artos.runtime.logs import rotate
 from deploy.view import LiveView
 from head.records.run_folder import RunFolder
 from head.status import Status, Summary
 
 
-class LoggedView(Closing):
+class LoggedView:
     """Shows what ``view`` shows. On a cluster the log is what the run process prints."""
 
     def __init__(self, view: LiveView, log: Path) -> None:
-        self._view, self._log = view, AppendFile(log)
+        self._view, self._log = view, log
 
     @property
     def due(self) -> bool:
@@ -44,12 +43,9 @@ class LoggedView(Closing):
 
     def _write(self, text: str) -> None:
         with suppress(OSError):  # without room the log lacks it; the run goes on
-            rotate(self._log.path)
-            self._log.append(f"{text}\n".encode())
-
-    def close(self) -> None:
-        """Close the log; the view is somebody else's."""
-        self._log.close()
+            rotate(self._log)
+            with AppendFile(self._log) as log:
+                log.append(f"{text}\n".encode())
 
 
 def last_line(summary: Summary, folder: RunFolder) -> str:

@@ -30,7 +30,7 @@ from head.records import checkpoint
 from head.records.checkpoint import Manifest, check_workload
 from head.records.curve import import_ahead
 from head.records.durable import write_durably
-from head.records.run_folder import LOG, RunFolder, writing
+from head.records.run_folder import RunFolder, writing
 from head.status import Summary
 
 _REGISTRATION = "registration"
@@ -214,5 +214,5 @@ def _finished(
             registration.preloaded,
         )  # fmt: skip
 
-    with LoggedView(view, folder.logs / LOG) as logged:
-        return Session(registration, folder, node, requests, logged, members, before).run()
+    logged = LoggedView(view, folder.log)
+    return Session(registration, folder, node, requests, logged, members, before).run()

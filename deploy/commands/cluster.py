@@ -33,8 +33,8 @@ _FOLLOW_SECONDS = 0.5
 _TOP_SECONDS = 1.0
 _LAST_OF_LOG = -20_000
 _RUN = (
-    "a run's folder on this machine; or its name, of a run of the head's where one is given, else "
-    "of one in --runs"
+    "a run's folder on this machine, or a run's name: of the head's runs where a head is given, "
+    "else of those in --runs"
 )
 
 
@@ -79,8 +79,9 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def _towards_runs(parser: Parser, command: Any) -> None:
     parser.add_argument(
-        "--runs", type=Path, metavar="DIR", help="look at the runs in this folder; default: runs"
-    )
+        "--runs", type=Path, metavar="DIR",
+        help="the runs in this folder, whatever head is given; default: runs, if none is given",
+    )  # fmt: skip
     _towards_head(parser, command)
 
 

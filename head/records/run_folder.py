@@ -45,6 +45,7 @@ class RunFolder(Closing):
         self.summary = path / "summary.json"
         self.curve = path / "curve.png"
         self.logs = path / LOGS
+        self.log = self.logs / LOG
         self._found = self._records()
 
     @classmethod
@@ -124,7 +125,7 @@ class RunFolder(Closing):
     def _records(self) -> frozenset[Path]:
         """Files with records that are there."""
         events = self.events.iterdir() if self.events.is_dir() else ()
-        records = (self.progress, self.episodes, self.journal, *events)
+        records = (self.progress, self.episodes, self.journal, self.log, *events)
         return frozenset(file for file in records if file.exists())
 
     def close(self) -> None:

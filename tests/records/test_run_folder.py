@@ -102,7 +102,9 @@ def test_a_folder_that_cannot_be_made_is_refused_with_its_reason(tmp_path: Path)
 
 
 def test_discard_leaves_nothing_of_ours_and_everything_of_others(tmp_path: Path) -> None:
-    RunFolder.create(tmp_path / "run", CONFIG).discard()
+    run = RunFolder.create(tmp_path / "run", CONFIG)
+    run.log.write_text("noted before it was refused")
+    run.discard()
     assert not (tmp_path / "run").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep")
