@@ -80,7 +80,10 @@ def holdings(run: ElasticRun, actor: psutil.Process) -> Holdings | None:
 def anonymous_kb(pid: int) -> int:
     """Memory that is a process's own (kB)."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(x.split()[1]) for x in lines if x.startswith("RssAnon:"))
+    for line in lines:
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1])
+    raise psutil.ZombieProcess(pid)
 
 
 def in_the_beginning_and_in_the_end(seen: list[Holdings]) -> tuple[Holdings, Holdings]:
