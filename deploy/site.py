@@ -19,7 +19,6 @@ from artos.faults import Faults, Seldom
 from artos.messages import Failed, FromMember, Ready
 from artos.plan import Plan
 from artos.runtime.logs import end
-from artos.runtime.preloaded import Preloaded
 from artos.transport import wire
 from artos.transport.lines import HEAD
 from artos.transport.post import Post
@@ -55,14 +54,13 @@ class RunSite(Loop):
         agent: AgentHost,
         clock: Clock,
         warn: Callable[[str], None],
-        preloaded: Preloaded | None = None,
     ) -> None:
         super().__init__(node.board, clock)
         self._order, self._node, self._post, self._agent = order, node, post, agent
         self._faults, self._grumble = Faults(warn), Seldom(warn)
         self._mail = Mail(node.board)
         self._actors = LocalActors(
-            node, self._mail, Path(order.images), clock, warn, preloaded, order.cpus
+            node, self._mail, Path(order.images), clock, warn, cpus=order.cpus
         )
         self._gate = Gate(lambda: node.weights.version, self._actors.send)
         self._porter = Porter(self._actors, self._tell, self.child_ended, self._arrived, clock)

@@ -14,14 +14,12 @@ from pathlib import Path
 
 from artos.clock import SystemClock
 from artos.runtime.child import end_with_parent
-from artos.runtime.preloaded import Preloaded
 from artos.transport.keys import Keys
 from artos.transport.post import Post
 from deploy.node import CacheNode
 from deploy.orders import SiteOrder, read_order
 from deploy.site import RunSite, local_plan
 from workers.agent_host import AgentHost
-from workers.nursery import TEMPLATE
 
 _AGENT = "deploy.agent_process"
 _POST_SECONDS = 5.0
@@ -45,7 +43,6 @@ class SiteProcess:
         keys = Keys.load(Path(order.keys)) if order.keys else None
         with (
             CacheNode(plan, name, Path(order.logs)) as node,
-            Preloaded(plan.reference, Path(order.logs) / f"{TEMPLATE}.log") as preloaded,
             Post.connect(assign.steering, keys, order.node, node.board.bell.ring) as post,
         ):
             agent = AgentHost(
@@ -53,7 +50,7 @@ class SiteProcess:
                 Path(order.keys) if order.keys else None, order.node, assign.epoch, clock,
                 node.lock, process=_AGENT,
             )  # fmt: skip
-            site = RunSite(order, node, post, agent, clock, _warn, preloaded)
+            site = RunSite(order, node, post, agent, clock, _warn)
             with _handling(self._handlers(site)):
                 why = self._serve(site)
             post.close(0.0 if site.abandoned else _POST_SECONDS)

@@ -38,13 +38,13 @@ class Preloaded(Closing):
 
     What it forks is adopted by this process, which thereby hears of its death at once. Where it
     cannot fork (user code started threads, which a fork would not have; it was killed) processes
-    are started anew: ``why_not`` says why. Making one waits for nothing: it imports meanwhile, and
-    what that prints goes to ``log``, if there is one.
+    are started anew: ``why_not`` says why. Making one waits for nothing, but whoever asks for a
+    process waits until the import is done: ask for none where that must not be waited for.
     """
 
-    def __init__(self, reference: Reference, log: Path | None = None) -> None:
+    def __init__(self, reference: Reference) -> None:
         self._adopted = adopts_orphans()
-        self._said = _memory() if log is None else _opened(log)
+        self._said = _memory()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             text = msgspec.json.encode(reference).decode()
@@ -152,14 +152,6 @@ class Preloaded(Closing):
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-
-
-def _opened(log: Path) -> IO[bytes]:
-    try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        return log.open("ab+")
-    except OSError:  # no room on the disk is no reason not to begin
-        return _memory()
 
 
 def _memory() -> IO[bytes]:
