@@ -58,7 +58,7 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     logs.add_argument("run", metavar="RUN", help=_RUN)
     logs.add_argument("-f", "--follow", action="store_true", help="until the run is over")
     whose = logs.add_mutually_exclusive_group()
-    whose.add_argument("--actor", type=int, metavar="N", help="what actor N prints, wherever it is")
+    whose.add_argument("--actor", type=whole, metavar="N", help="what actor N prints")
     whose.add_argument("--learner", action="store_true", help="what the learner prints")
     whose.add_argument("--log", default="", metavar="NAME", help="e.g. template, or NODE/site")
     _towards_runs(logs, _logs)

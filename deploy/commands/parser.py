@@ -19,14 +19,12 @@ class Parser(argparse.ArgumentParser):
     """Knows its flags, and says what is wrong in one line."""
 
     def __init__(self, **options: Any) -> None:
-        self.arguments: list[argparse.Action] = []
         super().__init__(allow_abbrev=False, **options)
 
-    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        """Add an argument and remember it."""
-        action = super().add_argument(*names, **options)
-        self.arguments.append(action)
-        return action
+    @property
+    def arguments(self) -> list[argparse.Action]:
+        """What it takes, also in groups of which one excludes another."""
+        return [*self._actions]
 
     @property
     def flags(self) -> list[str]:

@@ -121,3 +121,11 @@ def test_numbers_of_actors_are_counts() -> None:
     for text in ("1.5", "0:1.5", "1..2.5"):
         with pytest.raises(Refused, match="write a number"):
             parse_actors(text)
+
+
+def test_flags_that_exclude_one_another_are_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["logs", "nothing", "--actor", "1"]) == 2
+    assert "there is no run 'nothing'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["logs", "nothing", "--actor", "1", "--learner"])
+    assert "not allowed with" in capsys.readouterr().err
