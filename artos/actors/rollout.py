@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
 from artos.envs.ahead import make_ahead
+from artos.envs.known import KNOWN
 from artos.envs.make import AnyVectorEnv, describe, is_atari, make_vector
 from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Stepper
@@ -61,6 +62,8 @@ class RolloutActor:
     @property
     def spec(self) -> EnvSpec:
         """Facts about the environment; found by building one unless a plan brought them."""
+        if self._spec is None and self.env in KNOWN:
+            self.adopt(KNOWN[self.env])
         if self._spec is None:
             self._spec = describe(self.env)
         return self._spec

@@ -68,25 +68,23 @@ def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
     actor: Any = workload.actor
     learner: Any = workload.learner
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
-    settled = _settle_torch(plan)
+    # Actors are being set up, too: threads of a network's set-up would wait for CPUs, spinning.
+    _settle_torch(plan, 1)
     module = actor.build_module(plan.seed)
-    if not settled:
-        _settle_torch(plan)
+    _settle_torch(plan, plan.threads)
     objects = {name: region for name, region in model.objects.items() if name != MODEL}
     publish = Publisher(published(workload), objects)
     learner.setup(LearnerContext(plan, module, plan.seed, plan.threads, blocks, publish))
     return LearnerRole(learner, model[MODEL], blocks)
 
 
-def _settle_torch(plan: Plan) -> bool:
-    """Tell torch its threads and its seed; False if user code does without it (so far)."""
+def _settle_torch(plan: Plan, threads: int) -> None:
+    """Tell torch its threads and its seed, unless user code does without it (so far)."""
     torch = sys.modules.get("torch")
-    if torch is None:
-        return False
-    torch.set_num_threads(plan.threads)
-    torch.set_flush_denormal(True)
-    torch.manual_seed(plan.seed)
-    return True
+    if torch is not None:
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(True)
+        torch.manual_seed(plan.seed)
 
 
 def _workload(plan: Plan) -> Workload:

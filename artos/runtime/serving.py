@@ -17,6 +17,7 @@ import msgspec
 
 from artos.buffer.board import LEARNER, Board
 from artos.buffer.model_block import ModelBlock
+from artos.envs.known import KNOWN
 from artos.errors import BadRow
 from artos.messages import Failed, Ready, StartKind
 from artos.plan import Plan, Site
@@ -108,8 +109,11 @@ def failed_to_start(error: BaseException) -> Failed:
 
 
 def plan_in(plan_file: str) -> Plan:
-    """The plan that a file holds as JSON."""
-    return msgspec.json.decode(Path(plan_file).read_bytes(), type=Plan)
+    """The plan that a file holds as JSON; this process is one of its run's."""
+    plan = msgspec.json.decode(Path(plan_file).read_bytes(), type=Plan)
+    if plan.env_spec is not None:  # else a builder that asks for the facts makes an environment
+        KNOWN[plan.env] = plan.env_spec
+    return plan
 
 
 def _line(site: Site) -> Line:
