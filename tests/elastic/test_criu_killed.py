@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
 KILLS, STEPS = 3, 3840
 DUMP, RESTORE = "waits in memory for now", "is started anew"
 """What is said of a dump and of a restore that came to nothing."""
+HEARD = 0.3
+"""Seconds after which the harm that a kill did has been said."""
 LONGEST = {"dump": 0.04, "restore": 0.015}
 """Seconds of work after which one is killed at the latest, less than either takes."""
 
@@ -32,15 +34,18 @@ class Killer:
     def __init__(self, run: ElasticRun, chance: random.Random) -> None:
         self._run, self._chance = run, chance
         self._met: set[int] = set()
+        self._again = 0.0
         self.kills: Counter[str] = Counter()
 
     def look(self) -> bool:
         """Kill one; whether there were enough of both kinds in time to do harm."""
         harmed = {"dump": self._run.said.count(DUMP), "restore": self._run.said.count(RESTORE)}
         for kind, process in self._run.requests():
-            if process.pid not in self._met and harmed[kind] == min(harmed.values()) < KILLS:
+            due = harmed[kind] == min(harmed.values()) < KILLS and time.monotonic() >= self._again
+            if due and process.pid not in self._met:
                 self._met.add(process.pid)
                 self._kill(kind, process)
+                self._again = time.monotonic() + HEARD
         return min(harmed.values()) >= KILLS
 
     def _kill(self, kind: str, process: psutil.Process) -> None:
@@ -54,7 +59,7 @@ class Killer:
 
 
 def test_in_mid_dump_and_mid_restore(start: Callable[..., ElasticRun], home: Path) -> None:
-    run = start("counted.py:workload", "--total-steps", STEPS, park="checkpoint")
+    run = start("counted.py:workload", "--total-steps", STEPS, park="checkpoint", start="clone")
     run.until(lambda: run.updates)
     killer = Killer(run, random.Random(5))
     run.each_moment(killer.look)
