@@ -16,10 +16,10 @@ from real_runs import journal
 
 pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
 
-KILLS, STEPS = 3, 3840
+KILLS, STEPS = 3, 7680
 DUMP, RESTORE = "waits in memory for now", "is started anew"
 """What is said of a dump and of a restore that came to nothing."""
-HEARD = 0.3
+HEARD = 0.15
 """Seconds after which the harm that a kill did has been said."""
 LONGEST = {"dump": 0.04, "restore": 0.015}
 """Seconds of work after which one is killed at the latest, less than either takes."""
