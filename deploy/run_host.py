@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 from contextlib import suppress
@@ -15,7 +14,7 @@ import psutil
 
 from artos.closing import Closing
 from artos.errors import Refused
-from artos.runtime.child import Child, start
+from artos.runtime.child import Child, readable, start
 from artos.runtime.death import Death
 from artos.runtime.logs import rotate
 from artos.unreadable import UNREADABLE
@@ -132,7 +131,7 @@ class RunHost(Closing):
 
     def gone(self) -> list[str]:
         """Runs whose process is gone; ask once how it ended."""
-        return [name for name, each in self._processes.items() if _is_over(each.descriptor)]
+        return [name for name, each in self._processes.items() if readable(each.descriptor)]
 
     def ended(self, run: Run) -> Ended:
         """How a process ended; without one of our own, what it left behind tells."""
@@ -170,12 +169,6 @@ def _can_go_on(folder: Path) -> bool:
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / "events", ignore_errors=True)
     return False
-
-
-def _is_over(descriptor: int) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _status_told(folder: Path) -> int | None:

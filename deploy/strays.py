@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from artos.closing import Closing
+from artos.runtime.child import readable
 
 _OURS = ("deploy.", "artos.runtime.")
 
@@ -25,7 +25,7 @@ class Strays(Closing):
     def gone(self, now: float) -> bool:
         """Whether none is left. Those that are late are killed."""
         for descriptor in [*self.descriptors]:
-            if _has_ended(descriptor):
+            if readable(descriptor):
                 os.close(descriptor)
                 self.descriptors.remove(descriptor)
             elif now >= self._end_by:
@@ -54,9 +54,3 @@ def _opened(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except ProcessLookupError:
         return None
-
-
-def _has_ended(descriptor: int) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))

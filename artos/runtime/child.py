@@ -75,7 +75,7 @@ class Child:
         if self.died() is None:
             descriptor = os.pidfd_open(self.pid)
             try:
-                _until_readable(descriptor, seconds)
+                readable(descriptor, seconds)
             finally:
                 os.close(descriptor)
         return self.died() is not None
@@ -103,10 +103,11 @@ class Child:
         return f"<Child {self.pid} {self.log.name}>"
 
 
-def _until_readable(descriptor: int, seconds: float) -> None:
+def readable(descriptor: int, seconds: float = 0.0) -> bool:
+    """Whether a descriptor can be read within so long: that of a process, once that has ended."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
-    poll.poll(max(0.0, seconds) * 1000)
+    return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
 class Start(Protocol):

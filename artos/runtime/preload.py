@@ -24,7 +24,8 @@ from typing import NoReturn
 import msgspec
 
 from artos.reference import Reference
-from artos.runtime.child import begin_member
+from artos.runtime import child, hoarding
+from artos.runtime.forking import fork_aside
 
 STREAMS = 3
 _MOST = 1 << 17
@@ -49,7 +50,7 @@ class Forked(msgspec.Struct, frozen=True):
 
 def main() -> int:
     """Import, then fork on request until nobody can ask any more."""
-    begin_member()
+    child.begin_member()
     server = socket.socket(fileno=int(sys.argv[2]))
     _preload(msgspec.json.decode(sys.argv[1], type=Reference))
     sys.stdout.flush()  # or what user code has printed would be printed by everybody again
@@ -91,15 +92,13 @@ def _served(server: socket.socket) -> Order | None:
 
 
 def _answer(order: Order) -> Forked | None:
-    from artos.runtime.forking import fork_aside  # noqa: PLC0415
-
     if others := len(os.listdir("/proc/self/task")) - 1:  # noqa: PTH208 (names)
         return Forked(why=f"user code started {others} threads when it was imported")
     try:
-        child = fork_aside(apart=order.apart)
+        pid = fork_aside(apart=order.apart)
     except OSError as error:
         return Forked(why=str(error))
-    return Forked(child) if child else None
+    return Forked(pid) if pid else None
 
 
 def _take_streams(descriptors: list[int]) -> None:
@@ -109,8 +108,6 @@ def _take_streams(descriptors: list[int]) -> None:
 
 
 def _go_on_as(order: Order) -> int:
-    from artos.runtime import child, hoarding  # noqa: PLC0415
-
     child.forked = True
     sys.argv = [order.module, *order.arguments]
     os.environ.update(child.computing(order.threads))
