@@ -263,3 +263,17 @@ def _sound(actors: Actors) -> Actors:
     if found:
         raise Refused(found)
     return actors
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What a checkpoint keeps of the decisions so far; it is of use for the same ``scaling`` only.
+
+    ``actors`` is the number decided for ``update``, ``memory`` is the policy's own, ``by_hand`` is
+    what somebody decided instead.
+    """
+
+    scaling: Actors
+    actors: int
+    update: int = -1
+    memory: dict[str, Any] = {}
+    by_hand: int | None = None

@@ -15,15 +15,12 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from artos.errors import ArtosError, CheckpointFault, Refused, RunExists, ShmTooSmall
+from artos.errors import ArtosError, Refused
+from artos.exit_status import REFUSALS, ExitStatus
 from artos.printable import printable
 from deploy import streams
 from deploy.commands import cluster, completion, daemons, setup
 from deploy.commands.common import (
-    DONE,
-    ERROR,
-    INTERRUPTED,
-    REFUSED,
     add_workload,
     print_json,
     settings_of,
@@ -49,19 +46,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _options(sys.argv[1:] if arguments is None else arguments)
         command: Callable[[argparse.Namespace], int] = options.command
         return _flushed(command(options))
-    except (Refused, RunExists, ShmTooSmall, CheckpointFault) as error:
+    except REFUSALS as error:
         _complain(*_refusal(error, starts=getattr(options, "starts", False)))
-        return REFUSED
+        return ExitStatus.REFUSED
     except ArtosError as error:
         _complain(f"{type(error).__name__}: {error}")
-        return ERROR
+        return ExitStatus.FAILED
     except BrokenPipeError:
         # Whoever reads our output has seen enough; the interpreter's last flush must not fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        return ExitStatus.DONE
     except KeyboardInterrupt:
         _complain("stopped at once")
-        return INTERRUPTED
+        return ExitStatus.INTERRUPTED
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -162,7 +159,7 @@ def _run(options: argparse.Namespace) -> int:
         summary = _summary(options, settings)
     if options.json:
         print_json(summary)
-    return INTERRUPTED if summary.outcome == "interrupted" else DONE
+    return ExitStatus.of_outcome(summary.outcome)
 
 
 def _summary(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
@@ -195,17 +192,20 @@ def _request(options: argparse.Namespace, settings: dict[str, Any]) -> Request:
 def _explain(options: argparse.Namespace) -> int:
     import msgspec  # noqa: PLC0415
 
-    from deploy.registration import prepare  # noqa: PLC0415
+    from deploy import muster  # noqa: PLC0415
     from deploy.request import reference_of  # noqa: PLC0415
     from triggers.explain import explain  # noqa: PLC0415
+    from triggers.registration import prepare  # noqa: PLC0415
 
     reference = reference_of(workload_of(options), settings_of(options), Path.cwd())
-    registration = prepare(reference, options.seed, deadline=options.deadline)
+    registration = prepare(
+        reference, options.seed, deadline=options.deadline, host_faults=muster.faults
+    )
     if options.json:
         print_json({**msgspec.to_builtins(registration.plan), "settings": registration.settings})
     else:
         print(explain(registration.plan, registration.table, registration.settings))
-    return DONE
+    return ExitStatus.DONE
 
 
 def _clean(options: argparse.Namespace) -> int:
@@ -216,7 +216,7 @@ def _clean(options: argparse.Namespace) -> int:
         print_json({"removed": removed})
     else:
         print("\n".join(f"removed {path}" for path in removed) or "nothing was left behind")
-    return DONE
+    return ExitStatus.DONE
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -227,7 +227,7 @@ def _doctor(options: argparse.Namespace) -> int:
         print_json(report)
     else:
         print(doctor.text(report))
-    return DONE
+    return ExitStatus.DONE
 
 
 def _keys(options: argparse.Namespace) -> int:
@@ -238,7 +238,7 @@ def _keys(options: argparse.Namespace) -> int:
         print_json(report)
     else:
         print(keys.text(report))
-    return DONE
+    return ExitStatus.DONE
 
 
 def _bench(options: argparse.Namespace) -> int:

@@ -27,6 +27,7 @@ from artos.transport import wire
 from artos.transport.keys import Keys
 from artos.transport.lines import HEAD
 from artos.transport.post import Post
+from artos.usage import Bill
 from deploy.mail import Mail
 from deploy.node import Node
 from deploy.supervisor import STOP_SECONDS, Supervisor
@@ -35,7 +36,6 @@ from head.coordinator import Coordinator
 from head.parcels import Parcels
 from head.remote_actors import RemoteActors
 from head.replay_host import ReplayHost
-from head.status import Bill
 
 _CLOSE_SECONDS = 20.0
 """How long sites may take to ship what is left and to report."""

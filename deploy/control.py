@@ -13,9 +13,9 @@ from artos.buffer.board import Board, control_member
 from artos.errors import BadMessage, DeadlineExceeded, MailboxFull, NotRunning, Refused
 from artos.messages import Scale, Scaled, decode_scale, decode_scaled, encode
 from artos.plan import Site
+from artos.run_state import RUNNING
 from artos.unreadable import UNREADABLE
 from head.records.durable import write_durably
-from head.runs import RUNNING
 
 _ANSWER_SECONDS = 10.0
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 
 from artos.buffer.segment import reap_orphans
+from artos.child_modules import ChildModule
 from artos.clock import Clock, SystemClock
 from artos.closing import Closing
 from artos.errors import MailboxFull, Refused
@@ -40,8 +41,9 @@ class HeadDaemon(Closing):
     """
 
     def __init__(
-        self, options: HeadOptions, say: Callable[[str], None], clock: Clock | None = None
-    ) -> None:
+        self, options: HeadOptions, say: Callable[[str], None], clock: Clock | None = None,
+        run_process: str = ChildModule.RUN,
+    ) -> None:  # fmt: skip
         self._options, self._say, self._clock = options, say, clock or SystemClock()
         self._faults, self._grumble = Faults(say), Seldom(say)
         keys = Keys.load(options.keys)
@@ -53,7 +55,9 @@ class HeadDaemon(Closing):
             self._inside = opened(Post.serve(home.socket, None, ring, self._clock))
             state, self._archives = home.load(), Archives(home.folder / "code")
             orders, where = home.folder / "orders", options.keys.resolve()
-            self._host = opened(RunHost(orders, self._archives, home.socket, options.host, where))
+            self._host = opened(
+                RunHost(orders, self._archives, home.socket, options.host, where, run_process)
+            )
             self._roster = Roster(VERSION, self._clock, options.deadline)
             self._roster.expect(state.nodes)
             self._schedule = Schedule(state.runs)

@@ -14,9 +14,9 @@ from artos.runtime.build_role import actor_role, learner_role
 from artos.runtime.member import Role, guarded
 from artos.runtime.reference import user_imports
 from artos.runtime.serving import failed_to_start
+from artos.usage import Bill
 from deploy.node import Node
 from head.coordinator import Coordinator
-from head.status import Bill
 
 _IDLE_SECONDS = 0.05
 

@@ -11,10 +11,10 @@ from artos.clock import Clock
 from artos.messages import FromMember, Invoke, Stop, ToMember
 from artos.runtime.death import Death
 from artos.runtime.preloaded import Preloaded
+from artos.usage import Bill
 from deploy.mail import Mail
 from deploy.muster import muster, slots_on
 from deploy.node import Node
-from head.status import Bill
 from workers.checkpointer import Progress
 
 

@@ -12,13 +12,13 @@ import psutil
 from artos.closest import closest
 from artos.closing import Closing
 from artos.errors import NoSuchRun, Refused
+from artos.run_state import FAILED, RUNNING, STARTING, STOPPING, at_the_end
 from artos.version import VERSION
 from deploy import control, report
 from head.records.checkpoint import MANIFEST
 from head.records.progress_log import last_status
 from head.records.run_folder import LOGS
 from head.records.run_lock import is_live, owner
-from head.runs import DONE, FAILED, RUNNING, STARTING, STOPPING
 from head.status import Status
 from workers.cpus import usable_cpus
 
@@ -130,8 +130,7 @@ def _fate(run: Path) -> tuple[str, str, str]:
         go_on = f"; `artos run --resume {run}` goes on from its last checkpoint" if saved else ""
         return FAILED, "failed", f"its process was killed{go_on}"
     outcome = str(said.get("outcome", ""))
-    state = DONE if outcome in ("done", "interrupted") else FAILED
-    return state, outcome, str(said.get("why", ""))
+    return at_the_end(outcome), outcome, str(said.get("why", ""))
 
 
 def _this_node(runs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class LoggedView:
 
     def finish(self, summary: Summary, folder: RunFolder) -> None:
         """Log how it ended, and show the end."""
-        self._write("\n".join(filter(None, (summary.why, last_line(summary, folder)))))
+        self._write("\n".join(filter(None, (summary.why, summary.last_line(folder.path)))))
         self._view.finish(summary, folder)
 
     def _write(self, text: str) -> None:
@@ -46,8 +46,3 @@ class LoggedView:
             rotate(self._log)
             with AppendFile(self._log) as log:
                 log.append(f"{text}\n".encode())
-
-
-def last_line(summary: Summary, folder: RunFolder) -> str:
-    """How a run ended, in a line."""
-    return f"{summary.outcome} after {summary.steps} steps: {folder.path}"

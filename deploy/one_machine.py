@@ -8,12 +8,12 @@ from pathlib import Path
 
 from artos.clock import Clock
 from artos.runtime.preloaded import Preloaded
+from artos.usage import Bill
 from deploy.local_actors import LocalActors
 from deploy.mail import Mail
 from deploy.node import Node
 from deploy.supervisor import STOP_SECONDS, Supervisor
 from head.coordinator import Coordinator
-from head.status import Bill
 
 
 class OneMachine(Supervisor):

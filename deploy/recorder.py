@@ -13,6 +13,7 @@ from artos.clock import Clock
 from artos.errors import NotSaved
 from artos.plan import Plan
 from artos.runtime.age import age
+from artos.usage import Bill
 from deploy.node import Node
 from head.coordinator import Coordinator
 from head.objects import Newest
@@ -22,7 +23,7 @@ from head.records.curve import draw
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog, flatten
 from head.records.run_folder import RunFolder
-from head.status import Bill, Status, Summary
+from head.status import Status, Summary
 
 _LOG_SECONDS = 0.5
 _CHECKPOINT_SECONDS = 2.0

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from artos.errors import Refused
+from artos.run_state import OVER
 from artos.runtime.logs import piece
 from artos.unreadable import UNREADABLE
 from head.records.run_folder import LOG, LOGS
 from head.roster import Node, Roster
-from head.runs import OVER, Run
+from head.runs import Run
 from head.schedule import Schedule
 
 RUN = LOG.removesuffix(".log")

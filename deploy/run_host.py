@@ -12,19 +12,20 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from artos.child_modules import ChildModule
 from artos.closing import Closing
 from artos.errors import Refused
+from artos.exit_status import OUTCOMES, ExitStatus
+from artos.protocol.orders import RunOrder, write_order
 from artos.runtime.child import Child, readable, start
 from artos.runtime.death import Death
 from artos.runtime.logs import rotate
 from artos.unreadable import UNREADABLE
 from deploy.archives import Archives
-from deploy.orders import RunOrder, write_order
 from head.records.checkpoint import MANIFEST
 from head.records.run_folder import LOG, LOGS
-from head.runs import OUTCOMES, Run
+from head.runs import Run
 
-MODULE = "deploy.run_process"
 _RECORDS = ("config.json", "progress.csv", "episodes.csv", "journal.jsonl")
 _SUMMARY = "summary.json"
 
@@ -58,10 +59,14 @@ class RunHost(Closing):
     """One process per run, each in a session of its own: they outlive the head.
 
     ``folder`` holds their orders; they reach the head at ``head`` (ipc) and listen on ``host``.
+    ``process`` is the module to run.
     """
 
-    def __init__(self, folder: Path, archives: Archives, head: str, host: str, keys: Path) -> None:
-        self._folder, self._archives = folder, archives
+    def __init__(
+        self, folder: Path, archives: Archives, head: str, host: str, keys: Path,
+        process: str = ChildModule.RUN,
+    ) -> None:  # fmt: skip
+        self._folder, self._archives, self._process = folder, archives, process
         self._head, self._host, self._keys = head, host, keys
         self._processes: dict[str, _Process] = {}
 
@@ -94,7 +99,7 @@ class RunHost(Closing):
                 str(self._keys), self._head, resume,
             )  # fmt: skip
             write_order(self._file(run), order)
-            child = start(MODULE, [str(self._file(run))], _log(run), 1)
+            child = start(self._process, [str(self._file(run))], _log(run), 1)
         except OSError as error:
             raise Refused([f"the run cannot begin: {error}"]) from error
         self._processes[run.name] = _Process(child.pid, os.pidfd_open(child.pid), child, child.log)
@@ -177,4 +182,4 @@ def _status_told(folder: Path) -> int | None:
         told = msgspec.json.decode((folder / _SUMMARY).read_bytes(), type=_Told)
     except (OSError, *UNREADABLE):
         return None
-    return next((status for status, name in OUTCOMES.items() if name == told.outcome), None)
+    return ExitStatus.of_outcome(told.outcome) if told.outcome in OUTCOMES else None

@@ -18,26 +18,25 @@ import msgspec
 
 from artos.buffer.segment import IMAGES
 from artos.clock import SystemClock
-from artos.errors import ArtosError, CheckpointFault, Refused, RunExists, ShmTooSmall
+from artos.errors import ArtosError
+from artos.exit_status import REFUSALS, ExitStatus
 from artos.plan import Plan
+from artos.protocol.orders import RunOrder, read_order
+from artos.run_state import RUNNING, STOPPING
 from artos.transport import wire
 from artos.transport.lines import HEAD
 from artos.transport.post import Post
 from deploy.cluster import Address, ClusterRun
-from deploy.commands.common import DONE, ERROR, INTERRUPTED, REFUSED
-from deploy.logged_view import last_line
 from deploy.node import Node, check_space
-from deploy.orders import RunOrder, read_order
-from deploy.registration import Registration
+from deploy.preparation import continued, new_folder, node_of, registered, restored, stored_request
 from deploy.request import Request
-from deploy.run import continued, new_folder, node_of, registered, restored, stored_request
 from deploy.session import Session
 from deploy.signals import StopRequests
 from head.intake import Arrivals
 from head.records.checkpoint import Manifest
 from head.records.run_folder import RunFolder
-from head.runs import OUTCOMES, RUNNING, STOPPING
 from head.status import Status, Summary
+from triggers.registration import Registration
 from triggers.wiring import cache_plan, transfers, with_transfer
 
 _NEWS_SECONDS = 0.5
@@ -84,7 +83,7 @@ class NewsView:
 
     def finish(self, summary: Summary, folder: RunFolder) -> None:
         """See ``session.View``."""
-        self.note(last_line(summary, folder))
+        self.note(summary.last_line(folder.path))
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +118,7 @@ class RunProcess:
     def _begin(self, requests: StopRequests) -> Summary:
         request = self._request()
         with request.preload() as preloaded:
-            registration = registered(request, preloaded, here=False)
+            registration = registered(request, preloaded)
             check_space(registration.plan)
             with (
                 requests.held(),
@@ -134,7 +133,7 @@ class RunProcess:
             stored = stored_request(folder, asked.settings, quiet=True)
             request = replace(stored, folder=self._code, origin=asked.origin)
             with request.preload() as preloaded:
-                registration, manifest = continued(request, folder, preloaded, here=False)
+                registration, manifest = continued(request, folder, preloaded)
                 with requests.held(), restored(request, folder, registration) as node:
                     return self._session(registration, folder, node, requests, manifest)
 
@@ -175,20 +174,19 @@ def apart(registration: Registration) -> tuple[Registration, Plan]:
     return replace(registration, plan=plan, table=own), cache_plan(plan, table)
 
 
-def outcome(run: Callable[[], Summary]) -> tuple[int, str]:
+def outcome(run: Callable[[], Summary]) -> tuple[ExitStatus, str]:
     """Exit status and reasons of what ``run`` does."""
     try:
         summary = run()
-    except (Refused, RunExists, ShmTooSmall, CheckpointFault) as error:
-        return REFUSED, str(error)
-    except ArtosError as error:
-        return ERROR, f"{type(error).__name__}: {error}"
-    except KeyboardInterrupt:
-        return INTERRUPTED, "stopped at once"
+    except KeyboardInterrupt as error:
+        return ExitStatus.of_error(error), "stopped at once"
+    except REFUSALS as error:
+        return ExitStatus.of_error(error), str(error)
     except Exception as error:
-        traceback.print_exc()
-        return ERROR, f"{type(error).__name__}: {error}"
-    return (INTERRUPTED if summary.outcome == "interrupted" else DONE), ""
+        if not isinstance(error, ArtosError):
+            traceback.print_exc()
+        return ExitStatus.of_error(error), f"{type(error).__name__}: {error}"
+    return ExitStatus.of_outcome(summary.outcome), ""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -200,7 +198,7 @@ def main(arguments: Sequence[str]) -> int:
         ring.rings = lambda: None
         if why:
             print(why, file=sys.stderr, flush=True)
-        head.send(HEAD, wire.RunNews(order.run, OUTCOMES[status], why))
+        head.send(HEAD, wire.RunNews(order.run, status.outcome, why))
         head.close(_FAREWELL_SECONDS)
     return status
 

@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Protocol
 
 from artos.clock import WakingClock
+from artos.run_state import STOPPING
+from artos.usage import Bill
 from deploy.control import announced
 from deploy.node import Node
 from deploy.provenance import differences
 from deploy.recorder import Recorder
-from deploy.registration import Registration
 from deploy.signals import StopRequests, child_deaths
 from deploy.wiring import connect
 from head.coordinator import Coordinator
@@ -21,10 +22,10 @@ from head.records.checkpoint import Manifest
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder, writing
-from head.runs import STOPPING
 from head.scaler import Scaler
-from head.status import Bill, Status, Summary
+from head.status import Status, Summary
 from triggers.journal import Journal
+from triggers.registration import Registration
 
 
 class RunMembers(Members, Protocol):

@@ -18,6 +18,7 @@ from artos.errors import BadMessage, ShmTooSmall
 from artos.faults import Faults, Seldom
 from artos.messages import Failed, FromMember, Ready
 from artos.plan import Plan
+from artos.protocol.orders import SiteOrder
 from artos.runtime.logs import end
 from artos.transport import wire
 from artos.transport.lines import HEAD
@@ -27,7 +28,6 @@ from deploy.local_actors import LocalActors
 from deploy.loop import Loop
 from deploy.mail import Mail
 from deploy.node import CacheNode
-from deploy.orders import SiteOrder
 from deploy.porter import Porter
 from workers.agent_host import AgentHost
 

@@ -13,10 +13,12 @@ from pathlib import Path
 import msgspec
 
 from artos.buffer.segment import reap_orphans
+from artos.child_modules import ChildModule
 from artos.clock import Clock
 from artos.errors import Refused
 from artos.faults import Faults
 from artos.private_folder import keep
+from artos.protocol.orders import SiteOrder, write_order
 from artos.runtime.child import Child, start
 from artos.runtime.death import Death
 from artos.runtime.logs import piece
@@ -31,11 +33,9 @@ from artos.transport.wire import (
 )  # fmt: skip
 from deploy.archives import Archives
 from deploy.leftovers import remove_unlinked_images
-from deploy.orders import SiteOrder, write_order
 from deploy.strays import Strays
 from workers.cpu_shares import allot
 
-MODULE = "deploy.site_process"
 _SETTLED = 1.0
 _MOST_OF_A_LOG = 100_000  # bytes of an answer
 _MOST_RUNS = 20
@@ -244,7 +244,9 @@ class SiteHost:
         )  # fmt: skip
         write_order(self._file(assign.run), order)
         with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            child = start(MODULE, [str(self._file(assign.run))], folder / "logs" / "site.log", 1)
+            child = start(
+                ChildModule.EXECUTOR, [str(self._file(assign.run))], folder / "logs" / "site.log", 1
+            )
         self._sites[assign.run] = _Site(order, child, os.pidfd_open(child.pid))
 
     def _share(self) -> None:

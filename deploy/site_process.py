@@ -13,15 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from artos.clock import SystemClock
+from artos.protocol.orders import SiteOrder, read_order
 from artos.runtime.child import end_with_parent
 from artos.transport.keys import Keys
 from artos.transport.post import Post
 from deploy.node import CacheNode
-from deploy.orders import SiteOrder, read_order
 from deploy.site import RunSite, local_plan
 from workers.agent_host import AgentHost
 
-_AGENT = "deploy.agent_process"
 _POST_SECONDS = 5.0
 
 
@@ -48,7 +47,7 @@ class SiteProcess:
             agent = AgentHost(
                 plan, node.site, node.plan_file, assign.experience,
                 Path(order.keys) if order.keys else None, order.node, assign.epoch, clock,
-                node.lock, process=_AGENT,
+                node.lock,
             )  # fmt: skip
             site = RunSite(order, node, post, agent, clock, _warn)
             with _handling(self._handlers(site)):

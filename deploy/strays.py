@@ -9,10 +9,9 @@ from pathlib import Path
 
 import psutil
 
+from artos.child_modules import OF_A_WORKER
 from artos.closing import Closing
 from artos.runtime.child import readable
-
-_OURS = ("deploy.", "artos.runtime.")
 
 
 class Strays(Closing):
@@ -43,7 +42,7 @@ def _pids(folder: str) -> list[int]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
-        ours = "-m" in words and any(word.startswith(_OURS) for word in words)
+        ours = "-m" in words and not OF_A_WORKER.isdisjoint(words)
         if ours and any(folder in word for word in words) and process.pid != os.getpid():
             found.append(process.pid)
     return found

@@ -16,14 +16,14 @@ import msgspec
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
 from artos.printable import printable
+from artos.runtime.preloaded import Preloaded
 from deploy import screen
 from deploy.archive import pack
 from deploy.head_client import HeadClient
 from deploy.provenance import origin
-from deploy.registration import objects_of
-from deploy.request import file_and_object
-from head.runs import OUTCOMES
+from deploy.request import file_and_object, reference_of
 from head.status import Status
+from triggers.registration import register_apart
 
 _USERS = re.compile(r"[\w./-]+:[A-Za-z_]\w*")
 """A setting that names something in a module or file: ``my_env:make``."""
@@ -81,11 +81,18 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
         if not file.is_file():
             raise Refused([f"there is no file {file}"])
         if not name:
-            raise Refused(objects_of(wanted.workload, wanted.folder))
+            raise Refused(_objects_of(wanted.workload, wanted.folder))
         return f"{file.name}:{name}", file.parent
     # A built-in algorithm needs the user's folder only if something there is named.
     named = any(_USERS.fullmatch(str(value)) for value in wanted.settings.values())
     return wanted.workload, wanted.folder if named else None
+
+
+def _objects_of(workload: str, folder: Path) -> list[str]:
+    """Asks for one of the workloads of a file, in the words of a refusal."""
+    reference = reference_of(workload, {}, folder)
+    with Preloaded(reference) as preloaded:
+        return list(register_apart(reference, 0, preloaded).faults)
 
 
 def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[str, Any]:
@@ -148,11 +155,6 @@ def progress(facts: dict[str, Any], *, over: bool = False) -> str:
         return "  ".join(f"{name} {value}" for name, value in facts.items())
     name = "" if over else screen.phase(status)
     return f"starting: {name}" if name else screen.line(status, over=over)
-
-
-def exit_status(outcome: str) -> int:
-    """The exit status of ``artos run`` for an outcome."""
-    return next((status for status, name in OUTCOMES.items() if name == outcome), 1)
 
 
 def last_words(status: dict[str, Any]) -> str:

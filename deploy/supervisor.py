@@ -13,13 +13,13 @@ from artos.errors import CannotScale
 from artos.messages import Scaled, Stop, ToMember
 from artos.runtime.child import start
 from artos.runtime.preloaded import Preloaded
+from artos.usage import Bill
 from deploy.control import ControlDesk
 from deploy.loop import Loop
 from deploy.mail import Mail
 from deploy.node import Node
 from head.coordinator import Coordinator
 from head.learner_host import LearnerHost
-from head.status import Bill
 
 STOP_SECONDS = 5.0
 """How long members may take to end by themselves."""

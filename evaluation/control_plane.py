@@ -23,7 +23,6 @@ from typing import Any
 import psutil
 
 from artos.transport.keys import make_keys
-from deploy import run_host
 from deploy.head_client import HeadClient
 from deploy.head_daemon import HeadDaemon
 from deploy.head_options import HeadOptions
@@ -41,8 +40,7 @@ _RUN = "fleet"
 
 def head_main(options: HeadOptions, tell: Any) -> None:
     """The head's process: the daemon, with runs that are simulated."""
-    run_host.MODULE = fleet_run.MODULE
-    with HeadDaemon(options, say=lambda text: None) as daemon:
+    with HeadDaemon(options, say=lambda text: None, run_process=fleet_run.MODULE) as daemon:
         tell.send(daemon.endpoint)
         daemon.run()
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
+from artos.protocol.orders import RunOrder, read_order
+from artos.run_state import RUNNING
 from artos.runtime.child import begin_member
 from artos.transport import wire
 from artos.transport.lines import HEAD
 from artos.transport.post import Post
 from deploy.bell import Bell
-from deploy.orders import RunOrder, read_order
-from head.runs import RUNNING
 
 MODULE = "evaluation.fleet_run"
 _FILE = "placements.jsonl"

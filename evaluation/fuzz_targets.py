@@ -17,15 +17,15 @@ import msgspec
 import psutil
 
 from artos.buffer.segment import PREFIX, reap_orphans, shm_root
+from artos.child_modules import ChildModule
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded
+from artos.protocol.orders import AGENT_COUNTS, RunOrder, SiteOrder, write_order
 from artos.transport import wire
 from artos.transport.keys import Keys, make_keys
 from artos.transport.tally import Tally
 from artos.version import VERSION
-from deploy.orders import RunOrder, SiteOrder, write_order
 from evaluation.fuzz_peers import Loud
-from workers.agent.agent import COUNTS
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PATIENCE = 120.0
@@ -190,7 +190,7 @@ class RunPlace:
             str(place.folder / _RUN), "127.0.0.1", str(place.keys.folder), self.head.endpoint,
         )  # fmt: skip
         write_order(place.folder / "run.json", order)
-        self.process = place.start("run", "deploy.run_process", place.folder / "run.json")
+        self.process = place.start("run", ChildModule.RUN, place.folder / "run.json")
         self.head.until(lambda: self.head.last(wire.RunUp), "the run to be up")
         up = self.head.last(wire.RunUp)
         assert isinstance(up, wire.RunUp)
@@ -228,7 +228,7 @@ class RunPlace:
 
     def replay(self) -> Target:
         """Its replay process, as an agent sees it that has no business there."""
-        (process,) = [p for p in self.process.children() if "head.replay.process" in p.cmdline()]
+        (process,) = [p for p in self.process.children() if ChildModule.REPLAY in p.cmdline()]
         evil = self.place.calls(self.up.experience[0], "evil")
 
         def settle() -> None:
@@ -262,7 +262,7 @@ class SitePlace:
             (min(os.sched_getaffinity(0)),),
         )  # fmt: skip
         write_order(folder / "order.json", order)
-        self.process = place.start("site", "deploy.site_process", folder / "order.json")
+        self.process = place.start("site", ChildModule.EXECUTOR, folder / "order.json")
         self.run.until(lambda: self.run.last(wire.SiteUp), "the site to be up")
         self.run.say(wire.encode(wire.Start(_ACTORS, 1, 0)), "w1")
         self.run.until(lambda: self.run.last(wire.Said), "an actor to be ready")
@@ -276,10 +276,10 @@ class SitePlace:
 
     def agent(self) -> Target:
         """Its transfer agent, as a replay process sees it."""
-        (process,) = [p for p in self.process.children() if "deploy.agent_process" in p.cmdline()]
+        (process,) = [p for p in self.process.children() if ChildModule.AGENT in p.cmdline()]
         self.replay.until(lambda: self.replay.met, "the agent to call")
         (file,) = shm_root().glob(f"{PREFIX}*{_RUN}.w1*/agent")
-        tally = Tally(file, COUNTS)
+        tally = Tally(file, AGENT_COUNTS)
 
         def throw(frame: bytes) -> None:
             for name in ("w1", "w1/weights"):

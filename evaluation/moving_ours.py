@@ -20,6 +20,7 @@ import msgspec
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
+from artos.child_modules import ChildModule
 from artos.clock import SystemClock
 from artos.plan import Plan
 from artos.spec import VERSION_KEY, ArraySpec
@@ -33,12 +34,11 @@ from evaluation.rivals.moving import SECONDS, accepted, connected, parser
 from evaluation.rivals.rounds import Recording
 from evaluation.rivals.timing import answer
 from evaluation.rounds_plan import fill, plan
-from head import replay_host
 from head.replay_host import ReplayHost
 from triggers.algorithms.pipelines import Pipeline
 from triggers.table import Table
 from triggers.wiring import cache_plan, with_transfer
-from workers.agent_host import PROCESS, AgentHost
+from workers.agent_host import AgentHost
 
 FEATURES = ("dual-stage", "mini-batch", "compression", "once", "curve")
 GO = b"g"
@@ -112,7 +112,7 @@ def meeting_of(line: socket.socket) -> Meeting:
 @contextmanager
 def agent(node: Node, options: argparse.Namespace, meeting: Meeting) -> Iterator[AgentHost]:
     """The node's transfer agent, all actors placed there."""
-    process = not_encrypted.MODULE if "curve" in options.off else PROCESS
+    process = not_encrypted.MODULE if "curve" in options.off else ChildModule.AGENT
     host = AgentHost(
         node.plan, node.site, node.plan_file, meeting.endpoints, Path(meeting.keys),
         f"worker{options.number}", _EPOCH, SystemClock(),
@@ -137,11 +137,11 @@ def replay(
     """The head's replay process, which takes rows of all actors, and what workers must know."""
     keys = folder / "keys"
     make_keys(keys)
-    if "curve" in options.off:
-        replay_host._PROCESS = not_encrypted.MODULE
+    process = not_encrypted.MODULE if "curve" in options.off else ChildModule.REPLAY
     host = ReplayHost(
-        node.plan, node.site, node.plan_file, keys, options.address, SystemClock(), _EPOCH
-    )
+        node.plan, node.site, node.plan_file, keys, options.address, SystemClock(), _EPOCH,
+        process=process,
+    )  # fmt: skip
     host.start()
     try:
         actors = range(node.plan.actors)

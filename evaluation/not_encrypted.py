@@ -10,10 +10,9 @@ import json
 import runpy
 import sys
 
+from artos.child_modules import ChildModule
 from artos.transport import sockets
 from artos.transport.keys import Keys
-from head import replay_host
-from workers import agent_host
 
 MODULE = "evaluation.not_encrypted"
 
@@ -24,7 +23,7 @@ def main() -> None:
     sys.argv[1] = json.dumps(orders | {"keys": ""})
     _allow_tcp_without_keys()
     # Only an agent has a node.
-    module = agent_host.PROCESS if "node" in orders else replay_host._PROCESS
+    module = ChildModule.AGENT if "node" in orders else ChildModule.REPLAY
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

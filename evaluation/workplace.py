@@ -31,9 +31,9 @@ from artos.messages import (
 from artos.plan import Plan
 from deploy.muster import muster
 from deploy.node import Node, check_space
-from deploy.registration import prepare
 from deploy.request import reference_of
 from deploy.signals import child_deaths
+from triggers.registration import prepare
 from workers.checkpointer import Progress
 from workers.lifecycle import State
 

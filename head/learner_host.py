@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from artos.buffer.board import LEARNER
+from artos.child_modules import ChildModule
 from artos.plan import Plan, Site
 from artos.runtime.child import Child, Start, start
 from artos.runtime.death import Death
@@ -24,9 +25,7 @@ class LearnerHost:
         """Start the learner; its log is appended to across restarts."""
         arguments = [msgspec.json.encode(self._site).decode(), str(self._plan_file)]
         log = Path(self._site.logs) / "learner.log"
-        self._child = self._begin(
-            "artos.runtime.process", arguments, log, self._threads, hoards=True
-        )
+        self._child = self._begin(ChildModule.MEMBER, arguments, log, self._threads, hoards=True)
 
     def end(self) -> None:
         """Kill what is left of the learner; a new one goes on from the model block."""

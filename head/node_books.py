@@ -10,7 +10,7 @@ import msgspec
 
 from artos.errors import BadMessage
 from artos.transport.wire import SiteNews
-from head.status import Bill
+from artos.usage import Bill
 
 
 class _Starts(msgspec.Struct, frozen=True):

@@ -7,27 +7,27 @@ from pathlib import Path
 
 import msgspec
 
+from artos.child_modules import ChildModule
 from artos.clock import Clock
 from artos.errors import DataPathFailed
 from artos.plan import Plan, Site
+from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
 from artos.runtime.death import START_SECONDS
 from artos.transport import wire
 from artos.transport.companion import Companion
 from artos.transport.tally import Tally
-from head.replay.replay import COUNTS, ReplayOrders
 
-_PROCESS = "head.replay.process"
 _ANSWER_SECONDS, _END_SECONDS = 10.0, 2.0
 
 
 class _Receiver:
     """One replay process and its orders."""
 
-    def __init__(self, orders: ReplayOrders, clock: Clock) -> None:
+    def __init__(self, orders: ReplayOrders, clock: Clock, process: str) -> None:
         self.orders = orders
         log = Path(orders.site.logs) / f"replay-{orders.number}.log"
-        self.companion = Companion(_PROCESS, log, clock)
-        self.tally = Tally(orders.tally_path, COUNTS)
+        self.companion = Companion(process, log, clock)
+        self.tally = Tally(orders.tally_path, REPLAY_COUNTS)
 
     def await_listening(self) -> None:
         """Wait until agents may connect. From then on it listens there for good.
@@ -38,7 +38,7 @@ class _Receiver:
         message = self.companion.answer(START_SECONDS)
         if not isinstance(message, wire.Listening):
             self.companion.end(_END_SECONDS)
-            raise DataPathFailed(_PROCESS, self.companion.last_words)
+            raise DataPathFailed(ChildModule.REPLAY, self.companion.last_words)
         self.orders = msgspec.structs.replace(self.orders, endpoint=message.endpoint)
 
     def obeys(self, message: wire.Terms) -> bool:
@@ -55,11 +55,13 @@ class ReplayHost:
     Actor ``a`` is served by process ``a % receivers``. ``keys_folder`` None: no TCP, the agents are
     on this machine (``host`` is of no use then). ``host`` is the address that agents connect to.
     ``weights_dtype`` "bfloat16" halves the bytes of float32 weights on the wire.
+    ``process`` is the module to run.
     """
 
     def __init__(
         self, plan: Plan, site: Site, plan_file: Path, keys_folder: Path | None, host: str,
         clock: Clock, epoch: int = 0, receivers: int = 1, weights_dtype: str = "float32",
+        process: str = ChildModule.REPLAY,
     ) -> None:  # fmt: skip
         self._terms: dict[int, int] = {}
         self._bases: dict[int, int] = {}
@@ -73,6 +75,7 @@ class ReplayHost:
                     weights_dtype,
                 ),
                 clock,
+                process,
             )
             for number in range(count)
         ]  # fmt: skip

@@ -6,17 +6,9 @@ from typing import Any
 
 import msgspec
 
+from artos.run_state import ACTIVE, OVER, QUEUED, at_the_end
 from artos.transport.wire import RunUp
 from head.roster import Known
-
-QUEUED, STARTING, RUNNING, STOPPING, DONE, FAILED = (
-    "queued", "starting", "running", "stopping", "done", "failed",
-)  # fmt: skip
-ACTIVE = (STARTING, RUNNING, STOPPING)
-"""States in which a run has, or is about to have, a process."""
-OVER = (DONE, FAILED)
-OUTCOMES = {0: "done", 1: "failed", 2: "refused", 130: "interrupted"}
-"""By the exit status of the run process, which is that of ``artos run``."""
 
 
 class Run(msgspec.Struct):
@@ -56,7 +48,7 @@ class Run(msgspec.Struct):
 
     def end(self, outcome: str, why: str) -> None:
         """It is over."""
-        self.state = DONE if outcome in ("done", "interrupted") else FAILED
+        self.state = at_the_end(outcome)
         self.outcome, self.why, self.waits_for, self.up = outcome, why, "", None
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from artos.errors import CannotScale, ScalingFailed
 from artos.plan import Plan
-from artos.scaling import Actors, Schedule
+from artos.scaling import Kept, Schedule
 from artos.scaling_policy import Own, ScalingPolicy, Seen, decided
 
 
@@ -26,20 +26,6 @@ def check_number(actors: int, least: int, most: int) -> None:
         raise CannotScale(actors, least, most, f"{most} are registered")
     if actors < least:
         raise CannotScale(actors, least, most, f"its triggers wait for {least} at least")
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """What a checkpoint keeps of the decisions so far; it is of use for the same ``scaling`` only.
-
-    ``actors`` is the number decided for ``update``, ``memory`` is the policy's own, ``by_hand`` is
-    what somebody decided instead.
-    """
-
-    scaling: Actors
-    actors: int
-    update: int = -1
-    memory: dict[str, Any] = {}
-    by_hand: int | None = None
 
 
 class Scaler:

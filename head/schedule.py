@@ -11,10 +11,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from artos.errors import Refused
+from artos.exit_status import OUTCOMES, ExitStatus
+from artos.run_state import QUEUED, RUNNING, STARTING, STOPPING
 from artos.transport.wire import Assign, Hello, Message, Placed, RunNews, RunUp, SiteEnded
 from head.placement import Room, place, shares
 from head.roster import Node
-from head.runs import OUTCOMES, QUEUED, RUNNING, STARTING, STOPPING, Run
+from head.runs import Run
 from head.sites import Sites
 
 MOST_IN_A_ROW = 3
@@ -118,7 +120,7 @@ class Schedule:
         steps = int(run.facts.get("steps") or 0)
         if steps > run.reached:
             run.reached, run.deaths = steps, 0
-        if news.state in OUTCOMES.values():
+        if news.state in OUTCOMES:
             run.outcome, run.why = news.state, news.waits_for
         if news.state == STOPPING or run.outcome:
             run.state = STOPPING
@@ -132,7 +134,7 @@ class Schedule:
         run = self.runs[name]
         stopping, run.up = run.state == STOPPING, None
         if run.outcome or (status is not None and status >= 0):
-            outcome = run.outcome or OUTCOMES.get(status or 0, "failed")
+            outcome = run.outcome or _outcome(status or 0)
             as_asked = outcome in ("done", "interrupted")
             self._over(run, outcome, run.why or ("" if as_asked else words))
         elif stopping:
@@ -282,3 +284,7 @@ class Schedule:
         if any(failed):
             return f"a worker that can run it: {'; '.join(filter(None, failed))}"
         return "a worker with a free slot" if usable else _NO_WORKER
+
+
+def _outcome(status: int) -> str:
+    return ExitStatus(status).outcome if status in [*ExitStatus] else ExitStatus.FAILED.outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,22 +35,6 @@ class Status(msgspec.Struct, frozen=True):
     metrics: dict[str, float] = {}
     times: dict[str, float] = {}
     shares: dict[str, float] = {}
-
-
-class Bill(msgspec.Struct, frozen=True):
-    """What a run's actors cost. Seconds of CPU slots held and of CPU used, MB·s kept while parked.
-
-    ``starts`` tells by kind (cold fork clone restore moved thaw) how many there were (``count``)
-    and how long they took (``median_s``, ``p95_s``). On a cluster ``nodes`` had actors of the run,
-    and ``bytes_on_wire`` of experience and weights went between them and the head.
-    """
-
-    starts: dict[str, dict[str, float]] = {}
-    held_cpu_seconds: float = 0.0
-    used_cpu_seconds: float = 0.0
-    parked_mb_seconds: float = 0.0
-    bytes_on_wire: int = 0
-    nodes: tuple[str, ...] = ()
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -97,3 +82,7 @@ class Summary(msgspec.Struct, frozen=True):
     wall_seconds: float = 0.0
     first_step_seconds: float | None = None
     why: str = ""
+
+    def last_line(self, folder: Path) -> str:
+        """How the run in this folder ended, in a line."""
+        return f"{self.outcome} after {self.steps} steps: {folder}"

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from artos.buffer.actor_block import ActorBlock
+from artos.child_modules import ChildModule
 from artos.clock import Clock, Deadline
 from artos.plan import Plan, Site
+from artos.protocol.orders import AGENT_COUNTS, AgentOrders
 from artos.transport import wire
 from artos.transport.companion import Companion
 from artos.transport.tally import Tally
-from workers.agent.agent import COUNTS, AgentOrders
 
-PROCESS = "workers.agent.process"
 _EXIT = 1.0  # seconds that a process takes to end once it wants to
 
 
@@ -28,7 +28,7 @@ class AgentHost:
     def __init__(
         self, plan: Plan, site: Site, plan_file: Path, endpoints: tuple[str, ...],
         keys_folder: Path | None, node: str, epoch: int, clock: Clock, lock: int = -1,
-        compress: bool = True, process: str = PROCESS,
+        compress: bool = True, process: str = ChildModule.AGENT,
     ) -> None:  # fmt: skip
         keys = "" if keys_folder is None else str(keys_folder)
         self._orders = AgentOrders(
@@ -36,7 +36,7 @@ class AgentHost:
         )
         self._stages, self._site, self._clock = plan.consumers, site, clock
         self._companion = Companion(process, Path(site.logs) / "agent.log", clock)
-        self._tally = Tally(self._orders.tally_path, COUNTS)
+        self._tally = Tally(self._orders.tally_path, AGENT_COUNTS)
         self._terms = wire.Terms({}, {})
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from artos.child_modules import ChildModule
 from artos.errors import ArtosError, RestoreFailed, TemplateFailed
 from artos.messages import Failed, FromMember
 from artos.runtime.child import Child, Start, command, start
@@ -21,7 +22,6 @@ from workers.images import Image
 from workers.nursery import TEMPLATE, Birth, Kind, Place
 from workers.slots import Slot
 
-_MODULE = "artos.runtime.template"
 _FAILURES = 3
 
 
@@ -90,7 +90,7 @@ class Clones:
         arguments = [
             "image", place.text_for(self._member), str(place.plan_file), str(self._identity),
         ]  # fmt: skip
-        self._template = self._begin(_MODULE, arguments, self._log, 1, apart=True)
+        self._template = self._begin(ChildModule.TEMPLATE, arguments, self._log, 1, apart=True)
 
     def heard(self, message: FromMember) -> None:
         """See ``Way.heard``: a template that is ready is checkpointed."""

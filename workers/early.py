@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from artos.child_modules import ChildModule
 from artos.runtime.preload import Order
 from artos.runtime.preloaded import Preloaded
 from workers.nursery import Birth, Place
@@ -30,7 +31,7 @@ class Early:
             return None
         self._left -= 1
         arguments = (self._place.text_for(member), str(self._place.plan_file))
-        order = Order("artos.runtime.process", arguments, apart=True)
+        order = Order(ChildModule.MEMBER, arguments, apart=True)
         child = self._preloaded.forked(order, self._place.log_of(member))
         if child is None:
             return None

@@ -9,6 +9,7 @@ from typing import IO
 
 import msgspec
 
+from artos.child_modules import ChildModule
 from artos.errors import TemplateFailed
 from artos.messages import Failed, FromMember
 from artos.runtime.child import Child, Start, start
@@ -18,7 +19,6 @@ from workers.criu.suspects import threads
 from workers.nursery import TEMPLATE, Birth, Kind, Place
 from workers.slots import Slot
 
-_MODULE = "artos.runtime.template"
 _FORK_SECONDS = 20.0
 _END_SECONDS = 2.0
 
@@ -44,7 +44,7 @@ class Forks:
         self._answers, answers = _pipe()
         with requests, answers:
             self._server = begin(
-                _MODULE, ["fork", place.text_for(member), str(place.plan_file)],
+                ChildModule.TEMPLATE, ["fork", place.text_for(member), str(place.plan_file)],
                 place.log(TEMPLATE), 1, stdin=requests, stdout=answers,
             )  # fmt: skip
 

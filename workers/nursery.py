@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
+from artos.child_modules import ChildModule
 from artos.errors import TemplateFailed
 from artos.messages import FromMember
 from artos.plan import Site
@@ -106,7 +107,7 @@ class ColdStart:
         """See ``Way.request``."""
         arguments = [self._place.text_for(member), str(self._place.plan_file)]
         log = self._place.log_of(member)
-        child = start("artos.runtime.process", arguments, log, 1, prefix=self._prefix(slot))
+        child = start(ChildModule.MEMBER, arguments, log, 1, prefix=self._prefix(slot))
         self._born.append(Birth(member, child, self.kind))
 
     def heard(self, message: FromMember) -> None:

@@ -11,6 +11,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from artos.child_modules import ChildModule
 from artos.clock import Deadline
 from artos.closing import Closing
 from artos.errors import DeadlineExceeded
@@ -21,7 +22,6 @@ from artos.runtime.death import START_SECONDS
 from artos.runtime.forking import adopt_orphans, adopts_orphans
 from artos.runtime.preload import Forked, Order
 
-_MODULE = "artos.runtime.preload"
 _ANSWER_BYTES = 4096
 
 
@@ -49,7 +49,8 @@ class Preloaded(Closing):
         with theirs:
             text = msgspec.json.encode(reference).decode()
             self._process = subprocess.Popen(
-                child.command(_MODULE, text, str(theirs.fileno())), stdin=subprocess.DEVNULL,
+                child.command(ChildModule.PRELOAD, text, str(theirs.fileno())),
+                stdin=subprocess.DEVNULL,
                 stdout=self._said, stderr=self._said, env=child.environment(1),
                 start_new_session=True, pass_fds=[theirs.fileno()],
             )  # fmt: skip

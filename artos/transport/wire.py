@@ -416,7 +416,7 @@ class Unfit(Message, frozen=True, tag=True):
 class SiteNews(Message, frozen=True, tag=True):
     """Site → run, a few times a second: books, and whose calls wait for a slot (``held_back``).
 
-    ``bill`` are the fields of ``head.status.Bill``; ``written`` counts rows committed per actor;
+    ``bill`` are the fields of ``artos.usage.Bill``; ``written`` counts rows committed per actor;
     ``faults`` and ``malformed`` are as in ``Load``, of the site and its transfer agent.
     """
 

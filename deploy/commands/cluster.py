@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artos.errors import Refused
+from artos.exit_status import ExitStatus
 from artos.printable import printable
 from deploy.commands.common import (
-    DONE,
     add_json,
     add_workload,
     print_json,
@@ -127,7 +127,7 @@ def _submit(options: argparse.Namespace) -> int:
         run = submit.submit(client, wanted)
         if not options.wait:
             _show(options, run, f"submitted {run['run']}; its folder on the head: {run['folder']}")
-            return DONE
+            return ExitStatus.DONE
         note = submit.quiet if options.json else submit.note
         return _waited(options, submit.follow(client, run["run"], note))
 
@@ -142,7 +142,7 @@ def _waited(options: argparse.Namespace, status: dict[str, Any]) -> int:
         submit.note(f"artos: run {status['name']} {outcome}: {why}")
     elif not options.json:
         print(printable(submit.last_words(status)))
-    return submit.exit_status(outcome)
+    return ExitStatus.of_outcome(outcome)
 
 
 def _show(options: argparse.Namespace, data: Any, text: str) -> None:
@@ -158,7 +158,7 @@ def _list(options: argparse.Namespace) -> int:
     with _runs(options) as client:
         answer = client.ask("list")
     _show(options, answer, overview.text(overview.runs(answer["runs"], client.nothing)))
-    return DONE
+    return ExitStatus.DONE
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -169,7 +169,7 @@ def _status(options: argparse.Namespace) -> int:
     one = bool(options.run)
     picture = overview.run(answer) if one else overview.cluster(answer, client.nothing)
     _show(options, answer, overview.text(picture))
-    return DONE
+    return ExitStatus.DONE
 
 
 def _logs(options: argparse.Namespace) -> int:
@@ -185,7 +185,7 @@ def _logs(options: argparse.Namespace) -> int:
             else:
                 print(printable(piece["text"]), end="", flush=True)
             if not more:
-                return DONE
+                return ExitStatus.DONE
             if not piece["text"]:
                 time.sleep(_FOLLOW_SECONDS)
 
@@ -194,7 +194,7 @@ def _stop(options: argparse.Namespace) -> int:
     with _runs(options, options.run) as client:
         run = client.ask("stop", options.run)
     _show(options, run, f"{run['name']}: {run['state']}")
-    return DONE
+    return ExitStatus.DONE
 
 
 def _drain(options: argparse.Namespace) -> int:
@@ -202,7 +202,7 @@ def _drain(options: argparse.Namespace) -> int:
         answer = client.ask("drain", options.node)
     text = f"{answer['actors']} actors of {answer['node']} go elsewhere, and no others come"
     _show(options, answer, text)
-    return DONE
+    return ExitStatus.DONE
 
 
 def _scale(options: argparse.Namespace) -> int:
@@ -210,7 +210,7 @@ def _scale(options: argparse.Namespace) -> int:
         answer = client.ask("scale", options.run, options.actors)
     text = f"{answer['actors']} of {answer['most']} registered actors from the next version on"
     _show(options, answer, text)
-    return DONE
+    return ExitStatus.DONE
 
 
 def _top(options: argparse.Namespace) -> int:
@@ -220,4 +220,4 @@ def _top(options: argparse.Namespace) -> int:
         return _status(options)
     with _runs(options) as client:
         overview.live(lambda: client.ask("status"), _TOP_SECONDS, client.nothing)
-    return DONE
+    return ExitStatus.DONE

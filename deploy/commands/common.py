@@ -1,4 +1,4 @@
-"""What several commands share: exit statuses, a workload's flags, JSON as a result."""
+"""What several commands share: a workload's flags, JSON as a result."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 from artos.errors import Refused
 from deploy.commands.parser import Parser, whole
-
-DONE, ERROR, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
 
 def add_json(parser: Parser) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from artos.errors import Refused
+from artos.exit_status import ExitStatus
 from artos.printable import printable
-from deploy.commands.common import DONE, print_json
+from deploy.commands.common import print_json
 from deploy.commands.parser import Parser, whole
 
 
@@ -55,7 +56,7 @@ def _head(options: argparse.Namespace) -> int:
     flags: dict[str, Any] = {name: getattr(options, name) for name in ("listen", "keys", "runs")}
     with HeadDaemon(head_options(options.config, flags), _sayer(options)) as daemon:
         daemon.run()
-    return DONE
+    return ExitStatus.DONE
 
 
 def _worker(options: argparse.Namespace) -> int:
@@ -73,7 +74,7 @@ def _worker(options: argparse.Namespace) -> int:
     )
     with WorkerDaemon(wanted, _sayer(options)) as daemon:
         daemon.run()
-    return DONE
+    return ExitStatus.DONE
 
 
 def _sayer(options: argparse.Namespace) -> Callable[[str], None]:

@@ -10,9 +10,8 @@ from itertools import takewhile
 from typing import Any, NoReturn
 
 from artos.counts import count
+from artos.exit_status import ExitStatus
 from artos.printable import printable
-
-REFUSED = 2
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,7 +34,7 @@ class Parser(argparse.ArgumentParser):
         """End with status 2: what is wrong, and which command says more."""
         said = f"{printable(message)}\n  {self.prog} --help says what there is"
         print(f"artos: {said}", file=sys.stderr)
-        sys.exit(REFUSED)
+        sys.exit(ExitStatus.REFUSED)
 
 
 def parse(
@@ -44,7 +43,7 @@ def parse(
     """Parse a command line; names that nothing bears are told all at once, before all else."""
     if not words:
         parser.print_help(sys.stderr)
-        sys.exit(REFUSED)
+        sys.exit(ExitStatus.REFUSED)
     command = next((word for word in words if not word.startswith("-")), "")
     if mistakes := list(_mistakes(parser, commands, command, words)):
         commands.get(command, parser).error("; ".join(mistakes))

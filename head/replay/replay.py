@@ -17,7 +17,8 @@ from artos.clock import SystemClock
 from artos.closing import Closing
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.faults import Faults
-from artos.plan import Plan, Site
+from artos.plan import Plan
+from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
 from artos.runtime.death import START_SECONDS
 from artos.transport import sockets, wire
 from artos.transport.authorizer import Authorizer
@@ -31,11 +32,6 @@ from head.replay.receiver import Receiver, Standing
 from head.replay.weights import WeightStore
 
 MODEL = "model_param"
-COUNTS = ("bytes", "weights", "chunks", "stale", "gap", "repeated", "bad", "faults")
-"""What a replay process counts. ``bytes`` came in, ``weights`` counts bytes that went out.
-
-``bad`` messages were refused, ``faults`` survived.
-"""
 _THREADS = 4
 _PAUSE = 1  # ms without news after which agents are told what came before it
 _UNREAD = 256
@@ -43,27 +39,6 @@ _UNREAD = 256
 _UNSENT = 20_000
 """Messages to one node: a version of 10 GB. Who asks for more than it reads gets no more."""
 _BURST = 8 << 20  # bytes taken in before anybody is answered
-
-
-class ReplayOrders(msgspec.Struct, frozen=True):
-    """What a replay process must know: it serves actors ``number``, ``number + count``, ...
-
-    ``keys`` is the folder of the cluster's keys, "" for none.
-    """
-
-    site: Site
-    plan_file: str
-    endpoint: str
-    keys: str
-    number: int
-    count: int
-    epoch: int
-    weights_dtype: str
-
-    @property
-    def tally_path(self) -> Path:
-        """File of its counters."""
-        return Path(self.site.folder) / f"replay-{self.number}"
 
 
 def serve(orders: str, leash: int) -> int:
@@ -90,7 +65,7 @@ class Replay(Closing):
         }
         region = ModelBlock.attach(site.model_path)[MODEL]
         self._weights = WeightStore(region, orders.number, orders.weights_dtype)
-        self._tally = Tally(orders.tally_path, COUNTS)
+        self._tally = Tally(orders.tally_path, REPLAY_COUNTS)
         self._faults = Faults(counted=partial(self._tally.add, "faults"))
         self._row_bytes = next(iter(self._rings.values())).row_bytes
         self._receiver = Receiver(orders.epoch, self._row_bytes, self._standing, self._tally.add)

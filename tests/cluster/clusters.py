@@ -19,10 +19,10 @@ import psutil
 from helpers import PATIENCE
 
 from artos.buffer.segment import PREFIX, reap_orphans, shm_root
+from artos.protocol.orders import RunOrder, SiteOrder, write_order
 from artos.transport import wire
 from artos.transport.keys import Keys, make_keys
 from artos.transport.post import Post
-from deploy.orders import RunOrder, SiteOrder, write_order
 
 ROOT = Path(__file__).resolve().parents[2]
 

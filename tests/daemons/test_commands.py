@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from artos.errors import Refused
+from artos.exit_status import ExitStatus
 from artos.transport.wire import Submit
 from deploy import overview
 from deploy.admission import admitted, request_of
-from deploy.submit import Wanted, code_of, exit_status, last_words
+from deploy.submit import Wanted, code_of, last_words
 from head.runs import Run
 from head.schedule import Schedule
 
@@ -97,7 +98,7 @@ def test_a_file_that_is_not_there_is_refused_here(tmp_path: Path) -> None:
     [("done", 0), ("failed", 1), ("refused", 2), ("interrupted", 130)],
 )
 def test_the_exit_status_is_that_of_the_run(outcome: str, status: int) -> None:
-    assert exit_status(outcome) == status
+    assert ExitStatus.of_outcome(outcome) == status
 
 
 def test_last_words() -> None:

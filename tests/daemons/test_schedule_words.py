@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from worlds import World
 
+from artos.run_state import RUNNING
 from artos.transport.wire import Assign, RunNews, RunUp
-from head.runs import RUNNING, Run
+from head.runs import Run
 from head.schedule import MOST_IN_A_ROW, Begin, Schedule
 
 

@@ -15,12 +15,13 @@ import pytest
 from artos import private_folder
 from artos.buffer.segment import ShmFolder, reap_orphans
 from artos.errors import CriuUnavailable, NotOurs, Refused
+from artos.run_state import RUNNING
 from deploy.archives import Archives
 from deploy.head_home import HeadHome
 from deploy.leftovers import image_folder, remove_images
 from deploy.worker_home import WorkerHome
 from head.records.run_folder import RunFolder
-from head.runs import RUNNING, Run, State
+from head.runs import Run, State
 from workers.criu import find
 from workers.criu.operation import Worker
 from workers.images import ImageStore

@@ -9,7 +9,7 @@ import pytest
 from artos.errors import Refused
 from artos.reference import Reference
 from artos.runtime.preloaded import Preloaded
-from deploy.registration import register_apart
+from triggers.registration import register_apart
 
 ENDS = [
     ("os.kill(os.getpid(), 9)", r"was killed \(SIGKILL\): if it was nobody, memory ran out"),

@@ -9,9 +9,9 @@ import pytest
 
 from artos import messages
 from artos.errors import BadMessage, CheckpointFault, ImageUnusable, Refused
+from artos.protocol.orders import RunOrder, read_order
 from deploy.head_home import HeadHome
 from deploy.head_options import head_options
-from deploy.orders import RunOrder, read_order
 from head.records.checkpoint import read_manifest
 from head.records.run_folder import RunFolder
 from workers.images import ImageStore

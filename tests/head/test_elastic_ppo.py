@@ -13,11 +13,11 @@ from artos.errors import Refused
 from artos.scaling import NoiseScale, Schedule
 from deploy.inline import Inline
 from deploy.node import Node
-from deploy.registration import Registration, prepare
 from deploy.request import reference_of
 from deploy.wiring import connect
 from head.coordinator import Coordinator
 from triggers.journal import Journal, read
+from triggers.registration import Registration, prepare
 
 SMALL = {"envs": 1, "steps": 8, "hidden": [8], "epochs": 1, "minibatches": 2}
 

@@ -14,7 +14,6 @@ from artos.clock import SystemClock
 from artos.messages import Claim
 from deploy.inline import Inline
 from deploy.node import Node
-from deploy.registration import prepare
 from deploy.request import reference_of
 from deploy.wiring import connect
 from head.bindings import Bindings
@@ -23,6 +22,7 @@ from head.ledger import Claims, Rounds
 from triggers import ObjectKeyTrigger, TimeTrigger
 from triggers.base import Trigger
 from triggers.journal import Journal, read
+from triggers.registration import prepare
 
 PRINTED = [
     # Output 20.2.1: round, learner's version, versions of the actors, largest lag.

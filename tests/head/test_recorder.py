@@ -16,12 +16,12 @@ from artos.buffer.board import LEARNER
 from artos.buffer.model_block import ObjectRegion, Slot
 from artos.errors import NotSaved
 from artos.scaling import ByHand
+from artos.usage import Bill
 from deploy.recorder import Recorder
 from head.records import checkpoint
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
-from head.status import Bill
 
 ACTORS = 2
 

@@ -15,7 +15,6 @@ from artos.messages import Done, Invoke, Ready
 from artos.scaling import ByHand
 from deploy.inline import Inline
 from deploy.node import Node
-from deploy.registration import prepare
 from deploy.request import reference_of
 from deploy.wiring import connect
 from head.coordinator import Coordinator
@@ -23,6 +22,7 @@ from head.failures import Limits
 from head.standstill import Standstill
 from triggers import DataKeyTrigger, TimeTrigger
 from triggers.journal import Journal, read
+from triggers.registration import prepare
 from triggers.table import Table
 
 WAITS = {"learner": "rows", "actor 0": "version 1"}

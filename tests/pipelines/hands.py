@@ -16,8 +16,8 @@ from artos.messages import Claim, Done, Invoke
 from artos.runtime.build_role import actor_role, learner_role
 from artos.runtime.roles import LearnerRole
 from deploy.node import Node
-from deploy.registration import prepare
 from deploy.request import reference_of
+from triggers.registration import prepare
 
 STEPS = 16
 SMALL = {

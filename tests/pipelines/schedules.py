@@ -15,11 +15,11 @@ from artos.clock import SystemClock
 from artos.messages import Invoke, ToMember
 from deploy.inline import Inline
 from deploy.node import Node
-from deploy.registration import Registration, prepare
 from deploy.request import reference_of
 from deploy.wiring import connect
 from head.coordinator import Coordinator
 from triggers.journal import Journal
+from triggers.registration import Registration, prepare
 
 
 class LearnerFirst(Inline):

@@ -24,8 +24,8 @@ from artos.runtime.child import Child, command, environment, start
 from artos.runtime.identity import Identity, tell
 from artos.runtime.roles import ActorRole
 from deploy.node import Node
-from deploy.registration import prepare
 from deploy.request import reference_of
+from triggers.registration import prepare
 
 HERE = Path(__file__).parent
 ROUND, ROUNDS = 64, 2

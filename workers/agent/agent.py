@@ -17,7 +17,8 @@ from artos.buffer.segment import ShmFolder
 from artos.clock import Clock, Deadline, SystemClock
 from artos.closing import Closing
 from artos.faults import Faults
-from artos.plan import Plan, Site
+from artos.plan import Plan
+from artos.protocol.orders import AGENT_COUNTS, AgentOrders
 from artos.transport import sockets, wire
 from artos.transport.keys import Keys
 from artos.transport.leash import Leash
@@ -32,39 +33,11 @@ from workers.agent.sender import Sender, streams
 from workers.agent.weights import Assembly
 
 MODEL = "model_param"
-COUNTS = ("bytes", "raw", "chunks", "greetings", "refused", "weights", "bad", "faults")
-"""What an agent counts: ``bytes`` went out, ``raw`` before compression; ``weights`` came in.
-
-``bad`` messages were refused, ``faults`` survived.
-"""
 _TICK = 1.0
 _THREADS = 4
 
 Load = Callable[[str, str], Any]
 """Imports a trigger class of the user's by its source, from the user's folder."""
-
-
-class AgentOrders(msgspec.Struct, frozen=True):
-    """What a transfer agent must know. ``keys`` is the folder of the cluster's keys, "" for none.
-
-    ``lock`` is the descriptor of the lock of the site's shared memory (-1: somebody else sees to
-    that), ``patience`` the seconds that it ships on after the site has died.
-    """
-
-    site: Site
-    plan_file: str
-    endpoints: tuple[str, ...]
-    keys: str
-    node: str
-    epoch: int
-    lock: int = -1
-    patience: float = 30.0
-    compress: bool = True
-
-    @property
-    def tally_path(self) -> Path:
-        """File of its counters."""
-        return Path(self.site.folder) / "agent"
 
 
 def serve(orders: str, leash: int, load: Load) -> int:
@@ -84,7 +57,7 @@ class Agent(Closing):
     def __init__(self, orders: AgentOrders, leash: Leash, load: Load, clock: Clock) -> None:
         plan = msgspec.json.decode(Path(orders.plan_file).read_bytes(), type=Plan)
         self._orders, self._leash, self._clock = orders, leash, clock
-        self._tally = Tally(orders.tally_path, COUNTS)
+        self._tally = Tally(orders.tally_path, AGENT_COUNTS)
         self._faults = Faults(counted=partial(self._tally.add, "faults"))
         shipped = {t: each for t, each in plan.triggers.items() if role_of(t) == "transfer"}
         table = decode_table(shipped, lambda source: load(source, plan.reference.folder))

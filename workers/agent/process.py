@@ -1,4 +1,4 @@
-"""Entry point of a transfer agent: ``python -m workers.agent.process ORDERS LEASH``."""
+"""Entry point of a transfer agent: ``python -P -m workers.agent.process ORDERS LEASH``."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import faulthandler
 import sys
 from typing import Any
 
-from artos.errors import Refused
+from workers.agent.agent import serve
 
 
 def main() -> int:
-    """Ship and fetch until told to finish, or until the site is gone and all is shipped.
-
-    Only triggers of ours can be in the table's transfers here; ``deploy.agent_process`` also knows
-    those of users.
-    """
+    """Ship and fetch until told to finish, or until the site is gone and all is shipped."""
     faulthandler.enable()
-    from workers.agent.agent import serve  # noqa: PLC0415  # heavy; --help of nothing needs it
-
-    return serve(sys.argv[1], int(sys.argv[2]), _foreign)
+    return serve(sys.argv[1], int(sys.argv[2]), _load)
 
 
-def _foreign(source: str, folder: str) -> Any:
-    raise Refused([f"{source} is no trigger of ours"])
+def _load(source: str, folder: str) -> Any:
+    """A trigger class of the user's, whose code is loaded only where the table has one."""
+    from artos.runtime.reference import load_object  # noqa: PLC0415
+
+    return load_object(source, folder)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,23 @@ from typing import Any, TypeVar
 import msgspec
 
 from artos.errors import BadMessage
+from artos.plan import Site
 from artos.private_folder import keep
 from artos.transport.wire import Assign
 from artos.unreadable import UNREADABLE
 
 T = TypeVar("T")
+
+AGENT_COUNTS = ("bytes", "raw", "chunks", "greetings", "refused", "weights", "bad", "faults")
+"""What an agent counts: ``bytes`` went out, ``raw`` before compression; ``weights`` came in.
+
+``bad`` messages were refused, ``faults`` survived.
+"""
+REPLAY_COUNTS = ("bytes", "weights", "chunks", "stale", "gap", "repeated", "bad", "faults")
+"""What a replay process counts. ``bytes`` came in, ``weights`` counts bytes that went out.
+
+``bad`` messages were refused, ``faults`` survived.
+"""
 
 
 class RunOrder(msgspec.Struct, frozen=True):
@@ -55,6 +67,50 @@ class SiteOrder(msgspec.Struct, frozen=True):
     logs: str
     images: str
     cpus: tuple[int, ...]
+
+
+class AgentOrders(msgspec.Struct, frozen=True):
+    """What a transfer agent must know. ``keys`` is the folder of the cluster's keys, "" for none.
+
+    ``lock`` is the descriptor of the lock of the site's shared memory (-1: somebody else sees to
+    that), ``patience`` the seconds that it ships on after the site has died.
+    """
+
+    site: Site
+    plan_file: str
+    endpoints: tuple[str, ...]
+    keys: str
+    node: str
+    epoch: int
+    lock: int = -1
+    patience: float = 30.0
+    compress: bool = True
+
+    @property
+    def tally_path(self) -> Path:
+        """File of its counters."""
+        return Path(self.site.folder) / "agent"
+
+
+class ReplayOrders(msgspec.Struct, frozen=True):
+    """What a replay process must know: it serves actors ``number``, ``number + count``, ...
+
+    ``keys`` is the folder of the cluster's keys, "" for none.
+    """
+
+    site: Site
+    plan_file: str
+    endpoint: str
+    keys: str
+    number: int
+    count: int
+    epoch: int
+    weights_dtype: str
+
+    @property
+    def tally_path(self) -> Path:
+        """File of its counters."""
+        return Path(self.site.folder) / f"replay-{self.number}"
 
 
 def write_order(path: Path, order: RunOrder | SiteOrder) -> None:

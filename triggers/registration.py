@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from artos.child_modules import ChildModule
 from artos.clock import LONGEST
 from artos.elastic import NAMES, Elastic
 from artos.errors import DeadlineExceeded, Refused
@@ -25,8 +25,6 @@ from artos.runtime.register import Registered, register
 from artos.scaling_policy import Own, ScalingPolicy
 from artos.settings import Setting, settings_of
 from artos.unreadable import UNREADABLE
-from deploy import muster
-from deploy.request import reference_of
 from triggers import verifier
 from triggers.table import Table, decode_table
 from triggers.wiring import complete, pace
@@ -53,13 +51,6 @@ class Registration:
         return replace(self, plan=msgspec.structs.replace(self.plan, resumes=times))
 
 
-def objects_of(workload: str, folder: Path) -> list[str]:
-    """Asks for one of the workloads of a file, in the words of a refusal."""
-    reference = reference_of(workload, {}, folder)
-    with Preloaded(reference) as preloaded:
-        return list(register_apart(reference, 0, preloaded).faults)
-
-
 def register_apart(
     reference: Reference, seed: int, preloaded: Preloaded, deadline: float = 300.0
 ) -> Registered:
@@ -71,7 +62,7 @@ def register_apart(
     arguments = (msgspec.json.encode(reference).decode(), str(seed))
     seconds = max(START_SECONDS, deadline)
     try:
-        answer = preloaded.answer("artos.runtime.register_process", arguments, seconds)
+        answer = preloaded.answer(ChildModule.REGISTER, arguments, seconds)
     except DeadlineExceeded:
         why = f"building {reference.source} took more than {seconds:g} s: {SLOW}"
         raise Refused([why]) from None
@@ -135,9 +126,9 @@ def _elastic_faults(settings: dict[str, Any]) -> list[str]:
 
 def prepare(
     reference: Reference, seed: int, preloaded: Preloaded | None = None, *, apart: bool = True,
-    deadline: float = 300.0, here: bool = True,
+    deadline: float = 300.0, host_faults: Callable[[Plan], list[str]] = lambda plan: [],
 ) -> Registration:  # fmt: skip
-    """Register, complete and verify a workload; ``here`` is whether its actors are to live here.
+    """Register, complete and verify a workload; ``host_faults`` is why its actors cannot live here.
 
     User code runs ``apart``, in a process forked from ``preloaded``, or else in this one.
 
@@ -161,7 +152,7 @@ def prepare(
     policy = plan.scaling.policy(load) if isinstance(plan.scaling, Own) else None
     pace(table)
     plan = complete(plan, table)
-    faults += muster.faults(plan) if here else []
+    faults += host_faults(plan)
     faults = [*early, *faults, *made.faults, *verifier.faults(plan, table)]
     if faults:
         raise Refused(faults)

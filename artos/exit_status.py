@@ -1,0 +1,40 @@
+"""How a run ended: the outcome in a word, and the exit status that says the same to a shell."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from artos.errors import CheckpointFault, Refused, RunExists, ShmTooSmall
+
+REFUSALS = (Refused, RunExists, ShmTooSmall, CheckpointFault)
+"""Errors raised before anything is started."""
+
+
+class ExitStatus(IntEnum):
+    """Exit statuses of ``artos run`` and of every other command."""
+
+    DONE = 0
+    FAILED = 1
+    REFUSED = 2
+    INTERRUPTED = 130
+
+    @property
+    def outcome(self) -> str:
+        """The word for it: done, failed, refused or interrupted."""
+        return self.name.lower()
+
+    @classmethod
+    def of_outcome(cls, outcome: str) -> ExitStatus:
+        """The exit status that a word stands for; a word of nobody's is a failure."""
+        return next((status for status in cls if status.outcome == outcome), cls.FAILED)
+
+    @classmethod
+    def of_error(cls, error: BaseException) -> ExitStatus:
+        """The exit status of a process that ``error`` ended."""
+        if isinstance(error, KeyboardInterrupt):
+            return cls.INTERRUPTED
+        return cls.REFUSED if isinstance(error, REFUSALS) else cls.FAILED
+
+
+OUTCOMES = frozenset(status.outcome for status in ExitStatus)
+"""Every word for how a run can end."""

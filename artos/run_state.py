@@ -1,0 +1,15 @@
+"""Where a run is in its life, in the words of ``artos status``."""
+
+from __future__ import annotations
+
+QUEUED, STARTING, RUNNING, STOPPING, DONE, FAILED = (
+    "queued", "starting", "running", "stopping", "done", "failed",
+)  # fmt: skip
+ACTIVE = (STARTING, RUNNING, STOPPING)
+"""States in which a run has, or is about to have, a process."""
+OVER = (DONE, FAILED)
+
+
+def at_the_end(outcome: str) -> str:
+    """The state of a run that is over: an interrupted one did what it was asked for."""
+    return DONE if outcome in ("done", "interrupted") else FAILED
