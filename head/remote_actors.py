@@ -267,7 +267,7 @@ class RemoteActors:
 
     def _lose(self, node: str, why: str) -> None:
         """A node, or its site, is gone; so is what its actors committed and nobody received."""
-        self.nodes.end(node)
+        self.nodes.end(node, why)
         self._parcels.lost(node)
         for actor in () if self._closing else tuple(self._bound_for.get(node, ())):
             posting = self._postings[actor]
