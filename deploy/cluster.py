@@ -185,6 +185,8 @@ class ClusterRun(Supervisor):
             with self._faults.contained(f"{type(message).__name__} from {node}", refuse):
                 try:
                     self._remote.heard(node, message)
+                    if isinstance(message, wire.SiteUp) and node in self._remote.nodes:
+                        self._logs.expect(node)
                 except BadMessage as error:
                     self._mail.malformed += 1
                     refuse(error.why)
@@ -254,6 +256,7 @@ class ClusterRun(Supervisor):
             self._replay.reap()
         for node in self._remote.nodes.open:
             self._warn(f"the site on {node} did not say that it is closed")
+        self._logs.close(self._remote.nodes.ends)
         self._replay.stop(STOP_SECONDS)
         self._steering.close()
         self._parcels.close()
@@ -265,6 +268,8 @@ class ClusterRun(Supervisor):
     def kill(self) -> None:
         """End everything here at once; sites are told to close."""
         self._remote.close()
+        nodes = self._remote.nodes
+        self._logs.close(nodes.ends | dict.fromkeys(nodes.open, "the run was ended at once"))
         self._learner.stop(0.0)
         self._replay.stop(0.0)
         self._steering.close()

@@ -126,7 +126,8 @@ class Desk:
             if run.places and not where:
                 raise Refused([f"run {run.name} has no actor {actor[1]} that lives anywhere now"])
         node = self._roster.get(where)
-        if run.over or node is None or not node.alive:
+        here = run.over and report.has_log(Path(run.folder), ask.log)
+        if here or node is None or not node.alive:
             return report.log(Path(run.folder), ask.log, ask.value, run.state)
         if not NAME.fullmatch(name):
             raise Refused([f"{ask.log!r} is no log of a node: write NODE/actor-0, or NODE/site"])

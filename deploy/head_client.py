@@ -20,13 +20,16 @@ _SECONDS = 15.0
 
 
 class HeadClient(Closing):
-    """Asks a head and waits for the answer. A head that is restarted meanwhile is asked again."""
+    """Asks a head and waits for the answer. A head that is restarted meanwhile is asked again.
+
+    With ``patient`` a head that has answered may be away for as long as an answer may take.
+    """
 
     nothing = "no run was submitted"
     """What to say where it knows of no run."""
 
-    def __init__(self, head: str, keys: Path) -> None:
-        self._head, self._keys = head, keys
+    def __init__(self, head: str, keys: Path, *, patient: bool = True) -> None:
+        self._head, self._keys, self._patient = head, keys, patient
         self._owed = 0  # answers; more than one once a question was given up
         self._answered = False
         loaded = Keys.load(keys)
@@ -53,7 +56,7 @@ class HeadClient(Closing):
 
         Raises:
             Refused: the head cannot make anything of it; perhaps it is of another version.
-            NoHead: nobody is there, and was not before; one that has answered may be away.
+            NoHead: nobody is there; or was before, unless it is ``patient``.
             WrongKeys: it does not accept our keys.
             DeadlineExceeded: it did not answer within ``seconds``.
         """
@@ -61,6 +64,7 @@ class HeadClient(Closing):
         self._owed += 1
         self._post.send(HEAD, message)
         while not deadline.passed:
+            self._look_at_link()  # it may have broken since the last question
             self._bell.wait(deadline.left)
             for _, heard in self._post.take():
                 match heard:
@@ -73,12 +77,12 @@ class HeadClient(Closing):
                     case wire.Restarted():
                         self._owed = 1
                         self._post.send(HEAD, message)
-            self._look_at_link()
         raise DeadlineExceeded(f"the head at {self._head} to answer", seconds)
 
     def _look_at_link(self) -> None:
         fault = self._post.link_fault
-        if fault is not None and (fault.of_keys or not self._answered):
+        away = self._patient and self._answered
+        if fault is not None and (fault.of_keys or not away):
             raise unreachable(fault, self._head, self._keys, str(self._me))
 
     def submit(

@@ -43,7 +43,8 @@ class RemoteLogs:
             return  # it was given up
         del self._asked[piece.number]
         text = bytes(piece.content).decode(errors="replace")
-        data = {"text": text, "next": piece.next, "state": asked.run.state, "ended": False}
+        ended = asked.run.over and not text
+        data = {"text": text, "next": piece.next, "state": asked.run.state, "ended": ended}
         self._post.send(asked.user, wire.Answer(fault=piece.fault) if piece.fault else
                         wire.Answer(data))  # fmt: skip
 

@@ -72,9 +72,14 @@ def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:
     return {"text": data.decode(errors="replace"), "next": end, "state": state, "ended": ended}
 
 
+def has_log(folder: Path, name: str) -> bool:
+    """Whether a log of just this name is in the folder of a run."""
+    return name in _files(folder / LOGS)
+
+
 def _log_file(folder: Path, name: str) -> Path:
     logs = folder / LOGS
-    files = {path.relative_to(logs).with_suffix("").as_posix(): path for path in _logs(logs)}
+    files = _files(logs)
     files[RUN] = logs / LOG  # also before it is there
     of_nodes = [path for path in files.values() if path.stem == name]
     if name in files:
@@ -84,9 +89,10 @@ def _log_file(folder: Path, name: str) -> Path:
     raise Refused([f"run {folder.name} has no log {name!r}; there are: {', '.join(sorted(files))}"])
 
 
-def _logs(folder: Path) -> list[Path]:
+def _files(logs: Path) -> dict[str, Path]:
     """Those of processes here, and of the nodes of a cluster once their sites have closed."""
-    return [*folder.glob("*.log"), *folder.glob("*/*.log")]
+    found = [*logs.glob("*.log"), *logs.glob("*/*.log")]
+    return {path.relative_to(logs).with_suffix("").as_posix(): path for path in found}
 
 
 def _node(node: Node, schedule: Schedule, now: float) -> dict[str, Any]:

@@ -1,14 +1,18 @@
-"""The ends of the logs of other nodes, in the folder of the run once their sites have closed."""
+"""The ends of the logs of other nodes, in the folder of the run once their sites have closed.
+
+A site that was killed sends none: a line in their place says so, and where they are to be had.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from artos.transport.wire import SiteLog
 
 _MOST = 1 << 20  # bytes
+_MISSING = "missing.log"
 _NAME = re.compile(r"actor-(\d{1,9})|site|agent|template")
 
 
@@ -20,6 +24,11 @@ class CollectedLogs:
 
     def __init__(self, folder: Path, actors: int, warn: Callable[[str], None]) -> None:
         self._folder, self._actors, self._warn = folder, actors, warn
+        self._owed: dict[str, None] = {}
+
+    def expect(self, node: str) -> None:
+        """A site was opened there: it sends its logs when it closes."""
+        self._owed[node] = None
 
     def keep(self, node: str, log: SiteLog) -> None:
         """Write one down, in the place of an older one; what is none, or too long, is not."""
@@ -27,9 +36,23 @@ class CollectedLogs:
         if name is None or int(name[1] or 0) >= self._actors or len(log.content) > _MOST:
             self._warn(f"node {node} sent a log that is none: {log.name}")
             return
-        file = self._folder / node / f"{log.name}.log"
+        self._owed.pop(node, None)
+        self._write(node, f"{log.name}.log", log.content)
+
+    def close(self, whys: Mapping[str, str]) -> None:
+        """No more will come: note for each node whose logs did not, why they did not."""
+        owed, self._owed = self._owed, {}
+        for node in owed:
+            why = whys.get(node, "its site did not close in time")
+            line = f"the logs of node {node} are missing here: {why}; `artos logs RUN --log "
+            line += f"{node}/site` (or {node}/actor-0, ...) asks the node for them"
+            self._warn(line)
+            self._write(node, _MISSING, f"{line}\n".encode())
+
+    def _write(self, node: str, name: str, content: bytes) -> None:
+        file = self._folder / node / name
         try:
             file.parent.mkdir(exist_ok=True)
-            file.write_bytes(log.content)
+            file.write_bytes(content)
         except OSError as error:
             self._warn(f"{file} cannot be written: {error.strerror}")

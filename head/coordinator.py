@@ -117,6 +117,11 @@ class Coordinator:
         """The newest policy version."""
         return self._version
 
+    @property
+    def published(self) -> int:
+        """The newest policy version that actors can have, whether or not it is announced yet."""
+        return self.model.version
+
     def has_booked(self, firing: int) -> bool:
         """Whether the books hold what went into the weights that this firing of a trigger made."""
         return not self._invocations.through(LEARNER, firing)
@@ -175,10 +180,11 @@ class Coordinator:
             self._committed(member - 1)
 
     def _published(self) -> None:
-        for event in self.objects.news():  # they were published before the weights of their update
+        # Looked up first: the objects of an update are there before its weights, so none is missed.
+        newest, firing = self.model.made_by()
+        for event in self.objects.news():
             self._standstill.moved(self._clock.now())
             self.engine.feed(event)
-        newest, firing = self.model.made_by()
         while self._version < newest:
             self._standstill.moved(self._clock.now())
             if self._version >= self._first_version:

@@ -42,12 +42,16 @@ class _Site:
 
 
 class NodeBooks:
-    """Which sites are up, and the costs of all there ever were."""
+    """Which sites are up, and the costs of all there ever were.
+
+    ``ends`` says why sites ended, of each node that has none any more.
+    """
 
     def __init__(self) -> None:
         self._open: dict[str, _Site] = {}
         self._closed: list[_Bill] = []
         self._seen: dict[str, None] = {}
+        self.ends: dict[str, str] = {}
         self._faults = self._malformed = 0  # at those that are gone
 
     def __contains__(self, node: str) -> bool:
@@ -77,6 +81,7 @@ class NodeBooks:
         """A site is up; ``criu`` is the version that makes images there, "" if none can."""
         self._open[node] = _Site(criu=criu)
         self._seen[node] = None
+        self.ends.pop(node, None)
 
     def images_fit(self, source: str, target: str) -> bool:
         """Whether an image made on one node may be of use on the other, as far as is known."""
@@ -101,9 +106,10 @@ class NodeBooks:
         """
         self._open[node].bill = _decoded(bill)
 
-    def end(self, node: str) -> None:
+    def end(self, node: str, why: str) -> None:
         """It is gone; what it cost stays as it said last."""
         if (site := self._open.pop(node, None)) is not None:
+            self.ends[node] = why
             self._closed.append(site.bill)
             self._faults += site.faults
             self._malformed += site.malformed

@@ -27,8 +27,8 @@ class Books(Protocol):
     """What actors that move are to the coordinator."""
 
     @property
-    def version(self) -> int:
-        """The newest policy version."""
+    def published(self) -> int:
+        """The newest policy version that actors can have, whether or not it is announced yet."""
 
     def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
         """The actor leaves its place; returns the row that it begins its next one with."""
@@ -95,7 +95,7 @@ class RemoteActors:
         if not isinstance(message, Invoke):
             return  # its site tells it to stop
         posting = self._of(member)
-        call = wire.Call(member, message, self._books.version if message.bind else -1)
+        call = wire.Call(member, message, self._books.published if message.bind else -1)
         if posting.takes_calls:
             self._give(posting, call)
         else:
@@ -267,7 +267,7 @@ class RemoteActors:
 
     def _lose(self, node: str, why: str) -> None:
         """A node, or its site, is gone; so is what its actors committed and nobody received."""
-        self.nodes.end(node)
+        self.nodes.end(node, why)
         self._parcels.lost(node)
         for actor in () if self._closing else tuple(self._bound_for.get(node, ())):
             posting = self._postings[actor]
@@ -320,7 +320,7 @@ class RemoteActors:
         if not posting.asked:
             # Its process has no weights yet, and its node may have older ones than it had before.
             posting.asked = True
-            call = msgspec.structs.replace(call, version=self._books.version)
+            call = msgspec.structs.replace(call, version=self._books.published)
         posting.given.append(call)
         self._tell(posting.node, call)
 

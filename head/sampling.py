@@ -51,6 +51,8 @@ class Sampling:
             return self._early.setdefault(firing.trigger, firing) is firing
         if not sampling and version < 0:
             return False  # there is nothing to pull, and the first round binds whatever there is
+        if not sampling:
+            version = self._model.version  # an object is announced before the weights beside it
         self._rounds.at_once(firing.rounds)
         chosen = actors if firing.actors is None else [a for a in firing.actors if a in actors]
         asked = 0

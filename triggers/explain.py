@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from artos.plan import Plan
 from artos.settings import Setting
+from artos.spec import MODEL_PARAM
 from triggers.base import And, Or, Trigger
 from triggers.data_key import DataKeyTrigger
 from triggers.object_key import ObjectKeyTrigger
@@ -19,9 +20,10 @@ _WIDTH = 98
 
 
 def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
-    """The whole wiring as text: facts, trigger table, data keys, who fires whom, settings."""
-    parts = [_facts(plan), _triggers(table), _keys(plan), _drawing(plan, table)]
-    return "\n\n".join([*parts, _settings(settings)] if settings else parts)
+    """The whole wiring as text: facts, trigger table, keys, who fires whom, settings."""
+    keys = (_keys(plan), _objects(plan, table))
+    parts = [_facts(plan), _triggers(table), *keys, _drawing(plan, table), _settings(settings)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _facts(plan: Plan) -> str:
@@ -118,7 +120,29 @@ def _keys(plan: Plan) -> str:
     return _aligned([("data key", "shape", "dtype", "bytes a row"), *rows])
 
 
+def _objects(plan: Plan, table: Table) -> str:
+    """What the learner publishes beside the weights; empty if it publishes nothing else."""
+    rows = []
+    for spec in plan.objects:
+        if spec.name != MODEL_PARAM:
+            (value,) = spec.arrays
+            shape = "x".join(map(str, value.shape)) or "1"
+            readers = ", ".join(_readers(spec.name, plan, table)) or "nobody"
+            rows.append((spec.name, shape, value.dtype, readers))
+    return _aligned([("object key", "shape", "dtype", "read by"), *rows]) if rows else ""
+
+
+def _readers(name: str, plan: Plan, table: Table) -> list[str]:
+    """Targets whose triggers wait for an object, the scaling policy; ``object_keys`` if neither."""
+    found = [target for target, trigger in table.items() if name in trigger.objects_read()]
+    if name in getattr(plan.scaling, "objects", ()):
+        found.append("scaling")
+    return found or ["object_keys"] * (name in plan.wanted)
+
+
 def _settings(settings: Sequence[Setting]) -> str:
+    if not settings:
+        return ""
     rows = [(f"{each.name}={each.default}", each.kind, each.does) for each in settings]
     table = _aligned([("--set NAME=VALUE", "type", "what it does"), *rows])
     return "\n".join(line.rstrip() for line in table.splitlines())

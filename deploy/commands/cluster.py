@@ -93,25 +93,27 @@ def _towards_head(parser: Parser, command: Any, *, json: bool = True) -> None:
     parser.set_defaults(command=command)
 
 
-def _client(options: argparse.Namespace) -> HeadClient:
+def _client(options: argparse.Namespace, *, patient: bool = True) -> HeadClient:
     from deploy.head_client import HeadClient  # noqa: PLC0415
 
     head = options.head or os.environ.get("ARTOS_HEAD")
     keys = options.keys or os.environ.get("ARTOS_KEYS")
     if head and keys:
-        return HeadClient(head, Path(keys))
+        return HeadClient(head, Path(keys), patient=patient)
     missing = {"--head tcp://IP:PORT, or set ARTOS_HEAD": head, "--keys, or set ARTOS_KEYS": keys}
     raise Refused([f"give {what}" for what, value in missing.items() if not value])
 
 
-def _runs(options: argparse.Namespace, run: str = "") -> HeadClient | LocalRuns:
+def _runs(
+    options: argparse.Namespace, run: str = "", *, patient: bool = True
+) -> HeadClient | LocalRuns:
     """Who knows of that run, or of all."""
     from deploy.local_runs import LocalRuns, is_run  # noqa: PLC0415
 
     here = options.runs or is_run(Path(run)) or not os.environ.get("ARTOS_HEAD")
     if options.head is None and here:
         return LocalRuns(options.runs or Path("runs"))
-    return _client(options)
+    return _client(options, patient=patient)
 
 
 def _submit(options: argparse.Namespace) -> int:
@@ -218,6 +220,6 @@ def _top(options: argparse.Namespace) -> int:
 
     if options.json or not sys.stdout.isatty():
         return _status(options)
-    with _runs(options) as client:
+    with _runs(options, patient=False) as client:
         overview.live(lambda: client.ask("status"), _TOP_SECONDS, client.nothing)
     return ExitStatus.DONE

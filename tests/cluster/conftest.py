@@ -12,7 +12,7 @@ from clusters import Cluster
 
 HERE = Path(__file__).parent
 RUNS = HERE.parent / "runs"
-USERS = ("staged.py", "witness.py", "episodes.py", "journey.py")
+USERS = ("staged.py", "witness.py", "publishing.py", "episodes.py", "journey.py")
 sys.path += [str(RUNS), str(HERE.parent / "workers")]
 
 

@@ -114,6 +114,10 @@ def test_a_node_is_killed_and_its_actors_go_on_elsewhere(cluster: Cluster) -> No
     assert_all_there(cluster, summary)
     assert len(places(cluster.run_folder, 1)) == 2
     assert len(places(cluster.run_folder, 0)) == 1
+    logs = cluster.run_folder / "logs"
+    assert {file.name for file in (logs / "w1").iterdir()} >= {"agent.log", "actor-0.log"}
+    (missing,) = (logs / "w2").iterdir()
+    assert "node w2 are missing here: it was silent for 15 s" in missing.read_text()
 
 
 @pytest.mark.long

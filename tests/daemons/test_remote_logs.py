@@ -75,6 +75,26 @@ def test_a_log_that_is_here_needs_no_node(head: Head, run: Run) -> None:
     assert "no log '../../secret'" in text("../../secret")
 
 
+def test_what_was_not_collected_is_asked_for_when_the_run_is_over(head: Head, run: Run) -> None:
+    """As where a site was killed: its worker keeps its logs for a while."""
+    worker, user = joined(head, "w1"), head.peer("user:owner/1")
+    run.end("done", "")
+    run.places = {}
+    for content, ended in ((b"its last words", False), (b"", True)):
+        user.heard.clear()
+        worker.heard.clear()
+        user.say(wire.Ask("logs", "r1", 0, "w1/actor-3"))
+        head.until(lambda: worker.last(wire.ReadLog), worker)
+        wanted = worker.last(wire.ReadLog)
+        assert (wanted.run, wanted.log) == ("r1", "actor-3")
+        worker.say(wire.LogPiece(wanted.number, 14, content=content))
+        head.until(lambda: user.heard, user)
+        (answer,) = user.heard
+        assert answer.data == {
+            "text": content.decode(), "next": 14, "state": "done", "ended": ended
+        }  # fmt: skip
+
+
 def test_a_worker_that_does_not_answer_is_given_up(
     head: Head, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import PATIENCE
@@ -15,6 +17,7 @@ from test_head_daemon import Head
 from artos.errors import DeadlineExceeded, NoHead, WrongKeys
 from artos.transport import lines, wire
 from artos.transport.keys import make_keys
+from deploy.cli import main
 from deploy.head_client import HeadClient
 from deploy.worker_daemon import WorkerDaemon, WorkerOptions
 
@@ -63,6 +66,26 @@ def test_a_head_that_has_answered_may_be_away_for_a_while(head: Head) -> None:
         head.stop()
         with pytest.raises(DeadlineExceeded, match="the head at"):
             client.tell(wire.Ask("list"), 3.0)
+
+
+def test_top_says_so_as_soon_as_its_head_is_gone(
+    head: Head, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = threading.Event()
+
+    def live(ask: Callable[[], Any], seconds: float, nothing: str) -> None:
+        assert ask()["runs"] == []
+        seen.set()
+        head_is_there.result()
+        head.stop()
+        ask()
+
+    monkeypatch.setattr("deploy.overview.live", live)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    with ThreadPoolExecutor(1) as pool:
+        head_is_there = pool.submit(head.until, seen.is_set)
+        assert main(["top", "--head", head.endpoint, "--keys", str(head.keys)]) == 1
+    assert f"NoHead: there is no head at {head.endpoint}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("reason", ["keys", "nobody"])

@@ -16,7 +16,8 @@ from evaluation import registry
 from evaluation.report import Results
 from head.records.run_folder import RunFolder
 
-COUNTING = Path(__file__).parents[1] / "runs" / "counting.py"
+ROOT = Path(__file__).parents[2]
+README, COUNTING = ROOT / "README.md", ROOT / "tests" / "runs" / "counting.py"
 WORKLOAD = ("counting.py:workload", "--total-steps", "64")
 HERE: dict[str, tuple[str, ...]] = {
     "run": (*WORKLOAD, "--inline"),
@@ -35,8 +36,8 @@ HERE: dict[str, tuple[str, ...]] = {
 OF_A_CLUSTER = {"submit", "drain", "scale"}
 """What these print is parsed by ``Cluster.ask`` in ``tests/daemons``, and there only."""
 DAEMONS = {"head", "worker"}
-OTHERS = {"completion", "setup"}
-"""They print no result."""
+OTHERS = {"setup", "completion"}
+"""They print no result of their own, as the README says."""
 
 
 def said(command: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -62,6 +63,13 @@ def test_no_command_lacks_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert commands == {*HERE, *OF_A_CLUSTER, *DAEMONS}
     lacking = [command for command in commands if "--json" not in said(command, capsys)]
     assert lacking == []
+
+
+def test_the_readme_says_which_commands_do_not_take_it(capsys: pytest.CaptureFixture[str]) -> None:
+    sentence = " ".join(README.read_text().partition("All commands take `--json`")[2].split())
+    exceptions = set(re.findall(r"`(\w+)`", sentence.partition(":")[0]))
+    assert exceptions == OTHERS
+    assert all("--json" not in said(command, capsys) for command in exceptions)
 
 
 @pytest.mark.parametrize("command", HERE)

@@ -5,39 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import inline_runs
 import pytest
 from helpers import unrolled
+from inline_runs import finished
 
-from artos.clock import SystemClock
 from artos.errors import Refused
 from artos.scaling import NoiseScale, Schedule
-from deploy.inline import Inline
-from deploy.node import Node
 from deploy.request import reference_of
-from deploy.wiring import connect
-from head.coordinator import Coordinator
-from triggers.journal import Journal, read
+from triggers.journal import read
 from triggers.registration import Registration, prepare
 
 SMALL = {"envs": 1, "steps": 8, "hidden": [8], "epochs": 1, "minibatches": 2}
 
 
 def registered(folder: Path, **settings: Any) -> Registration:
-    return prepare(reference_of("ppo", SMALL | settings, folder), seed=1, apart=False)
-
-
-def finished(registration: Registration, folder: Path) -> Coordinator:
-    """A run of every member in this process."""
-    journal, clock = Journal(folder / "journal.jsonl"), SystemClock()
-    plan = registration.plan
-    with Node(plan, "elastic", folder) as node:
-        members = Inline(node)
-        coordinator = Coordinator(plan, node.blocks, node.weights, members, clock, journal)
-        connect(registration.table, coordinator, clock, journal)
-        members.run(coordinator, lambda: None)
-        members.stop()
-    journal.close()
-    return coordinator
+    return inline_runs.registered("ppo", folder, **SMALL | settings)
 
 
 @pytest.mark.parametrize("lag", [0, 1])
@@ -52,7 +35,7 @@ def test_a_schedule_from_the_command_line_is_kept_update_by_update(
     assert (registration.plan.actors, registration.plan.scaling) == (
         3, Schedule({0: 1, 2: 3, 5: 2})
     )  # fmt: skip
-    coordinator = finished(registration, tmp_path)
+    coordinator = finished(registration, tmp_path).coordinator
     handed = [x for x in read(tmp_path / "journal.jsonl") if x.get("trigger") == "learner.update"]
     assert [len(line["claims"]) for line in handed] == batches
     assert unrolled(coordinator.monitor.actors_by_update) == rounds
@@ -76,7 +59,7 @@ def test_the_journal_has_what_each_round_and_each_update_took(tmp_path: Path) ->
 def test_the_gradient_noise_scale_is_measured_where_it_decides(tmp_path: Path) -> None:
     registration = registered(tmp_path, actors="noise_scale:1..3", total_steps=400)
     assert registration.plan.scaling == NoiseScale(1, 3)
-    coordinator = finished(registration, tmp_path)
+    coordinator = finished(registration, tmp_path).coordinator
     assert coordinator.monitor.metrics["noise_scale"] >= 0
     counts = unrolled(coordinator.monitor.actors_by_update)
     assert set(counts) <= {1, 2, 3}
@@ -85,7 +68,8 @@ def test_the_gradient_noise_scale_is_measured_where_it_decides(tmp_path: Path) -
 
 
 def test_elsewhere_it_is_not(tmp_path: Path) -> None:
-    coordinator = finished(registered(tmp_path, actors=1, total_steps=32), tmp_path)
+    registration = registered(tmp_path, actors=1, total_steps=32)
+    coordinator = finished(registration, tmp_path).coordinator
     assert "noise_scale" not in coordinator.monitor.metrics
 
 

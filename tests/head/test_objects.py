@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from artos.learners.publisher import Publisher
 from artos.scaling import ByHand, NoiseScale
 from artos.spec import ArraySpec, ObjectKey
 from head.objects import Objects
-from triggers import ObjectKeyTrigger, TimeTrigger
+from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
 from triggers.events import Published
 from triggers.journal import read
+from triggers.table import Table
 
 
 @pytest.mark.parametrize(("every", "versions"), [(1, [0, 1, 2]), (2, [0, 2])])
@@ -58,6 +60,39 @@ def test_a_policy_sees_what_the_update_published_that_makes_the_version(tmp_path
         assert counts[0] == 1
         assert counts[-1] == 3
         assert run.coordinator.objects.values() == {NOISE: 3.0 * STEPS}
+
+
+def by_object() -> Table:
+    """Actors bind weights with each version of an object."""
+    update = DataKeyTrigger(("rewards",), size=STEPS)
+    return full_batch() | {"learner.update": update, "actors.sync": ObjectKeyTrigger(NOISE)}
+
+
+def test_who_binds_with_an_object_gets_the_weights_of_its_update(tmp_path: Path) -> None:
+    with troupe(ByHand(1, 1), by_object(), 50, tmp_path) as run:
+        run.begin()
+        run.publish_object(NOISE, 3.0)
+        run._publish(1, 0)
+        run.coordinator.look(LEARNER)
+        assert run.coordinator.bindings.next(0) == 1
+
+
+def test_an_object_is_announced_before_its_weights_whenever_they_come(tmp_path: Path) -> None:
+    with troupe(ByHand(1, 1), by_object(), 50, tmp_path) as run:
+        run.begin()
+        news = run.coordinator.objects.news
+
+        def and_meanwhile_the_learner_publishes() -> Iterator[Published]:
+            yield from news()
+            if run._node.weights.version == 0:
+                run.publish_object(NOISE, 3.0)
+                run._publish(1, 0)
+
+        run.coordinator.objects.news = and_meanwhile_the_learner_publishes  # type: ignore[method-assign]
+        run.coordinator.look(LEARNER)
+        run.coordinator.look(LEARNER)
+    fired = [line["trigger"] for line in read(tmp_path / "journal.jsonl") if "trigger" in line]
+    assert fired == ["actors.sample", "actors.sync", "actors.sample"]
 
 
 def test_a_run_that_goes_on_announces_the_newest_alone(tmp_path: Path) -> None:

@@ -6,23 +6,17 @@ import math
 import random
 from pathlib import Path
 
+import inline_runs
 import numpy as np
 import pytest
 from lag_workload import ACTORS, finished
 
-from artos.clock import SystemClock
 from artos.messages import Claim
-from deploy.inline import Inline
-from deploy.node import Node
-from deploy.request import reference_of
-from deploy.wiring import connect
 from head.bindings import Bindings
-from head.coordinator import Coordinator
 from head.ledger import Claims, Rounds
 from triggers import ObjectKeyTrigger, TimeTrigger
 from triggers.base import Trigger
-from triggers.journal import Journal, read
-from triggers.registration import prepare
+from triggers.journal import read
 
 PRINTED = [
     # Output 20.2.1: round, learner's version, versions of the actors, largest lag.
@@ -167,18 +161,8 @@ def workload():
 def test_real_actors_and_a_real_learner_make_the_same_sawtooth(tmp_path: Path) -> None:
     """PPO on CartPole, registered from a user's file, with every member in this process."""
     (tmp_path / "sawtooth.py").write_text(WORKLOAD)
-    reference = reference_of("sawtooth.py:workload", {}, tmp_path)
-    registration = prepare(reference, seed=1, apart=False)
-    journal = Journal(tmp_path / "journal.jsonl")
-    with Node(registration.plan, "lag", tmp_path) as node:
-        members, clock = Inline(node), SystemClock()
-        coordinator = Coordinator(
-            registration.plan, node.blocks, node.weights, members, clock, journal
-        )
-        connect(registration.table, coordinator, clock, journal)
-        members.run(coordinator, lambda: None)
-        members.stop()
-    journal.close()
+    registration = inline_runs.registered("sawtooth.py:workload", tmp_path)
+    coordinator = inline_runs.finished(registration, tmp_path).coordinator
     learned = [line for line in read(tmp_path / "journal.jsonl") if line.get("by") == "learner"]
     assert [line["lag_max"] for line in learned] == [0, 1, 2] * 4
     assert [line["lag_mean"] for line in learned] == [0.0, 1.0, 2.0] * 4

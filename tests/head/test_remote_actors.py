@@ -32,7 +32,7 @@ class Head:
         self.moved: list[int] = []
         self.quiet: dict[str, float] = {}
         self.adopts = True
-        self.version = 0
+        self.published = 0
         self.clock = ManualClock()
         self.warnings: list[str] = []
         self.parcels = Parcels(folder / "parcels", self._tell, self.warnings.append, self.clock)
@@ -139,7 +139,7 @@ def test_calls_wait_for_a_place_and_then_follow_the_start(head: Head) -> None:
 def test_only_calls_that_bind_wait_for_weights(head: Head) -> None:
     head.begin()
     head.remote.send(ONE, sample(1, STEPS))
-    head.version = 5
+    head.published = 5
     head.remote.send(ONE, sample(2, 2 * STEPS, bind=False))
     head.remote.send(ONE, sample(3, 3 * STEPS))
     assert [message.version for _, message in head.said()] == [0, -1, 5]
@@ -149,13 +149,13 @@ def test_a_new_process_never_samples_with_older_weights_than_there_are(head: Hea
     """It has none, so it binds some; those of its node may be older than what it had elsewhere."""
     head.begin()
     for version in (5, 6):
-        head.version = version
+        head.published = version
         head.remote.send(ONE, sample(version, STEPS, bind=False))
         head.remote.send(ONE, sample(version, STEPS, bind=False))
         calls = [message for _, message in head.said() if isinstance(message, wire.Call)]
         assert [call.version for call in calls] == [version, -1]
         head.remote.start(ONE)
-    head.version = 7
+    head.published = 7
     head.remote.send(TWO, sample(7, STEPS))
     head.done("w2", TWO, 7, STEPS)
     head.arrive(1, STEPS)

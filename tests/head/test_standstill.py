@@ -7,22 +7,16 @@ from pathlib import Path
 
 import pytest
 from elastic_loop import STEPS, Troupe, full_batch, troupe
+from inline_runs import finished, registered
 
 from artos.buffer.board import LEARNER, actor_member
-from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
 from artos.messages import Done, Invoke, Ready
 from artos.scaling import ByHand
-from deploy.inline import Inline
-from deploy.node import Node
-from deploy.request import reference_of
-from deploy.wiring import connect
-from head.coordinator import Coordinator
 from head.failures import Limits
 from head.standstill import Standstill
 from triggers import DataKeyTrigger, TimeTrigger
-from triggers.journal import Journal, read
-from triggers.registration import prepare
+from triggers.journal import read
 from triggers.table import Table
 
 WAITS = {"learner": "rows", "actor 0": "version 1"}
@@ -196,17 +190,8 @@ def workload():
 
 def test_in_one_process_nobody_waits_for_room_that_the_learner_would_make(tmp_path: Path) -> None:
     (tmp_path / "hasty.py").write_text(WORKLOAD)
-    registration = prepare(reference_of("hasty.py:workload", {}, tmp_path), seed=1, apart=False)
-    journal = Journal(tmp_path / "journal.jsonl")
-    with Node(registration.plan, "hasty", tmp_path) as node:
-        members, clock = Inline(node), SystemClock()
-        coordinator = Coordinator(
-            registration.plan, node.blocks, node.weights, members, clock, journal
-        )
-        connect(registration.table, coordinator, clock, journal)
-        members.run(coordinator, lambda: None)
-        members.stop()
-    journal.close()
+    registration = registered("hasty.py:workload", tmp_path)
+    coordinator = finished(registration, tmp_path).coordinator
     assert coordinator.steps >= 320
     assert coordinator.monitor.updates >= 19
     assert len([line for line in lines(tmp_path) if line["trigger"] == "actors.sample"]) <= 50

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import inline_runs
 from hands import SMALL
-from numpy.typing import NDArray
 
 from artos.buffer.board import LEARNER
-from artos.clock import SystemClock
 from artos.messages import Invoke, ToMember
 from deploy.inline import Inline
-from deploy.node import Node
-from deploy.request import reference_of
-from deploy.wiring import connect
-from head.coordinator import Coordinator
-from triggers.journal import Journal
-from triggers.registration import Registration, prepare
+from triggers.registration import Registration
 
 
 class LearnerFirst(Inline):
@@ -42,31 +34,6 @@ class ActorsFirst(LearnerFirst):
     first = staticmethod(lambda member: member != LEARNER)
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A finished run: its books, its journal, the arrays of its last version."""
-
-    coordinator: Coordinator
-    journal: Path
-    arrays: dict[str, NDArray[Any]]
-
-
 def registered(folder: Path, **settings: Any) -> Registration:
     """PPO, small, in this process."""
-    return prepare(reference_of("ppo", SMALL | settings, folder), seed=1, apart=False)
-
-
-def finished(registration: Registration, folder: Path, members: type[Inline] = Inline) -> Finished:
-    """Run it to its end."""
-    path, clock, plan = folder / "journal.jsonl", SystemClock(), registration.plan
-    path.unlink(missing_ok=True)
-    journal = Journal(path)
-    with Node(plan, "schedules", folder) as node:
-        crowd = members(node)
-        coordinator = Coordinator(plan, node.blocks, node.weights, crowd, clock, journal)
-        connect(registration.table, coordinator, clock, journal)
-        crowd.run(coordinator, lambda: None)
-        crowd.stop()
-        arrays = {name: np.copy(array) for name, array in node.weights.newest.arrays.items()}
-    journal.close()
-    return Finished(coordinator, path, arrays)
+    return inline_runs.registered("ppo", folder, **SMALL | settings)

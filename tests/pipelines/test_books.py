@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from schedules import ActorsFirst, Finished, Inline, LearnerFirst, finished, registered
+from inline_runs import Finished, finished
+from schedules import ActorsFirst, LearnerFirst, registered
 
 from artos.messages import Claim
+from deploy.inline import Inline
 from head.ledger import Claims
 from triggers.journal import read
 

@@ -7,7 +7,8 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from schedules import finished, registered
+from inline_runs import finished
+from schedules import registered
 
 from artos.plan import Plan
 from artos.scaling import Schedule

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from trigger_helpers import KEYS, new_plan
 
-from artos.scaling import Schedule
+from artos.buffer.model_block import ObjectSpec
+from artos.scaling import NoiseScale, Schedule
+from artos.spec import ArraySpec
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.explain import explain
 from triggers.table import Table
@@ -80,6 +83,27 @@ def test_a_number_of_actors_that_changes_is_told() -> None:
     ):
         assert words in text
     assert "scaling" not in explain(new_plan(PPO), PPO)
+
+
+def test_objects_beside_the_weights_are_listed_with_who_reads_them() -> None:
+    table: Table = {
+        **PPO,
+        "learner.help": ObjectKeyTrigger("loss"),
+        "learner.more": TimeTrigger(1.0) & ObjectKeyTrigger("loss"),
+    }
+    names = {"noise_scale": (), "loss": (), "visits": (16, 2), "mean": (3,)}
+    objects = [ObjectSpec.sized(n, [ArraySpec("value", s, "float64")], 1) for n, s in names.items()]
+    plan = new_plan(table, scaling=NoiseScale(2, 4))
+    wanted = ("loss", "visits", "noise_scale")
+    text = explain(replace(plan, objects=(*plan.objects, *objects), wanted=wanted), table)
+    block = next(part for part in text.split("\n\n") if part.startswith("object key"))
+    assert [line.split(maxsplit=3) for line in block.splitlines()[2:]] == [
+        ["noise_scale", "1", "float64", "scaling"],
+        ["loss", "1", "float64", "learner.help, learner.more"],
+        ["visits", "16x2", "float64", "object_keys"],
+        ["mean", "3", "float64", "nobody"],
+    ]
+    assert "object key" not in explain(new_plan(PPO), PPO)
 
 
 def test_what_nothing_fires_is_said() -> None:

@@ -1,0 +1,68 @@
+"""The witness with an object beside the weights, which says how many rows were learned from.
+
+Each version of the object has the learner called and the actors bind new weights; the number of
+actors goes by its value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from witness import Clerk, Watched
+
+from artos import ObjectKey, ScalingPolicy, Workload
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+
+STEPS, ENOUGH = 8, 24
+
+
+class Teller(Clerk):
+    """Publishes the number of rows as ``noise_scale``, before the weights of the same update."""
+
+    objects = (ObjectKey("noise_scale"),)
+    silent = ("noticed",)
+
+    def setup(self, context: Any) -> None:
+        super().setup(context)
+        self.publish = context.publish
+
+    def update(self, batch: Any, call: Any) -> dict[str, float]:
+        metrics = super().update(batch, call)
+        self.publish("noise_scale", metrics["rows"])
+        return metrics
+
+    def noticed(self, batch: Any, call: Any) -> dict[str, float]:
+        assert batch is None
+        return {"noticed": float(self.publish.newest("noise_scale"))}
+
+
+@dataclass
+class MoreAfterEnough(ScalingPolicy):
+    """One actor until ``ENOUGH`` rows were learned from, then two; remembers what it was shown."""
+
+    least: int = 1
+    most: int = 2
+    objects = ("noise_scale",)
+
+    def decide(self, seen: Any, memory: dict[str, Any]) -> int:
+        scale = seen.objects.get("noise_scale")
+        memory.setdefault("seen", []).append(scale)
+        return self.most if (scale or 0) >= ENOUGH else self.least
+
+
+def workload(total_steps: int = 72) -> Workload:
+    return Workload(
+        name="publishing",
+        actor=Watched("counting:make", envs=1),
+        learner=Teller(),
+        triggers={
+            "learner.update": DataKeyTrigger(("values",), size=STEPS),
+            "learner.noticed": ObjectKeyTrigger("noise_scale"),
+            "actors.sync": ObjectKeyTrigger("noise_scale", every=2),
+            "actors.sample": ObjectKeyTrigger("model_param"),
+        },
+        actors=MoreAfterEnough(),
+        steps=STEPS,
+        total_steps=total_steps,
+    )
