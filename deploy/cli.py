@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artos.errors import ArtosError, CheckpointFault, Refused, RunExists, ShmTooSmall
+from artos.logging_setup import logging_to, to_stderr
 from artos.printable import printable
 from deploy import streams
 from deploy.commands import cluster, completion, daemons, setup
@@ -48,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             streams.in_utf8(sys.argv)
         options = _options(sys.argv[1:] if arguments is None else arguments)
         command: Callable[[argparse.Namespace], int] = options.command
-        return _flushed(command(options))
+        with logging_to(to_stderr):
+            return _flushed(command(options))
     except (Refused, RunExists, ShmTooSmall, CheckpointFault) as error:
         _complain(*_refusal(error, starts=getattr(options, "starts", False)))
         return REFUSED

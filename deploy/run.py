@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from artos.errors import Refused
+from artos.logging_setup import logging_to
 from artos.runtime.preloaded import Preloaded
 from artos.spec import ArraySpec
 from deploy import provenance
@@ -210,9 +211,9 @@ def _finished(
         if request.inline:
             return Inline(node)
         return OneMachine(
-            node, folder.path, session.clock, session.note, session.undisturbed,
-            registration.preloaded,
-        )  # fmt: skip
+            node, folder.path, session.clock, session.undisturbed, registration.preloaded
+        )
 
     logged = LoggedView(view, folder.log)
-    return Session(registration, folder, node, requests, logged, members, before).run()
+    with logging_to(logged.note):
+        return Session(registration, folder, node, requests, logged, members, before).run()

@@ -7,8 +7,8 @@ status: that of ``artos run``.
 from __future__ import annotations
 
 import faulthandler
+import logging
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ import msgspec
 from artos.buffer.segment import IMAGES
 from artos.clock import SystemClock
 from artos.errors import ArtosError, CheckpointFault, Refused, RunExists, ShmTooSmall
+from artos.logging_setup import logging_to, to_stderr
 from artos.plan import Plan
 from artos.transport import wire
 from artos.transport.lines import HEAD
@@ -40,6 +41,7 @@ from head.runs import OUTCOMES, RUNNING, STOPPING
 from head.status import Status, Summary
 from triggers.wiring import cache_plan, transfers, with_transfer
 
+_log = logging.getLogger(__name__)
 _NEWS_SECONDS = 0.5
 _AWAY_SECONDS = 5.0
 _FAREWELL_SECONDS = 5.0
@@ -76,7 +78,7 @@ class NewsView:
 
     def note(self, text: str) -> None:
         """See ``session.View``."""
-        print(text, file=sys.stderr, flush=True)
+        to_stderr(text)
 
     def last(self, status: Status) -> None:
         """See ``session.View``; what it said before is some moments old."""
@@ -157,7 +159,7 @@ class RunProcess:
 
         def members(session: Session) -> ClusterRun:
             view.cluster = ClusterRun(
-                node, there, address, self._head, session.clock, session.note, session.drain,
+                node, there, address, self._head, session.clock, session.drain,
                 session.undisturbed, registration.preloaded,
             )  # fmt: skip
             return view.cluster
@@ -186,7 +188,7 @@ def outcome(run: Callable[[], Summary]) -> tuple[int, str]:
     except KeyboardInterrupt:
         return INTERRUPTED, "stopped at once"
     except Exception as error:
-        traceback.print_exc()
+        _log.exception("the run process failed")
         return ERROR, f"{type(error).__name__}: {error}"
     return (INTERRUPTED if summary.outcome == "interrupted" else DONE), ""
 
@@ -195,11 +197,11 @@ def main(arguments: Sequence[str]) -> int:
     """Run the process; returns its exit status."""
     faulthandler.enable()
     order, ring = read_order(Path(arguments[0]), RunOrder), Ring()
-    with Post.connect(order.head, None, order.run, ring) as head:
+    with logging_to(to_stderr), Post.connect(order.head, None, order.run, ring) as head:
         status, why = outcome(RunProcess(order, head, ring).run)
         ring.rings = lambda: None
         if why:
-            print(why, file=sys.stderr, flush=True)
+            to_stderr(why)
         head.send(HEAD, wire.RunNews(order.run, OUTCOMES[status], why))
         head.close(_FAREWELL_SECONDS)
     return status

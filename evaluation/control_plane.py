@@ -22,6 +22,7 @@ from typing import Any
 
 import psutil
 
+from artos.logging_setup import logging_to
 from artos.transport.keys import make_keys
 from deploy import run_host
 from deploy.head_client import HeadClient
@@ -42,7 +43,7 @@ _RUN = "fleet"
 def head_main(options: HeadOptions, tell: Any) -> None:
     """The head's process: the daemon, with runs that are simulated."""
     run_host.MODULE = fleet_run.MODULE
-    with HeadDaemon(options, say=lambda text: None) as daemon:
+    with logging_to(lambda text: None), HeadDaemon(options) as daemon:
         tell.send(daemon.endpoint)
         daemon.run()
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from artos.transport.wire import SiteLog
 
+_log = logging.getLogger(__name__)
 _MOST = 1 << 20  # bytes
 _NAME = re.compile(r"actor-(\d{1,9})|site|agent|template")
 
@@ -18,18 +19,18 @@ class CollectedLogs:
     Of ``actors`` actors there may be logs, so no node can fill the disk with them.
     """
 
-    def __init__(self, folder: Path, actors: int, warn: Callable[[str], None]) -> None:
-        self._folder, self._actors, self._warn = folder, actors, warn
+    def __init__(self, folder: Path, actors: int) -> None:
+        self._folder, self._actors = folder, actors
 
     def keep(self, node: str, log: SiteLog) -> None:
         """Write one down, in the place of an older one; what is none, or too long, is not."""
         name = _NAME.fullmatch(log.name)
         if name is None or int(name[1] or 0) >= self._actors or len(log.content) > _MOST:
-            self._warn(f"node {node} sent a log that is none: {log.name}")
+            _log.warning("node %s sent a log that is none: %s", node, log.name)
             return
         file = self._folder / node / f"{log.name}.log"
         try:
             file.parent.mkdir(exist_ok=True)
             file.write_bytes(log.content)
         except OSError as error:
-            self._warn(f"{file} cannot be written: {error.strerror}")
+            _log.warning("%s cannot be written: %s", file, error.strerror)

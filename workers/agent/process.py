@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from artos.errors import Refused
+from artos.logging_setup import logging_to, to_stderr
 
 
 def main() -> int:
@@ -18,7 +19,8 @@ def main() -> int:
     faulthandler.enable()
     from workers.agent.agent import serve  # noqa: PLC0415  # heavy; --help of nothing needs it
 
-    return serve(sys.argv[1], int(sys.argv[2]), _foreign)
+    with logging_to(to_stderr):
+        return serve(sys.argv[1], int(sys.argv[2]), _foreign)
 
 
 def _foreign(source: str, folder: str) -> Any:
