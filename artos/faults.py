@@ -42,9 +42,9 @@ class Faults:
         except passing:
             raise
         except Exception as error:
-            self.note(what, error, answer)
+            self.add(what, error, answer)
 
-    def note(
+    def add(
         self, what: str, error: Exception, answer: Callable[[str], object] | None = None
     ) -> None:
         """Count a fault, log where it was raised, answer: for loops where microseconds count."""
@@ -67,7 +67,7 @@ class Faults:
         try:
             answer(printable(why))
         except Exception as error:
-            self.note("the answer to a fault", error)
+            self.add("the answer to a fault", error)
 
     def __repr__(self) -> str:
         return f"<Faults {self.count}>"

@@ -109,7 +109,7 @@ class HeadDaemon(Closing):
                 take(peer, message)
             except Exception as error:
                 what = f"{type(message).__name__} from {peer}"
-                self._faults.note(what, error, partial(self._refuse, post, peer))
+                self._faults.add(what, error, partial(self._refuse, post, peer))
 
     def _decide(self, now: float) -> None:
         effects: list[Effect] = []

@@ -350,7 +350,7 @@ class Coordinator:
             ActorFailed, LearnerFailed: it failed too often in a row.
         """
         self._members.end(member)
-        self._recovery.note(member, death, self._version)
+        self._recovery.died(member, death, self._version)
         self.look(member)
         self.book_finished(member)
         if self._recovery.needed(member):

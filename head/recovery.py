@@ -70,7 +70,7 @@ class Recovery:
         """The member carried out an invocation."""
         self._failures.answered(member)
 
-    def note(self, member: int, death: Death, version: int) -> None:
+    def died(self, member: int, death: Death, version: int) -> None:
         """A member died while ``version`` was the newest.
 
         Raises:
