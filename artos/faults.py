@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from artos.printable import printable
 
+_log = logging.getLogger(__name__)
 _MOST_KINDS = 1_000
 _FIRST = 50
 
@@ -17,17 +18,12 @@ _FIRST = 50
 class Faults:
     """What went wrong with single pieces of work. Every loop does these ``contained``.
 
-    ``write`` gets the tracebacks: of each kind of fault the first, second, fourth, eighth, ..., so
-    that who makes thousands fills no disk. ``counted`` is called for each.
+    Tracebacks are logged: of each kind of fault the first, second, fourth, eighth, ..., so that who
+    makes thousands fills no disk. ``counted`` is called for each.
     """
 
-    def __init__(
-        self,
-        write: Callable[[str], object] | None = None,
-        counted: Callable[[], object] = lambda: None,
-    ) -> None:
+    def __init__(self, counted: Callable[[], object] = lambda: None) -> None:
         self.count, self._counted = 0, counted
-        self._write = write or _to_stderr
         self._kinds: Counter[tuple[type, str]] = Counter()
 
     @contextmanager
@@ -46,9 +42,9 @@ class Faults:
         except passing:
             raise
         except Exception as error:
-            self.note(what, error, answer)
+            self.add(what, error, answer)
 
-    def note(
+    def add(
         self, what: str, error: Exception, answer: Callable[[str], object] | None = None
     ) -> None:
         """Count a fault, log where it was raised, answer: for loops where microseconds count."""
@@ -61,11 +57,9 @@ class Faults:
         self._kinds[kind] += 1
         times = self._kinds[kind]
         if times & (times - 1) == 0:
-            said = "".join(traceback.format_exception(error))
-            with suppress(OSError, ValueError):  # nobody reads what we say any more
-                self._write(
-                    printable(f"{what} failed ({times} times so far), all else goes on:\n{said}")
-                )
+            _log.error(
+                "%s failed (%d times so far), all else goes on:", what, times, exc_info=error
+            )
         if answer is not None:
             self._answer(answer, f"{what} failed: {type(error).__name__}: {error}")
 
@@ -73,26 +67,23 @@ class Faults:
         try:
             answer(printable(why))
         except Exception as error:
-            self.note("the answer to a fault", error)
+            self.add("the answer to a fault", error)
 
     def __repr__(self) -> str:
         return f"<Faults {self.count}>"
 
 
 class Seldom:
-    """Says what others can make it say without end: the first lines, then ever fewer."""
+    """Logs what others can cause without end: the first times, then ever fewer."""
 
-    def __init__(self, write: Callable[[str], object]) -> None:
-        self._write, self._count = write, 0
+    def __init__(self, log: logging.Logger) -> None:
+        self._log, self._count = log, 0
 
-    def __call__(self, text: str) -> None:
-        """Say it, or not."""
+    def warning(self, text: str, *arguments: object) -> None:
+        """Log it, or not; as ``Logger.warning``."""
         self._count += 1
         if self._count <= _FIRST:
-            self._write(printable(text))
+            self._log.warning(text, *arguments)
         elif self._count & (self._count - 1) == 0:
-            self._write(printable(f"{text} (and {self._count} such lines by now, most not shown)"))
-
-
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+            text += " (and %d such lines by now, most not shown)"
+            self._log.warning(text, *arguments, self._count)

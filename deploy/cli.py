@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from artos.errors import ArtosError, Refused
 from artos.exit_status import REFUSALS, ExitStatus
+from artos.logging_setup import logging_to, to_stderr
 from artos.printable import printable
 from deploy import streams
 from deploy.commands import cluster, completion, daemons, setup
@@ -45,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             streams.in_utf8(sys.argv)
         options = _options(sys.argv[1:] if arguments is None else arguments)
         command: Callable[[argparse.Namespace], int] = options.command
-        return _flushed(command(options))
+        with logging_to(to_stderr):
+            return _flushed(command(options))
     except REFUSALS as error:
         _complain(*_refusal(error, starts=getattr(options, "starts", False)))
         return ExitStatus.REFUSED

@@ -6,6 +6,7 @@ same learner. What is left out are the actors' processes; they belong to the sit
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -37,6 +38,7 @@ from head.parcels import Parcels
 from head.remote_actors import RemoteActors
 from head.replay_host import ReplayHost
 
+_log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 20.0
 """How long sites may take to ship what is left and to report."""
 
@@ -72,24 +74,22 @@ class ClusterRun(Supervisor):
         address: Address,
         head: Post,
         clock: Clock,
-        warn: Callable[[str], None],
         drain: Callable[[], None],
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
         preloaded: Preloaded | None = None,
     ) -> None:
         self._cache_plan, self._address, self._head = plan, address, head
-        self._warn, self._drain, self._faults = warn, drain, Faults()
-        self._grumble = Seldom(warn)
+        self._drain, self._faults, self._seldom = drain, Faults(), Seldom(_log)
         self._replay = ReplayHost(
             node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
             weights_dtype=node.plan.elastic.wire_dtype,
         )  # fmt: skip
-        self._parcels = Parcels(address.parcels, self._tell, warn, clock)
+        self._parcels = Parcels(address.parcels, self._tell, clock)
         self._remote = RemoteActors(
             node.blocks, address.epoch, self._tell, self._replay.terms, self._silence, self._parcels
         )
         super().__init__(node, Mail(node.board), self._remote, clock, undisturbed, preloaded)
-        self._logs = CollectedLogs(Path(node.site.logs), plan.actors, warn)
+        self._logs = CollectedLogs(Path(node.site.logs), plan.actors)
         keys = Keys.load(address.keys) if address.keys else None
         endpoint = f"tcp://{address.host}:*" if keys else f"ipc://{node.site.folder}/steering"
         self._steering = Post.serve(endpoint, keys, node.board.bell.ring)
@@ -179,7 +179,7 @@ class ClusterRun(Supervisor):
                 self._logs.keep(node, message)
                 continue
             if isinstance(message, wire.Refusal):
-                self._grumble(f"node {node} refused what it was told: {message.why}")
+                self._seldom.warning("node %s refused what it was told: %s", node, message.why)
                 continue
             refuse = partial(self._refuse_to, node)
             with self._faults.contained(f"{type(message).__name__} from {node}", refuse):
@@ -209,7 +209,7 @@ class ClusterRun(Supervisor):
             case wire.Restarted():
                 self._announce()
             case wire.Refusal(why=why):
-                self._grumble(f"the head refused what it was told: {why}")
+                self._seldom.warning("the head refused what it was told: %s", why)
 
     def _granted(self, wish: wire.Wish) -> str:
         """Do what the head wishes; returns why not, if it cannot be done."""
@@ -255,7 +255,7 @@ class ClusterRun(Supervisor):
             self._hear_sites()
             self._replay.reap()
         for node in self._remote.nodes.open:
-            self._warn(f"the site on {node} did not say that it is closed")
+            _log.warning("the site on %s did not say that it is closed", node)
         self._logs.close(self._remote.nodes.ends)
         self._replay.stop(STOP_SECONDS)
         self._steering.close()

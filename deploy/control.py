@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from artos.run_state import RUNNING
 from artos.unreadable import UNREADABLE
 from head.records.durable import write_durably
 
+_log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 10.0
 
 
@@ -37,9 +39,7 @@ def address_file(run: Path) -> Path:
 
 
 @contextmanager
-def announced(
-    run: Path, site: Site, warn: Callable[[str], None]
-) -> Iterator[Callable[[str], None]]:
+def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
     """Let others find the run and know its state, which is changed by calling what is yielded.
 
     Without room for that the run goes on all the same.
@@ -51,7 +51,8 @@ def announced(
         try:
             write_durably(file, msgspec.json.encode(address))
         except OSError as error:
-            warn(f"{file} cannot be written ({error.strerror}): `artos scale` does not find it")
+            why = error.strerror
+            _log.warning("%s cannot be written (%s): `artos scale` does not find it", file, why)
 
     tell(RUNNING)
     try:

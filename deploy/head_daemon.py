@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -29,6 +30,7 @@ from head.roster import Node, Roster
 from head.runs import State
 from head.schedule import Begin, Effect, Order, Schedule, Tell
 
+_log = logging.getLogger(__name__)
 _TICK = 0.5
 _SETTLED = 1.0
 
@@ -41,11 +43,10 @@ class HeadDaemon(Closing):
     """
 
     def __init__(
-        self, options: HeadOptions, say: Callable[[str], None], clock: Clock | None = None,
-        run_process: str = ChildModule.RUN,
-    ) -> None:  # fmt: skip
-        self._options, self._say, self._clock = options, say, clock or SystemClock()
-        self._faults, self._grumble = Faults(say), Seldom(say)
+        self, options: HeadOptions, clock: Clock | None = None, run_process: str = ChildModule.RUN
+    ) -> None:
+        self._options, self._clock = options, clock or SystemClock()
+        self._faults, self._seldom = Faults(), Seldom(_log)
         keys = Keys.load(options.keys)
         with ExitStack() as stack:
             self._home = home = stack.enter_context(HeadHome(options.runs.resolve()))
@@ -83,7 +84,7 @@ class HeadDaemon(Closing):
             KeyboardInterrupt: told to stop a second time; runs live on.
         """
         with StopRequests() as requests, requests.draining(self._stop):
-            self._say(f"the head listens at {self.endpoint}, runs are in {self._home.runs}")
+            _log.info("the head listens at %s, runs are in %s", self.endpoint, self._home.runs)
             while not (self._stopping and not self._host.runs):
                 self._bell.wait(_TICK, self._host.descriptors)
                 with requests.undisturbed():
@@ -113,7 +114,7 @@ class HeadDaemon(Closing):
                 take(peer, message)
             except Exception as error:
                 what = f"{type(message).__name__} from {peer}"
-                self._faults.note(what, error, partial(self._refuse, post, peer))
+                self._faults.add(what, error, partial(self._refuse, post, peer))
 
     def _decide(self, now: float) -> None:
         effects: list[Effect] = []
@@ -144,7 +145,7 @@ class HeadDaemon(Closing):
         if late := self._roster.late():
             names = [node.name for node in late]
             why = f"not heard for {self._options.deadline:g} s"
-            self._say(f"gone ({why}): {', '.join(names)}")
+            _log.warning("gone (%s): %s", why, ", ".join(names))
             self._schedule.gone(names, why)
             self._dirty = True
             for node in late:
@@ -161,7 +162,7 @@ class HeadDaemon(Closing):
             self._home.save(State(tuple(self._schedule.runs.values()), self._roster.known()))
         except (OSError, ValueError) as error:
             # A cluster does not stand still for a full disk; it is tried again with every tick.
-            self._say(f"what a next head must know cannot be written: {error}; make room")
+            _log.warning("what a next head must know cannot be written: %s; make room", error)
             self._dirty = True
 
     def _perform(self, effects: list[Effect]) -> None:
@@ -188,7 +189,7 @@ class HeadDaemon(Closing):
         for run in [run for run in self._schedule.runs.values() if run.active]:
             with self._faults.contained(f"run {run.name}", partial(self._give_up, run.name)):
                 if self._host.adopt(run):
-                    self._say(f"run {run.name} goes on")
+                    _log.info("run %s goes on", run.name)
                 else:
                     self._run_ended(self._host.ended(run))
 
@@ -215,7 +216,7 @@ class HeadDaemon(Closing):
             case wire.SiteEnded() | wire.Leaving() | wire.Bye() if node is not None:
                 self._from_node(node, message)
             case wire.Refusal(why=why):
-                self._grumble(f"{peer} refused a message: {why}")
+                self._seldom.warning("%s refused a message: %s", peer, why)
             case (
                 wire.Restarted() | wire.SiteEnded() | wire.Leaving() | wire.Bye() | wire.LogPiece()
             ):
@@ -230,13 +231,13 @@ class HeadDaemon(Closing):
         try:
             node = self._admitted(peer, hello)
         except Refused as refused:
-            self._grumble(f"refused {peer}: {refused}")
+            self._seldom.warning("refused %s: %s", peer, refused)
             self._to(peer, wire.Refusal(str(refused)))
             return
         if before not in ("", peer):
             self._schedule.gone([node.name], f"the worker daemon of {node.name} was started anew")
             self._post.forget(before)
-        self._say(f"worker {node.name} is here with {node.slots} slots")
+        _log.info("worker %s is here with %d slots", node.name, node.slots)
         self._to(peer, wire.Welcome(wire.PROTOCOL, VERSION, self._options.deadline))
         self._perform(self._schedule.joined(node, hello))
         self._dirty = True
@@ -251,14 +252,14 @@ class HeadDaemon(Closing):
         match message:
             case wire.SiteEnded(run=run, why=why):
                 if why:
-                    self._say(f"the site of {run} on {node.name} ended: {why}")
+                    _log.warning("the site of %s on %s ended: %s", run, node.name, why)
                 self._schedule.site_ended(node, message, self._clock.now())
             case wire.Leaving(why=why):
-                self._say(f"worker {node.name} leaves: {why}")
+                _log.info("worker %s leaves: %s", node.name, why)
                 self._roster.leave(node.name, why)
                 self._schedule.leaves(node.name, f"node {node.name} leaves: {why}")
             case wire.Bye():
-                self._say(f"worker {node.name} said goodbye")
+                _log.info("worker %s said goodbye", node.name)
                 self._schedule.gone([node.name], "it said goodbye")
                 self._roster.remove(node.name)
                 self._to(node.peer, wire.Bye())
@@ -277,7 +278,7 @@ class HeadDaemon(Closing):
             case wire.Wished():
                 self._desk.wished(message)
             case wire.Refusal(why=why):
-                self._grumble(f"run {name} refused a message: {why}")
+                self._seldom.warning("run %s refused a message: %s", name, why)
             case wire.Restarted():
                 pass  # it says RunUp
             case _:
@@ -290,7 +291,8 @@ class HeadDaemon(Closing):
         if ended.status is None or ended.status < 0:
             self._tidy_at = self._clock.now() + _SETTLED
         run = self._schedule.runs[ended.run]
-        self._say(f"run {run.name}: {run.outcome or 'to be started again'} ({ended.words})")
+        outcome = run.outcome or "to be started again"
+        _log.info("run %s: %s (%s)", run.name, outcome, ended.words)
         self._dirty = True
 
     # -- the end -------------------------------------------------------------------------------
@@ -303,11 +305,12 @@ class HeadDaemon(Closing):
     def _see_to_the_end(self, now: float) -> None:
         if self._stop_at == float("inf"):
             self._stop_at = now + self._options.stop_seconds
-            self._say("stopping: runs finish what is in flight and save (again: they live on)")
+            _log.info("stopping: runs finish what is in flight and save (again: they live on)")
             for run in self._host.runs:
                 self._desk.stop(self._schedule.runs[run])
             self._dirty = True
         elif now >= self._stop_at:
             for run in self._host.runs:
-                self._say(f"run {run} did not end within {self._options.stop_seconds:g} s: killed")
+                seconds = self._options.stop_seconds
+                _log.warning("run %s did not end within %g s: killed", run, seconds)
                 self._host.signal(run, signal.SIGKILL)

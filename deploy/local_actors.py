@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,12 +25,12 @@ class LocalActors:
     """
 
     def __init__(
-        self, node: Node, mail: Mail, home: Path, clock: Clock, warn: Callable[[str], None],
+        self, node: Node, mail: Mail, home: Path, clock: Clock,
         preloaded: Preloaded | None = None, cpus: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
         self._node, self._mail = node, mail
         self.template = template_member(node.site.members)
-        self._manager = muster(node, home, mail.put, self._progress, clock, warn, preloaded, cpus)
+        self._manager = muster(node, home, mail.put, self._progress, clock, preloaded, cpus)
         self.held_back = self._manager.held_back
         self.pids = self._manager.pids
         self.prepare = self._manager.prepare

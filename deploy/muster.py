@@ -33,7 +33,6 @@ from workers.process_manager import ProcessManager
 from workers.slots import Slot, SlotTable
 from workers.tiers import probe
 
-Warn = Callable[[str], None]
 _ORDER = ("clone", "fork", "cold")
 
 
@@ -43,7 +42,6 @@ def muster(
     deliver: Callable[[int, ToMember], None],
     progress: Callable[[int], Progress],
     clock: Clock,
-    warn: Warn,
     preloaded: Preloaded | None = None,
     cpus: Sequence[int] | None = None,
 ) -> ProcessManager:
@@ -58,15 +56,13 @@ def muster(
     prefix = partial(_prefix, pin=pin)
     criu, accounts = criu_here(clock), Accounts(clock)
     checkpointer = _checkpointer(node, home, elastic, criu, prefix, progress)
-    lot = ParkingLot(
-        elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock, warn
-    )
+    lot = ParkingLot(elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock)
     ways = _ways(
         place, elastic, criu, checkpointer, prefix, len(slots), node.plan.actors, preloaded
     )
     return ProcessManager(
-        place, node.plan.actors, deliver, Nursery(ways, warn), slots, SlotTable(slots, clock), lot,
-        accounts, clock, pin=pin, warn=warn,
+        place, node.plan.actors, deliver, Nursery(ways), slots, SlotTable(slots, clock), lot,
+        accounts, clock, pin=pin,
     )  # fmt: skip
 
 

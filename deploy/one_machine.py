@@ -24,12 +24,11 @@ class OneMachine(Supervisor):
         node: Node,
         home: Path,
         clock: Clock,
-        warn: Callable[[str], None],
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
         preloaded: Preloaded | None = None,
     ) -> None:
         mail = Mail(node.board)
-        self._here = LocalActors(node, mail, home, clock, warn, preloaded)
+        self._here = LocalActors(node, mail, home, clock, preloaded)
         super().__init__(node, mail, self._here, clock, undisturbed, preloaded)
 
     def pids(self) -> dict[int, int]:

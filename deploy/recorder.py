@@ -217,10 +217,7 @@ class Recorder:
         replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.drawn
         return (*_NOT_RESTORED[:2], _REPLAY if replayed else _EXPERIENCE, *_NOT_RESTORED[2:])
 
-    def finish(
-        self, outcome: str, bill: Bill, warn: Callable[[str], None], *, why: str = "",
-        curve: bool = True,
-    ) -> Summary:  # fmt: skip
+    def finish(self, outcome: str, bill: Bill, *, why: str = "", curve: bool = True) -> Summary:
         """Save, write the last rows, the curve (unless in a hurry) and the summary.
 
         The members have ended.
@@ -231,7 +228,7 @@ class Recorder:
         self._log.close()
         self.save()
         if curve:
-            draw(self._folder, warn)
+            draw(self._folder)
         summary = Summary(
             algorithm=status.algorithm,
             env=status.env,

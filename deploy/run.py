@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from artos.logging_setup import logging_to
 from artos.runtime.preloaded import Preloaded
 from deploy import muster
 from deploy.inline import Inline
@@ -77,9 +78,9 @@ def _finished(
         if request.inline:
             return Inline(node)
         return OneMachine(
-            node, folder.path, session.clock, session.note, session.undisturbed,
-            registration.preloaded,
-        )  # fmt: skip
+            node, folder.path, session.clock, session.undisturbed, registration.preloaded
+        )
 
     logged = LoggedView(view, folder.log)
-    return Session(registration, folder, node, requests, logged, members, before).run()
+    with logging_to(logged.note):
+        return Session(registration, folder, node, requests, logged, members, before).run()

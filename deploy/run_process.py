@@ -7,8 +7,8 @@ status: that of ``artos run``.
 from __future__ import annotations
 
 import faulthandler
+import logging
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from artos.buffer.segment import IMAGES
 from artos.clock import SystemClock
 from artos.errors import ArtosError
 from artos.exit_status import REFUSALS, ExitStatus
+from artos.logging_setup import logging_to, to_stderr
 from artos.plan import Plan
 from artos.protocol.orders import RunOrder, read_order
 from artos.run_state import RUNNING, STOPPING
@@ -39,6 +40,7 @@ from head.status import Status, Summary
 from triggers.registration import Registration
 from triggers.wiring import cache_plan, transfers, with_transfer
 
+_log = logging.getLogger(__name__)
 _NEWS_SECONDS = 0.5
 _AWAY_SECONDS = 5.0
 _FAREWELL_SECONDS = 5.0
@@ -75,7 +77,7 @@ class NewsView:
 
     def note(self, text: str) -> None:
         """See ``session.View``."""
-        print(text, file=sys.stderr, flush=True)
+        to_stderr(text)
 
     def last(self, status: Status) -> None:
         """See ``session.View``; what it said before is some moments old."""
@@ -156,7 +158,7 @@ class RunProcess:
 
         def members(session: Session) -> ClusterRun:
             view.cluster = ClusterRun(
-                node, there, address, self._head, session.clock, session.note, session.drain,
+                node, there, address, self._head, session.clock, session.drain,
                 session.undisturbed, registration.preloaded,
             )  # fmt: skip
             return view.cluster
@@ -184,7 +186,7 @@ def outcome(run: Callable[[], Summary]) -> tuple[ExitStatus, str]:
         return ExitStatus.of_error(error), str(error)
     except Exception as error:
         if not isinstance(error, ArtosError):
-            traceback.print_exc()
+            _log.exception("the run process failed")
         return ExitStatus.of_error(error), f"{type(error).__name__}: {error}"
     return ExitStatus.of_outcome(summary.outcome), ""
 
@@ -193,11 +195,11 @@ def main(arguments: Sequence[str]) -> int:
     """Run the process; returns its exit status."""
     faulthandler.enable()
     order, ring = read_order(Path(arguments[0]), RunOrder), Ring()
-    with Post.connect(order.head, None, order.run, ring) as head:
+    with logging_to(to_stderr), Post.connect(order.head, None, order.run, ring) as head:
         status, why = outcome(RunProcess(order, head, ring).run)
         ring.rings = lambda: None
         if why:
-            print(why, file=sys.stderr, flush=True)
+            to_stderr(why)
         head.send(HEAD, wire.RunNews(order.run, status.outcome, why))
         head.close(_FAREWELL_SECONDS)
     return status

@@ -81,7 +81,6 @@ class Session:
     ) -> None:  # fmt: skip
         self._folder, self._node, self._requests, self._before = folder, node, requests, before
         self._view = view
-        self.note = view.note
         self.clock = clock = WakingClock()
         self._outcome, self._told = "done", False
         with ExitStack() as opened:
@@ -95,12 +94,11 @@ class Session:
                 intake=intake, objects=node.objects,
             )  # fmt: skip
             connect(registration.table, coordinator, clock, self._journal)
-            self._gaps = Gaps(view.note)
+            self._gaps = Gaps()
             self._recorder = Recorder(
                 plan, folder, log, node, coordinator, clock, self._gaps, before=before
             )
             opened.pop_all()
-        self._coordinator.on_restart = self.note
 
     def _open_records(self, opened: ExitStack) -> tuple[Journal, ProgressLog]:
         folder, before = self._folder, self._before
@@ -116,7 +114,7 @@ class Session:
 
     def run(self) -> Summary:
         """Run to the end; save and clean up whatever happens."""
-        with announced(self._folder.path, self._node.site, self.note) as self._tell:
+        with announced(self._folder.path, self._node.site) as self._tell:
             self._note_what_is_not_restored()
             try:
                 self._serve()
@@ -143,9 +141,7 @@ class Session:
 
     def _finish(self, why: str = "", *, curve: bool = True) -> Summary:
         self._tell(STOPPING)
-        summary = self._recorder.finish(
-            self._outcome, self._members.bill(), self._view.note, why=why, curve=curve
-        )
+        summary = self._recorder.finish(self._outcome, self._members.bill(), why=why, curve=curve)
         with self._gaps.allowed("journal.jsonl", "its last lines are missing"):
             self._journal.close()
         self._view.last(self._recorder.status())

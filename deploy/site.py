@@ -6,6 +6,7 @@ buffer. It is to its actors what the supervisor is on one machine.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from deploy.node import CacheNode
 from deploy.porter import Porter
 from workers.agent_host import AgentHost
 
+_log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
 _SHIP_SECONDS = 10.0
 _ALONE_SECONDS = 60.0
@@ -41,10 +43,7 @@ _NEWS_SECONDS = 5.0
 
 
 class RunSite(Loop):
-    """Obeys the run process, tells it what its actors say, and closes in order.
-
-    ``warn`` is told in a line what somebody should know.
-    """
+    """Obeys the run process, tells it what its actors say, and closes in order."""
 
     def __init__(
         self,
@@ -53,15 +52,12 @@ class RunSite(Loop):
         post: Post,
         agent: AgentHost,
         clock: Clock,
-        warn: Callable[[str], None],
     ) -> None:
         super().__init__(node.board, clock)
         self._order, self._node, self._post, self._agent = order, node, post, agent
-        self._faults, self._grumble = Faults(warn), Seldom(warn)
+        self._faults, self._seldom = Faults(), Seldom(_log)
         self._mail = Mail(node.board)
-        self._actors = LocalActors(
-            node, self._mail, Path(order.images), clock, warn, cpus=order.cpus
-        )
+        self._actors = LocalActors(node, self._mail, Path(order.images), clock, cpus=order.cpus)
         self._gate = Gate(lambda: node.weights.version, self._actors.send)
         self._porter = Porter(self._actors, self._tell, self.child_ended, self._arrived, clock)
         self._terms: dict[int, int] = {}
@@ -134,7 +130,7 @@ class RunSite(Loop):
             case wire.Restarted():
                 self.closing, self.why = True, "the run does not know this site any more"
             case wire.Refusal(why=why):
-                self._grumble(f"the run refused what it was told: {why}")
+                self._seldom.warning("the run refused what it was told: %s", why)
             case wire.Call() | wire.Retire():
                 pass  # of one that was ended meanwhile
             case _:

@@ -216,7 +216,7 @@ class SiteHost:
         except (Refused, OSError) as error:
             return self._cannot_open(assign, str(error))
         except Exception as error:
-            self._faults.note(f"opening the site of {assign.run}", error)
+            self._faults.add(f"opening the site of {assign.run}", error)
             return self._cannot_open(assign, f"{type(error).__name__}: {error}")
         return []
 

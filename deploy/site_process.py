@@ -6,6 +6,7 @@ Exit status 0 says that it was told to close, 1 that it closed of itself; why is
 from __future__ import annotations
 
 import faulthandler
+import logging
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from artos.clock import SystemClock
+from artos.logging_setup import logging_to, to_stderr
 from artos.protocol.orders import SiteOrder, read_order
 from artos.runtime.child import end_with_parent
 from artos.transport.keys import Keys
@@ -21,6 +23,7 @@ from deploy.node import CacheNode
 from deploy.site import RunSite, local_plan
 from workers.agent_host import AgentHost
 
+_log = logging.getLogger(__name__)
 _POST_SECONDS = 5.0
 
 
@@ -49,7 +52,7 @@ class SiteProcess:
                 Path(order.keys) if order.keys else None, order.node, assign.epoch, clock,
                 node.lock,
             )  # fmt: skip
-            site = RunSite(order, node, post, agent, clock, _warn)
+            site = RunSite(order, node, post, agent, clock)
             with _handling(self._handlers(site)):
                 why = self._serve(site)
             post.close(0.0 if site.abandoned else _POST_SECONDS)
@@ -93,19 +96,16 @@ def _handling(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator
             signal.signal(number, signal.SIG_IGN if number != signal.SIGCHLD else signal.SIG_DFL)
 
 
-def _warn(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run the process; returns its exit status."""
     # What comes before there is anything to close is seen as soon as there is.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     end_with_parent(signal.SIGTERM)
     faulthandler.enable()
-    why = SiteProcess(Path(arguments[0])).run()
-    if why:
-        _warn(f"this site is closed: {why}")
+    with logging_to(to_stderr):
+        why = SiteProcess(Path(arguments[0])).run()
+        if why:
+            _log.warning("this site is closed: %s", why)
     return 1 if why else 0
 
 

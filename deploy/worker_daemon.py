@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from deploy.site_host import SiteHost
 from deploy.worker_home import WorkerHome
 from workers.cpus import usable_cpus
 
+_log = logging.getLogger(__name__)
 _LOAD_PERIOD = 1.0
 _FIRST_WORD = 60.0
 """Seconds for the head's first word; one that has answered once may be away for any time."""
@@ -83,11 +84,9 @@ class WorkerOptions:
 class WorkerDaemon(Closing):
     """One node of a cluster. Sleeps until the head, a site or a signal wakes it."""
 
-    def __init__(
-        self, options: WorkerOptions, say: Callable[[str], None], clock: Clock | None = None
-    ) -> None:
-        self._options, self._say, self._clock = options, say, clock or SystemClock()
-        self._faults, self._grumble = Faults(say), Seldom(say)
+    def __init__(self, options: WorkerOptions, clock: Clock | None = None) -> None:
+        self._options, self._clock = options, clock or SystemClock()
+        self._faults, self._seldom = Faults(), Seldom(_log)
         cpus, keys = options.cpus(), Keys.load(options.keys)
         cache = user_cache()
         with ExitStack() as stack:
@@ -153,7 +152,7 @@ class WorkerDaemon(Closing):
         """Say once why the head cannot be reached, each time that it begins to be so."""
         before, self._link_fault = self._link_fault, self._post.link_fault
         if self._link_fault is not before and (why := self._unreachable()):
-            self._say(f"{why}; {self._options.name} goes on trying")
+            _log.warning("%s; %s goes on trying", why, self._options.name)
 
     def _unreachable(self) -> NoHead | WrongKeys | None:
         options, fault = self._options, self._link_fault
@@ -183,12 +182,12 @@ class WorkerDaemon(Closing):
     def _heard(self, message: wire.Message) -> None:
         match message:
             case wire.Welcome():
-                self._say(f"{self._options.name} belongs to {self._options.head}")
+                _log.info("%s belongs to %s", self._options.name, self._options.head)
                 self._welcome = True
             case wire.Refusal(why=why):
                 if not self._welcome:
                     raise _NotWanted([why])
-                self._grumble(f"the head refused a message: {why}")
+                self._seldom.warning("the head refused a message: %s", why)
             case wire.Restarted():
                 self._greet()
             case wire.Assign() if not self._stopping:
@@ -214,7 +213,7 @@ class WorkerDaemon(Closing):
         try:
             self._sites.archived(archive)
         except (Refused, OSError) as error:
-            self._say(f"the code of a run cannot be kept: {error}; it is asked for again")
+            _log.warning("the code of a run cannot be kept: %s; it is asked for again", error)
 
     def _reachable(self, assign: wire.Assign) -> wire.Assign:
         """A head that listens on any address is where it was found."""
@@ -235,7 +234,7 @@ class WorkerDaemon(Closing):
         """The head takes the actors elsewhere; what it leaves is closed; then say goodbye."""
         if self._leaving_since == _NEVER:
             self._leaving_since = now
-            self._say("leaving: actors end, what they committed is sent (again: at once)")
+            _log.info("leaving: actors end, what they committed is sent (again: at once)")
             self._send(wire.Leaving(_WHY))
         since, most = now - self._leaving_since, self._options.stop_seconds
         if not self._welcome or since > _HANDOVER * most:

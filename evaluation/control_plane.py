@@ -22,6 +22,7 @@ from typing import Any
 
 import psutil
 
+from artos.logging_setup import logging_to
 from artos.transport.keys import make_keys
 from deploy.head_client import HeadClient
 from deploy.head_daemon import HeadDaemon
@@ -40,7 +41,10 @@ _RUN = "fleet"
 
 def head_main(options: HeadOptions, tell: Any) -> None:
     """The head's process: the daemon, with runs that are simulated."""
-    with HeadDaemon(options, say=lambda text: None, run_process=fleet_run.MODULE) as daemon:
+    with (
+        logging_to(lambda text: None),
+        HeadDaemon(options, run_process=fleet_run.MODULE) as daemon,
+    ):
         tell.send(daemon.endpoint)
         daemon.run()
 

@@ -18,6 +18,7 @@ import numpy as np
 from artos.buffer.board import LEARNER, actor_member, template_member
 from artos.clock import Deadline, SystemClock
 from artos.errors import ArtosError, DeadlineExceeded
+from artos.logging_setup import logging_to
 from artos.messages import (
     Done,
     Failed,
@@ -70,6 +71,7 @@ class Workplace:
         self._plan = msgspec.structs.replace(plan, elastic=plan.elastic.changed(elastic))
         self._folder, self._stack = folder, ExitStack()
         self._firing, self._ended = 0, False
+        self._warnings: list[str] = []
         self._ready: dict[int, float] = {}
         self._done: dict[int, float] = {}
         self.on_answer: Callable[[], None] = lambda: None
@@ -77,10 +79,11 @@ class Workplace:
     def __enter__(self) -> Workplace:
         with ExitStack() as stack:
             check_space(self._plan)
+            stack.enter_context(logging_to(self._warnings.append))
             self.node = stack.enter_context(Node(self._plan, "bench", self._folder / "logs"))
             self._publish()
             images, clock = self._folder / "images", SystemClock()
-            self.manager = muster(self.node, images, self._put, self._progress, clock, self._warn)
+            self.manager = muster(self.node, images, self._put, self._progress, clock)
             stack.enter_context(child_deaths(self._child_ended))
             stack.callback(self._stop)
             self._stack = stack.pop_all()
@@ -114,11 +117,6 @@ class Workplace:
     def _child_ended(self) -> None:
         self._ended = True
         self.node.board.bell.ring()
-
-    @staticmethod
-    def _warn(text: str) -> None:
-        # Another way than the one that is to be measured is no measurement.
-        raise ActorLost(LEARNER, text)
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -198,6 +196,8 @@ class Workplace:
             self.manager.step()
             for member, death in self.manager.reap():
                 raise ActorLost(member, death.why)
+        if self._warnings:  # another way than the one that is to be measured is no measurement
+            raise ActorLost(LEARNER, self._warnings[0])
 
     def _heard(self, member: int, message: FromMember) -> None:
         if isinstance(message, Failed):

@@ -5,12 +5,14 @@ A site that was killed sends none: a line in their place says so, and where they
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from artos.transport.wire import SiteLog
 
+_log = logging.getLogger(__name__)
 _MOST = 1 << 20  # bytes
 _MISSING = "missing.log"
 _NAME = re.compile(r"actor-(\d{1,9})|site|agent|template")
@@ -22,8 +24,8 @@ class CollectedLogs:
     Of ``actors`` actors there may be logs, so no node can fill the disk with them.
     """
 
-    def __init__(self, folder: Path, actors: int, warn: Callable[[str], None]) -> None:
-        self._folder, self._actors, self._warn = folder, actors, warn
+    def __init__(self, folder: Path, actors: int) -> None:
+        self._folder, self._actors = folder, actors
         self._owed: dict[str, None] = {}
 
     def expect(self, node: str) -> None:
@@ -34,7 +36,7 @@ class CollectedLogs:
         """Write one down, in the place of an older one; what is none, or too long, is not."""
         name = _NAME.fullmatch(log.name)
         if name is None or int(name[1] or 0) >= self._actors or len(log.content) > _MOST:
-            self._warn(f"node {node} sent a log that is none: {log.name}")
+            _log.warning("node %s sent a log that is none: %s", node, log.name)
             return
         self._owed.pop(node, None)
         self._write(node, f"{log.name}.log", log.content)
@@ -46,7 +48,7 @@ class CollectedLogs:
             why = whys.get(node, "its site did not close in time")
             line = f"the logs of node {node} are missing here: {why}; `artos logs RUN --log "
             line += f"{node}/site` (or {node}/actor-0, ...) asks the node for them"
-            self._warn(line)
+            _log.warning("%s", line)
             self._write(node, _MISSING, f"{line}\n".encode())
 
     def _write(self, node: str, name: str, content: bytes) -> None:
@@ -55,4 +57,4 @@ class CollectedLogs:
             file.parent.mkdir(exist_ok=True)
             file.write_bytes(content)
         except OSError as error:
-            self._warn(f"{file} cannot be written: {error.strerror}")
+            _log.warning("%s cannot be written: %s", file, error.strerror)

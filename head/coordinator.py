@@ -42,9 +42,9 @@ from triggers.wiring import fewest, method_of, silent_targets
 class Coordinator:
     """Books and budget of one workload, and how many actors it has (paper §4.1, checklist A19).
 
-    ``on_restart`` is told in a line when a member is started anew. ``held_back`` says of a member
-    whether its invocations wait for something that is not its own doing, e.g. for a free slot;
-    ``homeless`` what it waits for, in words, while it has no place to run at.
+    ``held_back`` says of a member whether its invocations wait for something that is not its own
+    doing, e.g. for a free slot; ``homeless`` what it waits for, in words, while it has no place to
+    run at.
     """
 
     engine: Engine
@@ -77,8 +77,7 @@ class Coordinator:
         self._crew = Crew(members, clock, self.scaler, self._first_version)
         self._recovery = Recovery(
             plan, blocks, members, self._crew, self._invocations, self._limits, clock, journal,
-            say=lambda text: self.on_restart(text),  # noqa: PLW0108  # they are set later
-            held_back=lambda member: self.held_back(member),  # noqa: PLW0108
+            held_back=lambda member: self.held_back(member),  # noqa: PLW0108  # they are set later
             homeless=lambda member: self.homeless(member),  # noqa: PLW0108
             in_place=intake is None or intake.in_place,
         )  # fmt: skip
@@ -91,11 +90,7 @@ class Coordinator:
         )
         self._intake = intake or Commits(blocks, shipped="transfer" in plan.triggers)
         self._relocation = Relocation(plan, self._rounds, self._claims, self._intake, journal)
-        self._standstill = Standstill(
-            self._limits, clock.now(),
-            say=lambda text: self.on_restart(text),  # noqa: PLW0108  # it is set later
-        )  # fmt: skip
-        self.on_restart: Callable[[str], None] = lambda text: None
+        self._standstill = Standstill(self._limits, clock.now())
         self.held_back: Callable[[int], bool] = lambda member: False
         self.homeless: Callable[[int], str] = lambda member: ""
 
@@ -361,7 +356,7 @@ class Coordinator:
             ActorFailed, LearnerFailed: it failed too often in a row.
         """
         self._members.end(member)
-        self._recovery.note(member, death, self._version)
+        self._recovery.died(member, death, self._version)
         self.look(member)
         self.book_finished(member)
         if self._recovery.needed(member):

@@ -6,6 +6,7 @@ here by the node that the actor comes to. So neither has to wait for the other.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from artos.private_folder import remove
 from artos.transport import wire
 from artos.transport.parcels import Incoming, cut
 
+_log = logging.getLogger(__name__)
 _AT_ONCE = 2
 """Parcels that one node makes at a time: each has one piece on its way."""
 _TURN_SECONDS = 5.0
@@ -60,17 +62,13 @@ class _Parcel:
 class Parcels(Closing):
     """Decides what is fetched and when it is given up, and keeps the files in ``folder``.
 
-    ``tell`` sends a message to a node, ``warn`` is told in a line why an actor begins anew.
+    ``tell`` sends a message to a node. Why an actor begins anew is logged.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        tell: Callable[[str, wire.Message], None],
-        warn: Callable[[str], None],
-        clock: Clock,
+        self, folder: Path, tell: Callable[[str, wire.Message], None], clock: Clock
     ) -> None:
-        self._folder, self._tell, self._warn, self._clock = folder, tell, warn, clock
+        self._folder, self._tell, self._clock = folder, tell, clock
         self._parcels: dict[int, _Parcel] = {}
         self._count = 0
         self.close()  # what a run process that died left
@@ -188,14 +186,15 @@ class Parcels(Closing):
             self._tell(parcel.source, parcel.file.wish)
 
     def _fail(self, parcel: _Parcel, why: str) -> None:
-        self._warn(f"actor {parcel.actor} begins anew when it leaves {parcel.source}: {why}")
+        _log.warning("actor %d begins anew when it leaves %s: %s", parcel.actor, parcel.source, why)
         parcel.failed, parcel.until = True, math.inf
         if parcel.file is not None:
             parcel.file.close()
         self._ask(parcel.source)
 
     def _begins_anew(self, parcel: _Parcel, why: str) -> None:
-        self._warn(f"actor {parcel.actor}, which left {parcel.source}, begins anew: {why}")
+        left = f"actor {parcel.actor}, which left {parcel.source}"
+        _log.warning("%s, begins anew: %s", left, why)
         self.drop(parcel.actor)
 
     def give_up_late(self) -> list[int]:

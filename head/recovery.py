@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 
 from artos.buffer.actor_block import ActorBlock
@@ -16,12 +17,14 @@ from head.ledger import Invocations
 from head.members import Members
 from triggers.journal import Journal
 
+_log = logging.getLogger(__name__)
+
 
 class Recovery:
     """Deaths and deadlines of a workload's members (checklist A19).
 
-    ``say`` is told in a line when a member is started anew; ``held_back`` knows whose invocations
-    wait for something that is not its doing, e.g. a free slot; ``homeless`` who has no place yet.
+    A member that is started anew is logged. ``held_back`` knows whose invocations wait for
+    something that is not its doing, e.g. a free slot; ``homeless`` who has no place yet.
     ``in_place``: actors write to these ``blocks`` themselves.
     """
 
@@ -36,7 +39,6 @@ class Recovery:
         clock: Clock,
         journal: Journal,
         *,
-        say: Callable[[str], None],
         held_back: Callable[[int], bool],
         homeless: Callable[[int], str],
         in_place: bool,
@@ -44,7 +46,7 @@ class Recovery:
         self._plan, self._blocks = plan, blocks
         self._members, self._crew, self._invocations = members, crew, invocations
         self._limits, self._clock, self._journal = limits, clock, journal
-        self._say, self._held_back, self._homeless = say, held_back, homeless
+        self._held_back, self._homeless = held_back, homeless
         self._failures = Failures(limits)
         self._in_place = in_place
         self._due: dict[int, float] = {}
@@ -68,7 +70,7 @@ class Recovery:
         """The member carried out an invocation."""
         self._failures.answered(member)
 
-    def note(self, member: int, death: Death, version: int) -> None:
+    def died(self, member: int, death: Death, version: int) -> None:
         """A member died while ``version`` was the newest.
 
         Raises:
@@ -85,7 +87,7 @@ class Recovery:
         count = self._failures.count(member, death, step)
         self._due[member] = self._clock.now() + self._limits.delay(count)
         last = death.why.strip().splitlines()[-1]
-        self._say(f"{name} is restarted ({count} in a row): {last}")
+        _log.warning("%s is restarted (%d in a row): %s", name, count, last)
 
     def needed(self, member: int) -> bool:
         """Whether a member that died must be started anew."""

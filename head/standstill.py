@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 
 from artos.errors import DeadlineExceeded
 from artos.messages import Invoke
 from head.failures import Limits
 
+_log = logging.getLogger(__name__)
 _NOTICE_SECONDS = 30.0
 """After so long people are told, however patient the run is."""
 
@@ -16,11 +18,11 @@ class Standstill:
     """Gives a run that stands still ``limits.stall`` seconds, and says who waits for what.
 
     A clock that is still to fire may set things going again, unless it has fired since anything
-    happened and nobody could be asked for anything. ``say`` is told in a line, once a standstill.
+    happened and nobody could be asked for anything. It is logged once a standstill.
     """
 
-    def __init__(self, limits: Limits, now: float, say: Callable[[str], None]) -> None:
-        self._seconds, self._say = limits.stall, say
+    def __init__(self, limits: Limits, now: float) -> None:
+        self._seconds = limits.stall
         self._since, self._told = now, False
         self._vain: set[str] = set()
         self._fruitless = ""
@@ -58,8 +60,10 @@ class Standstill:
             raise DeadlineExceeded(f"any trigger to fire: {why}", self._seconds)
         if not self._told:
             self._told = True
-            limit = f"ends after {self._seconds:g} s of that (--deadline)"
-            self._say(f"nothing has happened for {quiet:.0f} s, the run {limit}: {why}")
+            _log.warning(
+                "nothing has happened for %.0f s, the run ends after %g s of that (--deadline): %s",
+                quiet, self._seconds, why,
+            )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<Standstill since={self._since} vain={sorted(self._vain)}>"

@@ -11,6 +11,7 @@ import pytest
 from helpers import footprint, keep_denormals, leaked
 
 from artos.buffer.segment import ShmFolder
+from artos.logging_setup import logging_to
 
 _FOLDER = pytest.StashKey[ShmFolder]()
 
@@ -39,6 +40,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove that folder."""
     del os.environ["ARTOS_SHM"]
     config.stash[_FOLDER].remove()
+
+
+@pytest.fixture
+def logged() -> Iterator[list[str]]:
+    """What our modules log meanwhile."""
+    lines: list[str] = []
+    with logging_to(lines.append):
+        yield lines
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ A clone of a warm template's image, a fork of a warm template, or a start from s
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -18,6 +19,8 @@ from artos.plan import Site
 from artos.runtime.child import Child, start
 from artos.runtime.logs import rotate
 from workers.slots import Slot
+
+_log = logging.getLogger(__name__)
 
 Kind = Literal["cold", "fork", "clone"]
 TEMPLATE = "template"
@@ -125,11 +128,8 @@ class ColdStart:
 class Nursery:
     """Ways in order of preference; the next one is made when the one before it fails."""
 
-    def __init__(
-        self, ways: Sequence[Callable[[], Way]], warn: Callable[[str], None] = print
-    ) -> None:
+    def __init__(self, ways: Sequence[Callable[[], Way]]) -> None:
         self._later = list(ways)
-        self._warn = warn
         self._asked: dict[int, Slot | None] = {}
         self._way: Way | None = None
 
@@ -171,7 +171,7 @@ class Nursery:
             raise failed
         barred.close()
         way = self._way = self._later.pop(0)()
-        self._warn(f"{failed}; actors are started by {way.kind} instead")
+        _log.warning("%s; actors are started by %s instead", failed, way.kind)
         for member, slot in self._asked.items():
             way.request(member, slot)
         return way

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from workers.parking import Costs, Situation, Tier, choose, under_pressure
 from workers.resident import Resident
 from workers.slots import Slot
 
+_log = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
 _REFUSALS = 3
 _MEMORY: frozenset[Tier] = frozenset({"memory"})
@@ -40,11 +42,10 @@ class ParkingLot:
         accounts: Accounts,
         unpin: Callable[[int], None],
         clock: Clock,
-        warn: Callable[[str], None] = print,
     ) -> None:
         self._park, self._tiers, self.checkpointer = park, tiers, checkpointer
         self._accounts, self._clock = accounts, clock
-        self._unpin, self._warn = unpin, warn
+        self._unpin = unpin
         self._costs = Costs()
         self._refusals: dict[int, int] = {}
         self._pressure, self._looked = False, -_LOOK_SECONDS
@@ -111,7 +112,7 @@ class ParkingLot:
         count = self._refusals[actor] = self._refusals.get(actor, 0) + 1
         if count in (1, _REFUSALS):
             how_long = "for now" if count == 1 else "from now on"
-            self._warn(f"actor {actor} waits in memory {how_long}: {error}")
+            _log.warning("actor %d waits in memory %s: %s", actor, how_long, error)
 
     def _is_barred(self, resident: Resident) -> bool:
         return self._refusals.get(resident.actor, 0) >= _REFUSALS
@@ -238,7 +239,7 @@ class ParkingLot:
 
     def _lose(self, resident: Resident) -> None:
         """Its image is of no use: it begins a new life, its episode is lost."""
-        self._warn(f"actor {resident.actor} is started anew: {resident.lost}")
+        _log.warning("actor %d is started anew: %s", resident.actor, resident.lost)
         resident.revival = None
         resident.move(Move.LOSE)
         self._forget_image(resident)

@@ -6,6 +6,7 @@ it has answered the slot goes back and the actor is parked: asleep, frozen, or a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from workers.parking_lot import ParkingLot
 from workers.resident import Resident
 from workers.slots import Slot, SlotTable
 
+_log = logging.getLogger(__name__)
 WORKLOAD = "workload"
 """The one workload of a run in the books of slots; a node that serves several names each."""
 
@@ -63,11 +65,10 @@ class ProcessManager:
         clock: Clock,
         *,
         pin: bool = True,
-        warn: Callable[[str], None] = print,
     ) -> None:
         self._place, self._deliver = place, deliver
         self._nursery, self._cpus, self._slots, self._lot = nursery, slots, table, lot
-        self.accounts, self._clock, self._pin, self._warn = accounts, clock, pin, warn
+        self.accounts, self._clock, self._pin = accounts, clock, pin
         self._residents = {m: Resident(m) for m in map(actor_member, range(actors))}
         self._under_way: set[int] = set()
         self._gone = False
@@ -366,7 +367,7 @@ class ProcessManager:
             pinning.pin(resident.child.pid, slot)
         except NotPinned as error:
             if resident.child.died() is None:
-                self._warn(str(error))
+                _log.warning("%s", error)
         resident.pinned = slot
 
     def _answered(self, resident: Resident) -> None:

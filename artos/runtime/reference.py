@@ -18,6 +18,7 @@ import msgspec
 from artos.closest import closest
 from artos.elastic import NAMES
 from artos.errors import Refused
+from artos.logging_setup import keep_enabled
 from artos.reference import Reference
 from artos.settings import Setting, convert, settings_of, shown
 from artos.spec import Workload
@@ -115,6 +116,7 @@ def user_imports(folder: str) -> Iterator[None]:
         yield
     finally:
         sys.modules.update(hidden)
+        keep_enabled()
 
 
 def _is_users(folder: Path, name: str) -> bool:

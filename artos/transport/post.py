@@ -180,7 +180,7 @@ class Post(Closing):
 
     def _failed(self, name: str, error: Exception) -> None:
         """What one peer sent, or is sent, went wrong: that channel is begun anew, and no other."""
-        self.faults.note(f"the channel to {name!r}", error)
+        self.faults.add(f"the channel to {name!r}", error)
         self._begin_anew(name)
 
     def _begin_anew(self, name: str) -> None:

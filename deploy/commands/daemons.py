@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import socket
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from artos.errors import Refused
 from artos.exit_status import ExitStatus
-from artos.printable import printable
+from artos.logging_setup import logging_to, to_stderr
 from deploy.commands.common import print_json
 from deploy.commands.parser import Parser, whole
 
@@ -54,7 +53,8 @@ def _head(options: argparse.Namespace) -> int:
     from deploy.head_options import head_options  # noqa: PLC0415
 
     flags: dict[str, Any] = {name: getattr(options, name) for name in ("listen", "keys", "runs")}
-    with HeadDaemon(head_options(options.config, flags), _sayer(options)) as daemon:
+    wanted = head_options(options.config, flags)
+    with logging_to(_form(options)), HeadDaemon(wanted) as daemon:
         daemon.run()
     return ExitStatus.DONE
 
@@ -72,20 +72,20 @@ def _worker(options: argparse.Namespace) -> int:
     wanted = WorkerOptions(
         options.head, options.keys, options.name, options.slots, options.stop_seconds
     )
-    with WorkerDaemon(wanted, _sayer(options)) as daemon:
+    with logging_to(_form(options)), WorkerDaemon(wanted) as daemon:
         daemon.run()
     return ExitStatus.DONE
 
 
-def _sayer(options: argparse.Namespace) -> Callable[[str], None]:
-    return _say_in_json if options.json else _say
+def _form(options: argparse.Namespace) -> Callable[[str], None]:
+    return _in_json if options.json else _in_words
 
 
-def _say_in_json(text: str) -> None:
+def _in_json(text: str) -> None:
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     print_json({"time": now, "text": text}, indent=-1)
 
 
-def _say(text: str) -> None:
+def _in_words(text: str) -> None:
     # What peers said is in it: nobody writes a line here in the name of somebody else.
-    print(f"artos: {printable(text)}".replace("\n", "\n       "), file=sys.stderr, flush=True)
+    to_stderr(f"artos: {text}".replace("\n", "\n       "))

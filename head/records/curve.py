@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,21 +15,22 @@ from head.records.run_folder import RunFolder
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_log = logging.getLogger(__name__)
 _MOST_DOTS = 8_000
 _MOST_POINTS = 4_000
 _DOT, _LINE, _GREY = "#8fb8de", "#0b3c6f", "#5f6b7a"
 
 
-def draw(folder: RunFolder, warn: Callable[[str], None]) -> Path | None:
+def draw(folder: RunFolder) -> Path | None:
     """Draw ``curve.png`` from ``episodes.csv`` and return its path.
 
-    Whatever goes wrong (no font, disk full) ends in one line to ``warn`` and None: a training that
-    has succeeded must not end in an error for want of its picture.
+    Whatever goes wrong (no font, disk full) ends in one line of the log and None: a training
+    that has succeeded must not end in an error for want of its picture.
     """
     try:
         return _draw(folder)
     except Exception as error:
-        warn(f"the learning curve was not drawn: {type(error).__name__}: {error}")
+        _log.warning("the learning curve was not drawn: %s: %s", type(error).__name__, error)
         _draft(folder).unlink(missing_ok=True)
         return None
 

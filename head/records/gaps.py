@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 from contextlib import contextmanager
+
+_log = logging.getLogger(__name__)
 
 
 class Gaps:
-    """Lets a run go on without a record, and tells ``warn`` when that begins and when it is over.
+    """Lets a run go on without a record, and logs when that begins and when it is over.
 
     A training must not end because of a line of its log.
     """
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
-        self._warn = warn
+    def __init__(self) -> None:
         self._why: dict[str, str] = {}
 
     @contextmanager
@@ -24,11 +26,11 @@ class Gaps:
         except OSError as error:
             why = error.strerror or str(error)
             if self._why.get(what) != why:
-                self._warn(f"{what} cannot be written ({why}): {then}")
+                _log.warning("%s cannot be written (%s): %s", what, why, then)
             self._why[what] = why
         else:
             if self._why.pop(what, None):
-                self._warn(f"{what}: written again")
+                _log.info("%s: written again", what)
 
     def why(self, what: str) -> str:
         """Why that could not be written when it was tried last; "" if it could."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from artos.logging_setup import logging_to, to_stderr
 from artos.runtime.child import begin_member
 
 
@@ -13,7 +14,8 @@ def main() -> int:
     # Only now what takes long to import: a parent that dies meanwhile takes this process along.
     from head.replay.replay import serve  # noqa: PLC0415
 
-    return serve(sys.argv[1], int(sys.argv[2]))
+    with logging_to(to_stderr):
+        return serve(sys.argv[1], int(sys.argv[2]))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import pytest
 from helpers import PATIENCE
 
 from artos.errors import Refused
+from artos.logging_setup import logging_to
 from artos.transport import wire
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.post import Post
@@ -50,12 +51,13 @@ class Head:
         self.keys = folder / "keys"
         make_keys(self.keys)
         self.said: list[str] = []
+        stack.enter_context(logging_to(self.said.append))
         self.daemon: HeadDaemon | None = None
         self.start("tcp://127.0.0.1:*")
 
     def start(self, listen: str, deadline: float = 15.0) -> None:
         options = HeadOptions(listen, self.keys, self.folder / "runs", deadline)
-        self.daemon = self._stack.enter_context(HeadDaemon(options, self.said.append))
+        self.daemon = self._stack.enter_context(HeadDaemon(options))
         self.endpoint = self.daemon.endpoint
 
     def stop(self) -> None:

@@ -15,6 +15,7 @@ from helpers import PATIENCE
 from test_head_daemon import Head
 
 from artos.errors import DeadlineExceeded, NoHead, WrongKeys
+from artos.logging_setup import logging_to
 from artos.transport import lines, wire
 from artos.transport.keys import make_keys
 from deploy.cli import main
@@ -99,7 +100,8 @@ def test_a_worker_says_once_why_it_reaches_nobody(
         head.stop()
         words = "nobody listens there"
     said: list[str] = []
-    with WorkerDaemon(WorkerOptions(head.endpoint, others, "w1"), said.append) as worker:
+    options = WorkerOptions(head.endpoint, others, "w1")
+    with logging_to(said.append), WorkerDaemon(options) as worker:
         end = time.monotonic() + PATIENCE
         while not said or worker._post.silent()["head"] < 2:
             worker.turn()

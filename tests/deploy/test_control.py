@@ -45,7 +45,7 @@ def served(board: Board, desk: ControlDesk, answer: Scaled, asked: Future[Scaled
 def test_a_control_is_answered(fault: str, site: Site, tmp_path: Path) -> None:
     board = Board.create(site.board_path, MEMBERS)
     desk = ControlDesk(board, MEMBERS)
-    with announced(tmp_path, site, print), ThreadPoolExecutor(1) as pool:
+    with announced(tmp_path, site), ThreadPoolExecutor(1) as pool:
         asked = pool.submit(scale, tmp_path, 12, 20.0)
         assert served(board, desk, Scaled(12, 16, fault), asked) == [12]
     if fault:
@@ -59,21 +59,21 @@ def test_nothing_is_found_where_nothing_runs(site: Site, tmp_path: Path) -> None
     with pytest.raises(NotRunning, match=str(tmp_path)):
         scale(tmp_path, 3)
     Board.create(site.board_path, MEMBERS)
-    with announced(tmp_path, site, print):
+    with announced(tmp_path, site):
         assert address_file(tmp_path).exists()
     with pytest.raises(NotRunning):
         scale(tmp_path, 3)
 
 
 def test_a_run_that_was_killed_is_not_running(site: Site, tmp_path: Path) -> None:
-    with announced(tmp_path, site, print), pytest.raises(NotRunning):
+    with announced(tmp_path, site), pytest.raises(NotRunning):
         scale(tmp_path, 3)  # its address is still there, its memory is not
 
 
 def test_a_run_that_does_not_answer_is_given_up(site: Site, tmp_path: Path) -> None:
     Board.create(site.board_path, MEMBERS)
     with (
-        announced(tmp_path, site, print),
+        announced(tmp_path, site),
         pytest.raises(DeadlineExceeded, match="answer to scaling"),
     ):
         scale(tmp_path, 3, seconds=0.05)

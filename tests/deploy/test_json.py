@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 from collections.abc import Callable
@@ -94,9 +95,14 @@ def test_what_a_daemon_says_is_an_object_a_line(
     assert main(["keys", "keys"]) == 0
     capsys.readouterr()
 
+    log = logging.getLogger(f"deploy.{daemon}_daemon")
+
     class Talking:
-        def __init__(self, options: Any, say: Callable[[str], None]) -> None:
-            self.run = lambda: [say("hello"), say("two\nlines of \x1b[31mred")]
+        def __init__(self, options: Any) -> None: ...
+
+        def run(self) -> None:
+            log.info("hello")
+            log.warning("two\nlines of %s", "\x1b[31mred")
 
         def __enter__(self) -> Talking:
             return self

@@ -58,7 +58,7 @@ def start(runs: Path) -> Iterator[Start]:
                 stack.enter_context(folder)
                 memory = ShmFolder.create(name)
                 stack.callback(memory.remove)
-                stack.enter_context(announced(folder.path, Site(str(memory.path), 0, 3), print))
+                stack.enter_context(announced(folder.path, Site(str(memory.path), 0, 3)))
             else:
                 folder.close()
             if summary:

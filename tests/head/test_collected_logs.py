@@ -10,9 +10,8 @@ from artos.transport.wire import SiteLog
 from head.collected_logs import CollectedLogs
 
 
-def test_each_node_has_a_folder(tmp_path: Path) -> None:
-    said: list[str] = []
-    logs = CollectedLogs(tmp_path, 4, said.append)
+def test_each_node_has_a_folder(tmp_path: Path, logged: list[str]) -> None:
+    logs = CollectedLogs(tmp_path, 4)
     for node, name, text in (("w1", "actor-3", b"a"), ("w2", "actor-3", b"b"), ("w1", "site", b"")):
         logs.keep(node, SiteLog(name, text))
     logs.keep("w1", SiteLog("actor-3", b"newer"))
@@ -20,7 +19,7 @@ def test_each_node_has_a_folder(tmp_path: Path) -> None:
             for path in tmp_path.rglob("*.log")} == {
         "w1/actor-3.log": b"newer", "w2/actor-3.log": b"b", "w1/site.log": b"",
     }  # fmt: skip
-    assert said == []
+    assert logged == []
 
 
 def test_whose_logs_did_not_come_is_said(tmp_path: Path) -> None:
@@ -55,15 +54,13 @@ def test_a_site_that_was_opened_again_sends_what_both_said(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("log", [SiteLog("actor-4"), SiteLog("x"), SiteLog("site", bytes(2 << 20))])
-def test_what_no_site_sends_is_not_kept(log: SiteLog, tmp_path: Path) -> None:
-    said: list[str] = []
-    CollectedLogs(tmp_path, 4, said.append).keep("w1", log)
+def test_what_no_site_sends_is_not_kept(log: SiteLog, tmp_path: Path, logged: list[str]) -> None:
+    CollectedLogs(tmp_path, 4).keep("w1", log)
     assert [*tmp_path.iterdir()] == []
-    assert said == [f"node w1 sent a log that is none: {log.name}"]
+    assert logged == [f"node w1 sent a log that is none: {log.name}"]
 
 
-def test_a_full_disk_is_said_and_no_more(tmp_path: Path) -> None:
+def test_a_full_disk_is_logged_and_no_more(tmp_path: Path, logged: list[str]) -> None:
     (tmp_path / "w1").write_text("in the way")
-    said: list[str] = []
-    CollectedLogs(tmp_path, 4, said.append).keep("w1", SiteLog("site"))
-    assert "cannot be written" in said[0]
+    CollectedLogs(tmp_path, 4).keep("w1", SiteLog("site"))
+    assert "cannot be written" in logged[0]

@@ -61,7 +61,7 @@ def head(tmp_path: Path) -> Iterator[Moving]:
 BEGINS_ANEW = [("w2", wire.End(TWO)), ("w1", wire.Start(TWO, 2, 0))]
 
 
-def test_it_goes_on_elsewhere_once_its_image_is_here(head: Moving) -> None:
+def test_it_goes_on_elsewhere_once_its_image_is_here(head: Moving, logged: list[str]) -> None:
     head.go()
     head.remote.send(TWO, sample(7, STEPS))
     assert head.fetch() == [
@@ -76,7 +76,7 @@ def test_it_goes_on_elsewhere_once_its_image_is_here(head: Moving) -> None:
     assert head.hear("w1", wire.Said(TWO, 2, Ready(0.5, 1, "moved"), 0)) == []
     assert head.reported == [(TWO, Ready(0.5, 1, "moved", ("w2", "w1")))]
     assert head.remote.whereabouts.homeless(TWO) == ""
-    assert (head.files(), head.warnings) == ([], [])
+    assert (head.files(), logged) == ([], [])
 
 
 def test_its_image_is_not_asked_for_while_something_is_under_way(head: Moving) -> None:
@@ -98,11 +98,13 @@ def test_who_is_prepared_goes_with_its_image_too(head: Moving) -> None:
 
 
 @pytest.mark.parametrize(("here", "there"), [("", "4.1"), ("4.1", ""), ("4.1", "4.2")])
-def test_nobody_is_asked_for_an_image_of_no_use(tmp_path: Path, here: str, there: str) -> None:
+def test_nobody_is_asked_for_an_image_of_no_use(
+    tmp_path: Path, here: str, there: str, logged: list[str]
+) -> None:
     head = Moving(tmp_path, there, here)
     head.place(ELSEWHERE)
     assert head.said() == BEGINS_ANEW
-    assert head.warnings == []
+    assert logged == []
 
 
 def test_without_a_place_to_go_to_it_waits_as_an_image(head: Moving) -> None:
@@ -118,10 +120,10 @@ def test_without_a_place_to_go_to_it_waits_as_an_image(head: Moving) -> None:
 # -- it comes to nothing ---------------------------------------------------------------------------
 
 
-def test_who_cannot_be_packed_begins_anew(head: Moving) -> None:
+def test_who_cannot_be_packed_begins_anew(head: Moving, logged: list[str]) -> None:
     head.go()
     assert head.hear("w2", wire.Packed(1, "a socket is open")) == BEGINS_ANEW
-    assert head.warnings == ["actor 1 begins anew when it leaves w2: a socket is open"]
+    assert logged == ["actor 1 begins anew when it leaves w2: a socket is open"]
 
 
 def test_who_began_anew_goes_by_its_image_the_next_time(head: Moving) -> None:
@@ -137,24 +139,26 @@ def test_only_the_node_that_it_leaves_has_its_image(head: Moving) -> None:
     assert head.hear("w2", wire.Packed(1)) == [("w2", wire.Bring(1))]
 
 
-def test_a_piece_that_does_not_fit_is_the_end_of_a_parcel(head: Moving) -> None:
+def test_a_piece_that_does_not_fit_is_the_end_of_a_parcel(head: Moving, logged: list[str]) -> None:
     head.go()
     head.hear("w2", wire.Packed(1))
     assert head.hear("w2", wire.Piece(1, 9, 20, b"?")) == BEGINS_ANEW
-    assert "bytes 9 to 10 do not fit" in head.warnings[0]
+    assert "bytes 9 to 10 do not fit" in logged[0]
     assert head.files() == []
 
 
-def test_where_nothing_can_be_kept_it_begins_anew(head: Moving) -> None:
+def test_where_nothing_can_be_kept_it_begins_anew(head: Moving, logged: list[str]) -> None:
     head.folder.touch()
     head.go()
     assert head.hear("w2", wire.Packed(1)) == BEGINS_ANEW
-    assert "is a link or a file" in head.warnings[0]
+    assert "is a link or a file" in logged[0]
     head.folder.unlink()
 
 
 @pytest.mark.parametrize("fetched", [False, True])
-def test_a_parcel_of_which_there_is_no_sign_is_given_up(head: Moving, fetched: bool) -> None:
+def test_a_parcel_of_which_there_is_no_sign_is_given_up(
+    head: Moving, fetched: bool, logged: list[str]
+) -> None:
     head.go()
     if fetched:
         head.clock.advance(44.0)
@@ -164,18 +168,18 @@ def test_a_parcel_of_which_there_is_no_sign_is_given_up(head: Moving, fetched: b
     head.clock.advance(1.0)
     head.remote.step()
     assert head.hear("w2") == BEGINS_ANEW
-    assert "no sign of its image for 45 s" in head.warnings[0]
+    assert "no sign of its image for 45 s" in logged[0]
     assert head.hear("w2", wire.Piece(1, 0, len(IMAGE), IMAGE)) == []
 
 
-def test_a_move_that_is_taken_back_is_none(head: Moving) -> None:
+def test_a_move_that_is_taken_back_is_none(head: Moving, logged: list[str]) -> None:
     head.go()
     head.remote.send(TWO, sample(7, STEPS))
     head.hear("w2", wire.Packed(1))
     head.place({0: "w1", 1: "w2"})
     assert head.said() == [("w2", wire.Call(TWO, sample(7, STEPS), 0))]
     assert head.hear("w2", wire.Piece(1, 0, len(IMAGE), IMAGE)) == []
-    assert (head.files(), head.warnings) == ([], [])
+    assert (head.files(), logged) == ([], [])
 
 
 def test_an_image_of_before_is_not_taken_for_one_of_now(head: Moving) -> None:
@@ -229,11 +233,11 @@ def test_who_is_put_away_on_its_way_begins_anew_when_it_is_wanted_again(head: Mo
 # -- there -----------------------------------------------------------------------------------------
 
 
-def test_an_image_of_no_use_is_named(head: Moving) -> None:
+def test_an_image_of_no_use_is_named(head: Moving, logged: list[str]) -> None:
     head.go()
     head.fetch()
     assert head.hear("w1", wire.Unfit(1, "another kernel")) == []
-    assert head.warnings == ["actor 1, which left w2, begins anew: another kernel"]
+    assert logged == ["actor 1, which left w2, begins anew: another kernel"]
     assert head.remote.whereabouts.homeless(TWO) == ""
     assert head.hear("w1", wire.Bring(1)) == [("w1", wire.Piece(1, 0))]
     head.hear("w1", wire.Said(TWO, 2, Ready(0.5), 0))
@@ -241,14 +245,16 @@ def test_an_image_of_no_use_is_named(head: Moving) -> None:
     assert head.files() == []
 
 
-def test_only_the_node_where_it_goes_gets_it_or_can_refuse_it(head: Moving) -> None:
+def test_only_the_node_where_it_goes_gets_it_or_can_refuse_it(
+    head: Moving, logged: list[str]
+) -> None:
     head.go()
     head.fetch()
     head.up("w3")
     head.said()
     assert head.hear("w3", wire.Bring(1)) == [("w3", wire.Piece(1, 0))]
     assert head.hear("w3", wire.Unfit(1, "mine now")) == []
-    assert head.warnings == []
+    assert logged == []
     assert head.hear("w1", wire.Bring(1)) == [("w1", wire.Piece(1, 0, len(IMAGE), IMAGE))]
 
 
@@ -267,7 +273,9 @@ def test_it_may_have_to_move_on_before_it_is_there(head: Moving) -> None:
     assert head.said() == [("w1", wire.Start(TWO, 4, 0, 1))]
 
 
-def test_a_place_that_gives_no_sign_of_it_is_waited_for_no_longer(head: Moving) -> None:
+def test_a_place_that_gives_no_sign_of_it_is_waited_for_no_longer(
+    head: Moving, logged: list[str]
+) -> None:
     head.go()
     head.fetch()
     head.clock.advance(119.0)
@@ -278,7 +286,7 @@ def test_a_place_that_gives_no_sign_of_it_is_waited_for_no_longer(head: Moving) 
     head.clock.advance(1.0)
     head.remote.step()
     assert head.remote.whereabouts.homeless(TWO) == ""
-    assert "no sign of it for 120 s" in head.warnings[0]
+    assert "no sign of it for 120 s" in logged[0]
 
 
 def test_a_place_that_is_lost_before_it_is_there(head: Moving) -> None:
@@ -291,7 +299,7 @@ def test_a_place_that_is_lost_before_it_is_there(head: Moving) -> None:
 # -- several ---------------------------------------------------------------------------------------
 
 
-def test_a_node_makes_two_parcels_at_a_time(head: Moving) -> None:
+def test_a_node_makes_two_parcels_at_a_time(head: Moving, logged: list[str]) -> None:
     parcels = head.parcels
     for actor in range(4):
         parcels.want(actor, "w2")
@@ -306,7 +314,7 @@ def test_a_node_makes_two_parcels_at_a_time(head: Moving) -> None:
     assert parcels.give_up_late() == []
     head.clock.advance(1.0)
     assert parcels.give_up_late() == [3]
-    assert "actor 3 begins anew when it leaves w2: others were before" in head.warnings[-1]
+    assert "actor 3 begins anew when it leaves w2: others were before" in logged[-1]
     parcels.want(5, "w2")
     assert head.said() == []
     parcels.drop(0)

@@ -15,6 +15,7 @@ from elastic_loop import STEPS, Troupe, full_batch, troupe
 from artos.buffer.board import LEARNER
 from artos.buffer.model_block import ObjectRegion, Slot
 from artos.errors import NotSaved
+from artos.logging_setup import logging_to
 from artos.scaling import ByHand
 from artos.usage import Bill
 from deploy.recorder import Recorder
@@ -51,7 +52,7 @@ class Recorded:
         self.recorder.update(lambda status: None, due=False)
 
     def finish(self) -> None:
-        self.recorder.finish("failed", Bill(), self.said.append, curve=False)
+        self.recorder.finish("failed", Bill(), curve=False)
 
     @property
     def saved(self) -> int:
@@ -67,13 +68,14 @@ class Recorded:
 
 @contextmanager
 def recorded(folder: Path, records: Path) -> Iterator[Recorded]:
+    said: list[str] = []
     with (
+        logging_to(said.append),
         troupe(ByHand(ACTORS, ACTORS), full_batch(), 40, folder) as run,
         RunFolder.create(records, {}) as kept,
     ):
-        said: list[str] = []
         plan, node, coordinator = run.coordinator.plan, run._node, run.coordinator
-        log, gaps = ProgressLog(kept), Gaps(said.append)
+        log, gaps = ProgressLog(kept), Gaps()
         recorder = Recorder(plan, kept, log, node, coordinator, run.clock, gaps)
         run.begin()
         yield Recorded(run, kept, recorder, said)

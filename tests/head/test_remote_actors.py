@@ -34,8 +34,7 @@ class Head:
         self.adopts = True
         self.published = 0
         self.clock = ManualClock()
-        self.warnings: list[str] = []
-        self.parcels = Parcels(folder / "parcels", self._tell, self.warnings.append, self.clock)
+        self.parcels = Parcels(folder / "parcels", self._tell, self.clock)
         self.remote = RemoteActors(
             self.blocks, 1, self._tell, self._terms, lambda node: self.quiet.get(node, 0.0),
             self.parcels,

@@ -26,8 +26,7 @@ class Watched:
     """A standstill, begun at 0 s, that is looked at at any time."""
 
     def __init__(self, seconds: float) -> None:
-        self.said: list[str] = []
-        self.still = Standstill(Limits.within(seconds), 0.0, self.said.append)
+        self.still = Standstill(Limits.within(seconds), 0.0)
 
     def at(self, now: float, *clocks: str) -> None:
         self.still.check(now, clocks, lambda: WAITS)
@@ -42,16 +41,16 @@ def test_it_is_told_after_the_deadline(seconds: float) -> None:
     assert told.value.seconds == seconds
 
 
-def test_who_is_patient_is_told_once_meanwhile() -> None:
+def test_who_is_patient_is_told_once_meanwhile(logged: list[str]) -> None:
     watched = Watched(600.0)
     for now in (29.0, 31.0, 32.0):
         watched.at(now)
-    assert len(watched.said) == 1
-    assert "ends after 600 s of that (--deadline): learner waits for rows" in watched.said[0]
+    assert len(logged) == 1
+    assert "ends after 600 s of that (--deadline): learner waits for rows" in logged[0]
     watched.still.moved(40.0)
     for now in (60.0, 71.0, 72.0):
         watched.at(now)
-    assert len(watched.said) == 2
+    assert len(logged) == 2
     watched.at(639.0)
 
 

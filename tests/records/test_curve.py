@@ -18,10 +18,6 @@ from head.records.run_folder import RunFolder
 RETURNS = st.lists(st.floats(-1e6, 1e6), max_size=250)
 
 
-def fail(line: str) -> None:
-    pytest.fail(line)
-
-
 def fill(folder: RunFolder, episodes: int) -> None:
     log = ProgressLog(folder)
     for number in range(episodes):
@@ -66,7 +62,7 @@ def test_episodes_come_back_as_they_were_logged(folder: RunFolder) -> None:
 @pytest.mark.parametrize("episodes", [0, 1, 2, 300])
 def test_a_curve_is_drawn_whatever_the_run_holds(folder: RunFolder, episodes: int) -> None:
     fill(folder, episodes)
-    path = curve.draw(folder, fail)
+    path = curve.draw(folder)
     assert path == folder.curve
     picture = imread(path)
     assert picture.shape[:2] == (585, 1040)
@@ -79,21 +75,22 @@ def test_very_long_runs_are_thinned_but_keep_their_last_episode() -> None:
     assert (np.diff(kept) > 0).all()
 
 
-def test_a_curve_that_cannot_be_drawn_is_one_warning_line(folder: RunFolder) -> None:
+def test_a_curve_that_cannot_be_drawn_is_one_warning_line(
+    folder: RunFolder, logged: list[str]
+) -> None:
     folder.episodes.write_text("step,return,length\nnot,a,number\n")
-    warnings: list[str] = []
-    assert curve.draw(folder, warnings.append) is None
-    (line,) = warnings
+    assert curve.draw(folder) is None
+    (line,) = logged
     assert line.startswith("the learning curve was not drawn: ValueError")
     assert not folder.curve.exists()
 
 
 def test_a_drawing_that_fails_keeps_the_last_curve(folder: RunFolder) -> None:
     fill(folder, 3)
-    curve.draw(folder, fail)
+    curve.draw(folder)
     before = folder.curve.read_bytes()
     folder.episodes.write_text("step,return,length\nnot,a,number\n")
-    curve.draw(folder, lambda line: None)
+    assert curve.draw(folder) is None
     assert folder.curve.read_bytes() == before
 
 

@@ -74,6 +74,51 @@ def test_environment_that_recovers(artos: Callable[..., Outcome]) -> None:
     assert "actor 0 is restarted (2 in a row)" in outcome.err
 
 
+CHATTY = """
+import logging.config
+import counting
+
+logging.config.dictConfig({
+    "version": 1,
+    "formatters": {"mine": {"format": "mine: %(message)s"}},
+    "handlers": {"mine": {"class": "logging.StreamHandler", "formatter": "mine"}},
+    "root": {"handlers": ["mine"], "level": "INFO"},
+})
+tripped = []
+
+class Tripping(counting.Counter):
+    def step(self, action):
+        if self.shown == 20 and not tripped:
+            tripped.append(True)
+            logging.getLogger("user").info("I trip")
+            raise RuntimeError("tripped")
+        return super().step(action)
+
+def workload():
+    made = counting.workload(1, 160)
+    made.actor.env = "chatty:Tripping"
+    return made
+"""
+
+
+@pytest.mark.processes
+def test_a_restart_is_logged_once_and_apart_from_what_users_log(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    """In one process with user code, which sets up logging as it likes."""
+    (home / "chatty.py").write_text(CHATTY)
+    outcome = artos("run", "chatty.py:workload", "--inline", "--run-dir", "r", "--json")
+    assert outcome.status == 0, outcome.err
+    restart = "actor 0 is restarted (1 in a row): RuntimeError: tripped"
+    ours = [line for line in outcome.err.splitlines() if "restarted" in line]
+    assert ours == [restart]
+    users = [line for line in outcome.err.splitlines() if "I trip" in line]
+    assert users == ["mine: I trip"]
+    log = (home / "r" / "logs" / "run.log").read_text().splitlines()
+    assert log.count(restart) == 1
+    assert not any("I trip" in line for line in log)
+
+
 def test_nan_observation_names_actor_step_and_key(home: Path) -> None:
     message, _ = fails(home, env="toys_to_run:NotANumber", **{**SETTINGS, "steps": 64})
     assert "data key 'observations', actor 0, step 39" in message

@@ -152,20 +152,17 @@ class House:
         self.delivered: list[tuple[int, Invoke]] = []
         self.way, self.spare = FakeWay(folder / "log"), FakeWay(folder / "log")
         self.checkpointer = FakeCheckpointer()
-        self.warnings: list[str] = []
         self.unpinned: list[int] = []
         cpus = [Slot(cpu) for cpu in range(slots)]
         accounts = Accounts(self.clock)
         tiers: frozenset[Tier] = frozenset({"memory", "checkpoint"})
         lot = ParkingLot(
             park, tiers, self.checkpointer, accounts, self.unpinned.append, self.clock,  # type: ignore[arg-type]
-            self.warnings.append,
         )  # fmt: skip
         self.manager = ProcessManager(
             Place(Site(str(folder), 0, actors + 1, str(folder / "logs")), folder / "plan"), actors,
-            self._deliver, Nursery([lambda: self.way, lambda: self.spare], self.warnings.append),
+            self._deliver, Nursery([lambda: self.way, lambda: self.spare]),
             cpus, SlotTable(cpus, self.clock), lot, accounts, self.clock, pin=False,
-            warn=self.warnings.append,
         )  # fmt: skip
         self._number = 0
 

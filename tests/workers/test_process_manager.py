@@ -139,7 +139,9 @@ def test_asked_while_its_image_is_taken_it_comes_back_at_once(house: Any) -> Non
     assert there.state(1) is State.RESTORING
 
 
-def test_whoever_cannot_be_checkpointed_three_times_stays_in_memory(house: Any) -> None:
+def test_whoever_cannot_be_checkpointed_three_times_stays_in_memory(
+    house: Any, logged: list[str]
+) -> None:
     there = house(1, 1, "checkpoint")
     there.up(1)
     for attempt in range(3):
@@ -150,7 +152,7 @@ def test_whoever_cannot_be_checkpointed_three_times_stays_in_memory(house: Any) 
         there.checkpointer.dumps[attempt].result = refused
         there.manager.step()
         assert there.state(1) is State.PARKED
-    assert "TCP" in there.warnings[0]
+    assert "TCP" in logged[0]
     there.ask(1)
     there.answer(1)
     assert there.state(1) is State.PARKED
@@ -224,7 +226,7 @@ def test_a_death_is_told_once_and_its_slot_is_free(house: Any) -> None:
     assert there.state(1) is State.PARKED
 
 
-def test_a_way_that_is_barred_is_followed_by_the_next(house: Any) -> None:
+def test_a_way_that_is_barred_is_followed_by_the_next(house: Any, logged: list[str]) -> None:
     there = house(2, 1)
     there.way.barred = True
     there.manager.start(1)
@@ -232,7 +234,7 @@ def test_a_way_that_is_barred_is_followed_by_the_next(house: Any) -> None:
     there.manager.step()
     assert there.way.closed
     assert sorted(there.spare.children) == [1, 2]
-    assert "user code raised" in there.warnings[0]
+    assert "user code raised" in logged[0]
 
 
 def test_a_process_nobody_wants_any_more_is_killed(house: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Container
@@ -20,6 +21,8 @@ from artos.transport.tally import Tally
 from workers.agent.link import Link
 from workers.agent.packing import Packing
 from workers.agent.sender import Piece, Sender
+
+_log = logging.getLogger(__name__)
 
 
 class _OnItsWay(NamedTuple):
@@ -51,7 +54,7 @@ class Shipping(Closing):
         self.sender = sender
         self._packing, self._rings, self._arrived = packing, rings, arrived
         self._hello, self._clock, self._tally = hello, clock, tally
-        self._grumble = Seldom(print)
+        self._seldom = Seldom(_log)
         self._way: deque[_OnItsWay] = deque()
         self._landed = 0.0
         self.link = Link(opens, clock, self.greet, self._hear, tally, faults)
@@ -102,7 +105,7 @@ class Shipping(Closing):
                 self._land(message)
             case wire.Refusal():
                 self._tally.add("refused")
-                self._grumble(f"refused: {message.why}")
+                self._seldom.warning("refused: %s", message.why)
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell an agent")
 

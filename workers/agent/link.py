@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Container
 
 import zmq
@@ -15,6 +16,7 @@ from artos.transport.monitor import Monitor
 from artos.transport.sockets import Socket
 from artos.transport.tally import Tally
 
+_log = logging.getLogger(__name__)
 _SILENCE = 5.0  # seconds without an answer after which it is asked for again
 _RENEW = 2  # times that it is asked on the same connection
 _UP, _DOWN = zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_DISCONNECTED
@@ -40,7 +42,7 @@ class Link(Closing):
         faults: Faults,
     ) -> None:
         self._opens, self._clock, self._greet, self._hear = opens, clock, greet, hear
-        self._tally, self._faults, self._grumble = tally, faults, Seldom(print)
+        self._tally, self._faults, self._seldom = tally, faults, Seldom(_log)
         self._asked = 0
         self._open()
 
@@ -91,7 +93,7 @@ class Link(Closing):
                 self._hear(wire.decode(frame.buffer))
             except BadMessage as error:
                 self._tally.add("bad")
-                self._grumble(f"from the head: {error}")
+                self._seldom.warning("from the head: %s", error)
 
     def _ask_again(self) -> None:
         self._heard, self._asked = self._clock.now(), self._asked + 1

@@ -6,13 +6,15 @@ import faulthandler
 import sys
 from typing import Any
 
+from artos.logging_setup import logging_to, to_stderr
 from workers.agent.agent import serve
 
 
 def main() -> int:
     """Ship and fetch until told to finish, or until the site is gone and all is shipped."""
     faulthandler.enable()
-    return serve(sys.argv[1], int(sys.argv[2]), _load)
+    with logging_to(to_stderr):
+        return serve(sys.argv[1], int(sys.argv[2]), _load)
 
 
 def _load(source: str, folder: str) -> Any:
