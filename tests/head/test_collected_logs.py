@@ -22,27 +22,27 @@ def test_each_node_has_a_folder(tmp_path: Path, logged: list[str]) -> None:
     assert logged == []
 
 
-def test_whose_logs_did_not_come_is_said(tmp_path: Path) -> None:
-    said: list[str] = []
-    logs = CollectedLogs(tmp_path, 4, said.append)
+def test_whose_logs_did_not_come_is_said(tmp_path: Path, logged: list[str]) -> None:
+    logs = CollectedLogs(tmp_path, 4)
     for node in ("w1", "w2", "w3"):
         logs.expect(node)
     logs.keep("w1", SiteLog("site", b"all is well"))
     logs.close({"w2": "it was silent for 15 s"})
     logs.close({})
-    assert [line.partition("; `artos logs RUN --log ")[::2] for line in said] == [
+    assert [line.partition("; `artos logs RUN --log ")[::2] for line in logged] == [
         ("the logs of node w2 are missing here: it was silent for 15 s",
          "w2/site` (or w2/actor-0, ...) asks the node for them"),
         ("the logs of node w3 are missing here: its site did not close in time",
          "w3/site` (or w3/actor-0, ...) asks the node for them"),
     ]  # fmt: skip
-    assert (tmp_path / "w2" / "missing.log").read_text() == f"{said[0]}\n"
+    assert (tmp_path / "w2" / "missing.log").read_text() == f"{logged[0]}\n"
     assert not (tmp_path / "w1" / "missing.log").exists()
 
 
-def test_a_site_that_was_opened_again_sends_what_both_said(tmp_path: Path) -> None:
-    said: list[str] = []
-    logs = CollectedLogs(tmp_path, 4, said.append)
+def test_a_site_that_was_opened_again_sends_what_both_said(
+    tmp_path: Path, logged: list[str]
+) -> None:
+    logs = CollectedLogs(tmp_path, 4)
     logs.expect("w1")
     logs.keep("w1", SiteLog("site"))
     logs.expect("w1")
@@ -50,7 +50,7 @@ def test_a_site_that_was_opened_again_sends_what_both_said(tmp_path: Path) -> No
     logs.expect("w1")
     logs.keep("w1", SiteLog("site"))
     logs.close({})
-    assert len(said) == 1
+    assert len(logged) == 1
 
 
 @pytest.mark.parametrize("log", [SiteLog("actor-4"), SiteLog("x"), SiteLog("site", bytes(2 << 20))])
