@@ -18,22 +18,14 @@ import numpy as np
 from artos.buffer.board import LEARNER, actor_member, template_member
 from artos.clock import Deadline, SystemClock
 from artos.errors import ArtosError, DeadlineExceeded
-from artos.messages import (
-    Done,
-    Failed,
-    FromMember,
-    Invoke,
-    Ready,
-    ToMember,
-    decode_from_member,
-    encode,
-)
+from artos.messages import Done, Failed, FromMember, Invoke, Ready, decode_from_member
 from artos.plan import Plan
 from deploy.muster import muster
 from deploy.node import Node, check_space
 from deploy.registration import prepare
 from deploy.request import reference_of
 from deploy.signals import child_deaths
+from triggers.passers import QueuePasser
 from workers.checkpointer import Progress
 from workers.lifecycle import State
 
@@ -80,7 +72,9 @@ class Workplace:
             self.node = stack.enter_context(Node(self._plan, "bench", self._folder / "logs"))
             self._publish()
             images, clock = self._folder / "images", SystemClock()
-            self.manager = muster(self.node, images, self._put, self._progress, clock, self._warn)
+            members = map(actor_member, range(self._plan.actors))
+            mailboxes = {m: QueuePasser(self.node.board.down(m)) for m in members}
+            self.manager = muster(self.node, images, mailboxes, self._progress, clock, self._warn)
             stack.enter_context(child_deaths(self._child_ended))
             stack.callback(self._stop)
             self._stack = stack.pop_all()
@@ -104,9 +98,6 @@ class Workplace:
         self.manager.stop(_STOP_SECONDS)
 
     # -- what the manager asks for -------------------------------------------------------------
-
-    def _put(self, member: int, message: ToMember) -> None:
-        self.node.board.down(member).put(encode(message))
 
     def _progress(self, actor: int) -> Progress:
         return Progress(self.node.blocks[actor].written, self.node.weights.version)
