@@ -124,10 +124,6 @@ class ClusterRun(Supervisor):
         """Whether it finishes before its budget is spent."""
         return self._coordinator.draining
 
-    def pids(self) -> dict[int, int]:
-        """Process ids of the members that are here, by member number."""
-        return self._learner.pids()
-
     def bill(self) -> Bill:
         """What the actors cost so far."""
         nodes = self._remote.nodes

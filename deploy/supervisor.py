@@ -64,7 +64,7 @@ class Supervisor(Loop):
         preloaded: Preloaded | None = None,
     ) -> None:
         super().__init__(node.board, clock, undisturbed)
-        self._node, self._mail, self._actors = node, mail, actors
+        self._mail, self._actors = mail, actors
         self._desk = ControlDesk(node.board, node.site.members)
         begin = preloaded.start if preloaded else start
         self._learner = LearnerHost(node.plan, node.site, node.plan_file, begin)
