@@ -80,22 +80,24 @@ class ClusterRun(Supervisor):
     ) -> None:
         self._cache_plan, self._address, self._head = plan, address, head
         self._drain, self._faults, self._seldom = drain, Faults(), Seldom(_log)
+        keys = Keys.load(address.keys) if address.keys else None
+        endpoint = f"tcp://{address.host}:*" if keys else f"ipc://{node.site.folder}/steering"
+        self._steering = Post.serve(endpoint, keys, node.board.bell.ring)
         self._replay = ReplayHost(
             node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
             weights_dtype=node.plan.elastic.wire_dtype,
         )  # fmt: skip
-        self._parcels = Parcels(address.parcels, self._tell, clock)
+        self._parcels = Parcels(address.parcels, self._steering.send, clock)
         self._remote = RemoteActors(
-            node.blocks, address.epoch, self._tell, self._replay.terms, self._silence, self._parcels
+            node.blocks,
+            address.epoch,
+            self._steering,
+            self._replay.terms,
+            self._silence,
+            self._parcels,
         )
         super().__init__(node, Mail(node.board), self._remote, clock, undisturbed, preloaded)
         self._logs = CollectedLogs(Path(node.site.logs), plan.actors)
-        keys = Keys.load(address.keys) if address.keys else None
-        endpoint = f"tcp://{address.host}:*" if keys else f"ipc://{node.site.folder}/steering"
-        self._steering = Post.serve(endpoint, keys, node.board.bell.ring)
-
-    def _tell(self, node: str, message: wire.Message) -> None:
-        self._steering.send(node, message)
 
     def _silence(self, node: str) -> float:
         return self._steering.silent().get(node, 0.0)
@@ -121,10 +123,6 @@ class ClusterRun(Supervisor):
     def draining(self) -> bool:
         """Whether it finishes before its budget is spent."""
         return self._coordinator.draining
-
-    def pids(self) -> dict[int, int]:
-        """Process ids of the members that are here, by member number."""
-        return self._learner.pids()
 
     def bill(self) -> Bill:
         """What the actors cost so far."""
@@ -195,7 +193,7 @@ class ClusterRun(Supervisor):
         self._head.send(HEAD, wire.Refusal(why))
 
     def _refuse_to(self, node: str, why: str) -> None:
-        self._tell(node, wire.Refusal(why))
+        self._steering.send(node, wire.Refusal(why))
 
     def _obey(self, message: wire.Message) -> None:
         match message:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from artos.messages import Invoke
 from artos.transport.wire import Call
+from triggers.passers import MessagePasser
 
 
 class Gate:
     """Passes a call on once ``version`` says that its weights, or any at all, are here."""
 
-    def __init__(self, version: Callable[[], int], pass_on: Callable[[int, Invoke], None]) -> None:
-        self._version, self._pass_on = version, pass_on
+    def __init__(
+        self, version: Callable[[], int], passers: Mapping[int, MessagePasser[Invoke]]
+    ) -> None:
+        self._version, self._passers = version, passers
         self._waiting: dict[int, deque[Call]] = {}
 
     def send(self, call: Call) -> None:
@@ -37,6 +40,6 @@ class Gate:
     def _let_pass(self, member: int) -> None:
         calls, here = self._waiting[member], self._version()
         while calls and here >= max(0, calls[0].version):
-            self._pass_on(member, calls.popleft().call)
+            self._passers[member].pass_message(calls.popleft().call)
         if not calls:
             del self._waiting[member]

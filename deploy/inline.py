@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from artos.buffer.board import LEARNER, actor_member
-from artos.messages import Done, Invoke, Ready, ToMember
+from artos.messages import Done, Invoke, Ready
 from artos.runtime.build_role import actor_role, learner_role
 from artos.runtime.member import Role, guarded
 from artos.runtime.reference import user_imports
@@ -17,6 +17,7 @@ from artos.runtime.serving import failed_to_start
 from artos.usage import Bill
 from deploy.node import Node
 from head.coordinator import Coordinator
+from triggers.passers import direct_passers
 
 _IDLE_SECONDS = 0.05
 
@@ -24,7 +25,7 @@ _IDLE_SECONDS = 0.05
 class Inline:
     """The members of a run as objects in this process, run in the order they were invoked.
 
-    Implements ``head.coordinator.Members``.
+    Implements ``head.members.Members``.
     """
 
     def __init__(self, node: Node) -> None:
@@ -33,11 +34,11 @@ class Inline:
         self._queue: deque[tuple[int, Invoke]] = deque()
         self._unborn: deque[int] = deque()
         self._free_since: dict[int, float] = {}
+        self.passers = direct_passers(self.queue, range(node.site.members))
 
-    def send(self, member: int, message: ToMember) -> None:
+    def queue(self, member: int, call: Invoke) -> None:
         """Queue an invocation."""
-        if isinstance(message, Invoke):
-            self._queue.append((member, message))
+        self._queue.append((member, call))
 
     def end(self, member: int) -> None:
         """Drop the member and what was queued for it."""

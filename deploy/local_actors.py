@@ -8,13 +8,14 @@ from pathlib import Path
 
 from artos.buffer.board import actor_member, template_member
 from artos.clock import Clock
-from artos.messages import FromMember, Invoke, Stop, ToMember
+from artos.messages import FromMember, Stop
 from artos.runtime.death import Death
 from artos.runtime.preloaded import Preloaded
 from artos.usage import Bill
 from deploy.mail import Mail
 from deploy.muster import muster, slots_on
 from deploy.node import Node
+from triggers.passers import direct_passers
 from workers.checkpointer import Progress
 
 
@@ -30,7 +31,9 @@ class LocalActors:
     ) -> None:  # fmt: skip
         self._node, self._mail = node, mail
         self.template = template_member(node.site.members)
-        self._manager = muster(node, home, mail.put, self._progress, clock, preloaded, cpus)
+        self._manager = muster(node, home, mail.passers, self._progress, clock, preloaded, cpus)
+        self._members = [*map(actor_member, range(node.plan.actors))]
+        self.passers = direct_passers(self._manager.send, self._members)
         self.held_back = self._manager.held_back
         self.pids = self._manager.pids
         self.prepare = self._manager.prepare
@@ -52,13 +55,6 @@ class LocalActors:
         """Have a process of it made, with an empty mailbox."""
         self._mail.clear(member)
         self._manager.start(member)
-
-    def send(self, member: int, message: ToMember) -> None:
-        """Have it do something as soon as it has a slot."""
-        if isinstance(message, Invoke):
-            self._manager.send(member, message)
-        else:
-            self._mail.put(member, message)
 
     def end(self, member: int) -> None:
         """Kill what is left of it; a commit that was cut short is finished, its pin dropped."""
@@ -106,9 +102,9 @@ class LocalActors:
 
     def tell_to_stop(self) -> None:
         """Have each end once it is done with what it does."""
-        for member in map(actor_member, range(self._node.plan.actors)):
+        for member in self._members:
             self._mail.clear(member)
-            self._mail.put(member, Stop())
+            self._mail.passers[member].pass_message(Stop())
 
     def stop(self, seconds: float) -> None:
         """Give them so long to end by themselves; nothing is left of them."""

@@ -6,24 +6,21 @@ from collections.abc import Iterator
 
 from artos.buffer.board import Board
 from artos.errors import BadMessage
-from artos.messages import FromMember, ToMember, decode_from_member, encode
+from artos.messages import FromMember, decode_from_member
+from triggers.passers import QueuePasser
 
 
 class Mail:
-    """The supervisor's end of every mailbox of a board; ``malformed`` counts what was dropped."""
+    """The supervisor's end of every mailbox of a board.
+
+    ``passers`` carry messages to the members; ``malformed`` counts what was dropped of theirs.
+    """
 
     def __init__(self, board: Board) -> None:
         self._down = [board.down(member) for member in range(board.members)]
         self._up = [board.up(member) for member in range(board.members)]
+        self.passers = {member: QueuePasser(box) for member, box in enumerate(self._down)}
         self.malformed = 0
-
-    def put(self, member: int, message: ToMember) -> None:
-        """Tell a member something.
-
-        Raises:
-            MailboxFull: it does not read.
-        """
-        self._down[member].put(encode(message))
 
     def take(self, member: int) -> Iterator[FromMember]:
         """What a member reported since the last time, oldest first."""

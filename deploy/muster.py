@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,12 +11,13 @@ from artos.buffer.segment import free_bytes
 from artos.clock import Clock
 from artos.elastic import Elastic
 from artos.errors import Refused
-from artos.messages import ToMember
+from artos.messages import Invoke
 from artos.plan import Plan
 from artos.runtime.child import start
 from artos.runtime.preloaded import Preloaded
 from deploy.leftovers import image_faults, image_folder
 from deploy.node import Node
+from triggers.passers import MessagePasser
 from workers import pinning
 from workers.accounts import Accounts
 from workers.checkpointer import Checkpointer, Progress
@@ -39,7 +40,7 @@ _ORDER = ("clone", "fork", "cold")
 def muster(
     node: Node,
     home: Path,
-    deliver: Callable[[int, ToMember], None],
+    mailboxes: Mapping[int, MessagePasser[Invoke]],
     progress: Callable[[int], Progress],
     clock: Clock,
     preloaded: Preloaded | None = None,
@@ -61,7 +62,7 @@ def muster(
         place, elastic, criu, checkpointer, prefix, len(slots), node.plan.actors, preloaded
     )
     return ProcessManager(
-        place, node.plan.actors, deliver, Nursery(ways), slots, SlotTable(slots, clock), lot,
+        place, node.plan.actors, mailboxes, Nursery(ways), slots, SlotTable(slots, clock), lot,
         accounts, clock, pin=pin,
     )  # fmt: skip
 

@@ -31,10 +31,6 @@ class OneMachine(Supervisor):
         self._here = LocalActors(node, mail, home, clock, preloaded)
         super().__init__(node, mail, self._here, clock, undisturbed, preloaded)
 
-    def pids(self) -> dict[int, int]:
-        """Process id by member number."""
-        return self._learner.pids() | self._here.pids()
-
     def bill(self) -> Bill:
         """What the actors cost so far."""
         return self._here.bill()

@@ -58,7 +58,7 @@ class RunSite(Loop):
         self._faults, self._seldom = Faults(), Seldom(_log)
         self._mail = Mail(node.board)
         self._actors = LocalActors(node, self._mail, Path(order.images), clock, cpus=order.cpus)
-        self._gate = Gate(lambda: node.weights.version, self._actors.send)
+        self._gate = Gate(lambda: node.weights.version, self._actors.passers)
         self._porter = Porter(self._actors, self._tell, self.child_ended, self._arrived, clock)
         self._terms: dict[int, int] = {}
         self._bases: dict[int, int] = {}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from artos.buffer.board import LEARNER, actor_member
 from artos.clock import Clock
 from artos.errors import CannotScale
-from artos.messages import Scaled, Stop, ToMember
+from artos.messages import Invoke, Scaled, Stop
 from artos.runtime.child import start
 from artos.runtime.preloaded import Preloaded
 from artos.usage import Bill
@@ -20,6 +20,7 @@ from deploy.mail import Mail
 from deploy.node import Node
 from head.coordinator import Coordinator
 from head.learner_host import LearnerHost
+from triggers.passers import MessagePasser
 
 STOP_SECONDS = 5.0
 """How long members may take to end by themselves."""
@@ -28,11 +29,12 @@ STOP_SECONDS = 5.0
 class Actors(Protocol):
     """The actors' half of ``head.members.Members``."""
 
+    @property
+    def passers(self) -> Mapping[int, MessagePasser[Invoke]]:
+        """See ``Members.passers``."""
+
     def start(self, member: int) -> None:
         """See ``Members.start``."""
-
-    def send(self, member: int, message: ToMember) -> None:
-        """See ``Members.send``."""
 
     def end(self, member: int) -> None:
         """See ``Members.end``."""
@@ -62,20 +64,15 @@ class Supervisor(Loop):
         preloaded: Preloaded | None = None,
     ) -> None:
         super().__init__(node.board, clock, undisturbed)
-        self._node, self._mail, self._actors = node, mail, actors
+        self._mail, self._actors = mail, actors
         self._desk = ControlDesk(node.board, node.site.members)
         begin = preloaded.start if preloaded else start
         self._learner = LearnerHost(node.plan, node.site, node.plan_file, begin)
+        to_learner: dict[int, MessagePasser[Invoke]] = {LEARNER: mail.passers[LEARNER]}
+        self.passers = {**to_learner, **actors.passers}
         self.prepare, self.retire = actors.prepare, actors.retire
 
     # -- head.members.Members ------------------------------------------------------------------
-
-    def send(self, member: int, message: ToMember) -> None:
-        """Have the learner do something now, an actor as soon as it can."""
-        if member == LEARNER:
-            self._mail.put(member, message)
-        else:
-            self._actors.send(member, message)
 
     def end(self, member: int) -> None:
         """Kill what is left of the member."""
@@ -154,5 +151,5 @@ class Supervisor(Loop):
 
     def _stop_learner(self) -> None:
         self._mail.clear(LEARNER)
-        self._mail.put(LEARNER, Stop())
+        self._mail.passers[LEARNER].pass_message(Stop())
         self._learner.stop(STOP_SECONDS)

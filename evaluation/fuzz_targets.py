@@ -249,7 +249,6 @@ class SitePlace:
     """An executor and its transfer agent; the run that they belong to is the attacker."""
 
     def __init__(self, place: Place, up: wire.RunUp) -> None:
-        self.place = place
         self.run = place.serves("tcp://127.0.0.1:*")
         self.replay = place.serves("tcp://127.0.0.1:*")
         assign = wire.Assign(

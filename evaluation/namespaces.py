@@ -118,14 +118,6 @@ class Host(_Space):
         """Start this Python there."""
         return self.start(sys.executable, *words, **options)
 
-    def cut(self) -> None:
-        """Take its cable out."""
-        self._switch.do("ip", "link", "set", self._port, "down")
-
-    def heal(self) -> None:
-        """Put its cable back in."""
-        self._switch.do("ip", "link", "set", self._port, "up")
-
     def throttle(self, mbit: float | None) -> None:
         """Limit its link in both directions (Mbit/s, token bucket); None: no limit."""
         for space, device in ((self, "eth0"), (self._switch, self._port)):
@@ -160,10 +152,6 @@ class Host(_Space):
             with suppress(psutil.NoSuchProcess):
                 used += sum(psutil.Process(pid).cpu_times()[:2])
         return used
-
-    def segments(self) -> list[str]:
-        """Everything in its /dev/shm."""
-        return self.do("find", "/dev/shm", "-mindepth", 1).splitlines()
 
 
 class Network(Closing):

@@ -21,7 +21,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import LEARNER, Board
 from artos.buffer.model_block import ModelBlock, ObjectRegion
 from artos.errors import DeadlineExceeded
-from artos.messages import Ready, Stop, ToMember, encode
+from artos.messages import Ready, Stop
 from artos.plan import Plan, Site
 from artos.policies.fast import make_actor
 from artos.runtime.member import Line, Role, serve
@@ -29,6 +29,7 @@ from artos.runtime.roles import ActorRole, LearnerRole
 from artos.spec import VERSION_KEY, DataKey
 from deploy.node import MODEL, Node
 from evaluation.rounds_plan import SPEC, network
+from triggers.passers import QueuePasser
 
 SECONDS = 60.0
 SAMPLED = DataKey("sampled_at", (), "float64", per_env=False)
@@ -70,11 +71,7 @@ class Mailboxes:
     """Members, as far as a coordinator needs them: their mailboxes."""
 
     def __init__(self, board: Board, members: int) -> None:
-        self._down = [board.down(number) for number in range(members)]
-
-    def send(self, number: int, message: ToMember) -> None:
-        """Put a message into the member's mailbox."""
-        self._down[number].put(encode(message))
+        self.passers = {n: QueuePasser(board.down(n)) for n in range(members)}
 
     def end(self, number: int) -> None:
         """Nobody dies here, and the number of actors stays."""
@@ -98,7 +95,7 @@ def members(
         yield boxes
     finally:
         for number, process in processes.items():
-            boxes.send(number, Stop())
+            boxes.passers[number].pass_message(Stop())
             process.join(SECONDS)
 
 

@@ -31,7 +31,7 @@ from artos.buffer.model_block import ObjectSpec
 from artos.buffer.segment import Segment
 from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
-from artos.messages import Done, Invoke, ToMember, decode_from_member, encode
+from artos.messages import Done, Invoke, decode_from_member
 from artos.plan import Plan, Site
 from artos.reference import Reference
 from artos.runtime.member import Line
@@ -42,6 +42,7 @@ from evaluation.rivals.timing import answer
 from head.coordinator import Coordinator
 from triggers import DataKeyTrigger
 from triggers.journal import Journal
+from triggers.passers import QueuePasser
 from triggers.table import Table
 
 TARGET, REWARDS = "learner.update", "rewards"
@@ -76,11 +77,7 @@ class Mailboxes:
     """The members of the workload, as far as the coordinator needs them: their mailboxes."""
 
     def __init__(self, board: Board) -> None:
-        self._down = {LEARNER: board.down(LEARNER)}
-
-    def send(self, member: int, message: ToMember) -> None:
-        """Put a message into the member's mailbox."""
-        self._down[member].put(encode(message))
+        self.passers = {LEARNER: QueuePasser(board.down(LEARNER))}
 
     def end(self, member: int) -> None:
         """Nobody dies here."""

@@ -68,7 +68,7 @@ def bind(node: Node, boxes: Mailboxes, mine: Sequence[int], version: int) -> Non
         DeadlineExceeded: one did not.
     """
     for member in mine:
-        boxes.send(member, Invoke(version + 1, "actors.sync", "sync"))
+        boxes.passers[member].pass_message(Invoke(version + 1, "actors.sync", "sync"))
     left = set(mine)
     while left:
         if not node.board.bell.wait(SECONDS):

@@ -25,15 +25,14 @@ from artos.messages import (
     FromMember,
     Invoke,
     Ready,
-    ToMember,
     decode_from_member,
-    encode,
 )
 from artos.plan import Plan
 from deploy.muster import muster
 from deploy.node import Node, check_space
 from deploy.request import reference_of
 from deploy.signals import child_deaths
+from triggers.passers import QueuePasser
 from triggers.registration import prepare
 from workers.checkpointer import Progress
 from workers.lifecycle import State
@@ -83,7 +82,9 @@ class Workplace:
             self.node = stack.enter_context(Node(self._plan, "bench", self._folder / "logs"))
             self._publish()
             images, clock = self._folder / "images", SystemClock()
-            self.manager = muster(self.node, images, self._put, self._progress, clock)
+            members = map(actor_member, range(self._plan.actors))
+            mailboxes = {m: QueuePasser(self.node.board.down(m)) for m in members}
+            self.manager = muster(self.node, images, mailboxes, self._progress, clock)
             stack.enter_context(child_deaths(self._child_ended))
             stack.callback(self._stop)
             self._stack = stack.pop_all()
@@ -107,9 +108,6 @@ class Workplace:
         self.manager.stop(_STOP_SECONDS)
 
     # -- what the manager asks for -------------------------------------------------------------
-
-    def _put(self, member: int, message: ToMember) -> None:
-        self.node.board.down(member).put(encode(message))
 
     def _progress(self, actor: int) -> Progress:
         return Progress(self.node.blocks[actor].written, self.node.weights.version)

@@ -327,7 +327,8 @@ class Coordinator:
 
     def _invoke(self, member: int, call: Invoke) -> None:
         if not self._recovery.waits(member):
-            self._members.send(member, call)  # first, so that the books cost the member no time
+            # First, so that the books cost the member no time.
+            self._members.passers[member].pass_message(call)
         self._invocations.add(member, call, self._clock.now())
 
     # -- when actors move ----------------------------------------------------------------------

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
-from artos.messages import ToMember
+from artos.messages import Invoke
+from triggers.passers import MessagePasser
 
 
 class Members(Protocol):
     """The processes (or inline parts) of a workload, as the coordinator sees them."""
 
-    def send(self, member: int, message: ToMember) -> None:
-        """Put a message into the member's mailbox."""
+    @property
+    def passers(self) -> Mapping[int, MessagePasser[Invoke]]:
+        """What carries invocations to each member, by member number."""
 
     def end(self, member: int) -> None:
         """Kill what is left of the member, so that nobody writes its memory any more.

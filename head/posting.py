@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from artos.buffer.board import actor_member
 from artos.messages import Done, FromMember
 from artos.runtime.death import Death
-from artos.transport.wire import Call, Died, Prepare, Said, Start
+from artos.transport.wire import Call, Died, Message, Prepare, Said, Start
+from triggers.passers import MessagePasser
 
 
 @dataclass(slots=True)
 class Posting:
     """An actor's place: ``node``, "" if it has none; it is to go to ``next`` (None: stay).
+
+    ``passer`` carries messages to the site on that node.
 
     It is ``there`` once the node's site was told of it; its rows begin there with ``base`` and
     count as ``term``. ``wanted`` is how it is to be brought up, None if it is not (any more), and
@@ -25,6 +28,7 @@ class Posting:
 
     actor: int
     node: str = ""
+    passer: MessagePasser[Message] = field(init=False, repr=False)
     next: str | None = None
     there: bool = False
     term: int = 0

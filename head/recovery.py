@@ -108,7 +108,7 @@ class Recovery:
         self._members.start(member)
         self._crew.started(member)
         for call in self._invocations.of(member):
-            self._members.send(member, call)
+            self._members.passers[member].pass_message(call)
 
     def late(self) -> Iterator[tuple[int, Death]]:
         """Members that take too long to start or to answer, and what is to be said of them."""

@@ -14,13 +14,15 @@ import msgspec
 
 from artos.buffer.actor_block import ActorBlock
 from artos.errors import BadMessage
-from artos.messages import FromMember, Invoke, Ready, ToMember
+from artos.messages import FromMember, Invoke, Ready
 from artos.runtime.death import Death
 from artos.transport import wire
+from artos.transport.post import Post
 from head.node_books import NodeBooks
 from head.parcels import Parcels
 from head.posting import Posting
 from head.whereabouts import Whereabouts
+from triggers.passers import ZmqPasser, direct_passers
 
 
 class Books(Protocol):
@@ -38,9 +40,9 @@ class Books(Protocol):
 
 
 class RemoteActors:
-    """The actors' half of ``head.members.Members``, over steering.
+    """The actors' half of ``head.members.Members``: an actor is told by way of its node's site.
 
-    ``tell`` sends a message to a node's site, ``terms`` tells the replay buffer the term, the base
+    ``steering`` sends messages to the sites, ``terms`` tells the replay buffer the term, the base
     and the node of actors that change their place, ``silent`` knows for how long a node was not
     heard. One that moves goes on there as it was, by its image, if that can be had (``parcels``).
     """
@@ -49,14 +51,15 @@ class RemoteActors:
         self,
         blocks: Mapping[int, ActorBlock],
         epoch: int,
-        tell: Callable[[str, wire.Message], None],
+        steering: Post,
         terms: Callable[[dict[int, int], dict[int, int], dict[int, str]], None],
         silent: Callable[[str], float],
         parcels: Parcels,
     ) -> None:
         self._blocks, self._epoch, self._parcels = blocks, epoch, parcels
-        self._tell, self._tell_terms = tell, terms
+        self._steering, self._tell_terms = steering, terms
         self._postings = {actor: Posting(actor) for actor in blocks}
+        self.passers = direct_passers(self.send, (p.member for p in self._postings.values()))
         self._bound_for: dict[str, dict[int, None]] = {}
         self._to_enter: dict[int, None] = {}
         self._looked_for: dict[int, None] = {}
@@ -90,12 +93,10 @@ class RemoteActors:
         if posting.there:
             self._wake(posting)
 
-    def send(self, member: int, message: ToMember) -> None:
+    def send(self, member: int, invoke: Invoke) -> None:
         """Have it do something as soon as it is where it should be."""
-        if not isinstance(message, Invoke):
-            return  # its site tells it to stop
         posting = self._of(member)
-        call = wire.Call(member, message, self._books.published if message.bind else -1)
+        call = wire.Call(member, invoke, self._books.published if invoke.bind else -1)
         if posting.takes_calls:
             self._give(posting, call)
         else:
@@ -109,7 +110,7 @@ class RemoteActors:
         self._parcels.drop(posting.actor)
         if posting.up:
             posting.up = False
-            self._tell(posting.node, wire.End(member))
+            posting.passer.pass_message(wire.End(member))
         self._go_if_idle(posting)
 
     def retire(self, member: int) -> None:
@@ -119,7 +120,7 @@ class RemoteActors:
         self._parcels.drop(posting.actor)
         self._looked_for[posting.actor] = None  # it need not wait for its parcel any more
         if posting.up:
-            self._tell(posting.node, wire.Retire(member))
+            posting.passer.pass_message(wire.Retire(member))
 
     # -- what happens --------------------------------------------------------------------------
 
@@ -229,7 +230,7 @@ class RemoteActors:
         """The run is over: all sites are closed; what becomes of the actors does not matter."""
         self._closing = True
         for node in self.nodes.open:
-            self._tell(node, wire.CloseSite())
+            self._steering.send(node, wire.CloseSite())
 
     # -- places --------------------------------------------------------------------------------
 
@@ -255,7 +256,7 @@ class RemoteActors:
             return
         if posting.up:
             leaves = bool(self._parcels.origin(posting.actor))
-            self._tell(posting.node, wire.End(posting.member, leaves))
+            posting.passer.pass_message(wire.End(posting.member, leaves))
         if posting.wanted is not None:
             self._books.restarting(posting.member)
         self._leave(posting)
@@ -292,7 +293,7 @@ class RemoteActors:
 
     def _bind(self, posting: Posting, node: str) -> None:
         self._bound_for.get(posting.node, {}).pop(posting.actor, None)
-        posting.node = node
+        posting.node, posting.passer = node, ZmqPasser(self._steering, node)
         self._bound_for.setdefault(node, {})[posting.actor] = None
         self._to_enter[posting.actor] = None
         self._raised[posting.actor] = None
@@ -309,8 +310,9 @@ class RemoteActors:
         assert posting.wanted is not None
         posting.up, posting.asked = True, False
         parcel = self._parcels.send(posting.actor, posting.node)
-        message = posting.wanted(posting.member, posting.term, posting.base, parcel)
-        self._tell(posting.node, message)
+        posting.passer.pass_message(
+            posting.wanted(posting.member, posting.term, posting.base, parcel)
+        )
 
     def _pass_on(self, posting: Posting) -> None:
         while posting.waiting:
@@ -322,7 +324,7 @@ class RemoteActors:
             posting.asked = True
             call = msgspec.structs.replace(call, version=self._books.published)
         posting.given.append(call)
-        self._tell(posting.node, call)
+        posting.passer.pass_message(call)
 
     def _arrived(self, posting: Posting) -> int:
         block = self._blocks[posting.actor]

@@ -1,90 +1,75 @@
-"""How a firing reaches its destination: direct call, local queue, remote ZeroMQ (checklist A17)."""
+"""How a message reaches its destination: direct call, local queue, remote ZeroMQ (Figure 10)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-import msgspec
-import zmq
+from artos.buffer.mailbox import Mailbox
+from artos.messages import ToMember, encode
 
-from artos.errors import DeadlineExceeded
-from artos.unpacking import Unpacker
-from triggers.base import Firing
+if TYPE_CHECKING:  # a run on one machine needs no ZeroMQ, which takes time to import
+    from artos.transport import wire
+    from artos.transport.post import Post
 
-
-class MessagePasser(Protocol):
-    """Carries firings to where they are acted on (paper Figure 10)."""
-
-    def pass_message(self, firing: Firing) -> None:
-        """Hand one firing over; must not wait for it to be acted on."""
+Sent_contra = TypeVar("Sent_contra", contravariant=True)
+T = TypeVar("T")
 
 
-class DirectPasser:
+class MessagePasser(Protocol[Sent_contra]):
+    """Carries messages to one destination (paper Figure 10).
+
+    What a trigger passes on is a ``Firing``; what the coordinator makes of it, an ``Invoke``.
+    """
+
+    def pass_message(self, message: Sent_contra) -> None:
+        """Hand one message over; must not wait for it to be acted on."""
+
+
+class DirectPasser(Generic[T]):
     """Calls a function in this process."""
 
-    def __init__(self, target: Callable[[Firing], None]) -> None:
+    def __init__(self, target: Callable[[T], None]) -> None:
         self._target = target
 
-    def pass_message(self, firing: Firing) -> None:
+    def pass_message(self, message: T) -> None:
         """Call the target."""
-        self._target(firing)
+        self._target(message)
 
 
-class Queue(Protocol):
-    """Anything that takes encoded messages: ``artos.buffer.mailbox.Mailbox`` across processes."""
-
-    def put(self, message: bytes) -> None:
-        """Append one message."""
+def direct_passers(
+    target: Callable[[int, T], None], members: Iterable[int]
+) -> dict[int, DirectPasser[T]]:
+    """A direct call for each member, with its number as the first argument."""
+    return {member: DirectPasser(partial(target, member)) for member in members}
 
 
 class QueuePasser:
-    """Puts firings into a bounded local queue, e.g. a mailbox in shared memory."""
+    """Puts messages into a member's mailbox: a bounded queue in shared memory."""
 
-    def __init__(self, queue: Queue) -> None:
-        self._queue = queue
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
 
-    def pass_message(self, firing: Firing) -> None:
-        """Append the firing.
+    def pass_message(self, message: ToMember) -> None:
+        """Append the message and wake the member.
 
         Raises:
-            MailboxFull: the reader does not keep up.
+            MailboxFull: it does not read.
         """
-        self._queue.put(encode(firing))
+        self._mailbox.put(encode(message))
 
 
 class ZmqPasser:
-    """Sends firings over a ZeroMQ socket to another node."""
+    """Sends messages to a peer on another node: ordered and once, over reconnects."""
 
-    def __init__(self, socket: zmq.Socket[bytes], seconds: float = 5.0) -> None:
-        self._socket, self._seconds = socket, seconds
-        socket.setsockopt(zmq.SNDTIMEO, int(seconds * 1000))
+    def __init__(self, post: Post, peer: str) -> None:
+        self._post, self._peer = post, peer
 
-    def pass_message(self, firing: Firing) -> None:
-        """Send the firing.
+    def pass_message(self, message: wire.Message) -> None:
+        """Queue the message, also if the peer cannot be reached just now.
 
         Raises:
-            DeadlineExceeded: the peer took nothing for too long.
+            MailboxFull: the peer has taken nothing for too long.
         """
-        try:
-            self._socket.send(encode(firing))
-        except zmq.Again:
-            raise DeadlineExceeded(f"room to send firing {firing.number}", self._seconds) from None
-
-
-_encoder = msgspec.msgpack.Encoder()
-_unpacked = Unpacker[Firing](Firing)
-
-
-def encode(firing: Firing) -> bytes:
-    """A firing as bytes."""
-    return _encoder.encode(firing)
-
-
-def decode(data: bytes) -> Firing:
-    """What ``encode`` made.
-
-    Raises:
-        BadMessage: the bytes are no firing; says which field is wrong.
-    """
-    return _unpacked(data)
+        self._post.send(self._peer, message)

@@ -12,7 +12,7 @@ from triggers.passers import MessagePasser
 class TriggerWrapper:
     """A trigger, its id, and the passer that carries its firings (paper Figure 10)."""
 
-    def __init__(self, trigger_id: str, trigger: Trigger, passer: MessagePasser) -> None:
+    def __init__(self, trigger_id: str, trigger: Trigger, passer: MessagePasser[Firing]) -> None:
         self.trigger_id, self.trigger, self.passer = trigger_id, trigger, passer
 
     def check(

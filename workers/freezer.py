@@ -19,11 +19,10 @@ from pathlib import Path
 
 
 def freeze(pid: int) -> None:
-    """Stop a process and all its descendants. Returns at once; ``is_frozen`` tells when it holds.
+    """Stop a process and all its descendants. Returns at once, a moment before they stand still.
 
-    A child that the kernel was just about to make escapes: ``is_frozen`` then stays False, and
-    freezing again catches it. A process that is gone is nothing to freeze: whoever reaps it tells
-    of its death.
+    A child that the kernel was just about to make escapes; freezing again catches it. A process
+    that is gone is nothing to freeze: whoever reaps it tells of its death.
     """
     for each in family(pid):  # lazily: who its children are is asked after it was told to stop
         _send(each, signal.SIGSTOP)
@@ -33,12 +32,6 @@ def thaw(pid: int) -> None:
     """Let a process and all its descendants go on; fine if they were not frozen, or are gone."""
     for each in reversed([*family(pid)]):
         _send(each, signal.SIGCONT)
-
-
-def is_frozen(pid: int) -> bool:
-    """Whether every thread of the process and of its descendants stands still. False if dead."""
-    states = {each: _states(each) for each in family(pid)}
-    return "T" in states[pid] and set[str]().union(*states.values()) <= set("TZX")
 
 
 def family(pid: int) -> Iterator[int]:
@@ -55,16 +48,6 @@ def _send(pid: int, number: signal.Signals) -> None:
     # Gone, or somebody else's (a program that changed its user): the others are frozen even so.
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-
-
-def _states(pid: int) -> set[str]:
-    """States of a process's threads, by the letters of proc(5)."""
-    found = set()
-    for task in _tasks(pid):
-        with suppress(OSError):
-            # The command's name comes before it and may hold anything, also brackets.
-            found.add((task / "stat").read_text().rpartition(") ")[2][0])
-    return found
 
 
 def _tasks(pid: int) -> list[Path]:

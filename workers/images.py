@@ -185,10 +185,6 @@ class ImageStore:
         """Bytes of the sealed images, and of the estimates for those being dumped."""
         return sum(self._sizes.values()) + sum(self._pending.values())
 
-    def check(self, image: Image, criu: str | None = None) -> None:
-        """See ``Image.check``."""
-        image.check(criu)
-
     def drop(self, name: str) -> None:
         """Remove an image, whole or partial; fine if there is none."""
         self._pending.pop(name, None)

@@ -7,7 +7,7 @@ it has answered the slot goes back and the actor is parked: asleep, frozen, or a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -15,8 +15,9 @@ import msgspec
 from artos.buffer.board import actor_member
 from artos.clock import Clock, Deadline
 from artos.errors import NoImage, NotPinned
-from artos.messages import Done, FromMember, Invoke, Ready, ToMember
+from artos.messages import Done, FromMember, Invoke, Ready
 from artos.runtime.death import Death
+from triggers.passers import MessagePasser
 from workers import pinning
 from workers.accounts import Accounts
 from workers.checkpointer import Checkpointer
@@ -47,7 +48,7 @@ class Arrival(NamedTuple):
 class ProcessManager:
     """Starts a workload's actors, gives them slots in turn, parks them, notices their deaths.
 
-    ``deliver`` puts a message into a member's mailbox. Nothing here waits, except ``stop`` and
+    ``mailboxes`` are those of the actors. Nothing here waits, except ``stop`` and
     ``end``: what is being made, restored or checkpointed is looked at by ``step``, which must be
     called whenever a child of this process ended.
     """
@@ -56,7 +57,7 @@ class ProcessManager:
         self,
         place: Place,
         actors: int,
-        deliver: Callable[[int, ToMember], None],
+        mailboxes: Mapping[int, MessagePasser[Invoke]],
         nursery: Nursery,
         slots: Sequence[Slot],
         table: SlotTable[int],
@@ -66,7 +67,7 @@ class ProcessManager:
         *,
         pin: bool = True,
     ) -> None:
-        self._place, self._deliver = place, deliver
+        self._place, self._mailboxes = place, mailboxes
         self._nursery, self._cpus, self._slots, self._lot = nursery, slots, table, lot
         self.accounts, self._clock, self._pin = accounts, clock, pin
         self._residents = {m: Resident(m) for m in map(actor_member, range(actors))}
@@ -358,7 +359,7 @@ class ProcessManager:
             if resident.stale:
                 call, resident.stale = msgspec.structs.replace(call, bind=True), False
             resident.unanswered += 1
-            self._deliver(resident.member, call)
+            self._mailboxes[resident.member].pass_message(call)
 
     def _put_on(self, resident: Resident, slot: Slot) -> None:
         if not self._pin or resident.pinned == slot or resident.child is None:

@@ -356,11 +356,6 @@ class ActorBlock:
         if start < oldest:
             raise Overwritten(self.spec.actor, start, oldest)
 
-    def versions(self, start: int, stop: int) -> tuple[int, int]:
-        """The oldest and newest policy version among the rows ``start`` to ``stop``."""
-        views = self.views(VERSION_KEY, start, stop)
-        return int(min(v.min() for v in views)), int(max(v.max() for v in views))
-
     def version_runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Rows ``start`` to ``stop`` cut where the policy version changes: ``(end, version)``."""
         array = self.arrays[VERSION_KEY]

@@ -288,12 +288,6 @@ class ModelBlock:
         except KeyError:
             raise UnknownKey(name, tuple(self.objects)) from None
 
-    def release(self, reader: int) -> None:
-        """Drop every pin of a reader that is gone."""
-        for region in self.objects.values():
-            if reader < region.spec.readers:
-                region.unpin(reader)
-
 
 def block_bytes(specs: Sequence[ObjectSpec]) -> int:
     """Bytes of the file of a model block with these objects."""

@@ -71,7 +71,6 @@ class Stepper:
         self._clip, self._terminal_lives = clip_rewards, terminal_lives
         self._paths = [path for path, _ in leaves(env.single_observation_space)]
         self._only = key_of(()) if not self.spec.dict_observations else ""
-        self._wide = {p.name for p in self.spec.parts if p.dtype == "float32"}
         self._floats = [p.name for p in self.spec.parts if np.dtype(p.dtype).kind == "f"]
         self._to_env = action_writer(self.spec.actions)
         self._all_valid = np.ones(self.envs, bool)

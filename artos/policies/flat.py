@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -25,11 +24,6 @@ def layout(module: nn.Module) -> Layout:
     return tuple((name, tuple(t.shape)) for name, t in named_tensors(module).items())
 
 
-def size(of: Layout) -> int:
-    """Length of the flat vector."""
-    return sum(math.prod(shape) for _, shape in of)
-
-
 def views(flat: Floats, of: Layout) -> dict[str, Floats]:
     """Each entry as a view into ``flat`` (float32, contiguous)."""
     found, at = {}, 0
@@ -40,18 +34,3 @@ def views(flat: Floats, of: Layout) -> dict[str, Floats]:
     if at != len(flat):
         raise ValueError(f"the layout needs {at} floats, the vector has {len(flat)}")
     return found
-
-
-def store(module: nn.Module, flat: Floats) -> None:
-    """Copy a module's tensors into ``flat``."""
-    target = views(flat, layout(module))
-    for name, tensor in named_tensors(module).items():
-        target[name][...] = tensor.detach().cpu().float().numpy()
-
-
-def load(module: nn.Module, flat: Floats) -> None:
-    """Copy ``flat`` into a module's tensors."""
-    source = views(flat, layout(module))
-    with torch.no_grad():
-        for name, tensor in named_tensors(module).items():
-            tensor.copy_(torch.from_numpy(source[name].copy()))

@@ -18,14 +18,13 @@ class Leash(Closing):
     """One end of a pair of connected sockets; never blocks but in ``get``.
 
     The kernel closes the other end with its process, so ``cut`` tells at once who is gone.
-    ``malformed`` counts what came and was no message; it is dropped.
+    What comes and is no message is dropped.
     """
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         end.setblocking(False)
         self.cut = False
-        self.malformed = 0
 
     @classmethod
     def pair(cls) -> tuple[Leash, socket.socket]:
@@ -67,9 +66,8 @@ class Leash(Closing):
             try:
                 message = wire.decode(data)
             except BadMessage:
-                self.malformed += 1
-            else:
-                yield message
+                continue
+            yield message
 
     def get(self, seconds: float) -> wire.Message | None:
         """The next message; None if none came in time or the other end is gone."""

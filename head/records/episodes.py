@@ -1,9 +1,7 @@
-"""Episodes that ended: the window behind ``mean_return_100`` and the history behind the curve."""
+"""Episodes that ended: the history behind the curve."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,28 +12,6 @@ WINDOW = 100
 """Episodes in the running mean; 100 is what the environments' reward thresholds refer to."""
 
 Floats = NDArray[np.float64]
-
-
-class ReturnWindow:
-    """The mean over the newest ``size`` episode returns."""
-
-    def __init__(self, size: int = WINDOW) -> None:
-        self._newest: deque[float] = deque(maxlen=size)
-        self.episodes = 0
-
-    def add(self, returns: Iterable[float]) -> None:
-        """Take in episodes in the order they ended."""
-        for value in returns:
-            self._newest.append(value)
-            self.episodes += 1
-
-    @property
-    def mean(self) -> float | None:
-        """Mean return of the newest episodes; None before the first."""
-        return sum(self._newest) / len(self._newest) if self._newest else None
-
-    def __repr__(self) -> str:
-        return f"<ReturnWindow mean={self.mean} episodes={self.episodes}>"
 
 
 class Episodes:

@@ -65,10 +65,6 @@ class ProgressLog(Closing):
         lines = "".join(f"{at},{value!r},{size}\n" for at, value, size in ended)
         self._episodes_out.append(lines.encode())
 
-    def history(self) -> list[Row]:
-        """Every row of ``progress.csv`` so far, as text by column."""
-        return read_history(self._progress)
-
     def past_episodes(self) -> Episodes:
         """Every episode so far."""
         return Episodes.read(self._episodes)

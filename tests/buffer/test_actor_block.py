@@ -386,12 +386,3 @@ def test_views_wrap_and_unknown_keys_are_named(folder: ShmFolder) -> None:
             assert steps == [s % 5 for s in range(start, stop)]
     with pytest.raises(UnknownKey, match="early, late, policy_version"):
         block.views("earl", 0, 1)
-
-
-def test_versions_of_a_range(folder: ShmFolder) -> None:
-    block = new_block(folder.path, KEYS, 4)
-    for version in range(6):
-        row = block.allocate(1)
-        block.arrays[VERSION_KEY][block.index(row)] = version
-        block.commit(row + 1)
-    assert block.versions(3, 6) == (3, 5)

@@ -30,20 +30,6 @@ def publish(block: ModelBlock, version: int) -> None:
         region.commit(slot, version)
 
 
-def test_only_the_pins_of_who_is_gone_are_dropped(folder: ShmFolder) -> None:
-    """Also where objects have different numbers of readers."""
-    block = ModelBlock.create(folder.path / "model", objects(4, 2))
-    publish(block, 0)
-    for name, readers in (("object0", 4), ("object1", 2)):
-        for reader in range(readers):
-            block[name].pin(reader)
-    block.release(1)
-    block.release(2)
-    block.release(4)
-    pinned = [(region._pins >= 0).tolist() for region in block.objects.values()]
-    assert pinned == [[True, False, False, True], [True, False]]
-
-
 def test_a_copy_has_the_types_and_the_number_of_its_slot(folder: ShmFolder) -> None:
     region = ModelBlock.create(folder.path / "model", objects(4))["object0"]
     publish(ModelBlock.attach(folder.path / "model"), 7)

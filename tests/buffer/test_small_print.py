@@ -216,8 +216,6 @@ def test_rows_are_cut_where_their_version_changes_wherever_the_wrap_is(folder: S
             ends = [s for s in range(start + 1, stop) if versions[s] != versions[s - 1]]
             runs = [(end, versions[end - 1]) for end in (*ends, stop)]
             assert list(block.version_runs(start, stop)) == runs
-            of = versions[start], versions[stop - 1]
-            assert block.versions(start, stop) == of
 
 
 # -- segments ----------------------------------------------------------------------------------

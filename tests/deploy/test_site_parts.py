@@ -14,6 +14,7 @@ from artos.transport.wire import Call
 from deploy.gate import Gate
 from deploy.site import local_plan
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
+from triggers.passers import direct_passers
 from triggers.table import Table
 from triggers.wiring import cache_plan, transfers, with_transfer
 
@@ -26,9 +27,10 @@ class Weights:
     def __init__(self) -> None:
         self.version = -1
         self.passed: list[tuple[int, int]] = []
-        self.gate = Gate(
-            lambda: self.version, lambda member, call: self.passed.append((member, call.firing))
-        )
+        self.gate = Gate(lambda: self.version, direct_passers(self._pass, (1, 2)))
+
+    def _pass(self, member: int, call: Invoke) -> None:
+        self.passed.append((member, call.firing))
 
 
 def test_calls_wait_for_their_weights_and_never_overtake() -> None:

@@ -10,9 +10,8 @@ import psutil
 import pytest
 from elastic import needs_criu
 from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
+from frozen import is_frozen
 from real_runs import journal
-
-from workers.freezer import is_frozen
 
 pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
 

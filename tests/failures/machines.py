@@ -139,9 +139,13 @@ class Machines(Cluster):
     @contextmanager
     def cut(self, name: str) -> Iterator[None]:
         """Meanwhile the host's cable is out."""
-        self.hosts[name].cut()
+        self._set_cable(name, "down")
         yield
-        self.hosts[name].heal()
+        self._set_cable(name, "up")
+
+    def _set_cable(self, name: str, state: str) -> None:
+        host = self.hosts[name]
+        host._switch.do("ip", "link", "set", host._port, state)
 
     def kill(self, name: str, log: str) -> None:
         """SIGKILL for the one on the host that writes to that log."""
@@ -151,11 +155,11 @@ class Machines(Cluster):
     def cut_off(self, name: str) -> dict[int, int]:
         """Cut a host when actors there have committed what has not arrived; rows of each actor."""
         while True:
-            self.hosts[name].cut()
+            self._set_cable(name, "down")
             with suppress(DeadlineExceeded):
                 until("rows that cannot arrive", lambda: self._ahead(name), 1.0)
                 return self.committed(name)
-            self.hosts[name].heal()
+            self._set_cable(name, "up")
             self.goes_on(1)
 
     def _ahead(self, name: str) -> bool:
@@ -194,8 +198,12 @@ class Machines(Cluster):
         for name, host in self.hosts.items():
             there = [each for each in self._processes(name) if each.pid not in daemons]
             left += [f"{name}: {each.pid} {_output(each)}" for each in there]
-            left += [f"{name}: {path}" for path in host.segments()]
+            left += [f"{name}: {path}" for path in _segments(host)]
         return left
+
+
+def _segments(host: Host) -> list[str]:
+    return host.do("find", "/dev/shm", "-mindepth", 1).splitlines()
 
 
 def _output(process: psutil.Process) -> str:

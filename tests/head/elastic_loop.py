@@ -14,7 +14,7 @@ from artos.buffer.board import LEARNER, actor_member
 from artos.buffer.model_block import ObjectSpec
 from artos.clock import ManualClock
 from artos.learners.publisher import Publisher
-from artos.messages import Claim, Done, Invoke, Ready, ToMember
+from artos.messages import Claim, Done, Invoke, Ready
 from artos.plan import Plan
 from artos.reference import Reference
 from artos.runtime.death import Death
@@ -25,6 +25,7 @@ from deploy.wiring import connect
 from head.coordinator import Coordinator
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.journal import Journal
+from triggers.passers import direct_passers
 from triggers.table import Table
 from triggers.verifier import faults
 from triggers.wiring import complete, pace
@@ -66,6 +67,7 @@ class Troupe:
         self._node, self._random = node, random.Random(seed)
         self.publish_object = Publisher([ObjectKey(NOISE)], node.objects)
         self._queues: dict[int, deque[Invoke]] = {}
+        self.passers = direct_passers(self._ask, range(node.site.members))
         self._starting: list[int] = []
         self._up = {LEARNER, *map(actor_member, range(node.plan.at_work.first))}
         self._set_up = set(self._up)
@@ -79,10 +81,9 @@ class Troupe:
 
     # -- Members -------------------------------------------------------------------------------
 
-    def send(self, member: int, message: ToMember) -> None:
-        assert isinstance(message, Invoke)
+    def _ask(self, member: int, call: Invoke) -> None:
         assert member in self._up, f"member {member} was sent work and never prepared"
-        self._queues.setdefault(member, deque()).append(message)
+        self._queues.setdefault(member, deque()).append(call)
 
     def prepare(self, member: int) -> None:
         assert member not in self._up

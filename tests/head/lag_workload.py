@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from artos.buffer.board import LEARNER
 from artos.buffer.model_block import ObjectSpec
 from artos.clock import ManualClock
-from artos.messages import Done, Invoke, Ready, ToMember
+from artos.messages import Done, Invoke, Ready
 from artos.plan import Plan
 from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
@@ -23,6 +23,7 @@ from head.coordinator import Coordinator
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.base import Trigger
 from triggers.journal import Journal, read
+from triggers.passers import direct_passers
 from triggers.table import Table
 from triggers.verifier import faults
 from triggers.wiring import complete, pace
@@ -65,14 +66,14 @@ class Loop:
 
     def __init__(self, node: Node) -> None:
         self._node, self._queue = node, deque[tuple[int, Invoke]]()
+        self.passers = direct_passers(self._ask, range(ACTORS + 1))
         self.cached = [0] * ACTORS
         self.minted: list[int] = []
         self.ends: list[list[int]] = []
         self.pulls = 0
 
-    def send(self, member: int, message: ToMember) -> None:
-        assert isinstance(message, Invoke)
-        self._queue.append((member, message))
+    def _ask(self, member: int, call: Invoke) -> None:
+        self._queue.append((member, call))
 
     def end(self, member: int) -> None:
         raise AssertionError(f"member {member} died")

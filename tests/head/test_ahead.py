@@ -13,6 +13,7 @@ from artos.messages import Done, Invoke, Ready
 from artos.runtime.death import Death
 from artos.scaling import ByHand
 from artos.spec import VERSION_KEY
+from triggers.passers import DirectPasser
 
 
 def sample(players: Troupe, actor: int, rows: int, version: int) -> None:
@@ -44,11 +45,10 @@ def two_updates_under_way(folder: Path) -> Iterator[tuple[Troupe, list[Invoke]]]
     sent: list[Invoke] = []
     with troupe(ByHand(1, 1), full_batch(max_lag=1), 9, folder) as players:
         coordinator = players.coordinator
-        send = players.send
-        players.send = lambda member, call: (  # type: ignore[method-assign]
-            sent.append(call) if member == LEARNER and isinstance(call, Invoke) else None,
-            send(member, call),
-        )[0]
+        learner = players.passers[LEARNER]
+        players.passers[LEARNER] = DirectPasser(
+            lambda call: (sent.append(call), learner.pass_message(call))[0]
+        )
         coordinator.begin()
         for member in (0, 1):
             coordinator.receive(member, Ready(0.0))

@@ -259,4 +259,4 @@ def test_the_troupe_finds_work_for_the_unprepared(tmp_path: Path) -> None:
     """The guard of these tests works."""
     call = Invoke(1, "actors.sample", "sample", stop=STEPS)
     with troupe(ByHand(1, 2), full_batch(), 4, tmp_path) as run, pytest.raises(AssertionError):
-        run.send(2, call)
+        run.passers[2].pass_message(call)

@@ -26,8 +26,8 @@ def test_the_replay_buffer_knows_where_an_actor_is_before_anybody_there_does(
     assert head.homes == {0: "", 1: ""}
     head.up("w1", "w2")
     at_start: list[dict[int, str]] = []
-    tell = head.remote._tell
-    head.remote._tell = lambda *what: (at_start.append(dict(head.homes)), tell(*what))[1]
+    send = head.send
+    head.send = lambda *what: (at_start.append(dict(head.homes)), send(*what))[1]
     head.place({0: "w1", 1: "w2"})
     head.remote.start(ONE)
     assert at_start == [{0: "w1", 1: "w2"}]

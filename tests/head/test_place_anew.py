@@ -10,7 +10,7 @@ from typing import Any
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
 from artos.clock import ManualClock
-from artos.messages import Done, Invoke, Ready, ToMember
+from artos.messages import Done, Invoke, Ready
 from artos.plan import Plan
 from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
@@ -20,6 +20,7 @@ from head.coordinator import Coordinator
 from head.intake import Arrivals
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, Trigger
 from triggers.journal import Journal
+from triggers.passers import direct_passers
 from triggers.table import Table
 from triggers.wiring import complete, pace
 
@@ -30,10 +31,11 @@ class Players:
     """Members that only remember what they were sent."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[int, ToMember]] = []
+        self.sent: list[tuple[int, Invoke]] = []
+        self.passers = direct_passers(self._keep, range(3))
 
-    def send(self, member: int, message: ToMember) -> None:
-        self.sent.append((member, message))
+    def _keep(self, member: int, call: Invoke) -> None:
+        self.sent.append((member, call))
 
     def end(self, member: int) -> None: ...
 
@@ -44,7 +46,7 @@ class Players:
     def retire(self, member: int) -> None: ...
 
     def claims(self) -> list[tuple[tuple[int, int, int], ...]]:
-        calls = [m for member, m in self.sent if member == 0 and isinstance(m, Invoke)]
+        calls = [call for member, call in self.sent if member == 0]
         return [tuple((c.actor, c.start, c.stop) for c in call.claims) for call in calls]
 
 

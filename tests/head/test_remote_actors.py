@@ -34,15 +34,15 @@ class Head:
         self.adopts = True
         self.published = 0
         self.clock = ManualClock()
-        self.parcels = Parcels(folder / "parcels", self._tell, self.clock)
+        self.parcels = Parcels(folder / "parcels", self.send, self.clock)
         self.remote = RemoteActors(
-            self.blocks, 1, self._tell, self._terms, lambda node: self.quiet.get(node, 0.0),
+            self.blocks, 1, self, self._terms, lambda node: self.quiet.get(node, 0.0),
             self.parcels,
         )  # fmt: skip
         self.remote.begin(self)
         self.remote.step()
 
-    def _tell(self, node: str, message: wire.Message) -> None:
+    def send(self, node: str, message: wire.Message) -> None:
         self.told.append((node, message))
 
     # -- head.remote_actors.Books ----------------------------------------------------------

@@ -9,7 +9,7 @@ import inline_runs
 from hands import SMALL
 
 from artos.buffer.board import LEARNER
-from artos.messages import Invoke, ToMember
+from artos.messages import Invoke
 from deploy.inline import Inline
 from triggers.registration import Registration
 
@@ -19,13 +19,12 @@ class LearnerFirst(Inline):
 
     first = staticmethod(lambda member: member == LEARNER)
 
-    def send(self, member: int, message: ToMember) -> None:
+    def queue(self, member: int, call: Invoke) -> None:
         """Queue an invocation behind those that go first, if it does, else at the end."""
-        assert isinstance(message, Invoke)
         places = range(len(self._queue))
         later = (i for i in places if not self.first(self._queue[i][0]))
         at = next(later, len(self._queue)) if self.first(member) else len(self._queue)
-        self._queue.insert(at, (member, message))
+        self._queue.insert(at, (member, call))
 
 
 class ActorsFirst(LearnerFirst):

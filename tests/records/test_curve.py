@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from head.records import curve
-from head.records.episodes import Episodes, ReturnWindow
+from head.records.episodes import Episodes
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
 
@@ -25,23 +25,9 @@ def fill(folder: RunFolder, episodes: int) -> None:
     log.close()
 
 
-@given(RETURNS, st.integers(1, 120))
-def test_the_window_is_the_mean_of_the_newest(returns: list[float], size: int) -> None:
-    window = ReturnWindow(size)
-    window.add(returns)
-    assert window.episodes == len(returns)
-    if returns:
-        assert window.mean == pytest.approx(np.mean(returns[-size:]), abs=1e-6)
-    else:
-        assert window.mean is None
-
-
 @given(RETURNS.filter(len))
-def test_the_running_mean_is_what_the_window_saw(returns: list[float]) -> None:
-    window, expected = ReturnWindow(100), []
-    for value in returns:
-        window.add([value])
-        expected.append(window.mean)
+def test_the_running_mean_is_that_of_the_newest(returns: list[float]) -> None:
+    expected = [np.mean(returns[: stop + 1][-100:]) for stop in range(len(returns))]
     column = np.array(returns)
     means = Episodes(column, column, column).running_mean(100)
     np.testing.assert_allclose(means, expected, atol=1e-6)

@@ -59,8 +59,8 @@ def test_every_status_is_a_row_under_its_column(folder: RunFolder, status: MakeS
     log = ProgressLog(folder)
     log.write(status(steps=1000, fill={"rewards": 0.25}, times={"learn": 1.5}))
     log.write(status(steps=2000, mean_return_100=None, fill={"rewards": 0.5}))
-    rows = log.history()
     log.close()
+    rows = read_history(folder.progress)
     assert [row["steps"] for row in rows] == ["1000", "2000"]
     assert [row["fill/rewards"] for row in rows] == ["0.25", "0.5"]
     assert [row["times/learn"] for row in rows] == ["1.5", ""]
@@ -152,7 +152,7 @@ def test_what_was_logged_after_the_checkpoint_is_dropped_on_resume(
     log = ProgressLog(folder, resumed_at=200)
     log.write(status(steps=250))
     log.episodes([(250, 2.0, 9)])
-    assert [row["steps"] for row in log.history()] == ["100", "200", "250"]
+    assert [row["steps"] for row in read_history(folder.progress)] == ["100", "200", "250"]
     assert log.past_episodes().steps.tolist() == [100, 200, 250]
     log.close()
 
@@ -172,7 +172,7 @@ def test_a_row_cut_short_by_a_kill_is_left_out_and_not_continued(
     log = ProgressLog(folder)
     log.write(status(steps=3))
     log.episodes([(8, 3.5, 30)])
-    assert [row["steps"] for row in log.history()] == ["1", "3"]
+    assert [row["steps"] for row in read_history(folder.progress)] == ["1", "3"]
     kept = 1 if cut < len("7,2.5,20\n") + 1 else 0
     np.testing.assert_array_equal(log.past_episodes().returns, [1.5, 3.5][1 - kept :])
     log.close()

@@ -1,126 +1,94 @@
-"""The three ways a firing travels: direct call, local queue, remote ZeroMQ (checklist A17)."""
+"""The three ways a message travels: direct call, local queue, remote ZeroMQ (checklist A17)."""
 
 from __future__ import annotations
 
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-import msgspec
 import pytest
-import zmq
-from helpers import PATIENCE, python
-from hypothesis import given
-from hypothesis import strategies as st
+from helpers import PATIENCE
 
 from artos.buffer.mailbox import Mailbox, mailbox_bytes
 from artos.buffer.segment import Segment, ShmFolder
-from artos.errors import BadMessage, DeadlineExceeded, MailboxFull
-from artos.messages import Claim
+from artos.errors import MailboxFull
+from artos.messages import Claim, Invoke, Stop, decode_to_member
+from artos.transport.post import Post
+from artos.transport.wire import Call
 from triggers import Firing
-from triggers.passers import DirectPasser, MessagePasser, QueuePasser, ZmqPasser, decode, encode
+from triggers.passers import DirectPasser, QueuePasser, ZmqPasser, direct_passers
 
-PEER = Path(__file__).with_name("passer_peer.py")
-FIRINGS = [
-    Firing((Claim(1, 0, 5), Claim(2, 5, 10)), trigger="learner.update", number=1, version=3),
-    Firing(dropped=(Claim(0, 0, 1),), actors=(4, 5), rounds=2, keys=("a",), number=2),
-    Firing(number=3),
+INVOKES = [
+    Invoke(1, "learner.update", "update", (Claim(1, 0, 5), Claim(2, 5, 10)), progress=0.5),
+    Invoke(2, "actors.sample", "sample", stop=8, bind=False),
 ]
-
-
-def received(process: subprocess.Popen[str]) -> list[Firing]:
-    assert process.stdout is not None
-    lines = [process.stdout.readline() for _ in FIRINGS]
-    assert process.wait(PATIENCE) == 0
-    return [msgspec.json.decode(line, type=Firing) for line in lines]
-
-
-def wait_until_ready(process: subprocess.Popen[str]) -> None:
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-
-
-def pass_many(passer: MessagePasser, firing: Firing, times: int) -> None:
-    for _ in range(times):
-        passer.pass_message(firing)
+SIZE = 256
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
+def box() -> Iterator[Path]:
     made = ShmFolder.create("passers")
-    yield made.path
+    yield made.path / "box"
     made.remove()
-
-
-@pytest.fixture
-def push(tmp_path: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
-    address = f"ipc://{tmp_path}/firings"
-    with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.connect(address)
-        yield socket, address
 
 
 def test_direct() -> None:
     got: list[Firing] = []
-    for firing in FIRINGS:
-        DirectPasser(got.append).pass_message(firing)
-    assert got == FIRINGS
+    firing = Firing((Claim(1, 0, 5),), trigger="learner.update", number=1, version=3)
+    DirectPasser(got.append).pass_message(firing)
+    assert got == [firing]
 
 
-@pytest.mark.processes
-def test_local_queue_to_another_process(folder: Path) -> None:
-    size = 4096
-    segment = Segment.create(folder / "box", mailbox_bytes(size))
-    passer = QueuePasser(Mailbox(segment.memory, 0, size, "peer", create=True))
-    with python(PEER, "mailbox", folder / "box", size, len(FIRINGS)) as process:
-        wait_until_ready(process)
-        for firing in FIRINGS:
-            passer.pass_message(firing)
-        assert received(process) == FIRINGS
+def test_direct_calls_tell_the_target_who_is_meant() -> None:
+    got: list[tuple[int, Invoke]] = []
+    passers = direct_passers(lambda *what: got.append(what), (0, 3))
+    assert passers.keys() == {0, 3}
+    passers[3].pass_message(INVOKES[0])
+    passers[0].pass_message(INVOKES[1])
+    assert got == [(3, INVOKES[0]), (0, INVOKES[1])]
 
 
-def test_a_local_queue_nobody_reads_is_an_error(folder: Path) -> None:
-    segment = Segment.create(folder / "box", mailbox_bytes(256))
-    passer = QueuePasser(Mailbox(segment.memory, 0, 256, "peer", create=True))
+def test_a_local_queue_is_read_where_its_memory_is_mapped(box: Path) -> None:
+    segment = Segment.create(box, mailbox_bytes(SIZE))
+    passer = QueuePasser(Mailbox(segment.memory, 0, SIZE, "peer", create=True))
+    reader = Mailbox(Segment.attach(box).memory, 0, SIZE, "peer")
+    for message in (*INVOKES, Stop()):
+        passer.pass_message(message)
+    got = [reader.get(0.0) for _ in range(3)]
+    assert [decode_to_member(data) for data in got if data] == [*INVOKES, Stop()]
+
+
+def pass_many(passer: QueuePasser) -> None:
+    for _ in range(100):
+        passer.pass_message(INVOKES[0])
+
+
+def test_a_local_queue_nobody_reads_is_an_error(box: Path) -> None:
+    segment = Segment.create(box, mailbox_bytes(SIZE))
+    passer = QueuePasser(Mailbox(segment.memory, 0, SIZE, "peer", create=True))
     with pytest.raises(MailboxFull, match="peer"):
-        pass_many(passer, FIRINGS[0], 100)
+        pass_many(passer)
 
 
-@pytest.mark.processes
-def test_zeromq_to_another_process(push: tuple[zmq.Socket[bytes], str]) -> None:
-    socket, address = push
-    passer = ZmqPasser(socket, seconds=30.0)
-    with python(PEER, "zmq", address, len(FIRINGS)) as process:
-        wait_until_ready(process)
-        for firing in FIRINGS:
-            passer.pass_message(firing)
-        assert received(process) == FIRINGS
+def test_zeromq_to_the_peer_that_is_meant(tmp_path: Path) -> None:
+    came, calls = threading.Event(), [Call(1, invoke, 4) for invoke in INVOKES]
+    with (
+        Post.serve(f"ipc://{tmp_path}/s", None, lambda: None) as head,
+        Post.connect(head.endpoint, None, "w2", came.set) as node,
+    ):
+        ZmqPasser(head, "w1").pass_message(Call(9, INVOKES[0]))
+        for call in calls:  # it may not have been heard of yet
+            ZmqPasser(head, "w2").pass_message(call)
+        got: list[tuple[str, object]] = []
+        while len(got) < len(calls):
+            assert came.wait(PATIENCE), f"after {got}"
+            came.clear()
+            got += node.take()
+    assert got == [("head", call) for call in calls]
 
 
-def test_zeromq_without_a_peer_gives_up(push: tuple[zmq.Socket[bytes], str]) -> None:
-    passer = ZmqPasser(push[0], seconds=0.01)
-    # The pipe to a peer that is not there holds some messages before it is full.
-    with pytest.raises(DeadlineExceeded, match="room to send firing 3"):
-        pass_many(passer, FIRINGS[2], 100_000)
-
-
-COUNTS = st.integers(0, 2**40)
-CLAIMS = st.lists(st.builds(Claim, COUNTS, COUNTS, COUNTS), max_size=3).map(tuple)
-
-
-@given(
-    st.builds(
-        Firing, claims=CLAIMS, dropped=CLAIMS, rounds=COUNTS, version=COUNTS, number=COUNTS,
-        actors=st.none() | st.lists(COUNTS, max_size=3).map(tuple), trigger=st.text(max_size=20),
-    )
-)  # fmt: skip
-def test_what_is_encoded_is_decoded(firing: Firing) -> None:
-    assert decode(encode(firing)) == firing
-
-
-@given(st.binary(max_size=60))
-def test_bytes_that_are_no_firing_are_refused(data: bytes) -> None:
-    with suppress(BadMessage):
-        assert isinstance(decode(data), Firing)
+def test_a_run_on_one_machine_needs_no_zeromq() -> None:
+    loads = "import sys, deploy.run, triggers.passers; sys.exit('zmq' in sys.modules)"
+    subprocess.run([sys.executable, "-c", loads], timeout=PATIENCE, check=True)

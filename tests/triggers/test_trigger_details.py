@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import pytest
-import zmq
 from test_verifier import rows, table
 from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 
 from artos.clock import ManualClock
-from artos.errors import BadMessage, DeadlineExceeded
 from artos.messages import Claim
 from artos.spec import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
 from triggers.engine import Engine
 from triggers.events import Event, Joined, Published, Rewound, Tick
-from triggers.passers import QueuePasser, ZmqPasser, decode
 from triggers.table import decode_table, decode_trigger
 from triggers.verifier import faults
 from triggers.window import Window
 from triggers.wiring import consumers, data_triggers, fewest
-
-FIRING = Firing((Claim(1, 0, 5),), trigger="learner.update", number=7, version=3)
 
 
 @dataclass
@@ -275,56 +268,6 @@ def test_a_users_trigger_is_declared_by_the_file_it_is_in() -> None:
 def test_what_is_no_trigger_is_refused_by_its_name() -> None:
     with pytest.raises(TypeError, match=r"^dict is no Trigger: subclass triggers\.Trigger$"):
         decode_trigger({"type": "/C:/a:b.py:dict", "fields": {}}, lambda name: dict)
-
-
-# -- passers -----------------------------------------------------------------------------------
-
-
-class Kept:
-    def __init__(self) -> None:
-        self.messages: list[bytes] = []
-
-    def put(self, message: bytes) -> None:
-        self.messages.append(message)
-
-
-def test_a_queue_holds_what_was_passed() -> None:
-    kept = Kept()
-    QueuePasser(kept).pass_message(FIRING)
-    assert [decode(message) for message in kept.messages] == [FIRING]
-
-
-def test_what_is_no_firing_is_refused_with_the_field_that_is_wrong() -> None:
-    with pytest.raises(BadMessage, match=r"str.*number"):
-        decode(msgspec.msgpack.encode({"number": "seven"}))
-
-
-@pytest.fixture
-def pair() -> Iterator[tuple[zmq.Socket[bytes], zmq.Socket[bytes]]]:
-    with (
-        zmq.Context() as context,
-        context.socket(zmq.PUSH) as push,
-        context.socket(zmq.PULL) as pull,
-    ):
-        push.setsockopt(zmq.LINGER, 0)
-        pull.bind("inproc://firings")
-        push.connect("inproc://firings")
-        yield push, pull
-
-
-def test_a_socket_carries_what_was_passed(pair: Any) -> None:
-    push, pull = pair
-    ZmqPasser(push).pass_message(FIRING)
-    assert decode(pull.recv()) == FIRING
-    assert push.getsockopt(zmq.SNDTIMEO) == 5000, "milliseconds"
-
-
-def test_a_peer_that_takes_nothing_is_named_with_the_time_it_had() -> None:
-    with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
-        passer = ZmqPasser(socket, 0.002)
-        assert socket.getsockopt(zmq.SNDTIMEO) == 2
-        with pytest.raises(DeadlineExceeded, match=r"0\.002 s .* room to send firing 7"):
-            passer.pass_message(FIRING)
 
 
 def test_versions_of_other_objects_are_none_of_a_triggers() -> None:

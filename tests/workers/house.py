@@ -10,8 +10,9 @@ from typing import Any
 from artos.clock import ManualClock
 from artos.elastic import Park
 from artos.errors import TemplateFailed
-from artos.messages import Done, FromMember, Invoke, Ready, ToMember
+from artos.messages import Done, FromMember, Invoke, Ready
 from artos.plan import Site
+from triggers.passers import direct_passers
 from workers.accounts import Accounts
 from workers.lifecycle import State
 from workers.nursery import Birth, Kind, Nursery, Place
@@ -161,14 +162,14 @@ class House:
         )  # fmt: skip
         self.manager = ProcessManager(
             Place(Site(str(folder), 0, actors + 1, str(folder / "logs")), folder / "plan"), actors,
-            self._deliver, Nursery([lambda: self.way, lambda: self.spare]),
-            cpus, SlotTable(cpus, self.clock), lot, accounts, self.clock, pin=False,
+            direct_passers(self._deliver, range(1, actors + 1)),
+            Nursery([lambda: self.way, lambda: self.spare]), cpus,
+            SlotTable(cpus, self.clock), lot, accounts, self.clock, pin=False,
         )  # fmt: skip
         self._number = 0
 
-    def _deliver(self, member: int, message: ToMember) -> None:
-        assert isinstance(message, Invoke)
-        self.delivered.append((member, message))
+    def _deliver(self, member: int, call: Invoke) -> None:
+        self.delivered.append((member, call))
 
     def up(self, *members: int) -> None:
         """Start actors and have them report."""

@@ -13,10 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from frozen import is_frozen
 from helpers import PATIENCE
 from worker_hosts import needs_root, until
 
-from workers.freezer import family, freeze, is_frozen, thaw
+from workers.freezer import family, freeze, thaw
 
 # A process with two threads, its child, and that one's child: four counters that go up.
 FAMILY = """if True:

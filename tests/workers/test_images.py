@@ -46,7 +46,6 @@ def test_an_image_is_there_when_it_is_sealed_and_not_before(
     image.seal(facts)
     assert store.image("actor-1") is image
     image.check("4.1.1")
-    store.check(image)
     assert image.facts.files == {"pages-1.img": 1000, "core-1.img": 4}
     assert image.facts.step == 10
     assert store.used == 1004

@@ -19,14 +19,13 @@ class Assembly:
     """Puts the pieces of one version after the other together.
 
     Until the last piece of a version is there and every checksum was right, nobody can see any of
-    it; what is torn or damaged is dropped as a whole. ``damaged`` counts such versions.
+    it; what is torn or damaged is dropped as a whole.
     """
 
     def __init__(self, region: ObjectRegion) -> None:
         self._region = region
         self._slot: Slot | None = None
         self._version, self._next = -1, 0
-        self.damaged = 0
 
     @property
     def have(self) -> int:
@@ -40,7 +39,6 @@ class Assembly:
         if piece.version != self._version or piece.start != self._next:
             return False  # of a version that is not wanted or was given up
         if not self._fits(piece):
-            self.damaged += 1
             self.drop()
             return True
         self._next += len(piece.content)
