@@ -58,11 +58,11 @@ def build_policy(policy: PolicyLike, spec: EnvSpec, seed: int) -> nn.Module:
     Raises:
         Refused: the module does not fit the environment (see ``check_policy``).
     """
-    if isinstance(policy, Policy):
+    if type(policy) is Policy:
         return policy.build(spec, seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = policy(spec)
+        module = policy.build(spec, seed) if isinstance(policy, Policy) else policy(spec)
     faults = check_policy(module, spec)
     if faults:
         raise Refused(faults)
