@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from artos.runtime.preload import Order
+from artos.runtime.child import ProcessSpec
 from artos.runtime.preloaded import Preloaded
 from workers.nursery import Birth, Place
 from workers.slots import Slot
@@ -30,8 +30,8 @@ class Early:
             return None
         self._left -= 1
         arguments = (self._place.text_for(member), str(self._place.plan_file))
-        order = Order("artos.runtime.process", arguments, apart=True)
-        child = self._preloaded.forked(order, self._place.log_of(member))
+        spec = ProcessSpec("artos.runtime.process", arguments, apart=True)
+        child = self._preloaded.forked(spec, self._place.log_of(member))
         if child is None:
             return None
         if slot is not None:
