@@ -17,7 +17,7 @@ from artos.closing import Closing
 from artos.errors import Refused
 from artos.exit_status import OUTCOMES, ExitStatus
 from artos.protocol.orders import RunOrder, write_order
-from artos.runtime.child import Child, readable, start
+from artos.runtime.child import Child, ProcessSpec, readable, start
 from artos.runtime.death import Death
 from artos.runtime.logs import rotate
 from artos.unreadable import UNREADABLE
@@ -99,7 +99,7 @@ class RunHost(Closing):
                 str(self._keys), self._head, resume,
             )  # fmt: skip
             write_order(self._file(run), order)
-            child = start(self._process, [str(self._file(run))], _log(run), 1)
+            child = start(ProcessSpec(self._process, (str(self._file(run)),)), _log(run))
         except OSError as error:
             raise Refused([f"the run cannot begin: {error}"]) from error
         self._processes[run.name] = _Process(child.pid, os.pidfd_open(child.pid), child, child.log)

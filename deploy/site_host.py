@@ -19,7 +19,7 @@ from artos.errors import Refused
 from artos.faults import Faults
 from artos.private_folder import keep
 from artos.protocol.orders import SiteOrder, write_order
-from artos.runtime.child import Child, start
+from artos.runtime.child import Child, ProcessSpec, start
 from artos.runtime.death import Death
 from artos.runtime.logs import piece
 from artos.transport.wire import (
@@ -244,9 +244,8 @@ class SiteHost:
         )  # fmt: skip
         write_order(self._file(assign.run), order)
         with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            child = start(
-                ChildModule.EXECUTOR, [str(self._file(assign.run))], folder / "logs" / "site.log", 1
-            )
+            spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
+            child = start(spec, folder / "logs" / "site.log")
         self._sites[assign.run] = _Site(order, child, os.pidfd_open(child.pid))
 
     def _share(self) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from artos.buffer.board import LEARNER
 from artos.child_modules import ChildModule
 from artos.plan import Plan, Site
-from artos.runtime.child import Child, Start, start
+from artos.runtime.child import Child, ProcessSpec, Start, start
 from artos.runtime.death import Death
 
 
@@ -23,9 +23,9 @@ class LearnerHost:
 
     def start(self) -> None:
         """Start the learner; its log is appended to across restarts."""
-        arguments = [msgspec.json.encode(self._site).decode(), str(self._plan_file)]
-        log = Path(self._site.logs) / "learner.log"
-        self._child = self._begin(ChildModule.MEMBER, arguments, log, self._threads, hoards=True)
+        arguments = (msgspec.json.encode(self._site).decode(), str(self._plan_file))
+        spec = ProcessSpec(ChildModule.MEMBER, arguments, self._threads, hoards=True)
+        self._child = self._begin(spec, Path(self._site.logs) / "learner.log")
 
     def end(self) -> None:
         """Kill what is left of the learner; a new one goes on from the model block."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from artos.child_modules import ChildModule
 from artos.errors import ArtosError, RestoreFailed, TemplateFailed
 from artos.messages import Failed, FromMember
-from artos.runtime.child import Child, Start, command, start
+from artos.runtime.child import Child, ProcessSpec, Start, command, start
 from artos.runtime.identity import WAKE, Identity, tell
 from workers.checkpointer import Checkpointer, Shot
 from workers.criu import common_memory
@@ -87,10 +87,11 @@ class Clones:
         if self._template is not None or self._image is not None or not wanted:
             return
         place = self._place
-        arguments = [
-            "image", place.text_for(self._member), str(place.plan_file), str(self._identity),
-        ]  # fmt: skip
-        self._template = self._begin(ChildModule.TEMPLATE, arguments, self._log, 1, apart=True)
+        site = place.text_for(self._member)
+        arguments = ("image", site, str(place.plan_file), str(self._identity))
+        self._template = self._begin(
+            ProcessSpec(ChildModule.TEMPLATE, arguments, apart=True), self._log
+        )
 
     def heard(self, message: FromMember) -> None:
         """See ``Way.heard``: a template that is ready is checkpointed."""

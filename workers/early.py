@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from artos.child_modules import ChildModule
-from artos.runtime.preload import Order
+from artos.runtime.child import ProcessSpec
 from artos.runtime.preloaded import Preloaded
 from workers.nursery import Birth, Place
 from workers.slots import Slot
@@ -31,8 +31,8 @@ class Early:
             return None
         self._left -= 1
         arguments = (self._place.text_for(member), str(self._place.plan_file))
-        order = Order(ChildModule.MEMBER, arguments, apart=True)
-        child = self._preloaded.forked(order, self._place.log_of(member))
+        spec = ProcessSpec(ChildModule.MEMBER, arguments, apart=True)
+        child = self._preloaded.forked(spec, self._place.log_of(member))
         if child is None:
             return None
         if slot is not None:

@@ -12,7 +12,7 @@ import msgspec
 from artos.child_modules import ChildModule
 from artos.errors import TemplateFailed
 from artos.messages import Failed, FromMember
-from artos.runtime.child import Child, Start, start
+from artos.runtime.child import Child, ProcessSpec, Start, start
 from artos.runtime.forking import adopt_orphans, adopts_orphans
 from artos.runtime.identity import Identity
 from workers.criu.suspects import threads
@@ -43,10 +43,10 @@ class Forks:
         requests, self._requests = _pipe()
         self._answers, answers = _pipe()
         with requests, answers:
-            self._server = begin(
-                ChildModule.TEMPLATE, ["fork", place.text_for(member), str(place.plan_file)],
-                place.log(TEMPLATE), 1, stdin=requests, stdout=answers,
-            )  # fmt: skip
+            spec = ProcessSpec(
+                ChildModule.TEMPLATE, ("fork", place.text_for(member), str(place.plan_file))
+            )
+            self._server = begin(spec, place.log(TEMPLATE), stdin=requests, stdout=answers)
 
     def request(self, member: int, slot: Slot | None) -> None:
         """See ``Way.request``."""

@@ -16,7 +16,7 @@ from artos.child_modules import ChildModule
 from artos.errors import TemplateFailed
 from artos.messages import FromMember
 from artos.plan import Site
-from artos.runtime.child import Child, start
+from artos.runtime.child import Child, ProcessSpec, start
 from artos.runtime.logs import rotate
 from workers.slots import Slot
 
@@ -108,9 +108,9 @@ class ColdStart:
 
     def request(self, member: int, slot: Slot | None) -> None:
         """See ``Way.request``."""
-        arguments = [self._place.text_for(member), str(self._place.plan_file)]
-        log = self._place.log_of(member)
-        child = start(ChildModule.MEMBER, arguments, log, 1, prefix=self._prefix(slot))
+        arguments = (self._place.text_for(member), str(self._place.plan_file))
+        spec, log = ProcessSpec(ChildModule.MEMBER, arguments), self._place.log_of(member)
+        child = start(spec, log, prefix=self._prefix(slot))
         self._born.append(Birth(member, child, self.kind))
 
     def heard(self, message: FromMember) -> None:

@@ -9,9 +9,12 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Protocol
+
+import msgspec
 
 from artos.runtime import hoarding
 from artos.runtime.logs import print_whatever_happens, rotate, tail
@@ -23,6 +26,9 @@ _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 # First process of a PID namespace and of a session; setpriv has the kernel end it with us.
 _APART = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL",
           "setsid")  # fmt: skip
+
+Streams = tuple[IO[bytes], IO[bytes], IO[bytes]]
+"""Standard input, output and error output of a process."""
 
 forked = False
 """Whether this process was forked with everything imported (``preload``), not started anew."""
@@ -110,60 +116,77 @@ def readable(descriptor: int, seconds: float = 0.0) -> bool:
     return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
+class ProcessSpec(msgspec.Struct, frozen=True):
+    """A process to make: one that goes on as ``python -m module arguments``.
+
+    It has ``threads`` to compute. One that ``hoards`` gives no memory back before its end, see
+    ``hoarding``. ``apart`` makes it the first process of a PID namespace and of a session, so that
+    its image can be restored many times.
+    """
+
+    module: str
+    arguments: tuple[str, ...]
+    threads: int = 1
+    hoards: bool = False
+    apart: bool = False
+
+
 class Start(Protocol):
-    """A way to make a process that runs ``python -m module arguments``.
+    """A way to make a process.
 
     Its output goes to ``log`` (appended), unless ``stdout`` takes that; it reads ``stdin``, or
-    nothing. It has ``threads`` to compute. One that ``hoards`` gives no memory back before its end,
-    see ``hoarding``. ``apart`` makes it the first process of a PID namespace and of a session, so
-    that its image can be restored many times.
+    nothing.
     """
 
     def __call__(
-        self,
-        module: str,
-        arguments: Sequence[str],
-        log: Path,
-        threads: int,
-        *,
-        hoards: bool = False,
-        apart: bool = False,
-        stdin: IO[bytes] | None = None,
-        stdout: IO[bytes] | None = None,
-    ) -> Child:
+        self, spec: ProcessSpec, log: Path, *,
+        stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None,
+    ) -> Child:  # fmt: skip
         """Make it."""
 
 
 def start(
-    module: str,
-    arguments: Sequence[str],
+    spec: ProcessSpec,
     log: Path,
-    threads: int,
     *,
-    hoards: bool = False,
-    apart: bool = False,
     stdin: IO[bytes] | None = None,
     stdout: IO[bytes] | None = None,
     prefix: Sequence[str] = (),
     inherits: Sequence[int] = (),
 ) -> Child:
-    """See ``Start``: a process that imports everything itself.
+    """See ``Start``: a process that imports everything itself; see ``spawn``."""
+    with streams_to(log, stdin, stdout) as streams:
+        return Child(spawn(spec, streams, prefix, inherits), log)
+
+
+@contextmanager
+def streams_to(
+    log: Path, stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None
+) -> Iterator[Streams]:
+    """Standard streams as ``Start`` has them."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
+        yield stdin or nothing, stdout or output, output
+
+
+def spawn(
+    spec: ProcessSpec, streams: Streams, prefix: Sequence[str] = (), inherits: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """A process that imports everything itself, with these standard streams.
 
     ``prefix`` is a command that runs it, such as ``numactl --physcpubind=1``; descriptors that it
     ``inherits`` keep their numbers.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [*prefix, *(_APART if apart else ()), *command(module, *arguments)],
-            stdin=stdin or subprocess.DEVNULL,
-            stdout=stdout or output,
-            stderr=output,
-            env=environment(threads, hoards=hoards),
-            start_new_session=True,  # Ctrl-C reaches only the supervisor, which ends the others
-            pass_fds=inherits,
-        )
-    return Child(process, log)
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(
+        [*prefix, *(_APART if spec.apart else ()), *command(spec.module, *spec.arguments)],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env=environment(spec.threads, hoards=spec.hoards),
+        start_new_session=True,  # Ctrl-C reaches only the supervisor, which ends the others
+        pass_fds=inherits,
+    )
 
 
 def command(module: str, *arguments: str) -> list[str]:

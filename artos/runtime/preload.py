@@ -1,10 +1,10 @@
 """Imports a workload's code once; every process of the workload is then forked from here.
 
 ``python -P -m artos.runtime.preload REFERENCE_JSON SOCKET``. SOCKET is the number of an inherited
-descriptor, a Unix socket of packets. A request is an ``Order`` as JSON with the descriptors that
-are to be the new process's standard streams; the answer is a ``Forked``. The new process goes on as
-``python -m MODULE ARGUMENTS`` would, but with everything imported. It belongs to this process's
-parent, which must adopt orphans (see ``forking``).
+descriptor, a Unix socket of packets. A request is a ``ProcessSpec`` as JSON, with the descriptors
+that are to be the new process's standard streams; the answer is a ``Forked``. The new process goes
+on as ``python -m MODULE ARGUMENTS`` would, but with everything imported. It belongs to this
+process's parent, which must adopt orphans (see ``forking``).
 
 Nothing but imports is done here: what is forked finds the workload as a fresh process would. If
 an import fails that is not told here: registration, the first process asked for, meets it again.
@@ -25,20 +25,11 @@ import msgspec
 
 from artos.reference import Reference
 from artos.runtime import child, hoarding
+from artos.runtime.child import ProcessSpec
 from artos.runtime.forking import fork_aside
 
 STREAMS = 3
 _MOST = 1 << 17
-
-
-class Order(msgspec.Struct, frozen=True):
-    """A process to fork; see ``child.Start``."""
-
-    module: str
-    arguments: tuple[str, ...]
-    threads: int = 1
-    hoards: bool = False
-    apart: bool = False
 
 
 class Forked(msgspec.Struct, frozen=True):
@@ -55,9 +46,9 @@ def main() -> int:
     _preload(msgspec.json.decode(sys.argv[1], type=Reference))
     sys.stdout.flush()  # or what user code has printed would be printed by everybody again
     gc.freeze()  # or the collector would touch, and so copy, every page in every process
-    order = _served(server)
-    if order is not None:
-        _end(_go_on_as(order))
+    spec = _served(server)
+    if spec is not None:
+        _end(_go_on_as(spec))
     return 0
 
 
@@ -74,28 +65,28 @@ def _preload(reference: Reference) -> None:
         return
 
 
-def _served(server: socket.socket) -> Order | None:
+def _served(server: socket.socket) -> ProcessSpec | None:
     """Serve requests. Returns in every new process what it is to be, and None here at the end."""
     while True:
         packet, descriptors, _, _ = socket.recv_fds(server, _MOST, STREAMS)
         if not packet:
             return None
-        order = msgspec.json.decode(packet, type=Order)
-        answer = _answer(order)
+        spec = msgspec.json.decode(packet, type=ProcessSpec)
+        answer = _answer(spec)
         if answer is None:
             server.close()
             _take_streams(descriptors)
-            return order
+            return spec
         for descriptor in descriptors:
             os.close(descriptor)
         server.send(msgspec.json.encode(answer))
 
 
-def _answer(order: Order) -> Forked | None:
+def _answer(spec: ProcessSpec) -> Forked | None:
     if others := len(os.listdir("/proc/self/task")) - 1:  # noqa: PTH208 (names)
         return Forked(why=f"user code started {others} threads when it was imported")
     try:
-        pid = fork_aside(apart=order.apart)
+        pid = fork_aside(apart=spec.apart)
     except OSError as error:
         return Forked(why=str(error))
     return Forked(pid) if pid else None
@@ -107,17 +98,17 @@ def _take_streams(descriptors: list[int]) -> None:
         os.close(descriptor)
 
 
-def _go_on_as(order: Order) -> int:
+def _go_on_as(spec: ProcessSpec) -> int:
     child.forked = True
-    sys.argv = [order.module, *order.arguments]
-    os.environ.update(child.computing(order.threads))
-    if order.threads > 1:  # the libraries that are loaded have read their variables
+    sys.argv = [spec.module, *spec.arguments]
+    os.environ.update(child.computing(spec.threads))
+    if spec.threads > 1:  # the libraries that are loaded have read their variables
         from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
-        threadpool_limits(order.threads)
-    if order.hoards:
+        threadpool_limits(spec.threads)
+    if spec.hoards:
         hoarding.begin()
-    status: int = importlib.import_module(order.module).main()
+    status: int = importlib.import_module(spec.module).main()
     return status
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -17,10 +16,10 @@ from artos.closing import Closing
 from artos.errors import DeadlineExceeded
 from artos.reference import Reference
 from artos.runtime import child
-from artos.runtime.child import Child
+from artos.runtime.child import Child, ProcessSpec
 from artos.runtime.death import START_SECONDS
 from artos.runtime.forking import adopt_orphans, adopts_orphans
-from artos.runtime.preload import Forked, Order
+from artos.runtime.preload import Forked
 
 _ANSWER_BYTES = 4096
 
@@ -46,14 +45,11 @@ class Preloaded(Closing):
         self._adopted = adopts_orphans()
         self._said = _memory()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        with theirs, Path(os.devnull).open("rb") as nothing:
             text = msgspec.json.encode(reference).decode()
-            self._process = subprocess.Popen(
-                child.command(ChildModule.PRELOAD, text, str(theirs.fileno())),
-                stdin=subprocess.DEVNULL,
-                stdout=self._said, stderr=self._said, env=child.environment(1),
-                start_new_session=True, pass_fds=[theirs.fileno()],
-            )  # fmt: skip
+            spec = ProcessSpec(ChildModule.PRELOAD, (text, str(theirs.fileno())))
+            streams = (nothing, self._said, self._said)
+            self._process = child.spawn(spec, streams, inherits=[theirs.fileno()])
         self._line = ours
         self.why_not = ""
 
@@ -63,43 +59,26 @@ class Preloaded(Closing):
         return self._process.pid
 
     def start(
-        self,
-        module: str,
-        arguments: Sequence[str],
-        log: Path,
-        threads: int,
-        *,
-        hoards: bool = False,
-        apart: bool = False,
-        stdin: IO[bytes] | None = None,
-        stdout: IO[bytes] | None = None,
-    ) -> Child:
+        self, spec: ProcessSpec, log: Path, *,
+        stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None,
+    ) -> Child:  # fmt: skip
         """See ``child.Start``: forked, or started anew if that cannot be.
 
         Raises:
             DeadlineExceeded: it still imports, and takes too long.
         """
-        order = Order(module, tuple(arguments), threads, hoards, apart)
-        return self.forked(order, log, stdin, stdout) or child.start(
-            module, arguments, log, threads, hoards=hoards, apart=apart, stdin=stdin, stdout=stdout
-        )
+        with child.streams_to(log, stdin, stdout) as streams:
+            pid = self._ask(spec, streams, START_SECONDS)
+            return Child(pid or child.spawn(spec, streams), log)
 
-    def forked(
-        self,
-        order: Order,
-        log: Path,
-        stdin: IO[bytes] | None = None,
-        stdout: IO[bytes] | None = None,
-    ) -> Child | None:
+    def forked(self, spec: ProcessSpec, log: Path) -> Child | None:
         """The same, but None where it cannot be forked.
 
         Raises:
             DeadlineExceeded: it still imports, and takes too long.
         """
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
-            streams = (stdin or nothing, stdout or output, output)
-            pid = self._ask(order, [stream.fileno() for stream in streams], START_SECONDS)
+        with child.streams_to(log) as streams:
+            pid = self._ask(spec, streams, START_SECONDS)
         return Child(pid, log) if pid else None
 
     def answer(self, module: str, arguments: Sequence[str], seconds: float) -> Answer:
@@ -108,11 +87,11 @@ class Preloaded(Closing):
         Raises:
             DeadlineExceeded: it took longer than ``seconds``; it was killed.
         """
-        deadline = Deadline(seconds)
+        deadline, spec = Deadline(seconds), ProcessSpec(module, tuple(arguments))
         with _memory() as out, Path(os.devnull).open("rb") as nothing:
-            streams = [nothing.fileno(), out.fileno(), self._said.fileno()]
-            pid = self._ask(Order(module, tuple(arguments)), streams, seconds)
-            made = Child(pid or self._started(module, arguments, out), Path(os.devnull))
+            streams = (nothing, out, self._said)
+            pid = self._ask(spec, streams, seconds)
+            made = Child(pid or child.spawn(spec, streams), Path(os.devnull))
             try:
                 if not made.ends_within(deadline.left):
                     raise DeadlineExceeded(module, seconds)
@@ -120,21 +99,14 @@ class Preloaded(Closing):
                 made.kill()
             return Answer(made.died() or 0, _content(out), _content(self._said))
 
-    def _started(
-        self, module: str, arguments: Sequence[str], out: IO[bytes]
-    ) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            child.command(module, *arguments), stdin=subprocess.DEVNULL, stdout=out,
-            stderr=self._said, env=child.environment(1), start_new_session=True,
-        )  # fmt: skip
-
-    def _ask(self, order: Order, streams: Sequence[int], seconds: float) -> int:
+    def _ask(self, spec: ProcessSpec, streams: child.Streams, seconds: float) -> int:
         """The process id of a new process; 0 if there can be none, see ``why_not``."""
         if self.why_not:
             return 0
         adopt_orphans()
         try:
-            socket.send_fds(self._line, [msgspec.json.encode(order)], streams)
+            numbers = [stream.fileno() for stream in streams]
+            socket.send_fds(self._line, [msgspec.json.encode(spec)], numbers)
             self._line.settimeout(seconds)
             answer = self._line.recv(_ANSWER_BYTES)
         except TimeoutError:

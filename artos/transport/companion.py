@@ -13,7 +13,7 @@ import msgspec
 
 from artos.clock import Clock
 from artos.errors import DataPathFailed
-from artos.runtime.child import Child, start
+from artos.runtime.child import Child, ProcessSpec, start
 from artos.runtime.death import Death
 from artos.transport import wire
 from artos.transport.leash import Leash
@@ -70,10 +70,10 @@ class Companion:
     ) -> None:
         """Start it; it must not be there."""
         self._leash, end = Leash.pair()
-        arguments = [msgspec.json.encode(orders).decode(), str(end.fileno())]
+        arguments = (msgspec.json.encode(orders).decode(), str(end.fileno()))
         with end:
-            given = [end.fileno(), *inherits]
-            self._child = start(self._module, arguments, self.log, 1, hoards=True, inherits=given)
+            spec = ProcessSpec(self._module, arguments, hoards=True)
+            self._child = start(spec, self.log, inherits=[end.fileno(), *inherits])
         self._began, self._again = self._clock.now(), None
         self._leash.send(first)
 

@@ -20,7 +20,7 @@ from artos.errors import DeadlineExceeded
 from artos.messages import Done, FromMember, Invoke, Ready, Stop, decode_from_member, encode
 from artos.plan import Plan, Site
 from artos.runtime.build_role import actor_role
-from artos.runtime.child import Child, command, environment, start
+from artos.runtime.child import Child, ProcessSpec, command, environment, start
 from artos.runtime.identity import Identity, tell
 from artos.runtime.roles import ActorRole
 from deploy.node import Node
@@ -90,8 +90,8 @@ class Stage(Closing):
 
     def start_plain(self, actor: int) -> Child:
         """An actor process as it is without templates."""
-        arguments = self.arguments(self.site(actor))
-        return self.keep(start("artos.runtime.process", arguments, self.log(actor), 1))
+        spec = ProcessSpec("artos.runtime.process", tuple(self.arguments(self.site(actor))))
+        return self.keep(start(spec, self.log(actor)))
 
     def start_template(
         self, kind: str, *more: str, prefix: Sequence[str] = ()

@@ -16,14 +16,14 @@ from helpers import PATIENCE, python
 
 from artos.errors import DeadlineExceeded
 from artos.reference import Reference
-from artos.runtime.child import Child
-from artos.runtime.preload import Order
+from artos.runtime.child import Child, ProcessSpec
 from artos.runtime.preloaded import Preloaded
 
 pytestmark = pytest.mark.processes
 
 HERE = Path(__file__).parent
 PEER = "forked_peer"
+ALONE = ProcessSpec(PEER, ())
 THREADS = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()"
 
 
@@ -62,7 +62,9 @@ def facts(child: Child) -> dict[str, Any]:
 def test_a_forked_process_is_ours_has_all_imported_and_holds_nothing(
     preloaded: Preloaded, tmp_path: Path
 ) -> None:
-    child = preloaded.start(PEER, ["one", "two"], tmp_path / "logs" / "peer.log", 2)
+    child = preloaded.start(
+        ProcessSpec(PEER, ("one", "two"), threads=2), tmp_path / "logs" / "peer.log"
+    )
     found = facts(child)
     assert found.pop("pid") == found.pop("session") == child.pid
     assert found == {
@@ -75,14 +77,14 @@ def test_what_it_reads_and_prints_can_be_pipes(preloaded: Preloaded, tmp_path: P
     words = tmp_path / "words"
     words.write_text("so be it")
     with words.open("rb") as stdin, (tmp_path / "out").open("wb") as stdout:
-        child = preloaded.start(PEER, [], tmp_path / "log", 1, stdin=stdin, stdout=stdout)
+        child = preloaded.start(ALONE, tmp_path / "log", stdin=stdin, stdout=stdout)
         assert child.ends_within(PATIENCE)
     assert json.loads((tmp_path / "out").read_text())["input"] == "so be it"
     assert not (tmp_path / "log").read_text()
 
 
 def test_one_that_hoards_keeps_its_heap(preloaded: Preloaded, tmp_path: Path) -> None:
-    child = preloaded.start(PEER, ["stay"], tmp_path / "log", 1, hoards=True)
+    child = preloaded.start(ProcessSpec(PEER, ("stay",), hoards=True), tmp_path / "log")
     while not child.log_tail():
         assert not child.ends_within(0.01)
     maps = psutil.Process(child.pid).memory_maps(grouped=False)
@@ -93,23 +95,23 @@ def test_one_that_hoards_keeps_its_heap(preloaded: Preloaded, tmp_path: Path) ->
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace needs root")
 def test_apart_it_is_the_first_of_its_namespace(preloaded: Preloaded, tmp_path: Path) -> None:
-    found = facts(preloaded.start(PEER, [], tmp_path / "log", 1, apart=True))
+    found = facts(preloaded.start(ProcessSpec(PEER, (), apart=True), tmp_path / "log"))
     assert (found["pid"], found["session"], found["parent"], found["forked"]) == (1, 1, 0, True)
 
 
 def test_with_threads_of_the_users_processes_are_started_anew(module: Path, tmp_path: Path) -> None:
     module.write_text(THREADS)
     with Preloaded(reference(module)) as preloaded:
-        found = facts(preloaded.start(PEER, [], tmp_path / "log", 1))
+        found = facts(preloaded.start(ALONE, tmp_path / "log"))
         assert "started 1 threads" in preloaded.why_not
-        assert preloaded.forked(Order(PEER, ()), tmp_path / "log") is None
+        assert preloaded.forked(ALONE, tmp_path / "log") is None
     assert (found["forked"], found["marked"], found["parent"]) == (False, False, os.getpid())
 
 
 def test_after_its_death_processes_are_started_anew(preloaded: Preloaded, tmp_path: Path) -> None:
-    before = preloaded.start(PEER, ["stay"], tmp_path / "before", 1)
+    before = preloaded.start(ProcessSpec(PEER, ("stay",)), tmp_path / "before")
     os.kill(preloaded.pid, signal.SIGKILL)
-    assert not facts(preloaded.start(PEER, [], tmp_path / "log", 1))["forked"]
+    assert not facts(preloaded.start(ALONE, tmp_path / "log"))["forked"]
     assert before.died() is None
     before.kill()
 
@@ -124,7 +126,7 @@ def test_an_import_that_hangs(module: Path) -> None:
 
 
 def test_what_hangs_after_the_import_is_killed(preloaded: Preloaded, tmp_path: Path) -> None:
-    facts(preloaded.start(PEER, [], tmp_path / "log", 1))  # the import is done
+    facts(preloaded.start(ALONE, tmp_path / "log"))  # the import is done
     with pytest.raises(DeadlineExceeded, match=PEER):
         preloaded.answer(PEER, ["stay"], 0.5)
 
@@ -143,9 +145,11 @@ def test_it_and_what_it_forked_die_with_the_supervisor(module: Path, tmp_path: P
         import signal
         from pathlib import Path
         from artos.reference import Reference
+        from artos.runtime.child import ProcessSpec
         from artos.runtime.preloaded import Preloaded
         preloaded = Preloaded(Reference({f"{module}:table"!r}, {{}}, {str(tmp_path)!r}))
-        child = preloaded.start({PEER!r}, ["stay"], Path({str(tmp_path / "log")!r}), 1)
+        spec = ProcessSpec({PEER!r}, ("stay",))
+        child = preloaded.start(spec, Path({str(tmp_path / "log")!r}))
         print(preloaded.pid, child.pid, flush=True)
         signal.pause()"""
     with python("-c", code) as peer:

@@ -14,7 +14,7 @@ import pytest
 from artos.errors import RestoreFailed, TemplateFailed
 from artos.messages import Ready
 from artos.plan import Site
-from artos.runtime.child import Child
+from artos.runtime.child import Child, ProcessSpec
 from workers import clones
 from workers.clones import Clones
 from workers.criu.operation import Outcome
@@ -77,8 +77,8 @@ def cloning(
     monkeypatch.setattr(clones.common_memory, "SUPPORTED", False)
     place = Place(Site(str(folder), 0, 4, str(folder)), folder / "plan")
 
-    def begin(module: str, *_: Any, **__: Any) -> Any:
-        (started if started is not None else []).append(module)
+    def begin(spec: ProcessSpec, *_: Any, **__: Any) -> Any:
+        (started if started is not None else []).append(spec.module)
         return template()
 
     made = Clones(place, 4, criu, criu, lambda slot: (), 4 if early is None else 2, begin, early)  # type: ignore[arg-type]
