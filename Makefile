@@ -7,11 +7,11 @@
 BIN := .venv/bin
 
 setup:
-	@deploy/setup.sh
+	@deploy/setup/setup.sh
 
 # Try again what `make setup` gave up on: CRIU, its Python binding, numactl.
 criu: setup
-	@deploy/criu.sh --again
+	@deploy/setup/criu.sh --again
 
 run: setup
 	$(BIN)/artos run ppo --env CartPole-v1 --actors 2 --total-steps 500000 $(ARGS)
@@ -37,7 +37,7 @@ bench: setup
 
 # Changes one thing at a time in the modules that decide, to see whether a test notices:
 # docs/mutants.md. Takes an hour or more; stopped at any time, it goes on where it was.
-#   make mutants ARGS="workers.slots.*"
+#   make mutants ARGS="workers.host.slots.*"
 mutants: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]'
 	$(BIN)/python tests/mutants/run.py $(ARGS)

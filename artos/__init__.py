@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from artos.actors.rollout import RolloutActor
     from artos.buffer.actor_block import ActorBlock
-    from artos.buffer.batch import Batch
     from artos.buffer.model_block import ModelBlock
-    from artos.buffer.n_step import NStep
-    from artos.buffer.prioritised import PrioritisedSampler
-    from artos.buffer.sequences import SequenceSampler
-    from artos.buffer.uniform import UniformSampler
+    from artos.buffer.samplers.batch import Batch
+    from artos.buffer.samplers.n_step import NStep
+    from artos.buffer.samplers.prioritised import PrioritisedSampler
+    from artos.buffer.samplers.sequences import SequenceSampler
+    from artos.buffer.samplers.uniform import UniformSampler
     from artos.errors import ArtosError
     from artos.learners.ppo import PPO
     from artos.learners.preprocessed import Preprocessed
     from artos.learners.torch_learner import TorchLearner
     from artos.losses.gae import advantages
-    from artos.messages import Claim, Invoke
     from artos.policies.build import Policy
-    from artos.scaling_policy import ScalingPolicy, Seen
+    from artos.protocol.invocations import Claim, Invoke
+    from artos.scaling.policy import ScalingPolicy, Seen
     from artos.spec import DataKey, ObjectKey, Workload
 
 __all__ = [
@@ -56,22 +56,22 @@ _HOMES = {
     "PPO": "artos.learners.ppo",
     "ActorBlock": "artos.buffer.actor_block",
     "ArtosError": "artos.errors",
-    "Batch": "artos.buffer.batch",
-    "Claim": "artos.messages",
+    "Batch": "artos.buffer.samplers.batch",
+    "Claim": "artos.protocol.invocations",
     "DataKey": "artos.spec",
-    "Invoke": "artos.messages",
+    "Invoke": "artos.protocol.invocations",
     "ModelBlock": "artos.buffer.model_block",
-    "NStep": "artos.buffer.n_step",
+    "NStep": "artos.buffer.samplers.n_step",
     "ObjectKey": "artos.spec",
     "Policy": "artos.policies.build",
     "Preprocessed": "artos.learners.preprocessed",
-    "PrioritisedSampler": "artos.buffer.prioritised",
+    "PrioritisedSampler": "artos.buffer.samplers.prioritised",
     "RolloutActor": "artos.actors.rollout",
-    "ScalingPolicy": "artos.scaling_policy",
-    "Seen": "artos.scaling_policy",
-    "SequenceSampler": "artos.buffer.sequences",
+    "ScalingPolicy": "artos.scaling.policy",
+    "Seen": "artos.scaling.policy",
+    "SequenceSampler": "artos.buffer.samplers.sequences",
     "TorchLearner": "artos.learners.torch_learner",
-    "UniformSampler": "artos.buffer.uniform",
+    "UniformSampler": "artos.buffer.samplers.uniform",
     "Workload": "artos.spec",
     "advantages": "artos.losses.gae",
 }

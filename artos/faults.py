@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from artos.printable import printable
+from artos.system.printable import printable
 
 _log = logging.getLogger(__name__)
 _MOST_KINDS = 1_000

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.fields import Count
+from artos.protocol.fields import Count
 
 Ints = NDArray[np.int64]
 

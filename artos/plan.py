@@ -9,9 +9,9 @@ import msgspec
 
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
-from artos.elastic import Elastic
 from artos.reference import Reference
-from artos.scaling import Actors, ByHand
+from artos.scaling.actor_count import Actors, ByHand
+from artos.scaling.elastic import Elastic
 from artos.spec import DataKey, OnFull
 
 

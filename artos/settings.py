@@ -12,8 +12,8 @@ import msgspec
 
 from artos.counts import count
 from artos.errors import Refused
-from artos.scaling import ActorsSetting, actors_of
-from artos.unreadable import UNREADABLE
+from artos.protocol.unreadable import UNREADABLE
+from artos.scaling.actor_count import ActorsSetting, actors_of
 
 
 class Setting(msgspec.Struct, frozen=True):

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.elastic import Elastic
-from artos.scaling import Actors, ActorsSetting, actors_of
+from artos.scaling.actor_count import Actors, ActorsSetting, actors_of
+from artos.scaling.elastic import Elastic
 
 OnFull = Literal["wait", "overwrite"]
 
@@ -136,9 +136,9 @@ class Workload:
     that triggers and scaling policies name: the learner must publish them.
 
     ``actors`` is a number, a schedule by update (``{0: 4, 5: 8}``), a policy of
-    ``artos.scaling``, any of these as text (``"noise_scale:2..16"``), or a ``ScalingPolicy`` of
-    one's own. Where the number changes, a ``DataKeyTrigger`` that is to wait for all actors leaves
-    out ``n``.
+    ``artos.scaling.actor_count``, any of these as text (``"noise_scale:2..16"``), or a
+    ``ScalingPolicy`` of one's own. Where the number changes, a ``DataKeyTrigger`` that is to wait
+    for all actors leaves out ``n``.
     """
 
     name: str

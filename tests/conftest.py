@@ -11,7 +11,7 @@ import pytest
 from helpers import footprint, keep_denormals, leaked
 
 from artos.buffer.segment import ShmFolder
-from artos.logging_setup import logging_to
+from artos.system.logging_setup import logging_to
 
 _FOLDER = pytest.StashKey[ShmFolder]()
 

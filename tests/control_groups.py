@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from helpers import PATIENCE
 
-from workers.cgroups import groups, text
+from artos.system.cgroups import groups, text
 
 _LIMITS = {"memory.max": "memory.events", "memory.limit_in_bytes": "memory.oom_control"}
 """The file of the limit and that of what came of it, in version 2 and in version 1."""

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.buffer.run_memory import Node
 from artos.clock import SystemClock
-from deploy.inline import Inline
-from deploy.node import Node
-from deploy.request import reference_of
-from deploy.wiring import connect
-from head.coordinator import Coordinator
+from deploy.local.inline import Inline
+from head.run.coordination.coordinator import Coordinator
+from head.run.request import reference_of
+from head.run.wiring import connect
 from triggers.journal import Journal
 from triggers.registration import Registration, prepare
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 from triggers.events import Event
 
 

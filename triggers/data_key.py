@@ -7,10 +7,10 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from itertools import islice
 
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 from triggers.base import Firing, Trigger
 from triggers.events import Arrived, Event, Joined, Left, Published, Rewound
-from triggers.supply import Supply
+from triggers.verify.supply import Supply
 from triggers.window import Window
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from artos.append_file import AppendFile
-from artos.messages import Ready
+from artos.protocol.invocations import Ready
+from artos.system.append_file import AppendFile
 from triggers.base import Firing
 
 _MOST_HELD, _MOST_KEPT = 1_000, 100_000

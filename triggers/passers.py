@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from artos.buffer.mailbox import Mailbox
-from artos.messages import ToMember, encode
+from artos.protocol.invocations import ToMember, encode
 
 if TYPE_CHECKING:  # a run on one machine needs no ZeroMQ, which takes time to import
-    from artos.transport import wire
-    from artos.transport.post import Post
+    from artos.protocol import wire
+    from artos.transport.messenger import Post
 
 Sent_contra = TypeVar("Sent_contra", contravariant=True)
 T = TypeVar("T")

@@ -11,22 +11,22 @@ from typing import Any
 
 import msgspec
 
-from artos.child_modules import ChildModule
 from artos.clock import LONGEST
-from artos.elastic import NAMES, Elastic
 from artos.errors import DeadlineExceeded, Refused
-from artos.fields import MOST
 from artos.plan import Plan
+from artos.protocol.fields import MOST
+from artos.protocol.unreadable import UNREADABLE
 from artos.reference import Reference
-from artos.runtime.death import SLOW, START_SECONDS
 from artos.runtime.preloaded import Answer, Preloaded
 from artos.runtime.reference import load_object, user_imports
 from artos.runtime.register import Registered, register
-from artos.scaling_policy import Own, ScalingPolicy
+from artos.scaling.elastic import NAMES, Elastic
+from artos.scaling.policy import Own, ScalingPolicy
 from artos.settings import Setting, settings_of
-from artos.unreadable import UNREADABLE
-from triggers import verifier
+from artos.system.child_modules import ChildModule
+from artos.system.exit_report import SLOW, START_SECONDS
 from triggers.table import Table, decode_table
+from triggers.verify import verifier
 from triggers.wiring import complete, pace
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 from triggers.base import Firing, Trigger
 from triggers.events import Began, Committed, Event
-from triggers.supply import Supply
+from triggers.verify.supply import Supply
 
 
 @dataclass

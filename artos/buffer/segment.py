@@ -13,9 +13,9 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from artos import private_folder
 from artos.buffer.layout import LAYOUT_VERSION
 from artos.errors import LayoutMismatch, ShmTooSmall
+from artos.system import private_folder
 
 PREFIX = "artos."
 IMAGES = "images"

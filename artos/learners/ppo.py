@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from artos.buffer.batch import Batch, BatchStore
+from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.learners.context import LearnerContext
 from artos.learners.minibatches import indivisible, share, too_early
 from artos.learners.noise import GradientNoise
@@ -20,9 +20,9 @@ from artos.learners.preprocessed import Preprocessed
 from artos.learners.torch_learner import TorchLearner
 from artos.learners.whole import Whole
 from artos.losses.ppo import ppo_loss
-from artos.messages import Claim, Invoke
 from artos.plan import Plan
-from artos.scaling import NOISE_SCALE
+from artos.protocol.invocations import Claim, Invoke
+from artos.scaling.actor_count import NOISE_SCALE
 from artos.spec import ObjectKey
 
 

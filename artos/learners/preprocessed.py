@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.batch import Batch
 from artos.buffer.doorbell import ordered
+from artos.buffer.samplers.batch import Batch
 from artos.losses.gae import Floats, advantages
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 
 Pair = tuple[Floats, Floats]
 

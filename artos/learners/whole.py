@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 
 
 @dataclass

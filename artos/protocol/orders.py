@@ -9,9 +9,9 @@ import msgspec
 
 from artos.errors import BadMessage
 from artos.plan import Site
-from artos.private_folder import keep
-from artos.transport.wire import Assign
-from artos.unreadable import UNREADABLE
+from artos.protocol.unreadable import UNREADABLE
+from artos.protocol.wire import Assign
+from artos.system.private_folder import keep
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ REPLAY_COUNTS = ("bytes", "weights", "chunks", "stale", "gap", "repeated", "bad"
 
 
 class RunOrder(msgspec.Struct, frozen=True):
-    """Head daemon → ``python -P -m deploy.run_process FILE``: be the run process of this run.
+    """Head daemon → ``python -P -m head.run FILE``: be the run process of this run.
 
     ``request`` has what ``artos run`` takes: workload, settings, seed, deadline; the workload is
     looked for in ``code``. ``folder`` is the run's folder: made anew, or continued with ``resume``.
@@ -50,7 +50,7 @@ class RunOrder(msgspec.Struct, frozen=True):
 
 
 class SiteOrder(msgspec.Struct, frozen=True):
-    """Worker daemon → ``python -P -m deploy.site_process FILE``: be the site of a run.
+    """Worker daemon → ``python -P -m workers.executor FILE``: be the site of a run.
 
     Paths of the plan below ``assign.folder`` are to be found below ``code`` here. ``node`` is the
     name it gives itself towards the run, with the keys in ``keys``; ``logs`` and ``images`` are

@@ -6,8 +6,8 @@ import os
 
 import msgspec
 
-from artos.runtime.forking import fork_aside
 from artos.runtime.identity import Identity
+from artos.system.forking import fork_aside
 
 
 class ForkServer:

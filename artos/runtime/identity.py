@@ -15,7 +15,7 @@ import msgspec
 
 from artos.errors import NoIdentity
 from artos.plan import Site
-from artos.unreadable import UNREADABLE
+from artos.protocol.unreadable import UNREADABLE
 
 IDENTITY_FD = 100
 """Descriptor on which a template holds its identity file until it has read it."""

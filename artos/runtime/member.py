@@ -9,7 +9,15 @@ from typing import Protocol
 
 from artos.buffer.board import Board
 from artos.errors import BadRow, DeadlineExceeded, NotFinite
-from artos.messages import Done, Failed, FromMember, Invoke, Stop, decode_to_member, encode
+from artos.protocol.invocations import (
+    Done,
+    Failed,
+    FromMember,
+    Invoke,
+    Stop,
+    decode_to_member,
+    encode,
+)
 
 _IDLE_SECONDS = 3600.0
 TRACE_BYTES = 12_000

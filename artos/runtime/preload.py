@@ -24,9 +24,9 @@ from typing import NoReturn
 import msgspec
 
 from artos.reference import Reference
-from artos.runtime import child, hoarding
-from artos.runtime.child import ProcessSpec
-from artos.runtime.forking import fork_aside
+from artos.system import child, heap
+from artos.system.child import ProcessSpec
+from artos.system.forking import fork_aside
 
 STREAMS = 3
 _MOST = 1 << 17
@@ -107,7 +107,7 @@ def _go_on_as(spec: ProcessSpec) -> int:
 
         threadpool_limits(spec.threads)
     if spec.hoards:
-        hoarding.begin()
+        heap.begin()
     status: int = importlib.import_module(spec.module).main()
     return status
 

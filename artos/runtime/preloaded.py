@@ -10,16 +10,16 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from artos.child_modules import ChildModule
 from artos.clock import Deadline
-from artos.closing import Closing
 from artos.errors import DeadlineExceeded
 from artos.reference import Reference
-from artos.runtime import child
-from artos.runtime.child import Child, ProcessSpec
-from artos.runtime.death import START_SECONDS
-from artos.runtime.forking import adopt_orphans, adopts_orphans
 from artos.runtime.preload import Forked
+from artos.system import child
+from artos.system.child import Child, ProcessSpec
+from artos.system.child_modules import ChildModule
+from artos.system.closing import Closing
+from artos.system.exit_report import START_SECONDS
+from artos.system.forking import adopt_orphans, adopts_orphans
 
 _ANSWER_BYTES = 4096
 

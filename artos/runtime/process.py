@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from artos.runtime.child import begin_member
+from artos.system.child import begin_member
 
 
 def main() -> int:

@@ -16,12 +16,12 @@ from typing import Any, get_type_hints
 import msgspec
 
 from artos.closest import closest
-from artos.elastic import NAMES
 from artos.errors import Refused
-from artos.logging_setup import keep_enabled
 from artos.reference import Reference
+from artos.scaling.elastic import NAMES
 from artos.settings import Setting, convert, settings_of, shown
 from artos.spec import Workload
+from artos.system.logging_setup import keep_enabled
 
 _OURS = ("head", "workers", "deploy", "evaluation")
 _FLAGS = {"env": "--env", "actors": "--actors", "total_steps": "--total-steps"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from artos.runtime.child import end_with_parent
+from artos.system.child import end_with_parent
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from artos.fields import check_plain
+from artos.protocol.fields import check_plain
 from artos.reference import Reference
 from artos.runtime.reference import CHANGEABLE, fit_settings, load_object
 from artos.spec import Workload

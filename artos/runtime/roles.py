@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.batch import Batch, BatchStore
 from artos.buffer.model_block import ObjectRegion
+from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.errors import NotFinite
 from artos.lag import Drawn
-from artos.messages import Done, Invoke
+from artos.protocol.invocations import Done, Invoke
 
 _MOST_EPISODES = 1000
 """Episodes a round reports, the newest: more of them would not fit a mailbox."""

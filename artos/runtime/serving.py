@@ -19,9 +19,8 @@ from artos.buffer.board import LEARNER, Board
 from artos.buffer.model_block import ModelBlock
 from artos.envs.known import KNOWN
 from artos.errors import BadRow
-from artos.messages import Failed, Ready, StartKind
 from artos.plan import Plan, Site
-from artos.runtime import child
+from artos.protocol.invocations import Failed, Ready, StartKind
 from artos.runtime.build_role import (
     MODEL,
     actor_context,
@@ -31,6 +30,7 @@ from artos.runtime.build_role import (
 )
 from artos.runtime.member import TRACE_BYTES, Line, Role, serve
 from artos.runtime.roles import ActorRole
+from artos.system import child
 
 
 @dataclass(frozen=True)

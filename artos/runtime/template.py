@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import sys
 
-from artos.runtime.child import begin_member
 from artos.runtime.fork_server import ForkServer
 from artos.runtime.identity import Sleeper, take_log
+from artos.system.child import begin_member
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from artos.errors import NotAllowed
-from artos.transport import wire
+from artos.protocol import wire
 from artos.transport.roles import Register, Role, forbidden
 
 _LIVES = 15.0  # seconds after which a name that is not heard is free for another key

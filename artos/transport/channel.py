@@ -10,8 +10,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from artos.errors import BadMessage, MailboxFull
-from artos.fields import LIVES
-from artos.transport.wire import Seal
+from artos.protocol.fields import LIVES
+from artos.protocol.wire import Seal
 
 BEAT = 1.0
 """Seconds after which an end that has nothing to say says that it is there."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import zmq
 
-from artos.closing import Closing
+from artos.system.closing import Closing
 from artos.transport.connections import Connections
 from artos.transport.monitor import Monitor
 from artos.transport.sockets import Socket

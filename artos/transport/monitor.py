@@ -8,7 +8,7 @@ from itertools import count
 
 import zmq
 
-from artos.closing import Closing
+from artos.system.closing import Closing
 from artos.transport.sockets import Socket
 
 _REPORT = struct.Struct("=HI")  # pyzmq reads it, too, and imports asyncio and ssl for that

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from artos.errors import BadMessage, MailboxFull
-from artos.transport import wire
+from artos.protocol import wire
 from artos.transport.authorizer import Authorizer
 from artos.transport.channel import Channel
 

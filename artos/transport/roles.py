@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from artos.fields import NAME
-from artos.transport import wire
+from artos.protocol import wire
+from artos.protocol.fields import NAME
 
 Kind = type[wire.Message]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import zmq
 from zmq.utils import z85
 
-from artos.closing import Closing
 from artos.errors import Refused
+from artos.system.closing import Closing
 from artos.transport.keys import Keys
 
 Socket = zmq.Socket[bytes]
@@ -112,7 +112,7 @@ def connect(
     ``watch`` is given the socket before that connects, to see how it goes (``Monitor``).
 
     Nothing is queued while there is no connection. What is sent to it must be one frame a message
-    (see ``artos.transport.wire``). A peer whose key was refused is not tried again: who hears
+    (see ``artos.protocol.wire``). A peer whose key was refused is not tried again: who hears
     nothing for some seconds should connect anew.
 
     Raises:

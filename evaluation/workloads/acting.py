@@ -7,10 +7,10 @@ for every batch, so actors bind, sample and commit exactly as they do in trainin
 from __future__ import annotations
 
 from artos.actors.rollout import RolloutActor
-from artos.buffer.batch import Batch
+from artos.buffer.samplers.batch import Batch
 from artos.learners.torch_learner import TorchLearner
-from artos.messages import Invoke
 from artos.policies.build import Policy
+from artos.protocol.invocations import Invoke
 from artos.spec import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 

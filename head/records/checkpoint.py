@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from artos.errors import CheckpointFault
-from artos.scaling import Kept
+from artos.protocol.unreadable import UNREADABLE
+from artos.scaling.actor_count import Kept
 from artos.spec import ArraySpec
-from artos.unreadable import UNREADABLE
-from head.records.durable import remove_drafts, write_durably
+from artos.system.durable import remove_drafts, write_durably
 
 FORMAT = 1
 """Raised when an older ARTOS could not read what this one writes."""

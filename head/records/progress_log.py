@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from artos.append_file import AppendFile
-from artos.closing import Closing
-from head.records.durable import write_durably
+from artos.system.append_file import AppendFile
+from artos.system.closing import Closing
+from artos.system.durable import write_durably
 from head.records.episodes import HEADER, Episodes
 from head.records.run_folder import RunFolder
+from head.records.status import Status
 from head.records.tensorboard import EventFile
-from head.status import Status
 
 Row = dict[str, str]
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from artos.closing import Closing
 from artos.errors import CheckpointFault, Refused, RunExists
-from artos.unreadable import UNREADABLE
+from artos.protocol.unreadable import UNREADABLE
+from artos.system.closing import Closing
+from artos.system.durable import remove_drafts, write_durably
 from head.records.checkpoint import MANIFEST
-from head.records.durable import remove_drafts, write_durably
 from head.records.run_lock import FILE, take
-from head.status import Summary
+from head.records.status import Summary
 
 LOGS, LOG = "logs", "run.log"
 """The folder of the logs, and that of the process that sees the run through."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from artos.errors import NotOurs, RunExists
-from artos.private_folder import planted
+from artos.system.private_folder import planted
 
 FILE = "run.lock"
 _FLAGS = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from artos.append_file import AppendFile
+from artos.system.append_file import AppendFile
 
 _POLYNOMIAL = 0x82F63B78
 _VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from artos.errors import BadMessage
-from artos.transport.wire import Arrivals, Chunk, Greet
+from artos.protocol.wire import Arrivals, Chunk, Greet
 
 _BUDGET = 256 << 20
 _MOST_CREDIT = 8 << 20

@@ -14,22 +14,23 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import Board, actor_member
 from artos.buffer.model_block import ModelBlock
 from artos.clock import SystemClock
-from artos.closing import Closing
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.faults import Faults
 from artos.plan import Plan
+from artos.protocol import wire
 from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
-from artos.runtime.death import START_SECONDS
-from artos.transport import sockets, wire
+from artos.system.closing import Closing
+from artos.system.exit_report import START_SECONDS
+from artos.transport import sockets
 from artos.transport.authorizer import Authorizer
 from artos.transport.chunk import PIECE, Rings, parts_of, unload
+from artos.transport.control_pipe import Leash
+from artos.transport.counters import Tally
 from artos.transport.doorkeeper import Doorkeeper
 from artos.transport.keys import Keys
-from artos.transport.leash import Leash
 from artos.transport.roles import foreign
-from artos.transport.tally import Tally
 from head.replay.receiver import Receiver, Standing
-from head.replay.weights import WeightStore
+from head.replay.weight_cache import WeightStore
 
 MODEL = "model_param"
 _THREADS = 4

@@ -9,12 +9,12 @@ from buffer_helpers import FRAME, KEYS, History, block_of_stacks, new_block, tem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artos.buffer.batch import Batch, BatchStore
-from artos.buffer.frames import Rows, Sources
 from artos.buffer.layout import Consumer
+from artos.buffer.samplers.batch import Batch, BatchStore
+from artos.buffer.samplers.frames import Rows, Sources
 from artos.buffer.segment import ShmFolder
 from artos.errors import Overwritten, UnknownKey
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 from artos.spec import VERSION_KEY, DataKey
 
 NAMES = tuple(key.name for key in KEYS)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sampler_helpers import NAMES, blocks_of, histories
 
-from artos.buffer.n_step import NStep
-from artos.buffer.prioritised import PrioritisedSampler
-from artos.buffer.sequences import MASK, SequenceSampler
-from artos.buffer.uniform import UniformSampler
+from artos.buffer.samplers.n_step import NStep
+from artos.buffer.samplers.prioritised import PrioritisedSampler
+from artos.buffer.samplers.sequences import MASK, SequenceSampler
+from artos.buffer.samplers.uniform import UniformSampler
 from artos.lag import Drawn, class_name, classes_of
 from artos.spec import VERSION_KEY
 

@@ -10,11 +10,11 @@ import pytest
 from buffer_helpers import FRAME, History, new_block
 from test_samplers import blocks_of, histories
 
-from artos.buffer.n_step import NStep
-from artos.buffer.prioritised import PrioritisedSampler
+from artos.buffer.samplers.n_step import NStep
+from artos.buffer.samplers.prioritised import PrioritisedSampler
+from artos.buffer.samplers.sequences import SequenceSampler
+from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.segment import ShmFolder
-from artos.buffer.sequences import SequenceSampler
-from artos.buffer.uniform import UniformSampler
 from artos.spec import DataKey
 
 Drawn = set[tuple[int, int, int]]

@@ -7,13 +7,13 @@ import pytest
 from buffer_helpers import block_of_stacks, new_block
 from sampler_helpers import NAMES, blocks_of, check, histories
 
-from artos.buffer import transitions
-from artos.buffer.n_step import NStep
-from artos.buffer.prioritised import PrioritisedSampler
+from artos.buffer.samplers import transitions
+from artos.buffer.samplers.n_step import NStep
+from artos.buffer.samplers.prioritised import PrioritisedSampler
+from artos.buffer.samplers.sequences import SequenceSampler
+from artos.buffer.samplers.transitions import Picks, TransitionReader, _from
+from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.segment import ShmFolder
-from artos.buffer.sequences import SequenceSampler
-from artos.buffer.transitions import Picks, TransitionReader, _from
-from artos.buffer.uniform import UniformSampler
 from artos.errors import Overwritten
 from artos.spec import VERSION_KEY, DataKey
 

@@ -12,10 +12,10 @@ from helpers import PATIENCE
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
-from artos.buffer.prioritised import PrioritisedSampler
+from artos.buffer.samplers.prioritised import PrioritisedSampler
+from artos.buffer.samplers.sequences import SequenceSampler
+from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.segment import ShmFolder
-from artos.buffer.sequences import SequenceSampler
-from artos.buffer.uniform import UniformSampler
 from artos.errors import Overwritten
 from artos.spec import VERSION_KEY, DataKey
 

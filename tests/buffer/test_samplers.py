@@ -13,11 +13,11 @@ from sampler_helpers import NAMES, blocks_of, check, histories
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
-from artos.buffer.n_step import NStep
-from artos.buffer.prioritised import PrioritisedSampler
+from artos.buffer.samplers.n_step import NStep
+from artos.buffer.samplers.prioritised import PrioritisedSampler
+from artos.buffer.samplers.sequences import SequenceSampler
+from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.segment import ShmFolder
-from artos.buffer.sequences import SequenceSampler
-from artos.buffer.uniform import UniformSampler
 from artos.errors import BadRow, NothingToSample, UnknownKey
 from artos.spec import VERSION_KEY, DataKey
 

@@ -15,13 +15,13 @@ from buffer_helpers import FRAME, new_block
 
 from artos.buffer import doorbell
 from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
-from artos.buffer.frames import Rows, Sources
 from artos.buffer.layout import Consumer
 from artos.buffer.mailbox import Mailbox, mailbox_bytes
-from artos.buffer.n_step import NStep
+from artos.buffer.samplers.frames import Rows, Sources
+from artos.buffer.samplers.n_step import NStep
+from artos.buffer.samplers.transitions import first_of_version
+from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.segment import ShmFolder, free_bytes
-from artos.buffer.transitions import first_of_version
-from artos.buffer.uniform import UniformSampler
 from artos.errors import DeadlineExceeded
 from artos.spec import VERSION_KEY, DataKey
 

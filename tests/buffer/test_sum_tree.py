@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artos.buffer.sum_tree import SumTree, _descend
+from artos.buffer.samplers.sum_tree import SumTree, _descend
 
 values = st.one_of(st.just(0.0), st.floats(1e-9, 1e9))
 

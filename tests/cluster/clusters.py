@@ -19,10 +19,10 @@ import psutil
 from helpers import PATIENCE
 
 from artos.buffer.segment import PREFIX, reap_orphans, shm_root
+from artos.protocol import wire
 from artos.protocol.orders import RunOrder, SiteOrder, write_order
-from artos.transport import wire
 from artos.transport.keys import Keys, make_keys
-from artos.transport.post import Post
+from artos.transport.messenger import Post
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,7 +62,7 @@ class Cluster:
             "run", self.epoch, request, str(self.code), "", str(self.run_folder), "127.0.0.1",
             str(self.folder / "keys"), self.post.endpoint, resume,
         )  # fmt: skip
-        self.run = self._start("deploy.run_process", order, "run")
+        self.run = self._start("head.run", order, "run")
         self.until(lambda: self.ups and self.ups[-1].epoch == self.epoch)
 
     def open(self, node: str, cpus: tuple[int, ...] | None = None, steering: str = "") -> None:
@@ -78,7 +78,7 @@ class Cluster:
             assign, node, str(self.folder / "keys"), str(code), str(own / "logs"),
             str(own / "images"), cpus or tuple(sorted(os.sched_getaffinity(0))),
         )  # fmt: skip
-        self.sites[node] = self._start("deploy.site_process", order, node)
+        self.sites[node] = self._start("workers.executor", order, node)
 
     def _start(self, module: str, order: RunOrder | SiteOrder, name: str) -> Any:
         file = self.folder / f"{name}.json"

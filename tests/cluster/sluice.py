@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from helpers import PATIENCE
 
-from artos.closing import Closing
+from artos.system.closing import Closing
 
 
 class Sluice(Closing):

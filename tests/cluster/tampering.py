@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 import zmq
 
-from artos.closing import Closing
 from artos.errors import BadMessage
-from artos.transport import sockets, wire
+from artos.protocol import wire
+from artos.system.closing import Closing
+from artos.transport import sockets
 from artos.transport.keys import Keys
 
 

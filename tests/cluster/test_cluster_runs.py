@@ -10,7 +10,7 @@ from books import assert_each_row_once, places
 from clusters import Cluster
 from helpers import unrolled
 
-from artos.transport import wire
+from artos.protocol import wire
 
 pytestmark = pytest.mark.processes
 

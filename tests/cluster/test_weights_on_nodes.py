@@ -14,7 +14,7 @@ from clusters import Cluster
 from tampering import Tamperer
 from witness import CHANCE, EVERY, SEED, told_by
 
-from artos.transport import wire
+from artos.protocol import wire
 from artos.transport.bfloat16 import narrow, widen
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]

@@ -20,7 +20,7 @@ from helpers import PATIENCE
 
 from artos.buffer.segment import PREFIX, reap_orphans, shm_root
 from artos.transport.keys import make_keys
-from deploy.head_client import HeadClient
+from deploy.client.head_client import HeadClient
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 4.0

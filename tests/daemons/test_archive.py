@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.errors import Refused
+from artos.system import unpack as unpacking
+from artos.system.archive import IGNORE_FILE, name_of, pack
+from artos.system.archives import Archives
+from artos.system.unpack import unpack
 from artos.transport.keys import make_keys
-from deploy import unpack as unpacking
-from deploy.archive import IGNORE_FILE, name_of, pack
-from deploy.archives import Archives
-from deploy.unpack import unpack
 
 
 @pytest.fixture

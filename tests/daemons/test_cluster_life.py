@@ -141,11 +141,11 @@ def test_a_name_is_taken_while_its_worker_lives(cluster: Cluster) -> None:
 def test_the_head_is_killed_and_started_again(cluster: Cluster, code: Path) -> None:
     """Workers and runs live on, are found again, and the one who waits hears of the end."""
     submit = under_way(cluster, code, "w1")
-    (run,) = cluster.processes("deploy.run_process")
+    (run,) = cluster.processes("head.run")
     cluster.head.kill()
     cluster.start_head()
     cluster.alive("w1")
-    assert cluster.processes("deploy.run_process") == [run]
+    assert cluster.processes("head.run") == [run]
     assert f"run {RUN} goes on" in cluster.head.said
     summary = finished(cluster, submit)
     assert (summary["rows_lost"], summary["restarts"]) == (0, 0)
@@ -157,7 +157,7 @@ def test_a_run_that_ended_while_the_head_was_away(cluster: Cluster, code: Path) 
     submit = under_way(cluster, code, "w1")
     cluster.head.kill()
     cluster.hurry()
-    cluster.until(lambda: not cluster.processes("deploy.run_process"))
+    cluster.until(lambda: not cluster.processes("head.run"))
     cluster.start_head()
     assert submit.wait() == 0, cluster.story()
     run = cluster.status()[1][RUN]
@@ -171,7 +171,7 @@ def test_a_run_process_is_killed_and_goes_on_from_its_checkpoint(
     cluster: Cluster, code: Path
 ) -> None:
     submit = under_way(cluster, code, "w1")
-    (run,) = cluster.processes("deploy.run_process")
+    (run,) = cluster.processes("head.run")
     run.kill()
     cluster.hurry()
     assert submit.wait() == 0, cluster.story()
@@ -184,7 +184,7 @@ def test_a_run_process_is_killed_and_goes_on_from_its_checkpoint(
 @pytest.mark.long
 def test_a_site_is_killed_and_opened_again(cluster: Cluster, code: Path) -> None:
     submit = under_way(cluster, code, "w1")
-    (site,) = cluster.processes("deploy.site_process")
+    (site,) = cluster.processes("workers.executor")
     site.kill()
     finished(cluster, submit)
     assert "killed by signal 9" in cluster.head.said

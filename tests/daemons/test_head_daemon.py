@@ -13,16 +13,16 @@ import pytest
 from helpers import PATIENCE
 
 from artos.errors import Refused
-from artos.logging_setup import logging_to
-from artos.transport import wire
+from artos.protocol import wire
+from artos.system.archive import pack
+from artos.system.logging_setup import logging_to
 from artos.transport.keys import Keys, make_keys, revoke
-from artos.transport.post import Post
+from artos.transport.messenger import Post
 from artos.transport.roles import Holder, Role
 from artos.version import VERSION
-from deploy.archive import pack
-from deploy.head_daemon import HeadDaemon
-from deploy.head_options import HeadOptions
-from head.runs import Run
+from head.daemon.daemon import HeadDaemon
+from head.daemon.options import HeadOptions
+from head.daemon.runs import Run
 
 
 class Peer:
@@ -315,8 +315,8 @@ def test_a_full_disk_stops_neither_answers_nor_the_head(head: Head, monkeypatch)
         raise OSError(28, "No space left on device")
 
     user = head.peer("user:owner/1")
-    monkeypatch.setattr("deploy.head_home.write_durably", full)
-    monkeypatch.setattr("deploy.archives.Archives.put", full)
+    monkeypatch.setattr("head.daemon.state.write_durably", full)
+    monkeypatch.setattr("artos.system.archives.Archives.put", full)
     peer = joined(head, "w1")
     assert any("No space left" in line for line in head.said)
     answer = head.ask(user, wire.Archive("0" * 64, bytes(1024)))

@@ -15,12 +15,13 @@ from test_archive import HOSTILE as ARCHIVES
 from test_archive import file, tar
 from test_head_daemon import Head, hello, joined
 
-from artos.transport import sockets, wire
+from artos.protocol import wire
+from artos.system.archive import name_of
+from artos.transport import sockets
 from artos.transport.keys import Keys
 from artos.transport.roles import SAYS, Role
-from deploy.archive import name_of
-from deploy.overview import cluster, text
-from head.runs import Run, State
+from deploy.client.overview import cluster, text
+from head.daemon.runs import Run, State
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_a_run_whose_code_cannot_be_unpacked_fails_alone(error, head: Head, monk
     def fails(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("deploy.archives.unpack", fails)
+    monkeypatch.setattr("artos.system.archives.unpack", fails)
     submitted(head, "r1")
     status = outcome_of(head, "r1")
     assert status["outcome"] in ("refused", "failed")
@@ -178,7 +179,7 @@ def test_a_fault_in_the_head_is_told_counted_and_shown(head: Head, monkeypatch) 
         raise KeyError("\x1b[2J")
 
     with monkeypatch.context() as patch:
-        patch.setattr("head.roster.Roster.load", broken)
+        patch.setattr("head.daemon.roster.Roster.load", broken)
         peer.say(wire.Load())
         head.until(lambda: peer.last(wire.Refusal), peer)
     assert "KeyError" in peer.last(wire.Refusal).why
@@ -191,7 +192,7 @@ def test_a_fault_at_the_end_of_a_run_is_that_runs_failure(head: Head, monkeypatc
     def broken(*_: object) -> None:
         raise RuntimeError("no end")
 
-    monkeypatch.setattr("deploy.run_host.RunHost.ended", broken)
+    monkeypatch.setattr("head.daemon.run_host.RunHost.ended", broken)
     submitted(head, "r1")
     user = head.peer("user:owner/2")
     over = lambda: head.ask(user, wire.Ask("status", "r1")).data["state"] == "failed"  # noqa: E731

@@ -13,7 +13,7 @@ from elastic import needs_criu
 from real_cluster import Cluster
 from test_cluster_life import RUN, finished, under_way
 
-from workers.criu.find import find_criu
+from workers.checkpoint.criu.find import find_criu
 
 pytestmark = [needs_criu, pytest.mark.processes, pytest.mark.long]
 

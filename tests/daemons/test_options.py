@@ -10,12 +10,12 @@ import pytest
 from helpers import ROOT
 
 from artos.errors import Refused
-from deploy.cli import main
-from deploy.head_options import HeadOptions, head_options
-from deploy.worker_daemon import WorkerOptions
+from deploy.cli.__main__ import main
+from head.daemon.options import HeadOptions, head_options
 from head.records.run_folder import RunFolder
+from workers.daemon.daemon import WorkerOptions
 
-UNITS = ROOT / "deploy" / "systemd"
+UNITS = ROOT / "deploy" / "launchers" / "systemd"
 
 
 def test_a_file_says_all_and_flags_come_first(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from artos.clock import ManualClock
 from artos.errors import Refused
-from artos.transport.wire import PROTOCOL, Hello, Load
-from head.roster import Known, Roster
+from artos.protocol.wire import PROTOCOL, Hello, Load
+from head.daemon.roster import Known, Roster
 
 VERSION = "1.2.3"
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from worlds import World
 
 from artos.errors import Refused
-from head.runs import State
-from head.schedule import MOST_IN_A_ROW, Schedule
+from head.daemon.runs import State
+from head.daemon.scheduler import MOST_IN_A_ROW, Schedule
 
 # -- the queue -------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ def test_its_last_words_count_more_than_its_status(world: World) -> None:
 
 
 def _news(run: str):
-    from artos.transport.wire import RunNews  # noqa: PLC0415
+    from artos.protocol.wire import RunNews  # noqa: PLC0415
 
     return RunNews(run, "running")
 

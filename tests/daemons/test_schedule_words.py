@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from worlds import World
 
+from artos.protocol.wire import Assign, RunNews, RunUp
 from artos.run_state import RUNNING
-from artos.transport.wire import Assign, RunNews, RunUp
-from head.runs import Run
-from head.schedule import MOST_IN_A_ROW, Begin, Schedule
+from head.daemon.runs import Run
+from head.daemon.scheduler import MOST_IN_A_ROW, Begin, Schedule
 
 
 def waits_for(world: World, run: str) -> str:

@@ -12,12 +12,12 @@ from helpers import PATIENCE
 
 from artos.clock import SystemClock
 from artos.errors import Refused
-from artos.transport.wire import Archive, Assign, Fetch, LogPiece, Message, ReadLog, SiteEnded
-from deploy.archive import name_of, pack
-from deploy.archives import Archives
-from deploy.bell import Bell
-from deploy.site_host import SiteHost
-from deploy.strays import Strays
+from artos.protocol.wire import Archive, Assign, Fetch, LogPiece, Message, ReadLog, SiteEnded
+from artos.system.archive import name_of, pack
+from artos.system.archives import Archives
+from artos.system.waker import Bell
+from workers.daemon.executor_host import SiteHost
+from workers.daemon.orphans import Strays
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_site_that_is_closed_and_wanted_again_is_another_one(host: SiteHost) -
 
 def test_what_is_left_of_an_earlier_site_ends_first(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "r"
-    command = [sys.executable, "-c", "import time; time.sleep(600)", "-m", "deploy.site_process"]
+    command = [sys.executable, "-c", "import time; time.sleep(600)", "-m", "workers.executor"]
     with subprocess.Popen([*command, f"{folder}/site.json"]) as old:
         try:
             assert Strays(tmp_path / "runs" / "other", 1.0).gone(0.0)

@@ -15,12 +15,13 @@ from helpers import PATIENCE
 from test_head_daemon import Head
 
 from artos.errors import DeadlineExceeded, NoHead, WrongKeys
-from artos.logging_setup import logging_to
-from artos.transport import lines, wire
+from artos.protocol import wire
+from artos.system.logging_setup import logging_to
+from artos.transport import endpoints
 from artos.transport.keys import make_keys
-from deploy.cli import main
-from deploy.head_client import HeadClient
-from deploy.worker_daemon import WorkerDaemon, WorkerOptions
+from deploy.cli.__main__ import main
+from deploy.client.head_client import HeadClient
+from workers.daemon.daemon import WorkerDaemon, WorkerOptions
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_top_says_so_as_soon_as_its_head_is_gone(
         head.stop()
         ask()
 
-    monkeypatch.setattr("deploy.overview.live", live)
+    monkeypatch.setattr("deploy.client.overview.live", live)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     with ThreadPoolExecutor(1) as pool:
         head_is_there = pool.submit(head.until, seen.is_set)
@@ -94,7 +95,7 @@ def test_a_worker_says_once_why_it_reaches_nobody(
     reason: str, head: Head, others: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(others / "cache"))
-    monkeypatch.setattr(lines, "_RENEW", 0.2)
+    monkeypatch.setattr(endpoints, "_RENEW", 0.2)
     words = "head.key is not its key"
     if reason == "nobody":
         head.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from artos.clock import ManualClock
-from artos.transport.wire import (
+from artos.protocol.wire import (
     PROTOCOL,
     Assign,
     Hello,
@@ -16,9 +16,9 @@ from artos.transport.wire import (
     SiteEnded,
     Unassign,
 )
-from head.roster import Node, Roster
-from head.runs import Run
-from head.schedule import Begin, Order, Schedule, Tell
+from head.daemon.roster import Node, Roster
+from head.daemon.runs import Run
+from head.daemon.scheduler import Begin, Order, Schedule, Tell
 
 VERSION = "1.0"
 DEADLINE = 15.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.cli import main
+from deploy.cli.__main__ import main
 
 SCALING = {
     "3": {"type": "by_hand", "first": 3, "most": 3},

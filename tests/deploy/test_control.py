@@ -11,9 +11,9 @@ import pytest
 from artos.buffer.board import Board, control_member
 from artos.buffer.segment import ShmFolder
 from artos.errors import DeadlineExceeded, NotRunning, Refused
-from artos.messages import Scaled
 from artos.plan import Site
-from deploy.control import ControlDesk, address_file, announced, scale
+from artos.protocol.invocations import Scaled
+from artos.runtime.control import ControlDesk, address_file, announced, scale
 
 MEMBERS = 3
 

@@ -1,4 +1,4 @@
-"""deploy/criu.sh on machines made of stubs: what it says, remembers, and does not do twice."""
+"""The script that builds CRIU, on stub machines: what it says, remembers and does not do twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from helpers import PATIENCE, ROOT
 
-from workers.tiers import rights_missing
+from workers.checkpoint.tiers import rights_missing
 
 TOOLS = (
     "awk bash cat cut dirname echo flock grep id install ln mkdir mktemp nproc printf rm sed sh "
@@ -25,11 +25,11 @@ class Machine:
         self.folder, self.bin, self.cache = folder, folder / "bin", folder / "cache"
         self.calls = folder / "calls"
         self.environment = {"PATH": str(self.bin), "ARTOS_CACHE": str(self.cache)}
-        for each in ("bin", "deploy", ".venv/bin", ".venv/lib/python3.11/site-packages"):
+        for each in ("bin", "deploy/setup", ".venv/bin", ".venv/lib/python3.11/site-packages"):
             (folder / each).mkdir(parents=True)
         for tool in TOOLS.split():
             (self.bin / tool).symlink_to(shutil.which(tool) or "missing")
-        shutil.copy(ROOT / "deploy" / "criu.sh", folder / "deploy")
+        shutil.copy(ROOT / "deploy" / "setup" / "criu.sh", folder / "deploy" / "setup")
         self.stub("../.venv/bin/python", "exit 0")
         self.stub("id", "echo 0")
 
@@ -43,7 +43,7 @@ class Machine:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [self.folder / "deploy" / "criu.sh", *arguments],
+            [self.folder / "deploy" / "setup" / "criu.sh", *arguments],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=self.environment,
         )  # fmt: skip
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from deploy.cli import main
-from evaluation import registry
-from evaluation.report import Results
+from deploy.cli.__main__ import main
+from evaluation.core import registry
+from evaluation.core.report import Results
 from head.records.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -109,8 +109,8 @@ def test_what_a_daemon_says_is_an_object_a_line(
 
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr("deploy.head_daemon.HeadDaemon", Talking)
-    monkeypatch.setattr("deploy.worker_daemon.WorkerDaemon", Talking)
+    monkeypatch.setattr("head.daemon.daemon.HeadDaemon", Talking)
+    monkeypatch.setattr("workers.daemon.daemon.WorkerDaemon", Talking)
     address = "--listen" if daemon == "head" else "--head"
     assert main([daemon, address, "tcp://127.0.0.1:7", "--keys", "keys", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -14,12 +14,12 @@ import pytest
 from artos.buffer.segment import ShmFolder
 from artos.errors import NoSuchRun, NotRunning, Refused
 from artos.plan import Site
-from deploy.cli import main
-from deploy.control import announced
-from deploy.local_runs import LocalRuns
+from artos.runtime.control import announced
+from deploy.cli.__main__ import main
+from deploy.local.local_runs import LocalRuns
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
-from head.status import Status, Summary
+from head.records.status import Status, Summary
 
 STATUS = Status(
     algorithm="ppo", env="CartPole-v1", seconds=2.5, steps=800, total_steps=1000, updates=3,

@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from artos import private_folder
 from artos.buffer.segment import ShmFolder, reap_orphans
 from artos.errors import CriuUnavailable, NotOurs, Refused
 from artos.run_state import RUNNING
-from deploy.archives import Archives
-from deploy.head_home import HeadHome
-from deploy.leftovers import image_folder, remove_images
-from deploy.worker_home import WorkerHome
+from artos.system import private_folder
+from artos.system.archives import Archives
+from artos.system.cleanup import image_folder, remove_images
+from head.daemon.runs import Run, State
+from head.daemon.state import HeadHome
 from head.records.run_folder import RunFolder
-from head.runs import Run, State
-from workers.criu import find
-from workers.criu.operation import Worker
-from workers.images import ImageStore
-from workers.proc_folder import remove_left
+from workers.checkpoint.criu import find
+from workers.checkpoint.criu.operation import Worker
+from workers.checkpoint.images import ImageStore
+from workers.checkpoint.proc_folder import remove_left
+from workers.daemon.state import WorkerHome
 
 NOBODY = 65534
 

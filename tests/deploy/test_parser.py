@@ -10,10 +10,10 @@ import pytest
 
 from artos.counts import count
 from artos.errors import Refused
-from artos.scaling import ByHand, Schedule, parse_actors
+from artos.scaling.actor_count import ByHand, Schedule, parse_actors
 from artos.version import VERSION
-from deploy.cli import main
-from deploy.commands.completion import SHELLS
+from deploy.cli.__main__ import main
+from deploy.cli.completion import SHELLS
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[object, str, str]:

@@ -12,9 +12,9 @@ from helpers import PATIENCE
 
 from artos.clock import ManualClock
 from artos.errors import ImageUnusable, NoImage
-from artos.transport import wire
-from deploy.porter import Porter
-from workers.process_manager import Arrival
+from artos.protocol import wire
+from workers.actors.process_manager import Arrival
+from workers.executor.migration import Porter
 
 IMAGE = b"what it was"
 
@@ -69,7 +69,7 @@ class Site:
         actors: Any = self
         self.porter = Porter(actors, self.said.append, self._rung.set, self._arrived, self.clock)
 
-    # -- deploy.local_actors.LocalActors ---------------------------------------------------------
+    # -- LocalActors -------------------------------------------------------------------------------
 
     def home_of(self, member: int) -> object:
         return f"home of {member}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.provenance import commit_of, differences
+from head.records.provenance import commit_of, differences
 
 
 def git(folder: Path, *arguments: str) -> str:

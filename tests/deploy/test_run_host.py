@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.archives import Archives
-from deploy.run_host import RunHost
+from artos.system.archives import Archives
+from head.daemon.run_host import RunHost
+from head.daemon.runs import Run
 from head.records.checkpoint import MANIFEST
-from head.runs import Run
 
 pytestmark = pytest.mark.processes
 

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console, RenderableType
 from test_view import STATUS, changed
 
-from deploy import screen
-from head.status import Status
+from deploy.display import screen
+from head.records.status import Status
 
 
 def test_notes_are_below_the_panel_while_it_is_there() -> None:

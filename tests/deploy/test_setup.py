@@ -1,4 +1,4 @@
-"""deploy/setup.sh with a stub of pip: what it says before it begins, and what it asks for."""
+"""deploy/setup/setup.sh with a stub of pip: what it says before it begins, and what it asks for."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Clone:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.bin, self.calls = folder, folder / "bin", folder / "calls"
-        for each in ("bin", "deploy"):
-            (folder / each).mkdir()
+        for each in ("bin", "deploy/setup"):
+            (folder / each).mkdir(parents=True)
         for tool in TOOLS.split():
             (self.bin / tool).symlink_to(shutil.which(tool) or "missing")
-        for name in ("deploy/setup.sh", "pyproject.toml", "constraints.txt"):
+        for name in ("deploy/setup/setup.sh", "pyproject.toml", "constraints.txt"):
             shutil.copy(ROOT / name, folder / name)
-        self.script("deploy/criu.sh", "exit 0")
+        self.script("deploy/setup/criu.sh", "exit 0")
         self.script("bin/uname", "echo x86_64")
         self.script(
             "bin/python3.13", '[ "$1" = -m ] || exit 0\nmkdir .venv/bin; cp stub .venv/bin/python'
@@ -55,7 +55,7 @@ class Clone:
         """Exit status and what was said."""
         self.calls.write_text("")
         done = subprocess.run(
-            [self.folder / "deploy/setup.sh"], env={"PATH": str(self.bin), **environment},
+            [self.folder / "deploy/setup/setup.sh"], env={"PATH": str(self.bin), **environment},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False,
         )  # fmt: skip
         return done.returncode, done.stderr

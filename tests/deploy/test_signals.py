@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from deploy.signals import StopRequests
+from artos.system.signals import StopRequests
 
 
 def stop(times: int = 1) -> None:

@@ -6,17 +6,17 @@ import msgspec
 import pytest
 
 from artos.buffer.model_block import ObjectSpec
-from artos.messages import Invoke
 from artos.plan import Plan
+from artos.protocol.invocations import Invoke
+from artos.protocol.wire import Call
 from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
-from artos.transport.wire import Call
-from deploy.gate import Gate
-from deploy.site import local_plan
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.passers import direct_passers
 from triggers.table import Table
 from triggers.wiring import cache_plan, transfers, with_transfer
+from workers.executor.executor import local_plan
+from workers.executor.version_gate import Gate
 
 
 def call(member: int, firing: int, version: int) -> Call:

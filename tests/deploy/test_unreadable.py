@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from artos import messages
 from artos.errors import BadMessage, CheckpointFault, ImageUnusable, Refused
+from artos.protocol import invocations
 from artos.protocol.orders import RunOrder, read_order
-from deploy.head_home import HeadHome
-from deploy.head_options import head_options
+from head.daemon.options import head_options
+from head.daemon.state import HeadHome
 from head.records.checkpoint import read_manifest
 from head.records.run_folder import RunFolder
-from workers.images import ImageStore
-from workers.migration import moved
+from workers.checkpoint.bundle import moved
+from workers.checkpoint.images import ImageStore
 
 BROKEN = {
     "nothing": b"",
@@ -77,7 +77,7 @@ def options(folder: Path, content: bytes) -> None:
 
 def mail(folder: Path, content: bytes) -> None:
     del folder
-    messages.decode_from_member(MAIL[content])
+    invocations.decode_from_member(MAIL[content])
 
 
 READERS: dict[Callable[[Path, bytes], None], type[Exception]] = {

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from artos.errors import Refused
-from artos.user_cache import user_cache
-from deploy.worker_home import WorkerHome
-from workers.criu.find import cache_folder
+from artos.system.user_cache import user_cache
+from workers.checkpoint.criu.find import cache_folder
+from workers.daemon.state import WorkerHome
 
 
 @pytest.fixture(autouse=True)

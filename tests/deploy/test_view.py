@@ -21,11 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.clock import ManualClock
-from deploy import screen, text_curve
-from deploy.view import LiveView
+from deploy.display import screen, text_curve
+from deploy.display.view import LiveView
 from head.records.episodes import Episodes
 from head.records.run_folder import RunFolder
-from head.status import Status, Summary
+from head.records.status import Status, Summary
 
 STATUS = Status(
     algorithm="ppo", env="CartPole-v1", seconds=75.0, steps=300_000, total_steps=500_000,
@@ -283,7 +283,7 @@ def test_a_broken_stream_silences_the_view_and_not_the_run(folder: RunFolder) ->
 @pytest.mark.processes
 def test_a_reader_that_leaves_does_not_change_how_the_program_ends() -> None:
     code = (
-        "import sys, time; from deploy.view import LiveView\n"
+        "import sys, time; from deploy.display.view import LiveView\n"
         "with LiveView(sys.stdout) as view:\n"
         "    while view.mode != 'silent': view.note('x' * 5000)\n"
         "print('after the reader left')"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from artos import DataKey, Workload
-from artos.scaling import ActorsSetting
+from artos.scaling.actor_count import ActorsSetting
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 ROUND, MOST = 16, 8_000

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from real_runs import Artos, Outcome, checkpointed, journal, shared_memory, updates
 
 from artos.buffer.segment import IMAGES, PREFIX, shm_root
-from workers.criu.leftovers import MARK
+from workers.checkpoint.criu.cleanup import MARK
 
 Array = NDArray[np.int64]
 Kind = Literal["dump", "restore"]

@@ -22,14 +22,14 @@ from stage import PATIENCE, Rows, Stage, mapped
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import actor_member
-from artos.messages import Invoke, encode
-from artos.runtime.child import Child
-from workers.checkpointer import Checkpointer, Progress
-from workers.clones import Clones
-from workers.criu.driver import Criu, criu_here
-from workers.images import ImageStore
-from workers.migration import Home, belongings, pack, unpack
-from workers.nursery import Place
+from artos.protocol.invocations import Invoke, encode
+from artos.system.child import Child
+from workers.actors.launchers.clones import Clones
+from workers.actors.launchers.launcher import Place
+from workers.checkpoint.bundle import Home, belongings, pack, unpack
+from workers.checkpoint.checkpointer import Checkpointer, Progress
+from workers.checkpoint.criu.driver import Criu, criu_here
+from workers.checkpoint.images import ImageStore
 
 _TESTS = Path(__file__).parents[1]
 _APART = ("unshare", "--net", "--mount", "--mount-proc", "--pid", "--fork", "--kill-child=KILL")

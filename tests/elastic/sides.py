@@ -8,10 +8,10 @@ from pathlib import Path
 
 from artos.buffer.board import Board, actor_member
 from artos.plan import Site
-from workers.criu.facts import Facts
-from workers.criu.opened import FILES, file_entry
-from workers.images import Image, ImageStore
-from workers.migration import Home, unpack
+from workers.checkpoint.bundle import Home, unpack
+from workers.checkpoint.criu.opened import FILES, file_entry
+from workers.checkpoint.facts import Facts
+from workers.checkpoint.images import Image, ImageStore
 
 CRIU = "4.1.1"
 MEGABYTE = 1 << 20

@@ -23,13 +23,13 @@ from artos.buffer.board import actor_member
 from artos.buffer.layout import BlockSpec
 from artos.errors import ImageUnusable
 from artos.spec import DataKey
-from workers.criu.facts import Facts
-from workers.criu.facts import Host as Hardware
-from workers.criu.opened import FILES
-from workers.foreign_memory import unused
-from workers.images import Image
-from workers.migration import Home, belongings, pack
-from workers.parcel import packing, unpacking
+from workers.checkpoint.bundle import Home, belongings, pack
+from workers.checkpoint.bundle_file import packing, unpacking
+from workers.checkpoint.criu.opened import FILES
+from workers.checkpoint.facts import Facts
+from workers.checkpoint.facts import Host as Hardware
+from workers.checkpoint.foreign_memory import unused
+from workers.checkpoint.images import Image
 
 pytestmark = needs_criu
 FEATURE = (*Hardware.here(CRIU, ()).features, "none")[0]

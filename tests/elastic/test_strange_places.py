@@ -13,7 +13,7 @@ from elastic import needs_criu
 from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
 from real_runs import updates
 
-from workers.criu.find import cache_folder
+from workers.checkpoint.criu.find import cache_folder
 
 pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
 

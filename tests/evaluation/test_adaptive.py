@@ -5,7 +5,7 @@ from itertools import accumulate
 
 import pytest
 
-from evaluation.rivals.adaptive import (
+from evaluation.elasticity.adaptive import (
     KINDS,
     Schedule,
     Update,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from evaluation.adaptive_ours import (
+from evaluation.elasticity.adaptive import KINDS
+from evaluation.elasticity.artos_adaptive import (
     Round,
     command,
     more_measures,
@@ -10,7 +11,6 @@ from evaluation.adaptive_ours import (
     rounds_of,
     updates_of,
 )
-from evaluation.rivals.adaptive import KINDS
 
 
 def sampled(t, version):

@@ -5,8 +5,8 @@ import io
 from rich.console import Console
 
 from artos.errors import DeadlineExceeded
-from evaluation.contest import TIMES, Answer, Contestant, alternate
-from evaluation.report import Results, print_table
+from evaluation.core.report import Results, print_table
+from evaluation.core.runner import TIMES, Answer, Contestant, alternate
 
 
 def contestant(name, log, rates):

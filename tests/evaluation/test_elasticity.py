@@ -3,10 +3,10 @@
 import pytest
 
 from artos.errors import DeadlineExceeded
-from evaluation import elasticity
-from evaluation.contest import Answer
-from evaluation.report import Results
-from evaluation.rivals import adaptive
+from evaluation.core.report import Results
+from evaluation.core.runner import Answer
+from evaluation.elasticity import adaptive
+from evaluation.elasticity import bench as elasticity
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluation.rivals import environments
-from evaluation.rivals.environments import Environment, RivalAbsent, prepare
+from evaluation.baselines import environments
+from evaluation.baselines.environments import Environment, RivalAbsent, prepare
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 

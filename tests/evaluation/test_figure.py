@@ -1,7 +1,7 @@
 """The picture of a report is written, absent rivals included."""
 
-from evaluation.figure import draw, draw_series
-from evaluation.report import Results
+from evaluation.core.figure import draw, draw_series
+from evaluation.core.report import Results
 
 
 def test_a_figure_is_a_png_with_a_panel_a_group(tmp_path):

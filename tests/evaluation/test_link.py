@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from evaluation.link import Reading, Script, costs
-from evaluation.namespaces import Network, until, why_not
-from evaluation.recording import record
-from evaluation.rivals.iterations import Stopwatch, iterate
-from evaluation.rivals.learning import Learning
-from evaluation.rivals.process import RivalFailed, measure_ours
+from evaluation.baselines.processes import RivalFailed, measure_ours
+from evaluation.lab.link import Reading, Script, costs
+from evaluation.lab.namespaces import Network, until, why_not
+from evaluation.pipelining.iterations import Stopwatch, iterate
+from evaluation.pipelining.recording import record
+from evaluation.pipelining.stand_in_learner import Learning
 
 
 def test_costs_are_those_of_an_iteration():
@@ -62,12 +62,12 @@ needs_network = pytest.mark.skipif(bool(why := why_not()), reason=f"no namespace
 
 @needs_network
 @pytest.mark.processes
-@pytest.mark.parametrize("script", ["rivals.moving_sockets", "rivals.moving_zeromq"])
+@pytest.mark.parametrize("script", ["pipelining.sockets_side", "pipelining.zeromq_side"])
 def test_rounds_cross_a_link_and_are_metered(tmp_path, script):
     record(tmp_path, steps=16)
     size = ("--actors", "2", "--steps", "16", "--recording", str(tmp_path))
     arguments = ("--script", script, "--iterations", "2", *size)
-    rates, versions = measure_ours("link", *arguments, seconds=60)
+    rates, versions = measure_ours("lab.link", *arguments, seconds=60)
     megabytes = 2 * 16 * 4 * 84 * 84 / 1e6
     assert megabytes < rates["wire_mb"] < 1.2 * megabytes
     assert rates["worker_mb"] < 0.1 * megabytes
@@ -79,9 +79,9 @@ def test_rounds_cross_a_link_and_are_metered(tmp_path, script):
 @needs_network
 @pytest.mark.processes
 def test_a_head_that_fails_is_no_answer(tmp_path):
-    arguments = ("--script", "rivals.moving_sockets", "--recording", str(tmp_path / "none"))
+    arguments = ("--script", "pipelining.sockets_side", "--recording", str(tmp_path / "none"))
     with pytest.raises(RivalFailed):
-        measure_ours("link", *arguments, "--no-such-option", seconds=60)
+        measure_ours("lab.link", *arguments, "--no-such-option", seconds=60)
 
 
 @needs_network

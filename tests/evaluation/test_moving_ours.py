@@ -8,17 +8,17 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from artos.buffer.run_memory import Node
 from artos.errors import DeadlineExceeded
-from deploy.node import Node
-from evaluation import moving_learner, not_encrypted
-from evaluation.control_plane import shared_out
-from evaluation.moving_learner import Learner
-from evaluation.moving_ours import FEATURES, pipeline, workload
-from evaluation.namespaces import why_not
-from evaluation.recording import record
-from evaluation.rivals.learning import Learning
-from evaluation.rivals.process import measure_ours
-from evaluation.rivals.rounds import OBSERVATIONS
+from evaluation.baselines.processes import measure_ours
+from evaluation.control_plane.bench import shared_out
+from evaluation.lab.namespaces import why_not
+from evaluation.pipelining import artos_learner, not_encrypted
+from evaluation.pipelining.artos_learner import Learner
+from evaluation.pipelining.artos_side import FEATURES, pipeline, workload
+from evaluation.pipelining.recording import record
+from evaluation.pipelining.rounds import OBSERVATIONS
+from evaluation.pipelining.stand_in_learner import Learning
 from triggers.algorithms.pipelines import stages
 
 ACTORS, STEPS, ROUNDS = 4, 8, 3
@@ -95,7 +95,7 @@ def test_an_update_learns_from_those_whom_no_mini_batch_took(tmp_path):
 
 
 def test_only_mini_batches_begin_before_all_rows_are_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(moving_learner, "SECONDS", 0.2)
+    monkeypatch.setattr(artos_learner, "SECONDS", 0.2)
     for off, learned in (((), 2 * STEPS), (("mini-batch",), 0)):
         with a_learner(tmp_path, *off) as (node, learner, learning, _):
             arrive(node, 0, actors=(0, 2))
@@ -105,7 +105,7 @@ def test_only_mini_batches_begin_before_all_rows_are_there(tmp_path, monkeypatch
 
 
 def test_only_two_stages_preprocess_before_observations_are_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(moving_learner, "SECONDS", 0.2)
+    monkeypatch.setattr(artos_learner, "SECONDS", 0.2)
     for off, preprocessed in (((), ACTORS * STEPS), (("dual-stage",), 0)):
         with a_learner(tmp_path, *off) as (node, learner, learning, _):
             first, _ = stages([key.name for key in node.plan.data_keys])
@@ -146,7 +146,7 @@ def test_processes_without_encryption_get_no_keys(monkeypatch):
         monkeypatch.setattr(not_encrypted.sys, "argv", ["x", json.dumps(orders), "3"])
         not_encrypted.main()
         assert json.loads(not_encrypted.sys.argv[1])["keys"] == ""
-    assert begun == ["workers.agent.process", "head.replay.process"]
+    assert begun == ["workers.agent", "head.replay"]
 
 
 def test_simulated_workers_are_shared_out():
@@ -164,8 +164,8 @@ def test_rounds_cross_a_link_by_agent_and_replay_process(tmp_path, off):
     record(tmp_path, steps=STEPS)
     size = ("--actors", str(ACTORS), "--steps", str(STEPS), "--recording", str(tmp_path))
     flags = [word for feature in off for word in ("--off", feature)]
-    arguments = ("--script", "moving_ours", "--iterations", "2", *size, *flags)
-    rates, _ = measure_ours("link", *arguments, seconds=100)
+    arguments = ("--script", "pipelining.artos_side", "--iterations", "2", *size, *flags)
+    rates, _ = measure_ours("lab.link", *arguments, seconds=100)
     megabytes = ACTORS * STEPS * 4 * 84 * 84 / 1e6
     assert (rates["wire_mb"] > megabytes) is bool(off)
     assert 0 < rates["transfer_s"] < rates["iteration_s"]
@@ -175,6 +175,6 @@ def test_rounds_cross_a_link_by_agent_and_replay_process(tmp_path, off):
 @pytest.mark.processes
 def test_weights_go_to_each_node_once(tmp_path):
     size = ("--actors", "3", "--workers", "2", "--iterations", "2")
-    rates, _ = measure_ours("link", "--script", "weights_ours", *size, seconds=100)
+    rates, _ = measure_ours("lab.link", "--script", "pipelining.artos_weights", *size, seconds=100)
     assert rates["first_use_s"] > 0
     assert rates["worker_mb"] == pytest.approx(6.75, rel=0.1)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from evaluation.rivals.one_file_ppo import SETTINGS, Loop, Rollout, Settings, train
+from evaluation.baselines.one_file_ppo import SETTINGS, Loop, Rollout, Settings, train
 
 
 def test_advantages_by_hand():

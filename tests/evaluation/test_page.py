@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evaluation.page import section
-from evaluation.report import Ratio, Report, Row
+from evaluation.core.page import section
+from evaluation.core.report import Ratio, Report, Row
 
 
 def test_rows_ratios_and_what_is_missing() -> None:

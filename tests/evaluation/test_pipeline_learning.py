@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation import pipeline_learning
-from evaluation.contest import Answer
-from evaluation.learning_ours import PARTS, scores
+from evaluation.core.runner import Answer
+from evaluation.learning import bench as pipeline_learning
+from evaluation.learning.artos_side import PARTS, scores
 
 
 def test_scores_are_shares_and_count_steps_alike() -> None:

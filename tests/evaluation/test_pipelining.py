@@ -2,17 +2,17 @@
 
 import pytest
 
-from evaluation import pipelining, pipelining_contestants, pipelining_figures
-from evaluation import pipelining_cases as cases
-from evaluation.contest import Answer
-from evaluation.pipelining_contestants import FULL, QUICK, Contestants
-from evaluation.report import Results
+from evaluation.core.report import Results
+from evaluation.core.runner import Answer
+from evaluation.pipelining import bench as pipelining
+from evaluation.pipelining import cases, contestants, figures
+from evaluation.pipelining.contestants import FULL, QUICK, Contestants
 
 SCALES = pytest.mark.parametrize("scale", [FULL, QUICK], ids=["full", "quick"])
 
 
 @pytest.fixture
-def contestants(monkeypatch, tmp_path):
+def everyone(monkeypatch, tmp_path):
     """Everyone, with no rival's environment made and nothing started."""
     asked = []
 
@@ -20,9 +20,9 @@ def contestants(monkeypatch, tmp_path):
         asked.append((arguments, options))
         return lambda: Answer({"transfer_s": 2.0}, {})
 
-    monkeypatch.setattr(pipelining_contestants, "rival", call)
-    monkeypatch.setattr(pipelining_contestants, "ours", call)
-    monkeypatch.setattr(pipelining_contestants.environments, "prepare", lambda *_: Answer)
+    monkeypatch.setattr(contestants, "rival", call)
+    monkeypatch.setattr(contestants, "ours", call)
+    monkeypatch.setattr(contestants.environments, "prepare", lambda *_: Answer)
 
     def of(scale):
         return list(Contestants(scale, tmp_path, print))
@@ -31,18 +31,18 @@ def contestants(monkeypatch, tmp_path):
     return of
 
 
-def measured(contestants, scale):
+def measured(everyone, scale):
     """Results in which everything was measured once, as 1."""
     results = Results("pipelining", 1)
-    for contestant in contestants(scale):
+    for contestant in everyone(scale):
         for case, unit in contestant.cases.values():
             results.add(case, unit, 1.0)
     return results
 
 
 @SCALES
-def test_every_goal_is_about_a_case_that_is_measured(contestants, scale):
-    results = measured(contestants, scale)
+def test_every_goal_is_about_a_case_that_is_measured(everyone, scale):
+    results = measured(everyone, scale)
     pipelining.judge(results, scale)
     report = results.report()
     assert all(ratio.median == 1.0 for ratio in report.ratios), [
@@ -54,13 +54,13 @@ def test_every_goal_is_about_a_case_that_is_measured(contestants, scale):
 
 
 @SCALES
-def test_no_two_contestants_answer_for_one_case(contestants, scale):
-    found = [case for each in contestants(scale) for case, _ in each.cases.values()]
+def test_no_two_contestants_answer_for_one_case(everyone, scale):
+    found = [case for each in everyone(scale) for case, _ in each.cases.values()]
     assert len(set(found)) == len(found)
 
 
-def test_the_goals_are_those_of_the_issue(contestants):
-    results = measured(contestants, FULL)
+def test_the_goals_are_those_of_the_issue(everyone):
+    results = measured(everyone, FULL)
     pipelining.judge(results, FULL)
     goals = {
         (ratio.case, ratio.against): ratio.goal for ratio in results.report().ratios if ratio.goal
@@ -82,13 +82,13 @@ def test_the_goals_are_those_of_the_issue(contestants):
     assert sorted(goals.values()) == pytest.approx([0.05, 0.2, 0.4, 0.9, 115.0])
 
 
-def test_what_is_off_and_how_fast_the_link_is_reaches_the_script(contestants):
-    everyone = {each.name: each for each in contestants(FULL)}
-    contestants.asked.clear()
-    everyone["ARTOS-, not encrypted, unthrottled, 16 actors × 512 steps"].measure()
-    everyone["ARTOS-, 1 Gbit/s, 16 actors × 512 steps"].measure()
-    (bare, _), (slow, _) = contestants.asked
-    assert bare[0] == slow[0] == "link"
+def test_what_is_off_and_how_fast_the_link_is_reaches_the_script(everyone):
+    by_name = {each.name: each for each in everyone(FULL)}
+    everyone.asked.clear()
+    by_name["ARTOS-, not encrypted, unthrottled, 16 actors × 512 steps"].measure()
+    by_name["ARTOS-, 1 Gbit/s, 16 actors × 512 steps"].measure()
+    (bare, _), (slow, _) = everyone.asked
+    assert bare[0] == slow[0] == "lab.link"
     assert "--mbit" not in bare
     assert slow[slow.index("--mbit") + 1] == "1000.0"
     assert [word for word in bare if word in cases.ALL_OFF] == list(cases.ALL_OFF)
@@ -96,29 +96,29 @@ def test_what_is_off_and_how_fast_the_link_is_reaches_the_script(contestants):
     assert "curve" not in slow
 
 
-def test_a_rate_is_what_the_learner_got_by_the_time_it_took(contestants):
-    everyone = {each.name: each for each in contestants(FULL)}
-    found = everyone["raw sockets, unthrottled, 16 actors × 512 steps"].measure()
+def test_a_rate_is_what_the_learner_got_by_the_time_it_took(everyone):
+    by_name = {each.name: each for each in everyone(FULL)}
+    found = by_name["raw sockets, unthrottled, 16 actors × 512 steps"].measure()
     gigabytes = 16 * 512 * (4 * 84 * 84 + 27) / 1e9
     assert found.rates["gb_per_s"] == pytest.approx(gigabytes / 2)
 
 
 @pytest.mark.long
-def test_every_picture_is_drawn_of_what_there_is(contestants, tmp_path):
-    report = measured(contestants, FULL).report()
-    made = pipelining_figures.draw_all(report, tmp_path / "pipelining.png")
+def test_every_picture_is_drawn_of_what_there_is(everyone, tmp_path):
+    report = measured(everyone, FULL).report()
+    made = figures.draw_all(report, tmp_path / "pipelining.png")
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in made)
     names = {path.stem.removeprefix("pipelining") for path in made}
     assert {"-figure-4", "-figure-6", "-figure-15a", "-control", "-transfer", ""} <= names
 
 
 def test_nothing_measured_gives_no_picture(tmp_path):
-    assert pipelining_figures.draw_all(Results("pipelining", 1).report(), tmp_path / "x.png") == []
+    assert figures.draw_all(Results("pipelining", 1).report(), tmp_path / "x.png") == []
 
 
-def test_figures_find_the_usual_size_among_the_others(contestants):
-    medians = pipelining_figures.Medians(measured(contestants, FULL).report())
-    sizes = pipelining_figures._sizes(medians, ("ARTOS", "Ray", "Redis"))
+def test_figures_find_the_usual_size_among_the_others(everyone):
+    medians = figures.Medians(measured(everyone, FULL).report())
+    sizes = figures._sizes(medians, ("ARTOS", "Ray", "Redis"))
     assert [(size.actors, size.steps) for size in sizes if size.steps == 512] == [
         (4, 512), (8, 512), (16, 512), (32, 512),
     ]  # fmt: skip

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from artos.errors import DeadlineExceeded
-from evaluation.rivals.process import RivalFailed, measure, measure_ours, run
+from evaluation.baselines.processes import RivalFailed, measure, measure_ours, run
 
 pytestmark = pytest.mark.processes
 
@@ -31,7 +31,7 @@ def gone(pid_file: Path) -> bool:
 
 
 def test_a_script_of_ours_answers_with_rates_and_versions():
-    rates, versions = measure_ours("rivals.one_file_ppo", "--seconds", "0.1", seconds=100)
+    rates, versions = measure_ours("baselines.one_file_ppo", "--seconds", "0.1", seconds=100)
     assert rates["steps_per_second"] > 0
     assert "torch" in versions
 
@@ -65,17 +65,17 @@ def test_a_failure_says_how_it_ended():
 
 def test_a_script_without_an_answer_is_a_failure():
     with pytest.raises(RivalFailed, match="no result"):
-        measure(Path(sys.executable), "buffer_workload", seconds=30)
+        measure(Path(sys.executable), "buffer.workload", seconds=30)
 
 
 def test_a_rival_sees_the_scripts_and_nothing_else_of_ours(tmp_path):
     venv.create(tmp_path, with_pip=False)
     with pytest.raises(RivalFailed, match="No module named 'artos'"):
-        measure(tmp_path / "bin" / "python", "process", seconds=30)
+        measure(tmp_path / "bin" / "python", "baselines.processes", seconds=30)
 
 
 def test_the_working_folder_is_not_on_a_rivals_path(tmp_path, monkeypatch):
     (tmp_path / "numpy.py").write_text("raise SystemExit('shadowed')")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RivalFailed, match="no result"):
-        measure(Path(sys.executable), "buffer_workload", seconds=30)
+        measure(Path(sys.executable), "buffer.workload", seconds=30)

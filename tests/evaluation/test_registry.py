@@ -5,8 +5,10 @@ import json
 import pytest
 
 from artos.errors import Refused
-from evaluation import buffer, registry, throughput
-from evaluation.report import OURS, Results
+from evaluation.buffer import bench as buffer
+from evaluation.core import registry
+from evaluation.core.report import OURS, Results
+from evaluation.throughput import bench as throughput
 
 
 def test_an_unknown_benchmark_is_refused_with_the_closest_name():

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from evaluation.report import Results, grouped, number, print_table, read_json, write_json
+from evaluation.core.report import Results, grouped, number, print_table, read_json, write_json
 
 
 @pytest.fixture

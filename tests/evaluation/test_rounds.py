@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.batch import Batch
+from artos.buffer.samplers.batch import Batch
 from artos.losses.gae import advantages
-from artos.messages import Claim
 from artos.policies.flat import layout
-from evaluation.recording import ENVS, drawn
-from evaluation.rivals.learning import PIECE, Learning
-from evaluation.rivals.moving import Place
-from evaluation.rivals.rounds import (
+from artos.protocol.invocations import Claim
+from evaluation.pipelining.recording import ENVS, drawn
+from evaluation.pipelining.rounds import (
     FRAME,
     OBSERVATIONS,
     SMALL,
@@ -23,8 +21,10 @@ from evaluation.rivals.rounds import (
     round_of,
     unpacked,
 )
-from evaluation.rivals.weights import weights as theirs
-from evaluation.rounds_plan import PARAMS, fill, keys, network, plan, weights
+from evaluation.pipelining.rounds_plan import PARAMS, fill, keys, network, plan, weights
+from evaluation.pipelining.shared import Place
+from evaluation.pipelining.stand_in_learner import PIECE, Learning
+from evaluation.pipelining.weights import weights as theirs
 
 STEPS = 24
 

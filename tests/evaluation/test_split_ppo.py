@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.rivals.one_file_ppo import SETTINGS, Loop, Settings
-from evaluation.rivals.split_ppo import Learner, Sampler
+from evaluation.baselines.one_file_ppo import SETTINGS, Loop, Settings
+from evaluation.baselines.split_ppo import Learner, Sampler
 
 SMALL = Settings("cartpole", 2, 16, 2, 2, 0.2, 0.01)
 

@@ -7,7 +7,7 @@ import socket
 import threading
 from contextlib import suppress
 
-from artos.closing import Closing
+from artos.system.closing import Closing
 
 _CHUNK = 1 << 16
 

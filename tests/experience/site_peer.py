@@ -12,7 +12,7 @@ from two_nodes import Side, value
 
 from artos.clock import SystemClock
 from artos.plan import Plan
-from workers.agent_host import AgentHost
+from workers.executor.agent_host import AgentHost
 
 ROWS = 23
 

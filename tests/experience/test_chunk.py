@@ -16,11 +16,11 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.segment import ShmFolder
 from artos.errors import BadMessage, Overwritten
+from artos.protocol import wire
+from artos.protocol.wire import Chunk
 from artos.spec import DataKey
 from artos.transport import chunk as chunks
-from artos.transport import wire
 from artos.transport.chunk import Rings, load, parts_of, unload
-from artos.transport.wire import Chunk
 
 KEYS = (
     DataKey("frames", (5, 3), "uint8"),

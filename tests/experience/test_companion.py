@@ -9,10 +9,10 @@ import pytest
 from helpers import PATIENCE
 
 from artos.clock import Deadline
-from artos.runtime.death import Death
-from artos.transport import wire
-from artos.transport.companion import Retries
-from artos.transport.leash import Leash
+from artos.protocol import wire
+from artos.system.exit_report import Death
+from artos.transport.control_pipe import Leash
+from artos.transport.sidecar import Retries
 
 OWN, KILLED = Death("it raised"), Death("killed", own=False)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from artos.buffer.layout import Consumer
-from artos.transport.wire import Arrivals, Chunk, Greet
+from artos.protocol.wire import Arrivals, Chunk, Greet
 from head.replay.receiver import Receiver, Standing
 from workers.agent.sender import Piece, Sender, streams
 

@@ -19,7 +19,8 @@ from test_processes import await_version, dual_stage, weights_of
 from two_nodes import PATIENCE, Head, Worker, run_until, two_nodes
 
 from artos.clock import Deadline
-from artos.transport import sockets, wire
+from artos.protocol import wire
+from artos.transport import sockets
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.roles import Holder, Role
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from artos.buffer.layout import Consumer
-from artos.transport.wire import Arrivals
+from artos.protocol.wire import Arrivals
 from workers.agent.sender import Piece, Sender, Stream, streams
 
 FIRST = Stream(0, ("rewards", "version"), 12)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSpec
 from artos.buffer.segment import ShmFolder
+from artos.protocol import wire
 from artos.spec import ArraySpec
-from artos.transport import wire
 from artos.transport.bfloat16 import BFLOAT16, narrow, widen
-from head.replay.weights import WeightStore
-from workers.agent.weights import Assembly
+from head.replay.weight_cache import WeightStore
+from workers.agent.weight_receiver import Assembly
 
 PARAMS = 400_003
 ARRAYS = (ArraySpec("params", (PARAMS,)), ArraySpec("learner.moments", (PARAMS,)))

@@ -17,15 +17,15 @@ from artos.buffer.board import LEARNER, Board
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.segment import ShmFolder
 from artos.clock import Deadline, SystemClock
-from artos.closing import Closing
 from artos.plan import Plan, Site
 from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey, OnFull
+from artos.system.closing import Closing
 from artos.transport.keys import make_keys
-from head.replay_host import ReplayHost
+from head.run.replay_host import ReplayHost
 from triggers.transfer import TransferTrigger
 from triggers.wiring import cache_plan
-from workers.agent_host import AgentHost
+from workers.executor.agent_host import AgentHost
 
 PATIENCE = 240.0
 FRAME = (40, 40)

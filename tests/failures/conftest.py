@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from machines import Machines
 
-from evaluation.namespaces import Network, why_not
+from evaluation.lab.namespaces import Network, why_not
 
 HERE = Path(__file__).parent
 

@@ -17,8 +17,8 @@ from daemons.real_cluster import DEADLINE, Cluster, Command
 
 from artos.buffer.actor_block import ActorBlock
 from artos.errors import DeadlineExceeded
-from deploy.head_client import HeadClient
-from evaluation.namespaces import Host, Network, until
+from deploy.client.head_client import HeadClient
+from evaluation.lab.namespaces import Host, Network, until
 
 STOP_SECONDS = 6.0
 _NEWNET = 0x40000000

@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[1] / "workers"))
 from elastic import needs_criu
 
 from artos.errors import CriuUnavailable
-from workers.criu.find import FEATURES, find_criu
+from workers.checkpoint.criu.find import FEATURES, find_criu
 
 pytestmark = [needs_criu, pytest.mark.processes, pytest.mark.long]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from artos.errors import BadMessage, Refused
-from artos.transport import wire
+from artos.protocol import wire
+from artos.system.unpack import read, unpack
 from artos.transport.peers import Peers, Sender
-from deploy.unpack import read, unpack
-from evaluation.fuzz import fuzz
-from evaluation.hostile import Hostile
+from evaluation.fuzz.__main__ import fuzz
+from evaluation.fuzz.hostile import Hostile
 
 CASES = 3_000
 

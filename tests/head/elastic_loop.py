@@ -12,22 +12,22 @@ import msgspec
 
 from artos.buffer.board import LEARNER, actor_member
 from artos.buffer.model_block import ObjectSpec
+from artos.buffer.run_memory import Node
 from artos.clock import ManualClock
 from artos.learners.publisher import Publisher
-from artos.messages import Claim, Done, Invoke, Ready
 from artos.plan import Plan
+from artos.protocol.invocations import Claim, Done, Invoke, Ready
 from artos.reference import Reference
-from artos.runtime.death import Death
-from artos.scaling import Actors
+from artos.scaling.actor_count import Actors
 from artos.spec import VERSION_KEY, ArraySpec, DataKey, ObjectKey
-from deploy.node import Node
-from deploy.wiring import connect
-from head.coordinator import Coordinator
+from artos.system.exit_report import Death
+from head.run.coordination.coordinator import Coordinator
+from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.journal import Journal
 from triggers.passers import direct_passers
 from triggers.table import Table
-from triggers.verifier import faults
+from triggers.verify.verifier import faults
 from triggers.wiring import complete, pace
 
 NOISE = "noise_scale"
@@ -57,7 +57,7 @@ def plan_of(scaling: Actors, table: Table, rounds: int, capacity: int = 0) -> Pl
 
 
 class Troupe:
-    """``head.coordinator.Members`` on real blocks: acts out what is asked, in an order by ``seed``.
+    """``Members`` on real blocks: acts out what is asked, in an order by ``seed``.
 
     ``used`` has the claims of every update, ``lags`` those of the rows used, ``held`` the version
     that each round was sampled with. Whoever is in ``sleepers`` does not become ready.

@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 
 from artos.buffer.board import LEARNER
 from artos.buffer.model_block import ObjectSpec
+from artos.buffer.run_memory import Node
 from artos.clock import ManualClock
-from artos.messages import Done, Invoke, Ready
 from artos.plan import Plan
+from artos.protocol.invocations import Done, Invoke, Ready
 from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
-from deploy.node import Node
-from deploy.wiring import connect
-from head.coordinator import Coordinator
+from head.run.coordination.coordinator import Coordinator
+from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.base import Trigger
 from triggers.journal import Journal, read
 from triggers.passers import direct_passers
 from triggers.table import Table
-from triggers.verifier import faults
+from triggers.verify.verifier import faults
 from triggers.wiring import complete, pace
 
 ACTORS = 4
@@ -57,7 +57,7 @@ def plan_of(wired: Table, rounds: int) -> Plan:
 
 
 class Loop:
-    """``head.coordinator.Members``: actors with a cached version, a learner that mints versions.
+    """``Members``: actors with a cached version, a learner that mints versions.
 
     Real blocks and a real model block; only what the chapter leaves out, acting and learning, is
     left out here. ``ends`` holds the actors' versions at the end of each round, ``minted`` the

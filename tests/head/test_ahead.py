@@ -9,10 +9,10 @@ from pathlib import Path
 from elastic_loop import STEPS, Troupe, full_batch, troupe
 
 from artos.buffer.board import LEARNER
-from artos.messages import Done, Invoke, Ready
-from artos.runtime.death import Death
-from artos.scaling import ByHand
+from artos.protocol.invocations import Done, Invoke, Ready
+from artos.scaling.actor_count import ByHand
 from artos.spec import VERSION_KEY
+from artos.system.exit_report import Death
 from triggers.passers import DirectPasser
 
 

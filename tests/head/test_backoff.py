@@ -8,9 +8,9 @@ import pytest
 from elastic_loop import STEPS, full_batch, troupe
 
 from artos.errors import ActorFailed
-from artos.runtime.death import Death
-from artos.scaling import ByHand
-from head.failures import Limits
+from artos.scaling.actor_count import ByHand
+from artos.system.exit_report import Death
+from head.run.coordination.failures import Limits
 
 
 def test_the_pause_doubles_up_to_a_limit() -> None:

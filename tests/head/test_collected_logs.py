@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from artos.transport.wire import SiteLog
-from head.collected_logs import CollectedLogs
+from artos.protocol.wire import SiteLog
+from head.run.collected_logs import CollectedLogs
 
 
 def test_each_node_has_a_folder(tmp_path: Path, logged: list[str]) -> None:

@@ -10,8 +10,8 @@ from elastic_loop import STEPS, Troupe, full_batch, troupe
 from test_ahead import publish, sample
 
 from artos.buffer.board import LEARNER
-from artos.messages import Done, Ready
-from artos.scaling import ByHand
+from artos.protocol.invocations import Done, Ready
+from artos.scaling.actor_count import ByHand
 
 ACTOR = 1
 """Member number of actor 0."""

@@ -8,8 +8,8 @@ from elastic_loop import STEPS, Troupe, full_batch, troupe
 from test_ahead import publish, sample
 
 from artos.buffer.board import LEARNER
-from artos.messages import Claim, Done, Ready
-from artos.scaling import ByHand
+from artos.protocol.invocations import Claim, Done, Ready
+from artos.scaling.actor_count import ByHand
 
 
 def begin(players: Troupe) -> None:

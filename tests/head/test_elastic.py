@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from artos.clock import ManualClock
 from artos.errors import CannotScale
-from artos.messages import Invoke
-from artos.scaling import ByHand, NoiseScale, ReturnPlateau, Schedule
+from artos.protocol.invocations import Invoke
+from artos.scaling.actor_count import ByHand, NoiseScale, ReturnPlateau, Schedule
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.journal import read
 from triggers.table import Table

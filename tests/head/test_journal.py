@@ -7,8 +7,8 @@ from typing import Any
 
 from elastic_loop import SECONDS, full_batch, troupe
 
-from artos.messages import Ready
-from artos.scaling import ByHand
+from artos.protocol.invocations import Ready
+from artos.scaling.actor_count import ByHand
 from triggers.journal import read
 
 

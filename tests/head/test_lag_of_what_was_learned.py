@@ -9,8 +9,8 @@ from elastic_loop import STEPS, Troupe, full_batch, troupe
 
 from artos.buffer.board import LEARNER
 from artos.lag import ActorLag
-from artos.messages import Done, Invoke
-from artos.scaling import ByHand
+from artos.protocol.invocations import Done, Invoke
+from artos.scaling.actor_count import ByHand
 from triggers.journal import read
 
 DRAWN = (ActorLag(0, 10, 50, 9, (0, 0, 0, 5, 5)), ActorLag(1, 10, 10, 1, (0, 10)))

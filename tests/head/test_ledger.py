@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artos.messages import Claim, Invoke
-from head.ledger import Claims, Invocations, Rounds
+from artos.protocol.invocations import Claim, Invoke
+from head.run.coordination.ledger import Claims, Invocations, Rounds
 
 
 def call(number: int) -> Invoke:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.errors import BadMessage
-from artos.messages import (
+from artos.protocol.invocations import (
     Claim,
     Done,
     Failed,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from artos.lag import measure
-from head.monitor import LagMeter, Monitor
+from head.run.monitor import LagMeter, Monitor
 
 
 def test_the_lag_meter_keeps_mean_and_maximum_over_all_rows() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from test_remote_actors import ONE, STEPS, TWO, Head, sample
 
-from artos.messages import Ready
-from artos.runtime.death import Death
-from artos.transport import wire
+from artos.protocol import wire
+from artos.protocol.invocations import Ready
+from artos.system.exit_report import Death
 
 IMAGE = b"what it was"
 ELSEWHERE = {0: "w1", 1: "w1"}

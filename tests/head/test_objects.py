@@ -14,9 +14,9 @@ from helpers import unrolled
 from artos.buffer.board import LEARNER
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.learners.publisher import Publisher
-from artos.scaling import ByHand, NoiseScale
+from artos.scaling.actor_count import ByHand, NoiseScale
 from artos.spec import ArraySpec, ObjectKey
-from head.objects import Objects
+from head.run.objects import Objects
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
 from triggers.events import Published
 from triggers.journal import read

@@ -9,15 +9,15 @@ from typing import Any
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
+from artos.buffer.run_memory import Node
 from artos.clock import ManualClock
-from artos.messages import Done, Invoke, Ready
 from artos.plan import Plan
+from artos.protocol.invocations import Done, Invoke, Ready
 from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
-from deploy.node import Node
-from deploy.wiring import connect
-from head.coordinator import Coordinator
-from head.intake import Arrivals
+from head.run.coordination.coordinator import Coordinator
+from head.run.coordination.row_events import Arrivals
+from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, Trigger
 from triggers.journal import Journal
 from triggers.passers import direct_passers
@@ -169,7 +169,7 @@ def test_nothing_is_lost_when_all_has_arrived(tmp_path: Path) -> None:
 
 
 def test_a_finished_round_is_not_sampled_again(tmp_path: Path) -> None:
-    from artos.runtime.death import Death  # noqa: PLC0415
+    from artos.system.exit_report import Death  # noqa: PLC0415
 
     with stage(tmp_path) as there:
         (call,) = [m for member, m in there.players.sent if member == 1]

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from lag_workload import ACTORS, finished
 
-from artos.messages import Claim
-from head.bindings import Bindings
-from head.ledger import Claims, Rounds
+from artos.protocol.invocations import Claim
+from head.run.coordination.ledger import Claims, Rounds
+from head.run.coordination.weight_versions import Bindings
 from triggers import ObjectKeyTrigger, TimeTrigger
 from triggers.base import Trigger
 from triggers.journal import read

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artos.messages import Invoke
-from head.ledger import Invocations
-from head.pulls import Pulls
+from artos.protocol.invocations import Invoke
+from head.run.coordination.ledger import Invocations
+from head.run.coordination.pull_queue import Pulls
 
 ACTOR = 1
 

@@ -15,14 +15,14 @@ from elastic_loop import STEPS, Troupe, full_batch, troupe
 from artos.buffer.board import LEARNER
 from artos.buffer.model_block import ObjectRegion, Slot
 from artos.errors import NotSaved
-from artos.logging_setup import logging_to
-from artos.scaling import ByHand
+from artos.scaling.actor_count import ByHand
+from artos.system.logging_setup import logging_to
 from artos.usage import Bill
-from deploy.recorder import Recorder
 from head.records import checkpoint
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
+from head.run.recorder import Recorder
 
 ACTORS = 2
 

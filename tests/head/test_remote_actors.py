@@ -10,12 +10,12 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.clock import ManualClock
 from artos.errors import BadMessage
-from artos.messages import Done, Failed, Invoke, Ready
-from artos.runtime.death import Death
+from artos.protocol import wire
+from artos.protocol.invocations import Done, Failed, Invoke, Ready
 from artos.spec import DataKey
-from artos.transport import wire
-from head.parcels import Parcels
-from head.remote_actors import RemoteActors
+from artos.system.exit_report import Death
+from head.run.remote.bundles import Parcels
+from head.run.remote.remote_actors import RemoteActors
 
 STEPS = 4
 ONE, TWO = 1, 2
@@ -45,7 +45,7 @@ class Head:
     def send(self, node: str, message: wire.Message) -> None:
         self.told.append((node, message))
 
-    # -- head.remote_actors.Books ----------------------------------------------------------
+    # -- Books -------------------------------------------------------------------------------------
 
     def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
         base = self.blocks[actor].written // STEPS * STEPS
@@ -71,7 +71,7 @@ class Head:
         self.blocks[actor].commit(rows)
         self.remote.arrived(actor + 1)
 
-    # -- nodes -----------------------------------------------------------------------------
+    # -- nodes ----------------------------------------------------------------------------
 
     def up(self, *nodes: str) -> None:
         for node in nodes:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from elastic_loop import full_batch, troupe
 
+from artos.buffer import run_memory
+from artos.buffer.run_memory import CacheNode, check_space, needed_bytes
 from artos.errors import MemoryTooSmall
 from artos.plan import Plan
-from artos.scaling import ByHand
-from deploy import node
-from deploy.node import CacheNode, check_space, needed_bytes
+from artos.scaling.actor_count import ByHand
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def plan(tmp_path: Path) -> Iterator[Plan]:
 
 
 def leave(monkeypatch: pytest.MonkeyPatch, left: int | None) -> None:
-    monkeypatch.setattr(node, "memory_left", lambda: left)
+    monkeypatch.setattr(run_memory, "memory_left", lambda: left)
 
 
 def test_a_run_is_refused_where_it_would_be_killed(

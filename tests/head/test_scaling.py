@@ -10,7 +10,7 @@ import pytest
 from artos.errors import Refused
 from artos.plan import Plan
 from artos.reference import Reference
-from artos.scaling import (
+from artos.scaling.actor_count import (
     Actors,
     ByHand,
     NoiseScale,
@@ -19,7 +19,7 @@ from artos.scaling import (
     actors_of,
     parse_actors,
 )
-from head.scaler import Scaler
+from head.run.scaler import Scaler
 
 FORMS: list[tuple[str, Actors, int, int]] = [
     ("4", ByHand(4, 4), 4, 4),

@@ -14,9 +14,9 @@ from test_scaling import plan_of
 
 from artos.errors import Refused, ScalingFailed
 from artos.runtime.reference import load_object
-from artos.scaling import Kept, NoiseScale, ReturnPlateau, actors_of
-from artos.scaling_policy import Own, ScalingPolicy, Seen
-from head.scaler import Scaler
+from artos.scaling.actor_count import Kept, NoiseScale, ReturnPlateau, actors_of
+from artos.scaling.policy import Own, ScalingPolicy, Seen
+from head.run.scaler import Scaler
 
 
 @dataclass

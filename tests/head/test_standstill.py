@@ -11,10 +11,10 @@ from inline_runs import finished, registered
 
 from artos.buffer.board import LEARNER, actor_member
 from artos.errors import DeadlineExceeded
-from artos.messages import Done, Invoke, Ready
-from artos.scaling import ByHand
-from head.failures import Limits
-from head.standstill import Standstill
+from artos.protocol.invocations import Done, Invoke, Ready
+from artos.scaling.actor_count import ByHand
+from head.run.coordination.failures import Limits
+from head.run.coordination.standstill import Standstill
 from triggers import DataKeyTrigger, TimeTrigger
 from triggers.journal import read
 from triggers.table import Table

@@ -1,7 +1,7 @@
 """Runs mutants of the pure modules with mutmut and writes what came of them to docs/mutants.md.
 
 `make mutants` runs what has not been run yet; stopped at any time, the next call goes on. ARGS
-names a part that is run anew, as in ARGS="workers.slots.*", or says --report to write the page
+names a part that is run anew, as in ARGS="workers.host.slots.*", or says --report to write the page
 only. When tests have changed, mutants that survived are tried again; `make clean` forgets all.
 Which modules, which tests: [tool.mutmut] in pyproject.toml. Which survivors are accepted, and why:
 accepted.toml.
@@ -38,7 +38,9 @@ APART = [
 def main() -> int:
     """Run mutants, then write the page; the exit status is mutmut's."""
     parser = argparse.ArgumentParser(prog="make mutants ARGS=...")
-    parser.add_argument("names", nargs="*", help='mutants, e.g. "workers.slots.*"; all if left out')
+    parser.add_argument(
+        "names", nargs="*", help='mutants, e.g. "workers.host.slots.*"; all if left out'
+    )
     parser.add_argument("--report", action="store_true", help="run nothing, write the page")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time")
     asked = parser.parse_args()

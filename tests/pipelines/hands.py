@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.board import LEARNER, actor_member
-from artos.closing import Closing
-from artos.messages import Claim, Done, Invoke
+from artos.buffer.run_memory import Node
+from artos.protocol.invocations import Claim, Done, Invoke
 from artos.runtime.build_role import actor_role, learner_role
 from artos.runtime.roles import LearnerRole
-from deploy.node import Node
-from deploy.request import reference_of
+from artos.system.closing import Closing
+from head.run.request import reference_of
 from triggers.registration import prepare
 
 STEPS = 16

@@ -9,8 +9,8 @@ import inline_runs
 from hands import SMALL
 
 from artos.buffer.board import LEARNER
-from artos.messages import Invoke
-from deploy.inline import Inline
+from artos.protocol.invocations import Invoke
+from deploy.local.inline import Inline
 from triggers.registration import Registration
 
 

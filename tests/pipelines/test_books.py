@@ -10,9 +10,9 @@ import pytest
 from inline_runs import Finished, finished
 from schedules import ActorsFirst, LearnerFirst, registered
 
-from artos.messages import Claim
-from deploy.inline import Inline
-from head.ledger import Claims
+from artos.protocol.invocations import Claim
+from deploy.local.inline import Inline
+from head.run.coordination.ledger import Claims
 from triggers.journal import read
 
 ROUNDS, ROWS = 6, 3 * 2 * 16

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hands import Hands, only
 
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 
 WORKLOADS: dict[str, dict[str, Any]] = {
     "flat observations": {},

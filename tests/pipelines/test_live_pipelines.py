@@ -13,8 +13,8 @@ from hands import written
 from numpy.typing import NDArray
 from real_runs import Artos, checkpointed, journal
 
-from deploy.request import Request
-from deploy.run import run
+from deploy.local.run import run
+from head.run.request import Request
 from triggers.algorithms.pipelines import Pipeline
 
 ACTORS, STEPS, ROUNDS = 3, 16, 8
@@ -98,7 +98,7 @@ def test_the_full_batch_pipeline_learns_what_is_learned_without(home: Path) -> N
 
 def test_runs_go_on_with_another_pipeline(home: Path) -> None:
     """Nothing of a pipeline is part of a checkpoint."""
-    from deploy.run import resume  # noqa: PLC0415
+    from deploy.local.run import resume  # noqa: PLC0415
 
     folder, _ = inline(home, "r", pipeline="minibatch")
     more = {"total_steps": 2 * ACTORS * STEPS * ROUNDS, "pipeline": "dual+minibatch"}

@@ -12,7 +12,7 @@ import pytest
 from hands import STEPS, Hands
 
 from artos.errors import Refused
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 
 Rows = frozenset[tuple[int, int]]
 

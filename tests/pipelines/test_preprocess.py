@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hands import Hands, only
 
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 from artos.spec import poison
 from triggers.algorithms.pipelines import FIRST, stages
 

@@ -11,13 +11,13 @@ from inline_runs import finished
 from schedules import registered
 
 from artos.plan import Plan
-from artos.scaling import Schedule
+from artos.scaling.actor_count import Schedule
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
 from triggers.algorithms.pipelines import Pipeline, stages
 from triggers.explain import explain
 from triggers.journal import read
 from triggers.table import Table
-from triggers.verifier import faults
+from triggers.verify.verifier import faults
 from triggers.wiring import complete, pace
 
 TARGETS = {

@@ -10,7 +10,7 @@ import pytest
 from records_writer import Start
 
 from head.records.run_folder import RunFolder
-from head.status import Status
+from head.records.status import Status
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from disks import full, needs_mount, small_disk
 
-from artos.append_file import AppendFile
 from artos.errors import Refused
+from artos.system.append_file import AppendFile
 from head.records.run_folder import RunFolder
 from triggers.journal import Journal, read
 

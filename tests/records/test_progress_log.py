@@ -22,8 +22,8 @@ from head.records.progress_log import (
     scalars,
 )
 from head.records.run_folder import RunFolder
+from head.records.status import Status
 from head.records.tensorboard import EventFile
-from head.status import Status
 
 MakeStatus = Callable[..., Status]
 

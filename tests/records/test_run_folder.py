@@ -16,7 +16,7 @@ from records_writer import Start
 from artos.errors import CheckpointFault, Refused, RunExists
 from head.records import checkpoint
 from head.records.run_folder import RunFolder, default_path
-from head.status import Summary
+from head.records.status import Summary
 
 CONFIG = {"algorithm": "ppo", "env": "CartPole-v1", "seed": 3, "set": {"lr": 0.001}}
 MANIFEST = checkpoint.Manifest(

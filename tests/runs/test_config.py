@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from deploy.cli import main
-from deploy.request import Request
-from deploy.run import run
+from deploy.cli.__main__ import main
+from deploy.local.run import run
+from head.run.request import Request
 
 pytestmark = pytest.mark.processes
 

@@ -14,9 +14,9 @@ import psutil
 import pytest
 from real_runs import TINY, Artos, Outcome, journal, shared_memory, updates
 
-from deploy.cli import main
-from deploy.request import Request
-from deploy.run import run
+from deploy.cli.__main__ import main
+from deploy.local.run import run
+from head.run.request import Request
 
 pytestmark = pytest.mark.processes
 

@@ -14,10 +14,10 @@ from real_runs import TINY, Artos, Outcome, journal, shared_memory, updates
 from artos.buffer.layout import LAYOUT_VERSION
 from artos.buffer.segment import PREFIX, shm_root
 from artos.errors import ActorFailed, LearnerFailed
-from artos.runtime.death import Death
-from deploy.request import Request
-from deploy.run import run
-from head.failures import Failures, Limits
+from artos.system.exit_report import Death
+from deploy.local.run import run
+from head.run.coordination.failures import Failures, Limits
+from head.run.request import Request
 
 SETTINGS = {"envs": 1, "steps": 16, "minibatches": 1, "epochs": 1, "actors": 1, "total_steps": 200}
 

@@ -11,8 +11,8 @@ import pytest
 from helpers import unrolled
 from real_runs import Artos, Outcome, shared_memory
 
-from deploy.request import Request
-from deploy.run import resume, run
+from deploy.local.run import resume, run
+from head.run.request import Request
 
 POLICY = """
 from dataclasses import dataclass, replace

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from artos.errors import Refused
-from deploy.request import Request
-from deploy.run import resume, run
+from deploy.local.run import resume, run
+from head.run.request import Request
 
 OWN = """
 from dataclasses import dataclass, replace

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from real_runs import ROOT, Outcome, shared_memory
 
-from deploy.cli import main
+from deploy.cli.__main__ import main
 
 FAULTY = "faulty_algorithms.py:"
 

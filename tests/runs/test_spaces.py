@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.request import Request
-from deploy.run import run
+from deploy.local.run import run
+from head.run.request import Request
 
 KINDS = ["plain", "discrete", "multidiscrete", "parts", "continuous", "next_step", "disabled"]
 SETTINGS = {"total_steps": 128, "envs": 2, "steps": 16, "minibatches": 1, "epochs": 1}

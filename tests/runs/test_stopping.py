@@ -13,7 +13,7 @@ import pytest
 from helpers import PATIENCE
 from real_runs import Artos, Outcome, shared_memory, updates
 
-from deploy.cli import main
+from deploy.cli.__main__ import main
 from head.records.run_folder import RunFolder
 
 pytestmark = pytest.mark.processes

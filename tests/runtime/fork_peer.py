@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from artos.runtime.child import command, environment
+from artos.system.child import command, environment
 
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 server = subprocess.Popen(

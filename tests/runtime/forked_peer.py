@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from artos.runtime import child
+from artos.system import child
 
 
 def main() -> int:

@@ -14,17 +14,25 @@ import numpy as np
 from helpers import PATIENCE
 
 from artos.buffer.board import actor_member, template_member
+from artos.buffer.run_memory import Node
 from artos.clock import Deadline
-from artos.closing import Closing
 from artos.errors import DeadlineExceeded
-from artos.messages import Done, FromMember, Invoke, Ready, Stop, decode_from_member, encode
 from artos.plan import Plan, Site
+from artos.protocol.invocations import (
+    Done,
+    FromMember,
+    Invoke,
+    Ready,
+    Stop,
+    decode_from_member,
+    encode,
+)
 from artos.runtime.build_role import actor_role
-from artos.runtime.child import Child, ProcessSpec, command, environment, start
 from artos.runtime.identity import Identity, tell
 from artos.runtime.roles import ActorRole
-from deploy.node import Node
-from deploy.request import reference_of
+from artos.system.child import Child, ProcessSpec, command, environment, start
+from artos.system.closing import Closing
+from head.run.request import reference_of
 from triggers.registration import prepare
 
 HERE = Path(__file__).parent

@@ -10,11 +10,11 @@ from elastic import needs_criu
 from stage import PATIENCE, ROUND, ROUNDS, Stage, rows_here
 
 from artos.buffer.board import actor_member
-from artos.runtime.child import Child
 from artos.runtime.identity import WAKE, Identity, tell
-from workers.criu.driver import Criu, criu_here
-from workers.criu.facts import Facts
-from workers.images import Image, ImageStore
+from artos.system.child import Child
+from workers.checkpoint.criu.driver import Criu, criu_here
+from workers.checkpoint.facts import Facts
+from workers.checkpoint.images import Image, ImageStore
 
 pytestmark = [pytest.mark.processes, needs_criu]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from artos.runtime.death import Death
+from artos.system.exit_report import Death
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.lag import ActorLag
-from artos.messages import Claim, Done, Invoke
+from artos.protocol.invocations import Claim, Done, Invoke
 from artos.runtime import roles
 from artos.runtime.roles import LearnerRole
 from artos.spec import VERSION_KEY, ArraySpec, DataKey

@@ -10,8 +10,8 @@ from pathlib import Path
 from disks import full, needs_mount, small_disk
 from helpers import PATIENCE
 
-from artos.runtime.child import Child
-from artos.runtime.logs import piece, rotate
+from artos.system.child import Child
+from artos.system.logs import piece, rotate
 
 
 def test_a_small_log_is_left_alone(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_log_that_has_filled_the_disk_is_emptied(tmp_path: Path) -> None:
 
 TALKER = """
 import sys
-from artos.runtime.child import begin_member
+from artos.system.child import begin_member
 begin_member()
 for stream in (sys.stdout, sys.stderr):
     print("x" * 100_000, file=stream)
@@ -86,9 +86,7 @@ for stream in (sys.stdout, sys.stderr):
 
 
 def test_what_a_member_prints_is_in_its_log_at_once(tmp_path: Path) -> None:
-    code = (
-        "import sys, artos.runtime.child as c; c.begin_member(); print('hello'); sys.stdin.read()"
-    )
+    code = "import sys, artos.system.child as c; c.begin_member(); print('hello'); sys.stdin.read()"
     command, end = [sys.executable, "-c", code], time.monotonic() + PATIENCE
     with (
         (tmp_path / "log").open("ab") as out,

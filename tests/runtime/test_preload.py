@@ -16,8 +16,8 @@ from helpers import PATIENCE, python
 
 from artos.errors import DeadlineExceeded
 from artos.reference import Reference
-from artos.runtime.child import Child, ProcessSpec
 from artos.runtime.preloaded import Preloaded
+from artos.system.child import Child, ProcessSpec
 
 pytestmark = pytest.mark.processes
 
@@ -145,7 +145,7 @@ def test_it_and_what_it_forked_die_with_the_supervisor(module: Path, tmp_path: P
         import signal
         from pathlib import Path
         from artos.reference import Reference
-        from artos.runtime.child import ProcessSpec
+        from artos.system.child import ProcessSpec
         from artos.runtime.preloaded import Preloaded
         preloaded = Preloaded(Reference({f"{module}:table"!r}, {{}}, {str(tmp_path)!r}))
         spec = ProcessSpec({PEER!r}, ("stay",))

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from artos.elastic import Elastic
 from artos.errors import Refused
 from artos.reference import Reference
 from artos.runtime.reference import settings_of_workload
-from artos.scaling import ActorsSetting, Schedule
+from artos.scaling.actor_count import ActorsSetting, Schedule
+from artos.scaling.elastic import Elastic
 from artos.settings import Setting, convert, settings_of, shown
 from artos.spec import Workload
 from triggers.algorithms.ppo import workload

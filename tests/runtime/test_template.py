@@ -16,7 +16,7 @@ from stage import HERE, PATIENCE, ROUND, ROUNDS, Rows, Stage, mapped, open_files
 
 from artos.buffer.board import actor_member
 from artos.clock import Deadline
-from artos.messages import Failed
+from artos.protocol.invocations import Failed
 from artos.runtime.identity import IDENTITY_FD
 
 pytestmark = pytest.mark.processes

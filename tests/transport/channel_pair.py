@@ -7,8 +7,8 @@ from collections import defaultdict
 import pytest
 from hypothesis import strategies as st
 
+from artos.protocol.wire import Seal
 from artos.transport.channel import BEAT, Channel
-from artos.transport.wire import Seal
 
 Frame = tuple[Seal, bytes]
 

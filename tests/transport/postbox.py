@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 
 from helpers import PATIENCE
 
-from artos.transport import wire
+from artos.protocol import wire
 from artos.transport.keys import Keys
-from artos.transport.post import Post
+from artos.transport.messenger import Post
 
 Mail = tuple[str, wire.Message]
 

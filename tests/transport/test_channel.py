@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from postbox import fill
 
 from artos.errors import BadMessage, MailboxFull
-from artos.fields import LIVES
+from artos.protocol.fields import LIVES
+from artos.protocol.wire import Seal
 from artos.transport import channel
 from artos.transport.channel import BEAT, Channel
-from artos.transport.wire import Seal
 
 
 @pytest.fixture(autouse=True, scope="module")

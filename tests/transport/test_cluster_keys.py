@@ -14,7 +14,7 @@ import zmq
 from artos.errors import Refused
 from artos.transport.keys import Keys, make_keys, names, revoke
 from artos.transport.roles import OWNER, Holder, Role
-from deploy.cli import main
+from deploy.cli.__main__ import main
 
 W1, W2 = Holder(Role.NODE, "w1"), Holder(Role.NODE, "w2")
 ANN = Holder(Role.USER, "ann")

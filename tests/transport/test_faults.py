@@ -8,7 +8,7 @@ import pytest
 
 from artos.errors import Refused
 from artos.faults import Faults, Seldom
-from artos.printable import one_line, printable
+from artos.system.printable import one_line, printable
 
 
 def test_a_fault_is_counted_logged_and_answered(logged: list[str]) -> None:

@@ -111,7 +111,7 @@ def test_no_such_host(keys: Keys) -> None:
 def test_sockets_do_not_cost_asyncio() -> None:
     """It takes 40 ms to import, in every process that has sockets."""
     code = (
-        "import sys, artos.transport.post, artos.transport.doorkeeper, workers.agent.agent\n"
+        "import sys, artos.transport.messenger, artos.transport.doorkeeper, workers.agent.agent\n"
         "print([name for name in ('asyncio', 'ssl') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from artos.errors import BadMessage, BadParcel
-from artos.transport.parcels import PIECE, Incoming, cut
-from artos.transport.wire import Bring, Piece
+from artos.protocol.wire import Bring, Piece
+from artos.transport.served_files import PIECE, Incoming, cut
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from postbox import fill
 
 from artos.errors import MailboxFull
-from artos.transport import peers, wire
+from artos.protocol import wire
+from artos.transport import peers
 from artos.transport.authorizer import Authorizer
 from artos.transport.channel import Channel
 from artos.transport.peers import Peers, Sender

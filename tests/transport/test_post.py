@@ -15,9 +15,10 @@ import zmq
 from postbox import PATIENCE, Cable, Postbox, calling, fill, serving
 
 from artos.errors import MailboxFull, Refused
-from artos.transport import channel, lines, peers, wire
+from artos.protocol import wire
+from artos.transport import channel, endpoints, peers
 from artos.transport.keys import Keys, make_keys
-from artos.transport.post import Post
+from artos.transport.messenger import Post
 
 Joined = tuple[Postbox, Cable, Postbox]
 
@@ -218,7 +219,7 @@ def test_a_peer_that_reads_nothing_holds_up_nobody(
 def test_of_two_workers_with_one_name_the_first_is_told(
     ipc: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "_RENEW", 2.0)
+    monkeypatch.setattr(endpoints, "_RENEW", 2.0)
     with serving(ipc) as head, calling(ipc) as first:
         first.post.send("head", wire.Bring(1))
         head.wait_for(wire.Bring(1), "w1")
@@ -232,7 +233,7 @@ def test_of_two_workers_with_one_name_the_first_is_told(
 
 
 def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
-    with serving(ipc) as head, lines.Calling(ipc, None, "w1") as line:
+    with serving(ipc) as head, endpoints.Calling(ipc, None, "w1") as line:
         line.tend(0.0, usurped=True)
         line.tend(1e6, usurped=True)
         line.wait(0.01, to_send=True)
@@ -301,4 +302,4 @@ def test_tcp_without_keys_is_refused() -> None:
 
 
 def test_beats_are_more_frequent_than_patience() -> None:
-    assert channel.BEAT * 3 < lines._RENEW
+    assert channel.BEAT * 3 < endpoints._RENEW

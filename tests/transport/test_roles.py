@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from artos.errors import NotAllowed
-from artos.transport import authorizer, wire
+from artos.protocol import wire
+from artos.transport import authorizer
 from artos.transport.authorizer import Authorizer
 from artos.transport.roles import ANY, SAYS, Holder, Register, Role, forbidden, foreign, holder_of
 

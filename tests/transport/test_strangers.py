@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from postbox import PATIENCE, calling, serving
 from strangers import strangers
 
-from artos.transport import doorkeeper, sockets, wire
+from artos.protocol import wire
+from artos.transport import doorkeeper, sockets
 from artos.transport.connections import Connections
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.roles import Holder, Role

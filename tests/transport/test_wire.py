@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from artos.errors import BadMessage
-from artos.messages import Claim, Done, Failed, Invoke, Ready, Scale, Scaled
-from artos.transport import wire
-from artos.unpacking import LARGEST
+from artos.protocol import wire
+from artos.protocol.invocations import Claim, Done, Failed, Invoke, Ready, Scale, Scaled
+from artos.protocol.unpacking import LARGEST
 
 DIGEST = "0" * 64
 

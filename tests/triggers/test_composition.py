@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trigger_helpers import KEYS, arrived, committed, feed, fire, joined, rows
 
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 from triggers import And, DataKeyTrigger, Firing, ObjectKeyTrigger, Or, TimeTrigger, TransferTrigger
 from triggers.events import Event, Joined, Published, Tick
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trigger_helpers import KEYS, arrived, feed, fire, joined, rows
 
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 from triggers import DataKeyTrigger, Firing
 from triggers.events import Arrived, Event, Joined, Left, Published, Rewound, Tick
-from triggers.supply import Supply
+from triggers.verify.supply import Supply
 
 
 def claims(*ranges: tuple[int, int, int]) -> tuple[Claim, ...]:

@@ -11,7 +11,7 @@ from trigger_helpers import KEYS, arrived, committed, joined
 
 from artos.clock import ManualClock
 from artos.errors import EndlessFiring
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 from triggers import (
     DataKeyTrigger,
     Firing,

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from trigger_helpers import KEYS, new_plan
 
 from artos.buffer.model_block import ObjectSpec
-from artos.scaling import NoiseScale, Schedule
+from artos.scaling.actor_count import NoiseScale, Schedule
 from artos.spec import ArraySpec
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.explain import explain

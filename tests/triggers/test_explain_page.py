@@ -8,7 +8,7 @@ import pytest
 from test_explain import PIPELINE
 from trigger_helpers import new_plan
 
-from artos.scaling import Schedule
+from artos.scaling.actor_count import Schedule
 from artos.spec import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
 from triggers.events import Event

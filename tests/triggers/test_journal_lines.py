@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artos.messages import Claim, Ready
+from artos.protocol.invocations import Claim, Ready
 from triggers import Firing, journal
 from triggers.journal import Journal, read
 

@@ -14,9 +14,9 @@ from helpers import PATIENCE
 from artos.buffer.mailbox import Mailbox, mailbox_bytes
 from artos.buffer.segment import Segment, ShmFolder
 from artos.errors import MailboxFull
-from artos.messages import Claim, Invoke, Stop, decode_to_member
-from artos.transport.post import Post
-from artos.transport.wire import Call
+from artos.protocol.invocations import Claim, Invoke, Stop, decode_to_member
+from artos.protocol.wire import Call
+from artos.transport.messenger import Post
 from triggers import Firing
 from triggers.passers import DirectPasser, QueuePasser, ZmqPasser, direct_passers
 
@@ -90,5 +90,5 @@ def test_zeromq_to_the_peer_that_is_meant(tmp_path: Path) -> None:
 
 
 def test_a_run_on_one_machine_needs_no_zeromq() -> None:
-    loads = "import sys, deploy.run, triggers.passers; sys.exit('zmq' in sys.modules)"
+    loads = "import sys, deploy.local.run, triggers.passers; sys.exit('zmq' in sys.modules)"
     subprocess.run([sys.executable, "-c", loads], timeout=PATIENCE, check=True)

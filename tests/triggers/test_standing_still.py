@@ -11,11 +11,11 @@ import pytest
 from trigger_helpers import KEYS, arrived, fire, joined, new_plan, rows
 
 from artos.plan import Plan
-from head.ledger import Rounds
+from head.run.coordination.ledger import Rounds
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger
 from triggers.events import Event, Published
 from triggers.table import Table
-from triggers.verifier import faults
+from triggers.verify.verifier import faults
 from triggers.wiring import window
 
 STEPS, VERSIONS = 4, 40

@@ -8,13 +8,13 @@ import pytest
 from trigger_helpers import arrived, committed, joined, new_plan
 
 from artos.clock import ManualClock
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.engine import Engine
 from triggers.events import Arrived, Event, Published, Tick
 from triggers.passers import DirectPasser
 from triggers.table import Table
-from triggers.verifier import faults
+from triggers.verify.verifier import faults
 from triggers.wrapper import TriggerWrapper
 
 FIRST, SECOND = ("rewards", "dones"), ("observations",)

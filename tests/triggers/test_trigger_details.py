@@ -10,13 +10,13 @@ from test_verifier import rows, table
 from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 
 from artos.clock import ManualClock
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 from artos.spec import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
 from triggers.engine import Engine
 from triggers.events import Event, Joined, Published, Rewound, Tick
 from triggers.table import decode_table, decode_trigger
-from triggers.verifier import faults
+from triggers.verify.verifier import faults
 from triggers.window import Window
 from triggers.wiring import consumers, data_triggers, fewest
 

@@ -7,10 +7,10 @@ import re
 import pytest
 from trigger_helpers import KEYS, new_plan
 
-from artos.scaling import ByHand, Schedule
+from artos.scaling.actor_count import ByHand, Schedule
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.table import Table
-from triggers.verifier import faults
+from triggers.verify.verifier import faults
 
 
 def table(**changes: object) -> Table:

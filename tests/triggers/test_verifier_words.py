@@ -7,9 +7,10 @@ from test_verifier import SHIPPED, rows, table
 from trigger_helpers import KEYS, new_plan
 
 from artos.spec import DataKey
-from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger, silence
+from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.table import Table
-from triggers.verifier import faults
+from triggers.verify import non_publishing
+from triggers.verify.verifier import faults
 
 SAID: list[tuple[str, Table, dict[str, object], list[str]]] = [
     ("an unknown role", table(lerner__update=rows()), {}, [
@@ -92,6 +93,6 @@ def test_a_block_has_room_for_eight_consumers(targets: int, fits: bool) -> None:
 def test_a_silent_method_of_no_learner_is_unknown() -> None:
     nobody = table(learner__update=None)
     plan = new_plan(nobody, silent=("helps",), methods={"actors": ("sample",)})
-    assert silence.faults(plan, nobody) == [
+    assert non_publishing.faults(plan, nobody) == [
         "silent names 'helps', but the learner has no such method"
     ]

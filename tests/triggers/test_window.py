@@ -10,7 +10,7 @@ from test_standing_still import STEPS, Choose, Deed, Play, actors_first, by_chan
 from test_standing_still import table_of as table
 from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 
-from artos.messages import Claim
+from artos.protocol.invocations import Claim
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.events import Published, Rewound
 from triggers.window import Window

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import msgspec
 
 from artos.buffer.model_block import ObjectSpec
-from artos.messages import Claim
 from artos.plan import Plan
+from artos.protocol.invocations import Claim
 from artos.reference import Reference
 from artos.spec import ArraySpec, DataKey
 from triggers import Firing, Trigger

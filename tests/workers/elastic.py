@@ -18,10 +18,10 @@ from helpers import PATIENCE, ROOT
 
 from artos.buffer.doorbell import Doorbell
 from artos.buffer.segment import Segment
-from artos.closing import Closing
-from workers.criu.driver import Criu, NoCriu, Operation, Outcome, criu_here
-from workers.criu.facts import Facts
-from workers.images import Image, ImageStore
+from artos.system.closing import Closing
+from workers.checkpoint.criu.driver import Criu, NoCriu, Operation, Outcome, criu_here
+from workers.checkpoint.facts import Facts
+from workers.checkpoint.images import Image, ImageStore
 
 _APART = ("unshare", "--pid", "--fork", "--kill-child=KILL", "setsid")
 

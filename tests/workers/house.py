@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from artos.clock import ManualClock
-from artos.elastic import Park
 from artos.errors import TemplateFailed
-from artos.messages import Done, FromMember, Invoke, Ready
 from artos.plan import Site
+from artos.protocol.invocations import Done, FromMember, Invoke, Ready
+from artos.scaling.elastic import Park
 from triggers.passers import direct_passers
-from workers.accounts import Accounts
-from workers.lifecycle import State
-from workers.nursery import Birth, Kind, Nursery, Place
-from workers.parking import Tier
-from workers.parking_lot import ParkingLot
-from workers.process_manager import ProcessManager
-from workers.slots import Slot, SlotTable
+from workers.actors.idle_tiers import ParkingLot
+from workers.actors.launchers.launcher import Birth, Kind, Nursery, Place
+from workers.actors.lifecycle import State
+from workers.actors.process_manager import ProcessManager
+from workers.actors.tier_policy import Tier
+from workers.actors.usage import Accounts
+from workers.host.slots import Slot, SlotTable
 
 
 class FakeChild:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from artos.buffer.doorbell import Doorbell
 from artos.buffer.segment import Segment
-from artos.runtime.child import end_with_parent
+from artos.system.child import end_with_parent
 
 IDENTITY_FD = 100
 BYTES = 4096

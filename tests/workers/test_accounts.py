@@ -13,7 +13,7 @@ from helpers import python
 from worker_hosts import until
 
 from artos.clock import ManualClock
-from workers.accounts import Accounts, StartStats, private_mb
+from workers.actors.usage import Accounts, StartStats, private_mb
 
 # Uses as many CPU seconds as it is told to, line by line, and says so each time.
 WORKING = """if True:

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from artos.errors import RestoreFailed, TemplateFailed
-from artos.messages import Ready
 from artos.plan import Site
-from artos.runtime.child import Child, ProcessSpec
-from workers import clones
-from workers.clones import Clones
-from workers.criu.operation import Outcome
-from workers.nursery import Birth, Place
+from artos.protocol.invocations import Ready
+from artos.system.child import Child, ProcessSpec
+from workers.actors.launchers import clones
+from workers.actors.launchers.clones import Clones
+from workers.actors.launchers.launcher import Birth, Place
+from workers.checkpoint.criu.operation import Outcome
 
 LOST = RestoreFailed("template", "CRIU died in the middle")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.criu.common_memory import SUPPORTED, share
+from workers.checkpoint.criu.common_memory import SUPPORTED, share
 
 PROGRAM = """
 import ctypes, os, random, signal, sys, threading

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from worker_hosts import V1, V2, make_host
 
-from workers.cgroups import groups, numbers
-from workers.cpus import cpu_quota, host_slots, memory_nodes, numa_nodes, usable_cpus
-from workers.slots import Slot
+from artos.system.cgroups import groups, numbers
+from workers.host.cpus import cpu_quota, host_slots, memory_nodes, numa_nodes, usable_cpus
+from workers.host.slots import Slot
 
 EIGHT = range(8)
 

@@ -12,11 +12,11 @@ from helpers import children
 
 from artos.clock import ManualClock
 from artos.errors import DeadlineExceeded, ImageUnusable, RestoreFailed
-from artos.runtime.logs import rotate
-from workers.criu.driver import Criu, NoCriu, criu_here
-from workers.criu.facts import Facts
-from workers.criu.find import find_criu
-from workers.criu.lazy import LazyPages
+from artos.system.logs import rotate
+from workers.checkpoint.criu.driver import Criu, NoCriu, criu_here
+from workers.checkpoint.criu.find import find_criu
+from workers.checkpoint.criu.lazy import LazyPages
+from workers.checkpoint.facts import Facts
 
 pytestmark = [needs_criu, pytest.mark.processes]
 

@@ -18,10 +18,10 @@ from elastic import PATIENCE, Stage, needs_criu, state, until
 from helpers import children
 
 from artos.errors import CheckpointRefused, ImageUnusable, RestoreFailed
-from workers.criu.driver import Criu, Operation
-from workers.criu.facts import Facts
-from workers.criu.leftovers import end
-from workers.images import ImageStore
+from workers.checkpoint.criu.cleanup import end
+from workers.checkpoint.criu.driver import Criu, Operation
+from workers.checkpoint.facts import Facts
+from workers.checkpoint.images import ImageStore
 
 pytestmark = [needs_criu, pytest.mark.processes]
 

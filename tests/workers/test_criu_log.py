@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from workers.criu.log import culprit, error_lines
+from workers.checkpoint.criu.log import culprit, error_lines
 
 
 @pytest.mark.parametrize(

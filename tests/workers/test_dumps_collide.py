@@ -10,8 +10,8 @@ from elastic import PATIENCE, Stage, needs_criu
 
 from artos.errors import CheckpointRefused
 from artos.plan import Site
-from workers.checkpointer import Checkpointer, Progress, Shot
-from workers.criu.driver import Criu
+from workers.checkpoint.checkpointer import Checkpointer, Progress, Shot
+from workers.checkpoint.criu.driver import Criu
 
 pytestmark = [needs_criu, pytest.mark.processes]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from artos.errors import CriuUnavailable
-from workers.criu import find
+from workers.checkpoint.criu import find
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from artos.errors import ImageBudget, ImageUnusable
-from workers.criu.build_id import build_id, mapped_files
-from workers.criu.facts import Facts, Host, faults, features_of
-from workers.images import Image, ImageStore, estimate
+from workers.checkpoint.build_id import build_id, mapped_files
+from workers.checkpoint.facts import Facts, Host, faults, features_of
+from workers.checkpoint.images import Image, ImageStore, estimate
 
 MEGABYTE = 1 << 20
 

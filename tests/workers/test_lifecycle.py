@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from artos.errors import ForbiddenMove
-from workers.lifecycle import Move, State, after, moves
+from workers.actors.lifecycle import Move, State, after, moves
 
 EXPECTED = """
 cold          start:starting      expect:arriving

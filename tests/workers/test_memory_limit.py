@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from worker_hosts import V1, V2, make_host
 
-from workers.memory_limit import memory_left
+from artos.system.memory_limit import memory_left
 
 JOB = "sys/fs/cgroup/apps/job"
 STAT = "anon 3000\nfile 90000\nshmem 500\ninactive_file 80000"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from house import House, Restored
 
-from artos.elastic import Park
 from artos.errors import CheckpointRefused, NoImage, RestoreFailed
-from artos.messages import Ready
-from workers.lifecycle import State
+from artos.protocol.invocations import Ready
+from artos.scaling.elastic import Park
+from workers.actors.lifecycle import State
 
 Build = Callable[..., House]
 IMAGE: Any = "actor-0"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worker_hosts import V1, V2, make_host
 
-from workers.parking import (
+from workers.actors.tier_policy import (
     WORTH,
     Costs,
     IdleForecast,

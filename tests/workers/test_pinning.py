@@ -12,9 +12,9 @@ from helpers import python
 from worker_hosts import needs_numactl, needs_two_cpus
 
 from artos.errors import NotPinned
-from workers.cpus import host_slots
-from workers.pinning import numactl_prefix, pin, verify
-from workers.slots import Slot
+from workers.host.cpus import host_slots
+from workers.host.pinning import numactl_prefix, pin, verify
+from workers.host.slots import Slot
 
 FIRST, LAST = host_slots()[0], host_slots()[-1]
 ELSEWHERE = Slot(100_000)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from worker_hosts import needs_root
 
-from workers.proc_folder import remove_left
+from workers.checkpoint.proc_folder import remove_left
 
 
 def test_one_that_was_left_is_removed(tmp_path: Path) -> None:

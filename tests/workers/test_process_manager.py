@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from house import House, Restored
 
-from artos.elastic import Park
 from artos.errors import CheckpointRefused, RestoreFailed
-from artos.messages import Ready
-from artos.runtime.logs import MOST_BYTES
-from workers.lifecycle import State
+from artos.protocol.invocations import Ready
+from artos.scaling.elastic import Park
+from artos.system.logs import MOST_BYTES
+from workers.actors.lifecycle import State
 
 
 @pytest.fixture

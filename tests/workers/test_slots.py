@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from artos.clock import ManualClock
-from workers.slots import Slot, SlotTable
+from workers.host.slots import Slot, SlotTable
 
 A, B, C = "a", "b", "c"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from helpers import PATIENCE
 
 from artos.clock import Deadline
-from workers.criu.suspects import suspects, threads
+from workers.checkpoint.criu.suspects import suspects, threads
 
 
 def test_a_socket_is_told_with_both_its_ends() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from artos.errors import CriuUnavailable
-from workers import tiers
-from workers.criu import find
-from workers.tiers import Findings, Tier, tiers_of
+from workers.checkpoint import tiers
+from workers.checkpoint.criu import find
+from workers.checkpoint.tiers import Findings, Tier, tiers_of
 
 NAMES = ["memory", "freeze", "checkpoint", "clone", "fork", "pin", "lazy"]
 ALWAYS = {"memory", "freeze", "fork"}

@@ -7,7 +7,7 @@ from typing import Annotated
 from artos.actors.rollout import RolloutActor
 from artos.learners.ppo import PPO
 from artos.policies.build import Policy
-from artos.scaling import ActorsSetting, actors_of
+from artos.scaling.actor_count import ActorsSetting, actors_of
 from artos.spec import Workload
 from triggers import ObjectKeyTrigger
 from triggers.algorithms.pipelines import Pipeline, learner_rows

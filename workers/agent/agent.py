@@ -15,14 +15,15 @@ from artos.buffer.board import LEARNER, Board
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.segment import ShmFolder
 from artos.clock import Clock, Deadline, SystemClock
-from artos.closing import Closing
 from artos.faults import Faults
 from artos.plan import Plan
+from artos.protocol import wire
 from artos.protocol.orders import AGENT_COUNTS, AgentOrders
-from artos.transport import sockets, wire
+from artos.system.closing import Closing
+from artos.transport import sockets
+from artos.transport.control_pipe import Leash
+from artos.transport.counters import Tally
 from artos.transport.keys import Keys
-from artos.transport.leash import Leash
-from artos.transport.tally import Tally
 from triggers.table import decode_table
 from triggers.wiring import role_of
 from workers.agent.caches import Caches
@@ -30,7 +31,7 @@ from workers.agent.experience import Shipping
 from workers.agent.packing import Packing
 from workers.agent.pull import Pulling
 from workers.agent.sender import Sender, streams
-from workers.agent.weights import Assembly
+from workers.agent.weight_receiver import Assembly
 
 MODEL = "model_param"
 _TICK = 1.0

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import lz4.block
 
 from artos.clock import Clock
-from artos.closing import Closing
 from artos.errors import BadMessage
 from artos.faults import Faults, Seldom
-from artos.transport import wire
+from artos.protocol import wire
+from artos.system.closing import Closing
 from artos.transport.chunk import Bytes, Rings, load
+from artos.transport.counters import Tally
 from artos.transport.sockets import Socket
-from artos.transport.tally import Tally
 from workers.agent.link import Link
 from workers.agent.packing import Packing
 from workers.agent.sender import Piece, Sender

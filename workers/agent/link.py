@@ -8,13 +8,14 @@ from collections.abc import Callable, Container
 import zmq
 
 from artos.clock import Clock
-from artos.closing import Closing
 from artos.errors import BadMessage
 from artos.faults import Faults, Seldom
-from artos.transport import sockets, wire
+from artos.protocol import wire
+from artos.system.closing import Closing
+from artos.transport import sockets
+from artos.transport.counters import Tally
 from artos.transport.monitor import Monitor
 from artos.transport.sockets import Socket
-from artos.transport.tally import Tally
 
 _log = logging.getLogger(__name__)
 _SILENCE = 5.0  # seconds without an answer after which it is asked for again

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from artos.clock import Clock
-from artos.closing import Closing
 from artos.errors import BadMessage
 from artos.faults import Faults
-from artos.transport import wire
+from artos.protocol import wire
+from artos.system.closing import Closing
+from artos.transport.counters import Tally
 from artos.transport.sockets import Socket
-from artos.transport.tally import Tally
 from workers.agent.link import Link
-from workers.agent.weights import Assembly
+from workers.agent.weight_receiver import Assembly
 
 
 class Pulling(Closing):

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from artos.buffer.layout import Consumer
+from artos.protocol.wire import Arrivals
 from artos.transport.chunk import PIECE
-from artos.transport.wire import Arrivals
 
 WINDOW = 8 << 20
 """Bytes that may be on their way before the other end said how many."""

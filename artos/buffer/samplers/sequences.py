@@ -1,0 +1,77 @@
+"""Windows of consecutive rows for recurrent learners (paper Table 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.samplers.frames import Padding
+from artos.buffer.samplers.transitions import Picks, Sample, TransitionReader, Window
+from artos.buffer.samplers.uniform import draw
+
+MASK = "mask"
+"""Name under which a sample of sequences says which of their rows count."""
+
+
+class SequenceSampler:
+    """Batches of windows of ``length`` rows of one environment, starts drawn uniformly.
+
+    A sample maps each key to (batch_size, length, *shape), ``index`` to (batch_size, 3) int64 of
+    the actor, step and environment of each first row, ``policy_version`` to (batch_size, length)
+    int64 and ``mask`` to (batch_size, length) bool: true up to and with the first row at which one
+    of the keys ``ends`` is true, so a window never mixes two episodes. Store the recurrent state as
+    a data key: its first row starts the window.
+    """
+
+    def __init__(
+        self,
+        blocks: Mapping[int, ActorBlock],
+        keys: Sequence[str],
+        batch_size: int,
+        length: int,
+        *,
+        ends: Sequence[str] = ("terminations", "truncations"),
+        seed: int | None = None,
+        max_lag: int | None = None,
+        depth: int = 1,
+        padding: Padding = "zero",
+    ) -> None:
+        self.batch_size, self.length, self.max_lag = batch_size, length, max_lag
+        self._ends = tuple(ends)
+        self._rng = np.random.default_rng(seed)
+        read = tuple(dict.fromkeys((*keys, *ends)))
+        self._reader = TransitionReader(
+            list(blocks.values()), read, depth=depth, padding=padding, run=length
+        )
+
+    def sample(self, version: int | None = None) -> Sample:
+        """A batch of windows. ``version`` is the learner's; left out, that of the newest row.
+
+        Raises:
+            NothingToSample: no window fits into the rows there are.
+            Overwritten: the writers kept lapping the reader.
+        """
+        if self.max_lag is not None:
+            self._reader.bound_lag(self.max_lag, version)
+        sample = self._reader.read(self.batch_size, self._draw)
+        ended = np.zeros((self.batch_size, self.length), np.bool_)
+        for name in self._ends:
+            np.logical_or(ended, sample[name], out=ended)
+        mask = np.ones_like(ended)
+        mask[:, 1:] = ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
+        return {**self._reader.learned(sample, mask), MASK: mask}
+
+    @property
+    def stale(self) -> int:
+        """Rows that ``max_lag`` left out of the last sample."""
+        return self._reader.stale
+
+    def _draw(self, count: int) -> Picks:
+        window = self._reader.window()
+        starts = np.maximum(window.start, window.stop - self.length + 1)
+        return draw(self._reader.sources, Window(window.start, starts), count, self._rng)
+
+    def __repr__(self) -> str:
+        return f"<SequenceSampler of {self.batch_size} x {self.length} from {self._reader!r}>"

@@ -1,0 +1,284 @@
+"""Reading picked rows while their writers go on: copy, look again, repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.doorbell import fence
+from artos.buffer.samplers.batch import BatchStore
+from artos.buffer.samplers.frames import Ints, Padding, Rows, Sources, look_back
+from artos.buffer.samplers.n_step import NStep
+from artos.errors import Overwritten
+from artos.spec import VERSION_KEY
+
+Sample = dict[str, NDArray[Any]]
+
+INDEX = "index"
+"""Name under which a sample holds the identity of its rows: (n, 3) int64 of actor, step, env."""
+NEXT = "next."
+"""Prefix of values of the following row, or with n-step returns of the row to bootstrap from."""
+RETURNS, DISCOUNTS = "n_step.returns", "n_step.discounts"
+_TRIES = 64
+_REDRAWS = 8
+_ANY_VERSION = np.iinfo(np.int64).min
+
+
+class Picks(NamedTuple):
+    """Rows to read: number of the block (not decreasing), absolute step, environment; each (n,)."""
+
+    owners: Ints
+    steps: Ints
+    envs: Ints
+
+
+class Window(NamedTuple):
+    """Per block the rows that may be picked: ``start`` to ``stop``; each (blocks,) int64."""
+
+    start: Ints
+    stop: Ints
+
+
+class TransitionReader:
+    """Copies picked rows of ``keys``, and of ``next_keys`` one row later, into reused arrays.
+
+    Reading works like a sequence lock: rows are copied first, then it is seen whether their writer
+    has reserved their place meanwhile, or is another one. Such rows are picked anew, so a torn row
+    is never returned; with them go those that the writer, at the pace just seen, would reach before
+    the next look.
+    Rows of versions before ``min_version`` are left out (checklist C3, C4); ``stale`` counts them.
+    With ``run`` each pick stands for that many rows from it on, and values get an axis for them.
+
+    Raises:
+        UnknownKey: a key that the blocks do not have.
+        ValueError: no blocks, or blocks of unequal size.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[ActorBlock],
+        keys: Sequence[str],
+        next_keys: Sequence[str] = (),
+        *,
+        n_step: NStep | None = None,
+        depth: int = 1,
+        padding: Padding = "zero",
+        run: int = 0,
+    ) -> None:
+        self.sources = Sources(blocks, padding)
+        self.min_version, self.stale = _ANY_VERSION, 0
+        self._keys, self._next, self._n_step = tuple(keys), tuple(next_keys), n_step
+        self._store, self._again = BatchStore(depth), BatchStore()
+        self._run, self._width = run, max(run, 1)
+        ahead = n_step.keys if n_step else ()
+        self._read = tuple(dict.fromkeys((*keys, *next_keys, *ahead, VERSION_KEY)))
+        self._back = look_back(blocks[0], self._read)
+        self._last = 1 if next_keys or n_step else 0
+        self._pairs = {k for k in keys if k in next_keys and not n_step and self._stack(k) > 1}
+        self._headers = [[block.headers[name] for name in self._read] for block in blocks]
+        self._actors = np.array([block.spec.actor for block in blocks], np.int64)
+        self._seen = np.zeros(len(blocks), np.int64)  # the oldest rows when the last were drawn
+
+    def _stack(self, name: str) -> int:
+        return self.sources.key(name).stack
+
+    def window(self) -> Window:
+        """The rows to pick from: committed in all keys, not being overwritten, new enough."""
+        # The oldest first: however far the writers get in between, rows are left to pick from.
+        self._seen, stop = self._oldest(), self._committed()
+        start = np.minimum(np.maximum(self._seen, self._readable(stop)), stop)
+        if self.min_version != _ANY_VERSION:
+            pairs = zip(self.sources.blocks, start.tolist(), stop.tolist(), strict=True)
+            recent = [first_of_version(block, a, b, self.min_version) for block, a, b in pairs]
+            self.stale = int(sum(recent) - start.sum()) * self.sources.envs
+            start = np.array(recent, np.int64)
+        return Window(start, np.maximum(start, stop - self._last))
+
+    def learned(self, sample: Sample, counted: NDArray[np.bool_] | None = None) -> Sample:
+        """Have it noted whose rows, and how old ones, a learner gets with this sample.
+
+        ``counted`` says which rows of a stretch it is to learn from, (n, run).
+        """
+        drawn = self.sources.blocks[0].drawn
+        if drawn is not None:
+            versions = sample[VERSION_KEY].reshape(len(sample[INDEX]), -1)
+            actors = np.broadcast_to(sample[INDEX][:, :1], versions.shape)
+            rows = slice(None) if counted is None else counted
+            drawn.note(actors[rows].reshape(-1), versions[rows].reshape(-1))
+        return sample
+
+    def bound_lag(self, max_lag: int, version: int | None) -> None:
+        """Leave out rows of more than ``max_lag`` versions before ``version`` (or the newest)."""
+        newest = self._newest_version() if version is None else version
+        self.min_version = newest - max_lag
+
+    def _newest_version(self) -> int:
+        newest = 0
+        for block in self.sources.blocks:
+            if stop := block.committed((VERSION_KEY,)):
+                newest = max(newest, int(block.arrays[VERSION_KEY][block.index(stop - 1)]))
+        return newest
+
+    def read(self, count: int, draw: Callable[[int], Picks]) -> Sample:
+        """Copy ``count`` rows that ``draw`` picks, and picks anew where they were overwritten.
+
+        Returns:
+            values by key, ``next.KEY``, ``index`` (n, 3) int64 and ``policy_version`` (n,) int64,
+            in arrays that are reused when their set comes round again.
+
+        Raises:
+            Overwritten: the writers kept lapping the reader.
+        """
+        self._store.turn()
+        terms = self._terms()
+        picks = draw(count)
+        out = self._arrays(count * self._width, self._store)
+        self._fill(out, picks)
+        ahead = np.zeros_like(self._seen)
+        for _ in range(_TRIES):
+            looked, former, terms = self._oldest(), terms, self._terms()
+            void = (terms != former)[picks.owners]
+            if not (void | self._gone(picks, out[VERSION_KEY], looked)).any():
+                return self._named(out, picks)
+            lost = self._lost(picks, looked)
+            # Also what would be gone at the next look, or a fast writer is never caught up with.
+            ahead = np.minimum(
+                2 * np.maximum(ahead, looked - self._seen), self.sources.capacity // 2
+            )
+            places = np.flatnonzero(void | self._gone(picks, out[VERSION_KEY], looked + ahead))
+            self._replace(out, picks, places, _from(looked + ahead, draw, len(places)))
+        raise lost
+
+    def _lost(self, picks: Picks, oldest: Ints) -> Overwritten:
+        last = int(np.argmin(picks.steps - oldest[picks.owners]))
+        owner, step = int(picks.owners[last]), int(picks.steps[last])
+        return Overwritten(int(self._actors[owner]), step, int(oldest[owner]))
+
+    def _replace(self, out: Sample, picks: Picks, places: Ints, fresh: Picks) -> None:
+        copied = self._arrays(len(places) * self._width, self._again)
+        self._fill(copied, fresh)
+        rows = (places[:, None] * self._width + np.arange(self._width)).ravel()
+        for name, array in copied.items():
+            out[name][rows] = array
+        for column, values in zip(picks, fresh, strict=True):
+            column[places] = values
+
+    def _gone(self, picks: Picks, versions: Ints, oldest: Ints) -> NDArray[np.bool_]:
+        stale = versions[:: self._width] < self.min_version
+        return (picks.steps < oldest[picks.owners]) | stale
+
+    def _committed(self) -> Ints:
+        written = [min([header.written for header in headers]) for headers in self._headers]
+        fence()
+        return np.array(written, np.int64)
+
+    def _oldest(self) -> Ints:
+        # Versions travel in the first stage, so no other key is reserved further.
+        fence()  # whatever was copied was copied before this look
+        reserved = np.array([headers[-1].reserved for headers in self._headers], np.int64)
+        fence()
+        return self._readable(reserved)
+
+    def _terms(self) -> Ints:
+        # With a new term rows may be void, and are written again without being reserved anew.
+        return np.array([block.incarnation for block in self.sources.blocks], np.int64)
+
+    def _readable(self, reserved: Ints) -> Ints:
+        lost = reserved - self.sources.capacity
+        # The very first rows begin an episode: nothing before them is looked back to.
+        first: Ints = np.where(lost > 0, lost + self._back, 0)
+        return first
+
+    # -- arrays --------------------------------------------------------------------------------
+
+    def _arrays(self, count: int, store: BatchStore) -> Sample:
+        array = partial(self._array, count=count, store=store)
+        out = {name: array(name, name) for name in (*self._keys, VERSION_KEY)}
+        for name in self._next:
+            if name not in self._pairs:
+                out[NEXT + name] = array(NEXT + name, name)
+        if self._n_step:
+            for name in (RETURNS, DISCOUNTS):
+                out[name] = store.array(name, (count,), np.float32)
+        return out
+
+    def _array(self, use: str, name: str, count: int, store: BatchStore) -> NDArray[Any]:
+        key = self.sources.key(name)
+        frames = key.stack + 1 if use in self._pairs else key.stack
+        lead = (count, frames) if frames > 1 else (count,)
+        return store.array(use, (*lead, *key.shape), key.dtype)
+
+    def _fill(self, out: Sample, picks: Picks) -> None:
+        rows = self._rows(picks)
+        for name in (*self._keys, VERSION_KEY):
+            take = rows.take_pairs if name in self._pairs else rows.take
+            take(name, out[name])
+        if self._last:
+            self._fill_next(out, rows)
+
+    def _rows(self, picks: Picks) -> Rows:
+        if self._width == 1:
+            return Rows(self.sources, *picks)
+        steps = (picks.steps[:, None] + np.arange(self._width)).ravel()
+        owners, envs = (np.repeat(column, self._width) for column in (picks.owners, picks.envs))
+        return Rows(self.sources, owners, steps, envs)
+
+    def _fill_next(self, out: Sample, rows: Rows) -> None:
+        steps = rows.steps + 1
+        if self._n_step:
+            found = self._n_step.look_ahead(rows, self._committed()[rows.owners])
+            out[RETURNS][:], out[DISCOUNTS][:] = found.returns, found.discounts
+            steps = found.steps
+        later = Rows(self.sources, rows.owners, steps, rows.envs)
+        for name in self._next:
+            if name not in self._pairs:
+                later.take(name, out[NEXT + name])
+
+    def _named(self, out: Sample, picks: Picks) -> Sample:
+        index = self._store.array(INDEX, (len(picks.steps), 3), np.int64)
+        index[:, 0] = self._actors[picks.owners]
+        index[:, 1], index[:, 2] = picks.steps, picks.envs
+        named = {**out, INDEX: index}
+        for name in self._pairs:
+            named[name], named[NEXT + name] = out[name][:, :-1], out[name][:, 1:]
+        return {name: self._by_run(name, array) for name, array in named.items()}
+
+    def _by_run(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        if not self._run or name == INDEX:
+            return array
+        return array.reshape(-1, self._run, *array.shape[1:])
+
+    def __repr__(self) -> str:
+        return f"<TransitionReader of {len(self.sources.blocks)} blocks: {', '.join(self._read)}>"
+
+
+def _from(first: Ints, draw: Callable[[int], Picks], count: int) -> Picks:
+    """Draw ``count`` rows, in order of blocks, if possible none before ``first`` (blocks,)."""
+    picks = draw(count)
+    for _ in range(_REDRAWS):
+        early = np.flatnonzero(picks.steps < first[picks.owners])
+        if not len(early):
+            break
+        for column, values in zip(picks, draw(len(early)), strict=True):
+            column[early] = values
+    order = np.argsort(picks.owners, kind="stable")
+    return Picks(*(column[order] for column in picks))
+
+
+def first_of_version(block: ActorBlock, start: int, stop: int, version: int) -> int:
+    """The first step from ``start`` whose policy version is at least ``version``, else ``stop``.
+
+    Versions never decrease along a block, so this is a binary search.
+    """
+    at = start
+    for view in block.views(VERSION_KEY, start, stop):
+        found = int(np.searchsorted(view, version))
+        at += found
+        if found < len(view):
+            break
+    return at

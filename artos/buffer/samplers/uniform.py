@@ -1,0 +1,104 @@
+"""Uniform replay: every stored transition is equally likely (paper Table 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.samplers.frames import VALID_KEY, Ints, Padding, Rows, Sources
+from artos.buffer.samplers.n_step import NStep
+from artos.buffer.samplers.transitions import Picks, Sample, TransitionReader, Window
+from artos.errors import NothingToSample
+
+_TRIES = 64
+
+
+class UniformSampler:
+    """Batches of transitions drawn with replacement, uniformly over all rows of all blocks.
+
+    A sample maps each key to (batch_size, *shape) in its dtype, ``next.KEY`` to the value one row
+    later (with ``n_step``: of the bootstrap row), ``index`` to (batch_size, 3) int64 of actor, step
+    and environment, ``policy_version`` to (batch_size,) int64. Rows come in the order of memory.
+    Arrays are overwritten by the next ``sample``, with ``depth=2`` by the one after it.
+
+    Where the next row begins another episode, ``next.KEY`` is no successor: mask it by the ends (or
+    ask for ``next.ages``: 0 there). Rows whose key ``valid`` is false are never drawn. ``max_lag``
+    leaves out rows of policies more than that many versions old (checklist C3, C4).
+    """
+
+    def __init__(
+        self,
+        blocks: Mapping[int, ActorBlock],
+        keys: Sequence[str],
+        batch_size: int,
+        *,
+        next_keys: Sequence[str] = (),
+        seed: int | None = None,
+        n_step: NStep | None = None,
+        max_lag: int | None = None,
+        depth: int = 1,
+        padding: Padding = "zero",
+    ) -> None:
+        self.batch_size, self.max_lag = batch_size, max_lag
+        self._rng = np.random.default_rng(seed)
+        self._reader = TransitionReader(
+            list(blocks.values()), keys, next_keys, n_step=n_step, depth=depth, padding=padding
+        )
+
+    def sample(self, version: int | None = None) -> Sample:
+        """A batch of transitions. ``version`` is the learner's; left out, that of the newest row.
+
+        Raises:
+            NothingToSample: no row qualifies.
+            Overwritten: the writers kept lapping the reader.
+        """
+        if self.max_lag is not None:
+            self._reader.bound_lag(self.max_lag, version)
+        return self._reader.learned(self._reader.read(self.batch_size, self._draw))
+
+    @property
+    def stale(self) -> int:
+        """Rows that ``max_lag`` left out of the last sample."""
+        return self._reader.stale
+
+    def _draw(self, count: int) -> Picks:
+        return draw(self._reader.sources, self._reader.window(), count, self._rng)
+
+    def __repr__(self) -> str:
+        return f"<UniformSampler of {self.batch_size} from {self._reader!r}>"
+
+
+def draw(sources: Sources, window: Window, count: int, rng: np.random.Generator) -> Picks:
+    """Draw ``count`` rows of a window with replacement, ordered by block, step and environment.
+
+    Raises:
+        NothingToSample: the window is empty, or no row in it is valid.
+    """
+    ends = np.cumsum((window.stop - window.start) * sources.envs)
+    numbers: Ints = np.empty(0, np.int64)
+    for _ in range(_TRIES if ends[-1] else 0):
+        more = rng.integers(ends[-1], size=count - len(numbers))
+        if VALID_KEY in sources.blocks[0].headers:
+            more.sort()
+            more = more[_valid(sources, _picks(sources, window, ends, more))]
+        numbers = np.concatenate((numbers, more))
+        if len(numbers) == count:
+            numbers.sort()
+            return _picks(sources, window, ends, numbers)
+    raise NothingToSample(int(ends[-1]))
+
+
+def _picks(sources: Sources, window: Window, ends: Ints, numbers: Ints) -> Picks:
+    owners = np.searchsorted(ends, numbers, side="right")
+    sizes = (window.stop - window.start) * sources.envs
+    steps, envs = np.divmod(numbers - (ends - sizes)[owners], sources.envs)
+    return Picks(owners, steps + window.start[owners], envs)
+
+
+def _valid(sources: Sources, picks: Picks) -> NDArray[np.bool_]:
+    valid = np.empty(len(picks.steps), np.bool_)
+    Rows(sources, *picks).take(VALID_KEY, valid)
+    return valid

@@ -1,0 +1,122 @@
+"""Changing a run while it goes on: ``artos scale RUN N``, through the board of its node."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from artos.buffer.board import Board, control_member
+from artos.errors import BadMessage, DeadlineExceeded, MailboxFull, NotRunning, Refused
+from artos.plan import Site
+from artos.protocol.invocations import Scale, Scaled, decode_scale, decode_scaled, encode
+from artos.protocol.unreadable import UNREADABLE
+from artos.run_state import RUNNING
+from artos.system.durable import write_durably
+
+_log = logging.getLogger(__name__)
+_ANSWER_SECONDS = 10.0
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a live run can be reached, in its folder for as long as it lives: ``live.json``.
+
+    ``state`` is running or stopping. The file stays behind where a run was killed.
+    """
+
+    board: str
+    members: int
+    state: str = RUNNING
+
+
+def address_file(run: Path) -> Path:
+    """The file that holds a live run's address."""
+    return run / "live.json"
+
+
+@contextmanager
+def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
+    """Let others find the run and know its state, which is changed by calling what is yielded.
+
+    Without room for that the run goes on all the same.
+    """
+    file = address_file(run)
+
+    def tell(state: str) -> None:
+        address = Address(str(site.board_path), site.members, state)
+        try:
+            write_durably(file, msgspec.json.encode(address))
+        except OSError as error:
+            why = error.strerror
+            _log.warning("%s cannot be written (%s): `artos scale` does not find it", file, why)
+
+    tell(RUNNING)
+    try:
+        yield tell
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def state_told(run: Path) -> str:
+    """What a run said last of its state, also one that was killed since; "" if it is over."""
+    try:
+        return msgspec.json.decode(address_file(run).read_bytes(), type=Address).state
+    except (OSError, *UNREADABLE):
+        return ""
+
+
+class ControlDesk:
+    """The node's end: answers what controls ask for."""
+
+    def __init__(self, board: Board, members: int) -> None:
+        self.member = control_member(members)
+        self._asked, self._answers = board.up(self.member), board.down(self.member)
+
+    def serve(self, scale: Callable[[int], Scaled]) -> int:
+        """Answer every request there is; returns how many were malformed and dropped."""
+        malformed = 0
+        while (data := self._asked.take()) is not None:
+            try:
+                self._answers.put(encode(scale(decode_scale(data).actors)))
+            except (BadMessage, MailboxFull):  # or it does not read its answers
+                malformed += 1
+        return malformed
+
+
+def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> Scaled:
+    """Ask a live run to go on with ``actors`` actors.
+
+    Raises:
+        NotRunning: there is no live run in that folder.
+        Refused: the run says why not.
+        DeadlineExceeded: it did not answer within ``seconds``.
+    """
+    try:
+        with address_file(run).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # one control at a time
+            address = msgspec.json.decode(file.read(), type=Address)
+            if address.state != RUNNING:
+                raise NotRunning(str(run))
+            answer = _asked(address, actors, seconds)
+    except (FileNotFoundError, *UNREADABLE):
+        raise NotRunning(str(run)) from None
+    if answer.fault:
+        raise Refused([answer.fault])
+    return answer
+
+
+def _asked(address: Address, actors: int, seconds: float) -> Scaled:
+    board = Board.attach(Path(address.board), address.members)
+    member = control_member(address.members)
+    answers = board.down(member)
+    answers.clear()  # of a control that gave up
+    board.up(member).put(encode(Scale(actors)))
+    board.notify(member)
+    data = answers.get(seconds)
+    if data is None:
+        raise DeadlineExceeded("the run's answer to scaling", seconds)
+    return decode_scaled(data)

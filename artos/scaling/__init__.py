@@ -1,0 +1,1 @@
+"""How many actors take part in a run and how they live on their node: plain data of a plan."""

@@ -1,0 +1,40 @@
+"""A file that whole pieces are appended to: a full disk leaves none of them in halves."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from artos.system.closing import Closing
+
+
+class AppendFile(Closing):
+    """Goes on at the end of ``path``; ``new``: there must not be such a file yet."""
+
+    def __init__(self, path: Path, *, new: bool = False) -> None:
+        self.path = path
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if new else 0)
+        self._file = os.open(path, flags, 0o666)
+
+    def append(self, piece: bytes) -> None:
+        """Hand a piece to the kernel, all of it or nothing.
+
+        Raises:
+            OSError: it cannot be written; the file is as it was.
+        """
+        before, left = os.fstat(self._file).st_size, memoryview(piece)
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError:
+            os.ftruncate(self._file, before)
+            raise
+
+    def close(self) -> None:
+        """Close it; twice is fine."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __repr__(self) -> str:
+        return f"<AppendFile {self.path}>"

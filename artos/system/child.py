@@ -1,0 +1,232 @@
+"""Starting a member process, and ending with the one that started it."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Protocol
+
+import msgspec
+
+from artos.system import heap
+from artos.system.logs import print_whatever_happens, rotate, tail
+
+_PR_SET_PDEATHSIG = 1
+_NOISE = "Extension modules:"  # a line of the fault handler's, long and of no use
+_LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
+
+# First process of a PID namespace and of a session; setpriv has the kernel end it with us.
+_APART = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL",
+          "setsid")  # fmt: skip
+
+Streams = tuple[IO[bytes], IO[bytes], IO[bytes]]
+"""Standard input, output and error output of a process."""
+
+forked = False
+"""Whether this process was forked with everything imported (``preload``), not started anew."""
+
+
+class Child:
+    """A process of ours with its log file; knows when it died and of what.
+
+    ``made`` is the process as it was started here, or the id of a child that came to be otherwise:
+    restored from an image, or forked by a server and then adopted.
+    """
+
+    def __init__(self, made: subprocess.Popen[bytes] | int, log: Path) -> None:
+        self._popen = None if isinstance(made, int) else made
+        self.pid = made if isinstance(made, int) else made.pid
+        self.log = log
+        self._status: int | None = None
+
+    def has_ended(self) -> bool:
+        """Whether it is gone; unlike ``died`` leaves it to be reaped: its times can be read."""
+        if self._status is not None:
+            return True
+        try:
+            return os.waitid(os.P_PID, self.pid, _LOOK) is not None
+        except ChildProcessError:
+            return True
+
+    def died(self) -> int | None:
+        """Its exit status if it is gone (negative: killed by that signal), else None. Reaps it."""
+        if self._popen is not None:
+            return self._popen.poll()
+        if self._status is None:
+            self._status = self._reaped(os.WNOHANG)
+        return self._status
+
+    def _reaped(self, options: int) -> int | None:
+        try:
+            pid, status = os.waitpid(self.pid, options)
+        except ChildProcessError:
+            return -signal.SIGKILL  # somebody else took its status: it is gone, that much is sure
+        return os.waitstatus_to_exitcode(status) if pid else None
+
+    def end(self, seconds: float) -> None:
+        """Give it ``seconds`` to end by itself, then kill it; it is reaped in any case."""
+        if not self.ends_within(seconds):
+            self.kill()
+
+    def ends_within(self, seconds: float) -> bool:
+        """Wait for its end, but no longer than that; returns whether it came, and reaps it."""
+        if self.died() is None:
+            descriptor = os.pidfd_open(self.pid)
+            try:
+                readable(descriptor, seconds)
+            finally:
+                os.close(descriptor)
+        return self.died() is not None
+
+    def kill(self) -> None:
+        """SIGKILL, and reap."""
+        if self.died() is not None:
+            return
+        os.kill(self.pid, signal.SIGKILL)
+        if self._popen is not None:
+            self._popen.wait()
+        else:
+            self._status = self._reaped(0)
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines it wrote."""
+        last = tail(self.log, lines)
+        return "\n".join([line for line in last if not line.startswith(_NOISE)])
+
+    def cap_log(self) -> None:
+        """See ``rotate``; whoever looks after a process calls this a few times a second."""
+        rotate(self.log)
+
+    def __repr__(self) -> str:
+        return f"<Child {self.pid} {self.log.name}>"
+
+
+def readable(descriptor: int, seconds: float = 0.0) -> bool:
+    """Whether a descriptor can be read within so long: that of a process, once that has ended."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(max(0.0, seconds) * 1000))
+
+
+class ProcessSpec(msgspec.Struct, frozen=True):
+    """A process to make: one that goes on as ``python -m module arguments``.
+
+    It has ``threads`` to compute. One that ``hoards`` gives no memory back before its end, see
+    ``hoarding``. ``apart`` makes it the first process of a PID namespace and of a session, so that
+    its image can be restored many times.
+    """
+
+    module: str
+    arguments: tuple[str, ...]
+    threads: int = 1
+    hoards: bool = False
+    apart: bool = False
+
+
+class Start(Protocol):
+    """A way to make a process.
+
+    Its output goes to ``log`` (appended), unless ``stdout`` takes that; it reads ``stdin``, or
+    nothing.
+    """
+
+    def __call__(
+        self, spec: ProcessSpec, log: Path, *,
+        stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None,
+    ) -> Child:  # fmt: skip
+        """Make it."""
+
+
+def start(
+    spec: ProcessSpec,
+    log: Path,
+    *,
+    stdin: IO[bytes] | None = None,
+    stdout: IO[bytes] | None = None,
+    prefix: Sequence[str] = (),
+    inherits: Sequence[int] = (),
+) -> Child:
+    """See ``Start``: a process that imports everything itself; see ``spawn``."""
+    with streams_to(log, stdin, stdout) as streams:
+        return Child(spawn(spec, streams, prefix, inherits), log)
+
+
+@contextmanager
+def streams_to(
+    log: Path, stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None
+) -> Iterator[Streams]:
+    """Standard streams as ``Start`` has them."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
+        yield stdin or nothing, stdout or output, output
+
+
+def spawn(
+    spec: ProcessSpec, streams: Streams, prefix: Sequence[str] = (), inherits: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """A process that imports everything itself, with these standard streams.
+
+    ``prefix`` is a command that runs it, such as ``numactl --physcpubind=1``; descriptors that it
+    ``inherits`` keep their numbers.
+    """
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(
+        [*prefix, *(_APART if spec.apart else ()), *command(spec.module, *spec.arguments)],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env=environment(spec.threads, hoards=spec.hoards),
+        start_new_session=True,  # Ctrl-C reaches only the supervisor, which ends the others
+        pass_fds=inherits,
+    )
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """How to run a module of ours in a process that ends with its parent.
+
+    ``-P`` keeps the working directory off the import path, so no file of the user's shadows ours.
+    """
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def environment(threads: int, *, hoards: bool = False) -> Mapping[str, str]:
+    """Environment variables of a process of ours: compute threads, and who its parent is."""
+    parent = {"ARTOS_PARENT": str(os.getpid())}
+    tuned = heap.ENVIRONMENT if hoards else {}
+    return {**os.environ, **computing(threads), **parent, **tuned}
+
+
+def computing(threads: int) -> Mapping[str, str]:
+    """Environment variables that numeric libraries read when they are loaded."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))
+
+
+def begin_member() -> None:
+    """Called first thing in a member: end with the parent, tell the log where a crash was.
+
+    That also because the first process of a PID namespace, which clones are, dies of another
+    signal than it was sent.
+    """
+    end_with_parent()
+    print_whatever_happens()
+    faulthandler.enable()
+
+
+def end_with_parent(number: int = signal.SIGKILL) -> None:
+    """Ask the kernel to send this process that signal when its parent dies.
+
+    In a PID namespace of its own the parent has no number: then only the kernel can tell.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+    expected = os.environ.get("ARTOS_PARENT")
+    if expected and os.getppid() not in (0, int(expected)):
+        os._exit(1)  # the parent died before the request took effect

@@ -1,0 +1,28 @@
+"""Every module of ours that is started as a process of its own.
+
+Nothing imports them, so a renamed one would only be missed when it is started.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class ChildModule(StrEnum):
+    """What ``python -P -m`` is given."""
+
+    PRELOAD = "artos.runtime.preload"
+    REGISTER = "artos.runtime.register_process"
+    TEMPLATE = "artos.runtime.template"
+    MEMBER = "artos.runtime.process"
+    RUN = "head.run"
+    REPLAY = "head.replay"
+    EXECUTOR = "workers.executor"
+    AGENT = "workers.agent"
+
+
+OF_A_WORKER = frozenset(
+    {ChildModule.EXECUTOR, ChildModule.AGENT, ChildModule.TEMPLATE, ChildModule.MEMBER,
+     ChildModule.PRELOAD}
+)  # fmt: skip
+"""Those that a worker's daemon or one of their own kind starts."""

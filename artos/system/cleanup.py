@@ -1,0 +1,106 @@
+"""What a killed run leaves behind, and how that is found (``artos clean``).
+
+Images of actors may take gigabytes and lie on a disk, where nobody would look for them. So a link
+in the run's shared memory leads there: whoever reaps that takes them along.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from artos.buffer.segment import IMAGES, PREFIX, reap_orphans, shm_root
+from artos.errors import Refused
+from artos.system import private_folder
+
+
+def image_folder(memory: Path, where: str, home: Path) -> Path:
+    """A folder of its own for the images of the run whose shared memory is ``memory``.
+
+    ``where`` is ``disk`` (the folder is made in ``home``), ``tmpfs`` or a folder to make it in.
+
+    Raises:
+        Refused: it cannot be made there.
+    """
+    link = memory / IMAGES
+    if where == "tmpfs":
+        link.mkdir(mode=0o700)
+        return link
+    if faults := image_faults(where):
+        raise Refused(faults)
+    parent = home if where == "disk" else Path(where)
+    folder = private_folder.fresh(parent.resolve(), f"{IMAGES}-")
+    try:
+        link.symlink_to(folder)
+        folder.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise Refused([_no_place(parent, error.strerror or str(error))]) from error
+    return folder
+
+
+def image_faults(where: str) -> list[str]:
+    """Why a folder that a user named for images cannot be one, in words; nothing is made."""
+    folder = Path(where)
+    if where in ("disk", "tmpfs"):
+        return []
+    if why := private_folder.planted(folder):
+        return [_no_place(folder, why)]
+    if not folder.exists():
+        return []  # it is made
+    if not folder.is_dir():
+        return [_no_place(folder, "Not a directory")]
+    if why := private_folder.loose(folder):
+        return [_no_place(folder, why)]
+    return []
+
+
+def _no_place(folder: Path, why: str) -> str:
+    then = "set images= to a folder that only you can write to, or to tmpfs"
+    return f"images cannot be kept in {folder}: {why}; {then}"
+
+
+def remove_images(run: Path) -> list[Path]:
+    """Remove the images in the folder of a run that is not live; what there was."""
+    return [path for path in sorted(run.glob(f"{IMAGES}-*")) if private_folder.remove(path)]
+
+
+def remove_unlinked_images(folder: Path) -> list[Path]:
+    """Remove the images in ``folder`` to which no shared memory leads (any more); what there was.
+
+    A machine that was started anew has lost the links to them.
+    """
+    # The link is there before the images, and is looked for after them.
+    found = sorted(folder.glob(f"{IMAGES}-*"))
+    linked = {link.resolve() for link in shm_root().glob(f"{PREFIX}*/{IMAGES}")}
+    unlinked = [images for images in found if images.resolve() not in linked]
+    return [images for images in unlinked if private_folder.remove(images)]
+
+
+def clean(runs: Sequence[Path] = ()) -> list[Path]:
+    """Remove what killed runs left: shared memory and images; what there was.
+
+    Images in ``runs`` are removed even if the shared memory that led there is gone, as it is when
+    the machine or the container was started anew.
+
+    Raises:
+        Refused: a folder holds no run, or a live one; nothing was removed.
+    """
+    with ExitStack() as stack:
+        faults = [fault for run in runs if (fault := _held(run, stack))]
+        if faults:
+            raise Refused(faults)
+        return [*reap_orphans(), *(path for run in runs for path in remove_images(run))]
+
+
+def _held(run: Path, stack: ExitStack) -> str:
+    """Lock a run's folder as its owner would; why that cannot be done."""
+    try:
+        lock = stack.enter_context((run / "run.lock").open("rb"))
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return f"{run} is used by a live run: stop that first"
+    except OSError as error:
+        return f"there is no run in {run} ({error.strerror}): give the folder of one"
+    return ""

@@ -1,0 +1,28 @@
+"""How much memory the control groups of this process still let it have, shared memory included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from artos.system.cgroups import ROOT, groups, text
+
+_TAKEN = ("anon", "shmem"), ("total_rss", "total_shmem")
+"""What the kernel cannot take back, unlike caches of files: in version 2, in version 1."""
+
+
+def memory_left(root: Path = ROOT) -> int | None:
+    """Bytes, by the group that leaves least; None without a limit.
+
+    Past that the kernel kills a process of the group: allocating fails nowhere.
+    """
+    lefts = (_left(folder) for folder in groups("memory", root))
+    return min((left for left in lefts if left is not None), default=None)
+
+
+def _left(folder: Path) -> int | None:
+    limit = text(folder / "memory.max") or text(folder / "memory.limit_in_bytes")
+    if not limit.isdecimal():
+        return None
+    lines = (line.split() for line in text(folder / "memory.stat").splitlines())
+    found = {name: int(value) for name, value in lines}
+    return max(0, int(limit) - max(sum(found.get(name, 0) for name in names) for names in _TAKEN))

@@ -1,0 +1,84 @@
+"""A line between a process and one it started: messages either way, and its end means death."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Iterator
+
+from artos.clock import Deadline
+from artos.errors import BadMessage
+from artos.protocol import wire
+from artos.system.closing import Closing
+
+_LARGEST = 1 << 20  # bytes of a message
+
+
+class Leash(Closing):
+    """One end of a pair of connected sockets; never blocks but in ``get``.
+
+    The kernel closes the other end with its process, so ``cut`` tells at once who is gone.
+    What comes and is no message is dropped.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        end.setblocking(False)
+        self.cut = False
+
+    @classmethod
+    def pair(cls) -> tuple[Leash, socket.socket]:
+        """An end to keep and one to hand to a new process; close the latter once that has it."""
+        mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        return cls(mine), other
+
+    @classmethod
+    def held(cls, descriptor: int) -> Leash:
+        """The end that this process inherited."""
+        end = socket.socket(fileno=descriptor)
+        end.set_inheritable(False)
+        return cls(end)
+
+    def fileno(self) -> int:
+        """For polling: readable when there is a message or the other end is gone."""
+        return self._end.fileno()
+
+    def send(self, message: wire.Message) -> bool:
+        """Send; False if the other end is gone or has not read for long."""
+        try:
+            self._end.send(wire.encode(message))
+        except (BlockingIOError, OSError):
+            return False
+        return True
+
+    def take(self) -> Iterator[wire.Message]:
+        """The messages that are there; afterwards ``cut`` says whether the other end is gone."""
+        while not self.cut:
+            try:
+                data = self._end.recv(_LARGEST)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.cut = True
+                return
+            try:
+                message = wire.decode(data)
+            except BadMessage:
+                continue
+            yield message
+
+    def get(self, seconds: float) -> wire.Message | None:
+        """The next message; None if none came in time or the other end is gone."""
+        deadline = Deadline(seconds)
+        while True:
+            for message in self.take():
+                return message
+            if self.cut or not select.select([self._end], [], [], deadline.left)[0]:
+                return None
+
+    def close(self) -> None:
+        """Close this end; twice is fine."""
+        self._end.close()
+        self.cut = True

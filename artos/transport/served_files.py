@@ -1,0 +1,86 @@
+"""Files that travel in pieces over a post, fetched by whoever wants them: one piece at a time.
+
+So what else is to be told on the same link waits for one piece of each file at most.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from artos.buffer.segment import free_bytes
+from artos.errors import BadMessage, BadParcel
+from artos.protocol.wire import Bring, Piece
+from artos.system.closing import Closing
+from artos.system.private_folder import keep
+
+PIECE = 256 << 10
+"""Bytes of a file in one message."""
+
+
+def cut(path: Path, wish: Bring) -> Piece:
+    """The piece of a file that somebody wishes for.
+
+    Raises:
+        BadMessage: the file ends before that.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if wish.start >= size:
+            raise BadMessage(f"parcel {wish.number} ends before byte {wish.start}")
+        file.seek(wish.start)
+        return Piece(wish.number, wish.start, size, file.read(PIECE))
+
+
+class Incoming(Closing):
+    """A file on its way here: asks for what is missing until it is ``whole``.
+
+    Closed before that, nothing is left of it.
+    """
+
+    def __init__(self, number: int, path: Path) -> None:
+        self.number, self.path = number, path
+        self._came, self._size = 0, 0
+        keep(path.parent)
+        self._file = path.open("wb")
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is here."""
+        return 0 < self._size == self._came
+
+    @property
+    def wish(self) -> Bring:
+        """What to ask for next."""
+        return Bring(self.number, self._came)
+
+    def take(self, piece: Piece) -> None:
+        """A piece came.
+
+        Raises:
+            BadParcel: it is not the one that was asked for, there is no such file, or no room.
+            OSError: it cannot be kept.
+        """
+        if not piece.size:
+            raise BadParcel(self.number, "it is not there any more")
+        if not self._size and piece.size > (room := free_bytes(self.path.parent)):
+            raise BadParcel(self.number, f"it has {piece.size} bytes, and there is room for {room}")
+        until = piece.start + len(piece.content)
+        fits = piece.start == self._came and piece.start < until <= piece.size
+        if not fits or self._size not in (0, piece.size):
+            raise BadParcel(self.number, f"bytes {piece.start} to {until} do not fit")
+        self._file.write(piece.content)
+        self._file.flush()  # a full disk is noticed now
+        self._came, self._size = until, piece.size
+        if self.whole:
+            self._file.close()
+
+    def close(self) -> None:
+        """It is not wanted any more, unless it is whole. Twice is fine."""
+        self._file.close()
+        if not self.whole:
+            self.path.unlink(missing_ok=True)
+
+    def __repr__(self) -> str:
+        return f"<Incoming {self.path} {self._came} of {self._size} bytes>"

@@ -1,0 +1,130 @@
+"""A process of ours that moves data beside the one that starts it, and is started again if it dies.
+
+Its first two arguments are its orders, as JSON, and the descriptor of its leash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from artos.clock import Clock
+from artos.errors import DataPathFailed
+from artos.protocol import wire
+from artos.system.child import Child, ProcessSpec, start
+from artos.system.exit_report import Death
+from artos.transport.control_pipe import Leash
+
+
+@dataclass
+class Retries:
+    """When a process that died is started again: at once, then after pauses that grow.
+
+    One that lived for ``calm`` seconds has done well. ``failures`` counts what may be its own doing
+    in a row, ``kills`` what may be done to it from outside.
+    """
+
+    failures: int = 5
+    kills: int = 25
+    calm: float = 30.0
+    pause: float = 0.1
+    longest: float = 5.0
+    _rows: dict[bool, int] = field(default_factory=dict, repr=False)
+
+    def after(self, death: Death, lived: float) -> float | None:
+        """Seconds to wait before the next start; None to give up."""
+        if lived >= self.calm:
+            self._rows.clear()
+        row = self._rows[death.own] = self._rows.get(death.own, 0) + 1
+        if row > (self.failures if death.own else self.kills):
+            return None
+        return 0.0 if row == 1 else min(self.longest, self.pause * 2.0 ** (row - 2))
+
+
+class Companion:
+    """One such process, from its first start to its last.
+
+    ``tell`` never blocks. What it was told is lost with it, so whoever starts it says ``first``
+    what it must know. ``last_words`` are the last lines it wrote before it was ended.
+    """
+
+    def __init__(self, module: str, log: Path, clock: Clock) -> None:
+        self._module, self.log, self._clock = module, log, clock
+        self._retries = Retries()
+        self._child: Child | None = None
+        self._leash: Leash | None = None
+        self.last_words = ""
+        self._began = 0.0
+        self._again: float | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id; None while it is not there."""
+        return None if self._child is None else self._child.pid
+
+    def start(
+        self, orders: msgspec.Struct, first: wire.Message, inherits: Sequence[int] = ()
+    ) -> None:
+        """Start it; it must not be there."""
+        self._leash, end = Leash.pair()
+        arguments = (msgspec.json.encode(orders).decode(), str(end.fileno()))
+        with end:
+            spec = ProcessSpec(self._module, arguments, hoards=True)
+            self._child = start(spec, self.log, inherits=[end.fileno(), *inherits])
+        self._began, self._again = self._clock.now(), None
+        self._leash.send(first)
+
+    def tell(self, message: wire.Message) -> bool:
+        """Send it a message; False if it is not there or does not listen."""
+        return self._leash is not None and self._leash.send(message)
+
+    def answer(self, seconds: float) -> wire.Message | None:
+        """What it says next; None if it died or says nothing."""
+        return None if self._leash is None else self._leash.get(seconds)
+
+    def due(self) -> bool:
+        """Reap it if it died; whether it is to be started (again) now.
+
+        Raises:
+            DataPathFailed: it died too often in a row.
+        """
+        if (child := self._child) is not None:
+            child.cap_log()
+            if (status := child.died()) is not None:
+                self._bury(Death.of_process(child.pid, status, child.log_tail()))
+        return self._again is not None and self._clock.now() >= self._again
+
+    def _bury(self, death: Death) -> None:
+        self._let_go()
+        now = self._clock.now()
+        pause = self._retries.after(death, now - self._began)
+        if pause is None:
+            raise DataPathFailed(self._module, death.why)
+        self._again = now + pause
+
+    def hang_up(self) -> None:
+        """Let go of the leash, by which it knows that it is to end. Follow with ``end``."""
+        if self._leash is not None:
+            self._leash.close()
+
+    def end(self, seconds: float) -> bool:
+        """Let it end by itself for ``seconds``, then kill it; whether it ended well by itself."""
+        child = self._child
+        if child is None:
+            return False
+        child.end(seconds)
+        self.last_words = child.log_tail()
+        # Only now: a second Ctrl-C in the wait above must find it here and kill it.
+        self._let_go()
+        return child.died() == 0
+
+    def _let_go(self) -> None:
+        if self._leash is not None:
+            self._leash.close()
+        self._child = self._leash = self._again = None
+
+    def __repr__(self) -> str:
+        return f"<Companion {self._module} pid={self.pid}>"

@@ -1,0 +1,259 @@
+"""The ``artos`` command: parses, calls, and turns errors into one message and an exit status.
+
+Exit status: 0 done, 1 error, 2 refused before anything was started, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from artos.errors import ArtosError, Refused
+from artos.exit_status import REFUSALS, ExitStatus
+from artos.system import streams
+from artos.system.logging_setup import logging_to, to_stderr
+from artos.system.printable import printable
+from deploy.cli import cluster, completion, daemons, setup
+from deploy.cli.common import (
+    add_workload,
+    print_json,
+    settings_of,
+    workload_of,
+)
+from deploy.cli.parser import Parser, ShowVersion, parse, whole
+
+if TYPE_CHECKING:
+    from head.records.status import Summary
+    from head.run.request import Request
+
+_PRINTED = Path("-")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    options = argparse.Namespace()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    streams.complete()
+    try:
+        if arguments is None:
+            streams.in_utf8(sys.argv)
+        options = _options(sys.argv[1:] if arguments is None else arguments)
+        command: Callable[[argparse.Namespace], int] = options.command
+        with logging_to(to_stderr):
+            return _flushed(command(options))
+    except REFUSALS as error:
+        _complain(*_refusal(error, starts=getattr(options, "starts", False)))
+        return ExitStatus.REFUSED
+    except ArtosError as error:
+        _complain(f"{type(error).__name__}: {error}")
+        return ExitStatus.FAILED
+    except BrokenPipeError:
+        # Whoever reads our output has seen enough; the interpreter's last flush must not fail too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitStatus.DONE
+    except KeyboardInterrupt:
+        _complain("stopped at once")
+        return ExitStatus.INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _flushed(status: int) -> int:
+    sys.stdout.flush()
+    return status
+
+
+def _refusal(error: ArtosError, *, starts: bool) -> list[str]:
+    """Every reason; that nothing was started goes without saying where nothing was to be."""
+    faults = error.faults if isinstance(error, Refused) else (str(error),)
+    if len(faults) == 1 and not starts:
+        return [*faults]
+    title = "refused, nothing was started:" if starts else "refused:"
+    return [title, *(f"  - {fault}" for fault in faults)]
+
+
+def _complain(*lines: str) -> None:
+    print("artos: " + printable("\n".join(lines)), file=sys.stderr)
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = Parser(
+        prog="artos", description="Buffer-centric, trigger-driven reinforcement learning."
+    )
+    parser.add_argument("--version", action=ShowVersion)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_commands(commands)
+    completion.add_to(commands, parser)
+    return parse(parser, commands.choices, arguments)
+
+
+def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+    _add_run(commands.add_parser("run", help="train, on this machine"))
+    _add_explain(commands.add_parser("explain", help="print a workload's wiring; runs nothing"))
+    clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
+    clean.add_argument(
+        "runs", nargs="*", type=Path, metavar="RUN",
+        help="a run's folder: remove its images even if the machine was started anew since",
+    )  # fmt: skip
+    clean.add_argument("--json", action="store_true", help="print the result as JSON")
+    clean.set_defaults(command=_clean)
+    doctor = commands.add_parser("doctor", help="what this machine can do for elastic actors")
+    doctor.add_argument("--json", action="store_true", help="print the result as JSON")
+    doctor.set_defaults(command=_doctor)
+    cluster.add_to(commands)
+    daemons.add_head(commands.add_parser("head", help="be the head of a cluster"))
+    daemons.add_worker(commands.add_parser("worker", help="be a worker node of a cluster"))
+    _add_keys(commands.add_parser("keys", help="make, add or revoke the keys of a cluster"))
+    setup.add_to(commands.add_parser("setup", help="bring CRIU, or make this node a service"))
+    bench = commands.add_parser("bench", help="measure ours against rivals in the same run")
+    bench.add_argument(
+        "name", help="buffer, triggers, throughput, startup, elasticity, pipelining, learning, all"
+    )
+    bench.add_argument(
+        "--json", type=Path, metavar="FILE", nargs="?", const=_PRINTED,
+        help="write rows and ratios to FILE; without one, print them",
+    )  # fmt: skip
+    bench.add_argument("--repeats", type=whole, metavar="N", help="repetitions of each case")
+    bench.add_argument("--quick", action="store_true", help="a smoke test, no figures to quote")
+    bench.set_defaults(command=_bench, starts=True)
+
+
+def _add_run(parser: Parser) -> None:
+    add_workload(parser)
+    parser.add_argument(
+        "--run-dir", type=Path, metavar="DIR", help="default: runs/ALGO-ENV-seedS-N"
+    )
+    parser.add_argument("--inline", action="store_true", help="one process, deterministic by seed")
+    parser.add_argument(
+        "--resume", type=Path, metavar="RUN", help="continue the run in this folder"
+    )
+    parser.set_defaults(command=_run, starts=True)
+
+
+def _add_keys(parser: Parser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="made if it is not there")
+    for role, does in (("user", "submits, asks, scales and stops"), ("node", "is a worker")):
+        parser.add_argument(
+            f"--{role}", metavar="NAME", action="append", default=[],
+            help=f"make a key for one that {does}; repeat for more",
+        )  # fmt: skip
+    parser.add_argument("--revoke", action="store_true", help="let nobody in with those keys")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.set_defaults(command=_keys)
+
+
+def _add_explain(parser: Parser) -> None:
+    add_workload(parser)
+    parser.set_defaults(command=_explain)
+
+
+def _run(options: argparse.Namespace) -> int:
+    settings = settings_of(options)
+    # Whatever user code prints in this process must not mix with the result.
+    with redirect_stdout(sys.stderr) if options.json else nullcontext():
+        summary = _summary(options, settings)
+    if options.json:
+        print_json(summary)
+    return ExitStatus.of_outcome(summary.outcome)
+
+
+def _summary(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
+    if options.resume is None:
+        return _started(_request(options, settings))
+    if options.workload or options.run_dir:
+        raise Refused(["--resume takes no workload and no --run-dir: the run knows its own"])
+    from deploy.local.run import resume  # noqa: PLC0415
+
+    return resume(options.resume, settings, quiet=options.json)
+
+
+def _started(request: Request) -> Summary:
+    with request.preload() as preloaded:
+        # Only now, beside the import of the workload's code.
+        from deploy.local.run import run  # noqa: PLC0415
+
+        return run(request, preloaded)
+
+
+def _request(options: argparse.Namespace, settings: dict[str, Any]) -> Request:
+    from head.run.request import Request  # noqa: PLC0415
+
+    return Request(
+        workload_of(options), settings, options.seed, options.run_dir, options.inline, options.json,
+        deadline=options.deadline,
+    )  # fmt: skip
+
+
+def _explain(options: argparse.Namespace) -> int:
+    import msgspec  # noqa: PLC0415
+
+    from head.run.request import reference_of  # noqa: PLC0415
+    from triggers.explain import explain  # noqa: PLC0415
+    from triggers.registration import prepare  # noqa: PLC0415
+    from workers.executor import build  # noqa: PLC0415
+
+    reference = reference_of(workload_of(options), settings_of(options), Path.cwd())
+    registration = prepare(
+        reference, options.seed, deadline=options.deadline, host_faults=build.faults
+    )
+    if options.json:
+        print_json({**msgspec.to_builtins(registration.plan), "settings": registration.settings})
+    else:
+        print(explain(registration.plan, registration.table, registration.settings))
+    return ExitStatus.DONE
+
+
+def _clean(options: argparse.Namespace) -> int:
+    from artos.system import cleanup  # noqa: PLC0415
+
+    removed = [str(path) for path in cleanup.clean(options.runs)]
+    if options.json:
+        print_json({"removed": removed})
+    else:
+        print("\n".join(f"removed {path}" for path in removed) or "nothing was left behind")
+    return ExitStatus.DONE
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from deploy.cli import doctor  # noqa: PLC0415
+
+    report = doctor.examine()
+    if options.json:
+        print_json(report)
+    else:
+        print(doctor.text(report))
+    return ExitStatus.DONE
+
+
+def _keys(options: argparse.Namespace) -> int:
+    from deploy.cli import keys  # noqa: PLC0415
+
+    report = keys.change(options.folder, options.user, options.node, revoke=options.revoke)
+    if options.json:
+        print_json(report)
+    else:
+        print(keys.text(report))
+    return ExitStatus.DONE
+
+
+def _bench(options: argparse.Namespace) -> int:
+    # By name: the benchmarks stand on the floor above and are only there where installed.
+    registry = importlib.import_module("evaluation.core.registry")
+    repeats = {} if options.repeats is None else {"repeats": options.repeats}
+    if options.json != _PRINTED:
+        return int(registry.run(options.name, options.json, options.quick, **repeats))
+    with redirect_stdout(sys.stderr):
+        status = int(registry.run(options.name, None, options.quick, **repeats))
+    print_json(registry.written(options.name))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

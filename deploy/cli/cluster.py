@@ -1,0 +1,225 @@
+"""What users ask a head, or the runs of this machine: list, status, logs, stop, scale, top, ...
+
+RUN is a run's folder on this machine; or its name, of a run of the head's where one is given
+(``--head``, ``ARTOS_HEAD``), else of one in ``--runs``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from artos.errors import Refused
+from artos.exit_status import ExitStatus
+from artos.system.printable import printable
+from deploy.cli.common import (
+    add_json,
+    add_workload,
+    print_json,
+    settings_of,
+    workload_of,
+)
+from deploy.cli.parser import Parser, whole
+
+if TYPE_CHECKING:
+    from deploy.client.head_client import HeadClient
+    from deploy.local.local_runs import LocalRuns
+
+_FOLLOW_SECONDS = 0.5
+_TOP_SECONDS = 1.0
+_LAST_OF_LOG = -20_000
+_RUN = (
+    "a run's folder on this machine, or a run's name: of the head's runs where a head is given, "
+    "else of those in --runs"
+)
+
+
+def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add these commands; ``submit`` and ``drain`` need a head."""
+    submit = commands.add_parser("submit", help="train on a cluster")
+    add_workload(submit)
+    submit.add_argument(
+        "--run-dir", default="", metavar="DIR", help="a folder in the head's folder of runs"
+    )
+    submit.add_argument("--resume", default="", metavar="RUN", help="continue a run of the head's")
+    submit.add_argument("--placement", default="spread", choices=("spread", "pack"))
+    submit.add_argument("--wait", action="store_true", help="see it through; Ctrl-C stops the run")
+    submit.set_defaults(starts=True)
+    _towards_head(submit, _submit, json=False)
+    _towards_runs(commands.add_parser("list", help="runs, of this machine or a cluster"), _list)
+    status = commands.add_parser("status", help="nodes and runs, or one run")
+    status.add_argument("run", nargs="?", default="", metavar="RUN", help=_RUN)
+    _towards_runs(status, _status)
+    logs = commands.add_parser("logs", help="what a run says")
+    logs.add_argument("run", metavar="RUN", help=_RUN)
+    logs.add_argument("-f", "--follow", action="store_true", help="until the run is over")
+    whose = logs.add_mutually_exclusive_group()
+    whose.add_argument("--actor", type=whole, metavar="N", help="what actor N prints")
+    whose.add_argument("--learner", action="store_true", help="what the learner prints")
+    whose.add_argument("--log", default="", metavar="NAME", help="e.g. template, or NODE/site")
+    _towards_runs(logs, _logs)
+    stop = commands.add_parser("stop", help="have a run finish and save; again: end at once")
+    stop.add_argument("run", metavar="RUN", help=_RUN)
+    _towards_runs(stop, _stop)
+    drain = commands.add_parser("drain", help="move the actors of a node elsewhere")
+    drain.add_argument("node", metavar="NODE")
+    _towards_head(drain, _drain)
+    top = commands.add_parser("top", help="a live view of nodes and runs")
+    top.set_defaults(run="")
+    _towards_runs(top, _top)
+    scale = commands.add_parser("scale", help="change how many actors a live run has")
+    scale.add_argument("run", metavar="RUN", help=_RUN)
+    scale.add_argument("actors", type=whole, metavar="N", help="actors from the next version on")
+    _towards_runs(scale, _scale)
+
+
+def _towards_runs(parser: Parser, command: Any) -> None:
+    parser.add_argument(
+        "--runs", type=Path, metavar="DIR",
+        help="the runs in this folder, whatever head is given; default: runs, if none is given",
+    )  # fmt: skip
+    _towards_head(parser, command)
+
+
+def _towards_head(parser: Parser, command: Any, *, json: bool = True) -> None:
+    parser.add_argument("--head", metavar="tcp://IP:PORT", help="default: $ARTOS_HEAD")
+    parser.add_argument("--keys", type=Path, metavar="DIR", help="default: $ARTOS_KEYS")
+    if json:
+        add_json(parser)
+    parser.set_defaults(command=command)
+
+
+def _client(options: argparse.Namespace, *, patient: bool = True) -> HeadClient:
+    from deploy.client.head_client import HeadClient  # noqa: PLC0415
+
+    head = options.head or os.environ.get("ARTOS_HEAD")
+    keys = options.keys or os.environ.get("ARTOS_KEYS")
+    if head and keys:
+        return HeadClient(head, Path(keys), patient=patient)
+    missing = {"--head tcp://IP:PORT, or set ARTOS_HEAD": head, "--keys, or set ARTOS_KEYS": keys}
+    raise Refused([f"give {what}" for what, value in missing.items() if not value])
+
+
+def _runs(
+    options: argparse.Namespace, run: str = "", *, patient: bool = True
+) -> HeadClient | LocalRuns:
+    """Who knows of that run, or of all."""
+    from deploy.local.local_runs import LocalRuns, is_run  # noqa: PLC0415
+
+    here = options.runs or is_run(Path(run)) or not os.environ.get("ARTOS_HEAD")
+    if options.head is None and here:
+        return LocalRuns(options.runs or Path("runs"))
+    return _client(options, patient=patient)
+
+
+def _submit(options: argparse.Namespace) -> int:
+    from deploy.client import submit  # noqa: PLC0415
+
+    wanted = submit.Wanted(
+        "" if options.resume else workload_of(options), settings_of(options), options.seed,
+        options.deadline, options.run_dir, options.resume, options.placement,
+    )  # fmt: skip
+    if options.resume and (options.workload or options.run_dir):
+        raise Refused(["--resume takes no workload and no --run-dir: the run knows its own"])
+    with _client(options) as client:
+        run = submit.submit(client, wanted)
+        if not options.wait:
+            _show(options, run, f"submitted {run['run']}; its folder on the head: {run['folder']}")
+            return ExitStatus.DONE
+        note = submit.quiet if options.json else submit.note
+        return _waited(options, submit.follow(client, run["run"], note))
+
+
+def _waited(options: argparse.Namespace, status: dict[str, Any]) -> int:
+    from deploy.client import submit  # noqa: PLC0415
+
+    outcome, why = status["outcome"], status["why"]
+    if options.json and status["summary"] is not None:
+        print_json(status["summary"])
+    if outcome not in ("done", "interrupted"):
+        submit.note(f"artos: run {status['name']} {outcome}: {why}")
+    elif not options.json:
+        print(printable(submit.last_words(status)))
+    return ExitStatus.of_outcome(outcome)
+
+
+def _show(options: argparse.Namespace, data: Any, text: str) -> None:
+    if options.json:
+        print_json(data)
+    else:
+        print(printable(text))
+
+
+def _list(options: argparse.Namespace) -> int:
+    from deploy.client import overview  # noqa: PLC0415
+
+    with _runs(options) as client:
+        answer = client.ask("list")
+    _show(options, answer, overview.text(overview.runs(answer["runs"], client.nothing)))
+    return ExitStatus.DONE
+
+
+def _status(options: argparse.Namespace) -> int:
+    from deploy.client import overview  # noqa: PLC0415
+
+    with _runs(options, options.run) as client:
+        answer = client.ask("status", options.run)
+    one = bool(options.run)
+    picture = overview.run(answer) if one else overview.cluster(answer, client.nothing)
+    _show(options, answer, overview.text(picture))
+    return ExitStatus.DONE
+
+
+def _logs(options: argparse.Namespace) -> int:
+    offset = 0 if options.follow or options.json else _LAST_OF_LOG
+    log = "learner" if options.learner else options.log
+    log = log if options.actor is None else f"actor-{options.actor}"
+    with _runs(options, options.run) as client:
+        while True:
+            piece = client.ask("logs", options.run, offset, log)
+            offset, more = piece["next"], options.follow and not piece["ended"]
+            if options.json:
+                print_json(piece, indent=-1 if options.follow else 1)
+            else:
+                print(printable(piece["text"]), end="", flush=True)
+            if not more:
+                return ExitStatus.DONE
+            if not piece["text"]:
+                time.sleep(_FOLLOW_SECONDS)
+
+
+def _stop(options: argparse.Namespace) -> int:
+    with _runs(options, options.run) as client:
+        run = client.ask("stop", options.run)
+    _show(options, run, f"{run['name']}: {run['state']}")
+    return ExitStatus.DONE
+
+
+def _drain(options: argparse.Namespace) -> int:
+    with _client(options) as client:
+        answer = client.ask("drain", options.node)
+    text = f"{answer['actors']} actors of {answer['node']} go elsewhere, and no others come"
+    _show(options, answer, text)
+    return ExitStatus.DONE
+
+
+def _scale(options: argparse.Namespace) -> int:
+    with _runs(options, options.run) as client:
+        answer = client.ask("scale", options.run, options.actors)
+    text = f"{answer['actors']} of {answer['most']} registered actors from the next version on"
+    _show(options, answer, text)
+    return ExitStatus.DONE
+
+
+def _top(options: argparse.Namespace) -> int:
+    from deploy.client import overview  # noqa: PLC0415
+
+    if options.json or not sys.stdout.isatty():
+        return _status(options)
+    with _runs(options, patient=False) as client:
+        overview.live(lambda: client.ask("status"), _TOP_SECONDS, client.nothing)
+    return ExitStatus.DONE

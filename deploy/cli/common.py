@@ -1,0 +1,69 @@
+"""What several commands share: a workload's flags, JSON as a result."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from artos.errors import Refused
+from deploy.cli.parser import Parser, whole
+
+
+def add_json(parser: Parser) -> None:
+    """``--json``."""
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def add_workload(parser: Parser) -> None:
+    """What every command takes that is about a workload."""
+    parser.add_argument("workload", nargs="?", help="an algorithm (ppo) or FILE.py:OBJECT")
+    parser.add_argument("--env", help="a Gymnasium id or module:factory")
+    parser.add_argument(
+        "--actors", metavar="N",
+        help="actor processes; also by update (0:4,5:8), by hand (4..16, see scale) or by a policy "
+        "(noise_scale:2..16, plateau:2..16)",
+    )  # fmt: skip
+    parser.add_argument("--total-steps", type=whole, metavar="N", help="environment steps in all")
+    parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
+        help="a setting of the workload, e.g. --set lr=0.001; repeat for more",
+    )  # fmt: skip
+    parser.add_argument(
+        "--deadline", type=float, default=300.0, metavar="SECONDS",
+        help="how long an actor or the learner may take to answer before it counts as hung, and "
+        "how long a run may stand still",
+    )  # fmt: skip
+    add_json(parser)
+
+
+def settings_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The flags that were given and every ``--set``, as one dictionary.
+
+    Raises:
+        Refused: a ``--set`` without ``=``.
+    """
+    flags = {name: getattr(options, name) for name in ("env", "actors", "total_steps")}
+    settings = {name: value for name, value in flags.items() if value is not None}
+    bad = [text for text in options.settings if "=" not in text]
+    if bad:
+        raise Refused([f"--set {text!r}: write KEY=VALUE" for text in bad])
+    return settings | dict(text.split("=", 1) for text in options.settings)
+
+
+def workload_of(options: argparse.Namespace) -> str:
+    """The workload that was named.
+
+    Raises:
+        Refused: none was.
+    """
+    if not options.workload:
+        raise Refused(["name a workload: an algorithm (ppo) or FILE.py:OBJECT"])
+    return str(options.workload)
+
+
+def print_json(value: Any, *, indent: int = 1) -> None:
+    """A result for programs; ``indent`` -1 puts it on one line."""
+    import msgspec  # noqa: PLC0415
+
+    print(msgspec.json.format(msgspec.json.encode(value), indent=indent).decode(), flush=True)

@@ -1,0 +1,34 @@
+"""``artos completion SHELL``: what makes a shell complete commands and flags (by shtab)."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+
+from deploy.cli.parser import Parser
+
+SHELLS = ("bash", "zsh", "tcsh", "fish")
+_DONE = 0
+_FILES = ("workload", "run", "runs")
+"""Arguments that may be files, though they are not parsed as such."""
+
+
+def add_to(commands: argparse._SubParsersAction[Parser], parser: Parser) -> None:
+    """Add the command; ``parser`` is what it describes."""
+    completion = commands.add_parser("completion", help="print what makes a shell complete artos")
+    completion.add_argument("shell", choices=SHELLS, help='bash: eval "$(artos completion bash)"')
+    completion.set_defaults(command=functools.partial(_completion, parser, commands.choices))
+
+
+def _completion(parser: Parser, commands: Mapping[str, Parser], options: argparse.Namespace) -> int:
+    import shtab  # noqa: PLC0415
+
+    for each in commands.values():
+        for action in each.arguments:
+            if action.type is Path or action.dest in _FILES:
+                folder = action.metavar == "DIR"
+                action.complete = shtab.DIRECTORY if folder else shtab.FILE  # type: ignore[attr-defined]
+    print(shtab.complete(parser, options.shell))
+    return _DONE

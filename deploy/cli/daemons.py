@@ -1,0 +1,91 @@
+"""``artos head`` and ``artos worker``: the daemons of a cluster, in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from artos.errors import Refused
+from artos.exit_status import ExitStatus
+from artos.system.logging_setup import logging_to, to_stderr
+from deploy.cli.common import print_json
+from deploy.cli.parser import Parser, whole
+
+
+def add_head(parser: Parser) -> None:
+    """The head's flags."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="head.toml; flags come first")
+    parser.add_argument("--listen", metavar="tcp://IP:PORT", help="where workers and users call")
+    parser.add_argument("--keys", type=Path, metavar="DIR", help="made by `artos keys DIR`")
+    parser.add_argument("--runs", type=Path, metavar="DIR", help="run folders; default: runs")
+    _add_json(parser)
+    parser.set_defaults(command=_head, starts=True)
+
+
+def add_worker(parser: Parser) -> None:
+    """A worker's flags."""
+    parser.add_argument("--head", metavar="tcp://IP:PORT", default=os.environ.get("ARTOS_HEAD"))
+    keys = os.environ.get("ARTOS_KEYS")
+    parser.add_argument("--keys", type=Path, metavar="DIR", default=Path(keys) if keys else None)
+    parser.add_argument("--name", default=socket.gethostname(), help="default: the host's name")
+    parser.add_argument("--slots", type=whole, default=0, metavar="N", help="default: all CPUs")
+    parser.add_argument(
+        "--stop-seconds", type=float, default=30.0, metavar="SECONDS",
+        help="from SIGTERM until actors have ended and their rows are sent; default: 30",
+    )  # fmt: skip
+    _add_json(parser)
+    parser.set_defaults(command=_worker, starts=True)
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", action="store_true", help="print what it says as JSON, an object a line"
+    )
+
+
+def _head(options: argparse.Namespace) -> int:
+    from head.daemon.daemon import HeadDaemon  # noqa: PLC0415
+    from head.daemon.options import head_options  # noqa: PLC0415
+
+    flags: dict[str, Any] = {name: getattr(options, name) for name in ("listen", "keys", "runs")}
+    wanted = head_options(options.config, flags)
+    with logging_to(_form(options)), HeadDaemon(wanted) as daemon:
+        daemon.run()
+    return ExitStatus.DONE
+
+
+def _worker(options: argparse.Namespace) -> int:
+    from workers.daemon.daemon import WorkerDaemon, WorkerOptions  # noqa: PLC0415
+
+    missing = [
+        f"give --{name}, or set {variable}"
+        for name, variable in (("head", "ARTOS_HEAD"), ("keys", "ARTOS_KEYS"))
+        if not getattr(options, name)
+    ]
+    if missing:
+        raise Refused(missing)
+    wanted = WorkerOptions(
+        options.head, options.keys, options.name, options.slots, options.stop_seconds
+    )
+    with logging_to(_form(options)), WorkerDaemon(wanted) as daemon:
+        daemon.run()
+    return ExitStatus.DONE
+
+
+def _form(options: argparse.Namespace) -> Callable[[str], None]:
+    return _in_json if options.json else _in_words
+
+
+def _in_json(text: str) -> None:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    print_json({"time": now, "text": text}, indent=-1)
+
+
+def _in_words(text: str) -> None:
+    # What peers said is in it: nobody writes a line here in the name of somebody else.
+    to_stderr(f"artos: {text}".replace("\n", "\n       "))

@@ -1,0 +1,103 @@
+"""The parser of every command: no abbreviated flags, and a word that was mistyped is recognised."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Any, NoReturn
+
+from artos.counts import count
+from artos.exit_status import ExitStatus
+from artos.system.printable import printable
+
+
+class Parser(argparse.ArgumentParser):
+    """Knows its flags, and says what is wrong in one line."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+    @property
+    def arguments(self) -> list[argparse.Action]:
+        """What it takes, also in groups of which one excludes another."""
+        return [*self._actions]
+
+    @property
+    def flags(self) -> list[str]:
+        """Every flag, ``--seed`` and ``-f``."""
+        return [name for action in self.arguments for name in action.option_strings]
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2: what is wrong, and which command says more."""
+        said = f"{printable(message)}\n  {self.prog} --help says what there is"
+        print(f"artos: {said}", file=sys.stderr)
+        sys.exit(ExitStatus.REFUSED)
+
+
+def parse(
+    parser: Parser, commands: Mapping[str, Parser], words: Sequence[str]
+) -> argparse.Namespace:
+    """Parse a command line; names that nothing bears are told all at once, before all else."""
+    if not words:
+        parser.print_help(sys.stderr)
+        sys.exit(ExitStatus.REFUSED)
+    command = next((word for word in words if not word.startswith("-")), "")
+    if mistakes := list(_mistakes(parser, commands, command, words)):
+        commands.get(command, parser).error("; ".join(mistakes))
+    return parser.parse_args(words)
+
+
+def _mistakes(
+    parser: Parser, commands: Mapping[str, Parser], command: str, words: Sequence[str]
+) -> Iterator[str]:
+    """Commands and flags that are none."""
+    before = list(takewhile(lambda word: word.startswith("-"), words))
+    yield from _unknown_flags(before, parser)
+    if command in commands:
+        yield from _unknown_flags(words[len(before) + 1 :], commands[command])
+    elif command:
+        yield f"there is no command {command!r}{_meant(command, list(commands))}"
+
+
+def _unknown_flags(words: Sequence[str], parser: Parser) -> Iterator[str]:
+    if any(action.nargs == argparse.REMAINDER for action in parser.arguments):
+        return  # they are for somebody else
+    for word in takewhile(lambda word: word != "--", words):
+        name = word.partition("=")[0]
+        if name.startswith("--") and name not in parser.flags:
+            yield f"there is no flag {name}{_meant(name, parser.flags)}"
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    bare = {each.lstrip("-"): each for each in known}
+    near = difflib.get_close_matches(name.lstrip("-"), bare, n=2)
+    return f": did you mean {' or '.join(bare[each] for each in near)}?" if near else ""
+
+
+def whole(text: str) -> int:
+    """A count on the command line.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    try:
+        return count(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
+
+
+class ShowVersion(argparse.Action):
+    """``--version``: print it and end."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="print the version and end")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it; looked up only now, which takes a while."""
+        from artos.version import VERSION  # noqa: PLC0415
+
+        print(f"{parser.prog} {VERSION}")
+        sys.exit(0)

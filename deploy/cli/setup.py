@@ -1,0 +1,47 @@
+"""``artos setup``: bring CRIU to this machine, or have it serve a cluster from every boot on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from deploy.cli.parser import Parser
+
+_SCRIPTS = Path(__file__).parents[1]
+_HELP = """\
+artos setup criu                                   what checkpointing needs: CRIU, pycriu, numactl
+artos setup head tcp://IP:PORT KEYS [RUNS]         a systemd service: the head of a cluster
+artos setup worker tcp://IP:PORT KEYS [FLAGS...]   a systemd service: a worker, with its FLAGS
+"""
+
+
+def add_to(parser: Parser) -> None:
+    """The flags of ``artos setup``."""
+    parser.epilog, parser.formatter_class = _HELP, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("what", choices=("criu", "head", "worker"))
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
+    parser.set_defaults(command=_setup)
+
+
+def _setup(options: argparse.Namespace) -> int:
+    if options.what == "criu":
+        command = ["bash", f"{_SCRIPTS}/setup/criu.sh", "--again"]
+    else:
+        command = [
+            "sh",
+            f"{_SCRIPTS}/launchers/systemd/install.sh",
+            options.what,
+            *options.arguments,
+        ]
+    return subprocess.run(command, env={**os.environ, **_own()}, check=False).returncode
+
+
+def _own() -> dict[str, str]:
+    """This installation, to the scripts."""
+    artos = Path(sysconfig.get_path("scripts")) / "artos"
+    packages = sysconfig.get_path("purelib")
+    return {"ARTOS": str(artos), "ARTOS_PYTHON": sys.executable, "ARTOS_PACKAGES": packages}

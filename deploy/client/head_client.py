@@ -1,0 +1,112 @@
+"""The user's end towards a head: one question at a time, over a link that may break."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from artos.clock import Deadline
+from artos.errors import DeadlineExceeded, Refused
+from artos.protocol import wire
+from artos.system.closing import Closing
+from artos.system.waker import Bell
+from artos.transport.endpoints import HEAD
+from artos.transport.keys import Keys
+from artos.transport.link_faults import unreachable
+from artos.transport.messenger import Post
+
+_SECONDS = 15.0
+
+
+class HeadClient(Closing):
+    """Asks a head and waits for the answer. A head that is restarted meanwhile is asked again.
+
+    With ``patient`` a head that has answered may be away for as long as an answer may take.
+    """
+
+    nothing = "no run was submitted"
+    """What to say where it knows of no run."""
+
+    def __init__(self, head: str, keys: Path, *, patient: bool = True) -> None:
+        self._head, self._keys, self._patient = head, keys, patient
+        self._owed = 0  # answers; more than one once a question was given up
+        self._answered = False
+        loaded = Keys.load(keys)
+        self._me = loaded.user
+        self._bell = Bell()
+        try:
+            me = f"{self._me.peer}/{secrets.token_hex(6)}"
+            self._post = Post.connect(head, loaded, me, self._bell.ring)
+        except BaseException:
+            self._bell.close()
+            raise
+
+    def ask(self, what: str, of: str = "", value: int = 0, log: str = "") -> dict[str, Any]:
+        """The answer to a question (see ``wire.Ask``).
+
+        Raises:
+            Refused: the head says why not.
+            NoHead, WrongKeys, DeadlineExceeded: see ``tell``.
+        """
+        return self._plain(self.tell(wire.Ask(what, of, value, log)))
+
+    def tell(self, message: wire.Message, seconds: float = _SECONDS) -> wire.Answer:
+        """The answer to any message.
+
+        Raises:
+            Refused: the head cannot make anything of it; perhaps it is of another version.
+            NoHead: nobody is there; or was before, unless it is ``patient``.
+            WrongKeys: it does not accept our keys.
+            DeadlineExceeded: it did not answer within ``seconds``.
+        """
+        deadline = Deadline(seconds)
+        self._owed += 1
+        self._post.send(HEAD, message)
+        while not deadline.passed:
+            self._look_at_link()  # it may have broken since the last question
+            self._bell.wait(deadline.left)
+            for _, heard in self._post.take():
+                match heard:
+                    case wire.Answer():
+                        self._owed, self._answered = self._owed - 1, True
+                        if not self._owed:
+                            return heard
+                    case wire.Refusal(why=why):
+                        raise Refused([why])
+                    case wire.Restarted():
+                        self._owed = 1
+                        self._post.send(HEAD, message)
+        raise DeadlineExceeded(f"the head at {self._head} to answer", seconds)
+
+    def _look_at_link(self) -> None:
+        fault = self._post.link_fault
+        away = self._patient and self._answered
+        if fault is not None and (fault.of_keys or not away):
+            raise unreachable(fault, self._head, self._keys, str(self._me))
+
+    def submit(
+        self, request: dict[str, Any], archive: str, content: bytes, placement: str
+    ) -> dict[str, Any]:
+        """Submit a run; the code is sent only if the head does not have it. Its name and folder.
+
+        Raises:
+            Refused, NoHead, WrongKeys, DeadlineExceeded: see ``tell``.
+        """
+        submit = wire.Submit(request, archive, placement)
+        answer = self.tell(submit)
+        if answer.missing:
+            self._plain(self.tell(wire.Archive(archive, content), 60 + len(content) / 1e6))
+            answer = self.tell(submit)
+        return self._plain(answer)
+
+    @staticmethod
+    def _plain(answer: wire.Answer) -> dict[str, Any]:
+        if answer.fault:
+            raise Refused(answer.fault.split("\n"))
+        return answer.data
+
+    def close(self) -> None:
+        """Hang up; twice is fine."""
+        self._post.close(0.0)
+        self._bell.close()

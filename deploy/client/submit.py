@@ -1,0 +1,177 @@
+"""``artos submit``: send a workload to a head and, if wanted, see the run through."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artos.clock import Deadline
+from artos.errors import DeadlineExceeded, Refused
+from artos.runtime.preloaded import Preloaded
+from artos.system.archive import pack
+from artos.system.printable import printable
+from deploy.client.head_client import HeadClient
+from deploy.display import screen
+from head.records.provenance import origin
+from head.records.status import Status
+from head.run.request import file_and_object, reference_of
+from triggers.registration import register_apart
+
+_USERS = re.compile(r"[\w./-]+:[A-Za-z_]\w*")
+"""A setting that names something in a module or file: ``my_env:make``."""
+_PERIOD = 0.5
+_SHOWN = 5.0
+_AWAY = 300.0
+"""Seconds without an answer after which waiting for a run is given up; the head may be back."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user typed: what ``artos run`` takes, and where actors are to live."""
+
+    workload: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    seed: int = 1
+    deadline: float = 300.0
+    run_dir: str = ""
+    resume: str = ""
+    placement: str = "spread"
+    folder: Path = field(default_factory=Path.cwd)
+
+
+def submit(client: HeadClient, wanted: Wanted) -> dict[str, Any]:
+    """Submit a run; returns its name (``run``) and its ``folder`` on the head.
+
+    Raises:
+        Refused: here (no such file, too large) or by the head.
+        DeadlineExceeded: the head does not answer.
+    """
+    workload, folder = code_of(wanted)
+    archive, content = ("", b"")
+    if folder is not None:
+        archive, content = pack(folder, client.ask("limits")["archive_mb"])
+    request = {
+        "ticket": secrets.token_hex(8),
+        "workload": workload,
+        "settings": wanted.settings,
+        "seed": wanted.seed,
+        "deadline": wanted.deadline,
+        "origin": origin(wanted.folder),
+        "run_dir": wanted.run_dir,
+        "resume": wanted.resume,
+    }
+    return client.submit(request, archive, content, wanted.placement)
+
+
+def code_of(wanted: Wanted) -> tuple[str, Path | None]:
+    """The workload as it is called within the folder that travels; that folder, None if none."""
+    if wanted.resume:
+        return "", None
+    place, name = file_and_object(wanted.workload)
+    if place:
+        file = (wanted.folder / place).resolve()
+        if not file.is_file():
+            raise Refused([f"there is no file {file}"])
+        if not name:
+            raise Refused(_objects_of(wanted.workload, wanted.folder))
+        return f"{file.name}:{name}", file.parent
+    # A built-in algorithm needs the user's folder only if something there is named.
+    named = any(_USERS.fullmatch(str(value)) for value in wanted.settings.values())
+    return wanted.workload, wanted.folder if named else None
+
+
+def _objects_of(workload: str, folder: Path) -> list[str]:
+    """Asks for one of the workloads of a file, in the words of a refusal."""
+    reference = reference_of(workload, {}, folder)
+    with Preloaded(reference) as preloaded:
+        return list(register_apart(reference, 0, preloaded).faults)
+
+
+def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[str, Any]:
+    """Wait until a run is over and note how it goes; its last status, with the summary.
+
+    Ctrl-C has the run finish and save, a second one raises KeyboardInterrupt.
+
+    Raises:
+        DeadlineExceeded: the head was silent for minutes; the run may well go on.
+    """
+    follower = _Follower(note)
+    stopped = False
+    while True:
+        try:
+            status = _status(client, run)
+            if status["outcome"] and status["state"] in ("done", "failed"):
+                return status
+            follower.show(status)
+            time.sleep(_PERIOD)
+        except KeyboardInterrupt:
+            if stopped:
+                raise
+            stopped = True
+            note(f"stopping {run}: what is in flight is finished and saved (again: leave)")
+            client.ask("stop", run)
+
+
+def _status(client: HeadClient, run: str) -> dict[str, Any]:
+    deadline = Deadline(_AWAY)
+    while True:
+        try:
+            return client.ask("status", run)
+        except DeadlineExceeded:
+            if deadline.passed:
+                raise
+
+
+class _Follower:
+    """Notes what changes at once, and progress every few seconds."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note, self._said, self._due = note, "", time.monotonic()
+
+    def show(self, status: dict[str, Any]) -> None:
+        waits = status["waits_for"]
+        said = f"{status['name']}: {status['state']}" + (f", waits for {waits}" if waits else "")
+        if said != self._said:
+            self._said = said
+            self._note(said)
+        if status["facts"] and time.monotonic() >= self._due:
+            self._due = time.monotonic() + _SHOWN
+            self._note(progress(status["facts"]))
+
+
+def progress(facts: dict[str, Any], *, over: bool = False) -> str:
+    """One line about a run."""
+    try:
+        status = msgspec.convert(facts, Status)
+    except msgspec.ValidationError:
+        return "  ".join(f"{name} {value}" for name, value in facts.items())
+    name = "" if over else screen.phase(status)
+    return f"starting: {name}" if name else screen.line(status, over=over)
+
+
+def last_words(status: dict[str, Any]) -> str:
+    """How a run that is over went, in a line or two."""
+    summary = status["summary"] or {}
+    parts = [f"{status['name']}: {status['outcome']}"]
+    if (mean := summary.get("mean_return_100")) is not None:
+        parts.append(f"mean return {mean:.1f} over the last 100 episodes")
+    if summary:
+        parts.append(f"{summary['steps']:,} steps in {summary['seconds']:.0f} s")
+    return f"{', '.join(parts)}\nrun folder on the head: {status['folder']}"
+
+
+def quiet(text: str) -> None:
+    """Say nothing."""
+
+
+def note(text: str) -> None:
+    """To the user, not to where the result goes."""
+    print(printable(text), file=sys.stderr, flush=True)

@@ -1,0 +1,48 @@
+"""A view that also writes what is noted into the run's folder, for ``artos logs RUN``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from artos.system.append_file import AppendFile
+from artos.system.logs import rotate
+from deploy.display.view import LiveView
+from head.records.run_folder import RunFolder
+from head.records.status import Status, Summary
+
+
+class LoggedView:
+    """Shows what ``view`` shows. On a cluster the log is what the run process prints."""
+
+    def __init__(self, view: LiveView, log: Path) -> None:
+        self._view, self._log = view, log
+
+    @property
+    def due(self) -> bool:
+        """See ``session.View``, as for all that follows."""
+        return self._view.due
+
+    def show(self, status: Status) -> None:
+        """Not logged: ``progress.csv`` has it."""
+        self._view.show(status)
+
+    def note(self, text: str) -> None:
+        """Log it, and show it."""
+        self._write(text)
+        self._view.note(text)
+
+    def last(self, status: Status) -> None:
+        """Not logged, as above."""
+        self._view.last(status)
+
+    def finish(self, summary: Summary, folder: RunFolder) -> None:
+        """Log how it ended, and show the end."""
+        self._write("\n".join(filter(None, (summary.why, summary.last_line(folder.path)))))
+        self._view.finish(summary, folder)
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # without room the log lacks it; the run goes on
+            rotate(self._log)
+            with AppendFile(self._log) as log:
+                log.append(f"{text}\n".encode())

@@ -1,0 +1,274 @@
+"""What a run looks like in a terminal: statuses and summaries turned into text. No effects."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from deploy.display import text_curve
+from head.records.episodes import Episodes
+from head.records.status import Status, Summary
+
+_BAR, _FILL_BAR = 10, 6
+_MOST_NOTES = 8
+_MOST_METRICS, _MOST_KEYS = 10, 12
+_GAP = 3
+_NARROW = 64
+"""Columns of the final screen beside the labels: it also goes into logs 80 columns wide."""
+_FRAME, _BORDER = 16, 4
+"""Columns of the panel taken by its border and the labels, and by the border alone."""
+_LEARNER, _STARTING = "learner", "starting"
+_WORKS = re.compile(r"running (.+) \(firing \d+\)")
+
+
+def panel(
+    status: Status, width: int, notes: Sequence[str] = (), *, ascii_only: bool
+) -> RenderableType:
+    """The live view of a run, as wide as its terminal, with what was noted last below."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    for label, text in _rows(status, width - _FRAME, ascii_only):
+        grid.add_row(label, text)
+    name = phase(status)
+    top = _starting(name) if name else _progress(status, width - _BORDER, ascii_only)
+    title = f"{status.algorithm} on {status.env}"
+    return _framed(title, notes, top, Text(), grid)
+
+
+def start(name: str, notes: Sequence[str] = ()) -> RenderableType:
+    """The live view before there is anything to tell but what the start is at."""
+    return _framed("artos", notes, _starting(name))
+
+
+def phase(status: Status) -> str:
+    """What the start of the run is at; "" once there are rows."""
+    if status.steps_per_second > 0:
+        return ""
+    actors = [what for who, what in status.waits.items() if who != _LEARNER]
+    ready = sum(what != _STARTING for what in actors)
+    if status.waits.get(_LEARNER) == _STARTING:
+        return "the learner"
+    if status.version < 0:
+        return "first weights"
+    return f"actors, {ready} of {len(actors)} are ready" if ready < len(actors) else "first rows"
+
+
+def _starting(name: str) -> Text:
+    return Text.assemble(("starting: ", "dim"), (name, "bold"))
+
+
+def _framed(title: str, notes: Sequence[str], *body: RenderableType) -> RenderableType:
+    frame = Panel(
+        Group(*body), title=Text(f" {title} ", "bold"), title_align="left", padding=(0, 1)
+    )
+    return Group(frame, *(Text(note) for note in notes[-_MOST_NOTES:]))
+
+
+def line(status: Status, *, over: bool = False) -> str:
+    """One plain line about a run, for logs."""
+    parts = [
+        f"{status.steps:,}/{status.total_steps:,} steps ({share(status):.0%})",
+        f"{status.steps_per_second:,.0f} steps/s",
+        f"return {_number(status.mean_return_100)}",
+        f"episodes {status.episodes:,}",
+        f"updates {status.updates:,}",
+        f"lag {_lag(status.lag_mean)} (max {_lag(status.lag_max)})",
+    ]
+    if status.restarts or status.rows_lost:
+        parts.append(f"restarts {status.restarts}, rows lost {status.rows_lost:,}")
+    took, left = clock_text(status.seconds), clock_text(seconds_left(status))
+    return "  ".join([*parts, f"{took} in all" if over else f"{left} left"])
+
+
+def final(
+    summary: Summary, episodes: Episodes, paths: Mapping[str, str], *, ascii_only: bool
+) -> RenderableType:
+    """The last screen of a run: a summary, a small learning curve and where the files are."""
+    parts: list[RenderableType] = [Text(_headline(summary), "bold"), _summary_table(summary)]
+    drawn = text_curve.draw(episodes, ascii_only=ascii_only)
+    if drawn:
+        caption = Text(f"\nmean return over {min(100, len(episodes))} episodes", "dim")
+        parts += [caption, Text("\n".join(drawn), "cyan", no_wrap=True)]
+    where = [f"{name:<11}{path}" for name, path in paths.items()]
+    return Group(*parts, Text("\n" + "\n".join(where), no_wrap=True, overflow="ignore"))
+
+
+def share(status: Status) -> float:
+    """How much of the step budget is used, 0 to 1."""
+    return min(1.0, status.steps / status.total_steps) if status.total_steps > 0 else 1.0
+
+
+def seconds_left(status: Status) -> float:
+    """Seconds until the step budget is used up at the present speed; infinite while it stands."""
+    left = max(0, status.total_steps - status.steps)
+    if not left:
+        return 0.0
+    return left / status.steps_per_second if status.steps_per_second > 0 else math.inf
+
+
+def clock_text(seconds: float) -> str:
+    """``m:ss`` or ``h:mm:ss``; ``?`` for what is not known."""
+    if not math.isfinite(seconds):
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, Text]]:
+    mean = _number(status.mean_return_100)
+    yield "return", _facts({"mean of 100": mean, "episodes": f"{status.episodes:,}"}, width)
+    counts = {"updates": f"{status.updates:,}", "version": f"{status.version:,}"}
+    yield "learning", _facts(counts, width)
+    lag = {"mean": _lag(status.lag_mean), "max": _lag(status.lag_max)}
+    yield "policy lag", _facts(lag, width)
+    if status.fill:
+        yield "buffer", _fills(status.fill, width, ascii_only)
+    for label, doings in _doings(status.waits).items():
+        yield label, _facts(doings, width, ": ")
+    if status.metrics:
+        some = list(status.metrics.items())[:_MOST_METRICS]
+        yield "learner", _facts({name: _number(value) for name, value in some}, width)
+    if status.shares:
+        yield "time", _times(status.shares, width)
+    if status.restarts or status.rows_lost:
+        lost = {"restarts": str(status.restarts), "rows lost": f"{status.rows_lost:,}"}
+        yield "mishaps", _facts(lost, width, style="bold yellow")
+
+
+def _doings(waits: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Who works at what and who waits for what, those together that do the same."""
+    found: dict[str, dict[str, list[str]]] = {"works": {}, "waits for": {}}
+    for who, what in waits.items():
+        works = _WORKS.fullmatch(what)
+        together = found["works" if works or what == _STARTING else "waits for"]
+        together.setdefault(works[1] if works else what, []).append(who)
+    return {
+        label: {_names(who): what for what, who in each.items()}
+        for label, each in found.items()
+        if each
+    }
+
+
+def _names(members: Sequence[str]) -> str:
+    """``learner, actors 0-3, 7``."""
+    numbers = [int(number) for who in members if (number := who.removeprefix("actor ")).isdecimal()]
+    others = [who for who in members if not who.removeprefix("actor ").isdecimal()]
+    spans: list[list[int]] = []
+    for each in sorted(numbers):
+        if spans and each == spans[-1][-1] + 1:
+            spans[-1] = [spans[-1][0], each]
+        else:
+            spans.append([each])
+    words = ", ".join("-".join(map(str, span)) for span in spans)
+    actors = [f"actor{'s' * (len(numbers) > 1)} {words}"] if numbers else []
+    return ", ".join(others + actors)
+
+
+def _times(shares: Mapping[str, float], width: int) -> Text:
+    """Shares of wall time, a line for the learner and one for the actors."""
+    roles: dict[str, dict[str, str]] = {}
+    for name, share in shares.items():
+        role, _, kind = name.partition(".")
+        roles.setdefault(role, {})[kind.replace("_", " ")] = f"{share:.0%}"
+    return Text("\n").join(_facts({f"{role}:": "", **part}, width) for role, part in roles.items())
+
+
+def _progress(status: Status, width: int, ascii_only: bool) -> Text:
+    done = share(status)
+    counts = Text.assemble(
+        (f" {done:>4.0%}  {status.steps:,}", "bold"), (f" of {status.total_steps:,} steps", "dim")
+    )
+    text = Text(no_wrap=True)
+    text.append_text(_bar(done, max(_BAR, width - counts.cell_len), ascii_only))
+    text.append_text(counts)
+    text.append("\n")
+    text.append(f"{status.steps_per_second:,.0f} steps/s", "bold green")
+    text.append(f"   {clock_text(status.seconds)} so far", "dim")
+    text.append(f"   {clock_text(seconds_left(status))} left", "dim")
+    return text
+
+
+def _bar(value: float, width: int, ascii_only: bool) -> Text:
+    on, off = ("#", ".") if ascii_only else ("━", "─")
+    cells = round(min(1.0, max(0.0, value)) * width)
+    return Text.assemble((on * cells, "cyan"), (off * (width - cells), "dim"))
+
+
+def _fills(fill: Mapping[str, float], width: int, ascii_only: bool) -> Text:
+    some = list(fill.items())[:_MOST_KEYS]
+    longest = max(len(name) for name, _ in some)
+    parts = []
+    for name, value in some:
+        bar = _bar(value, _FILL_BAR, ascii_only)
+        parts.append(Text.assemble((f"{name:<{longest}} ", "dim"), bar, f" {value:>4.0%}"))
+    return _flow(parts, width)
+
+
+def _facts(facts: Mapping[str, str], width: int, joint: str = " ", style: str = "") -> Text:
+    parts = [Text.assemble((name + joint, "dim"), (value, style)) for name, value in facts.items()]
+    return _flow(parts, width)
+
+
+def _flow(parts: Sequence[Text], width: int) -> Text:
+    """Parts side by side, a new line before one that does not fit."""
+    text, used = Text(no_wrap=True, overflow="ellipsis"), 0
+    for part in parts:
+        if used and used + _GAP + part.cell_len > width:
+            text.append("\n")
+            used = 0
+        if used:
+            text.append(" " * _GAP)
+        text.append_text(part)
+        used += part.cell_len + (_GAP if used else 0)
+    return text
+
+
+def _headline(summary: Summary) -> str:
+    mean = _number(summary.mean_return_100)
+    return (
+        f"{summary.algorithm} on {summary.env}: {summary.outcome}, "
+        f"mean return {mean} over the last 100 episodes"
+    )
+
+
+def _summary_table(summary: Summary) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    steps = (
+        f"{summary.steps:,} in {clock_text(summary.seconds)} ({summary.steps_per_second:,.0f}/s)"
+    )
+    table.add_row("steps", Text(steps))
+    table.add_row("updates", Text(f"{summary.updates:,}"))
+    table.add_row("policy lag", Text(_lags(summary)))
+    table.add_row("restarts", Text(f"{summary.restarts}, rows lost {summary.rows_lost:,}"))
+    if summary.shares:
+        table.add_row("time", _times(summary.shares, _NARROW))
+    if summary.not_restored:
+        table.add_row("not resumed", Text("\n".join(summary.not_restored)))
+    return table
+
+
+def _lags(summary: Summary) -> str:
+    return f"mean {_lag(summary.lag_mean)}, max {_lag(summary.lag_max)}"
+
+
+def _lag(value: float | None) -> str:
+    """A lag in versions; ``-`` where it was not measured, which is not 0."""
+    if value is None:
+        return "-"
+    return str(value) if isinstance(value, int) else f"{value:.2f}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if 10 <= abs(value) < 1e6 else f"{value:.3g}"

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Make this node a part of a cluster, now and after every start of the machine:
+#   sudo deploy/launchers/systemd/install.sh head tcp://IP:PORT KEYS_DIR [RUNS_DIR]
+#   sudo deploy/launchers/systemd/install.sh worker tcp://IP:PORT KEYS_DIR [FLAGS...]
+# Needs what `make setup` made. Runs as the user who called sudo; nothing is overwritten in
+# /etc/artos, so what was changed there stays.
+set -eu
+
+fail() { echo "install.sh: $*" >&2; exit 2; }
+
+[ $# -ge 3 ] || fail "say head or worker, tcp://IP:PORT and the folder of keys"
+role=$1 head=$2 keys=$(realpath "$3")
+shift 3
+here=$(dirname "$(realpath "$0")")
+artos=${ARTOS:-$(realpath "$here/../../..")/.venv/bin/artos}
+user=${SUDO_USER:-$(id -un)}
+units=${UNITS:-/etc/systemd/system} etc=${ETC:-/etc/artos}
+
+[ -x "$artos" ] || fail "$artos is not there: run make setup"
+[ -f "$keys/head.key" ] || fail "$keys holds no keys: run artos keys $keys on the head, which says what to copy"
+mkdir -p "$etc"
+
+case $role in
+head)
+    runs=${1:-$(dirname "$keys")/runs}
+    [ -e "$etc/head.toml" ] || cat >"$etc/head.toml" <<END
+listen = "$head"
+keys = "$keys"
+runs = "$runs"
+END
+    ;;
+worker)
+    [ -e "$etc/worker.env" ] || cat >"$etc/worker.env" <<END
+ARTOS_HEAD=$head
+ARTOS_KEYS=$keys
+WORKER_FLAGS=$*
+END
+    ;;
+*) fail "say head or worker, not $role" ;;
+esac
+
+sed -e "s|@ARTOS@|$artos|" -e "s|@USER@|$user|" "$here/artos-$role.service" \
+    >"$units/artos-$role.service"
+[ -n "${UNITS:-}" ] || systemctl daemon-reload
+[ -n "${UNITS:-}" ] || systemctl enable --now "artos-$role.service"
+echo "artos-$role runs as $user; its log: journalctl -u artos-$role"

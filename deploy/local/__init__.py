@@ -1,0 +1,1 @@
+"""Runs of this machine: with processes of its own, or all in one process."""

@@ -1,0 +1,137 @@
+"""One process: the same wiring with every member called in turn; deterministic by seed."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from artos.buffer.board import LEARNER, actor_member
+from artos.buffer.run_memory import Node
+from artos.protocol.invocations import Done, Invoke, Ready
+from artos.runtime.build_role import actor_role, learner_role
+from artos.runtime.member import Role, guarded
+from artos.runtime.reference import user_imports
+from artos.runtime.serving import failed_to_start
+from artos.usage import Bill
+from head.run.coordination.coordinator import Coordinator
+from triggers.passers import direct_passers
+
+_IDLE_SECONDS = 0.05
+
+
+class Inline:
+    """The members of a run as objects in this process, run in the order they were invoked.
+
+    Implements ``Members``.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._roles: dict[int, Role] = {}
+        self._queue: deque[tuple[int, Invoke]] = deque()
+        self._unborn: deque[int] = deque()
+        self._free_since: dict[int, float] = {}
+        self.passers = direct_passers(self.queue, range(node.site.members))
+
+    def queue(self, member: int, call: Invoke) -> None:
+        """Queue an invocation."""
+        self._queue.append((member, call))
+
+    def end(self, member: int) -> None:
+        """Drop the member and what was queued for it."""
+        self._queue = deque(entry for entry in self._queue if entry[0] != member)
+        self._roles.pop(member, None)
+        if member != LEARNER:
+            self._node.blocks[member - 1].recover()
+            self._node.weights.unpin(member - 1)
+
+    def start(self, member: int) -> None:
+        """Have the member set up anew before anything else runs."""
+        self._unborn.append(member)
+
+    def prepare(self, member: int) -> None:
+        """Have the actor set up, unless it is."""
+        if member not in self._roles and member not in self._unborn:
+            self._unborn.append(member)
+
+    def retire(self, member: int) -> None:
+        """It holds nothing that others wait for, and keeps its episode for when it comes back."""
+
+    def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
+        """Set everything up and run invocation after invocation until the run is finished."""
+        coordinator.begin()
+        self._unborn.extend([LEARNER, *map(actor_member, coordinator.actors)])
+        while not coordinator.finished:
+            while self._unborn:
+                self._set_up(coordinator, self._unborn.popleft())
+            if (turn := self._next()) is not None:
+                self._run_one(coordinator, *turn)
+            elif not coordinator.finished:
+                self._node.board.bell.wait(_IDLE_SECONDS)  # for a time trigger or a signal
+            coordinator.tick()
+            after()
+
+    def _next(self) -> tuple[int, Invoke] | None:
+        """Who is the next, of those who need not wait: there is nobody here to wait for."""
+        waiting: set[int] = set()
+        for at, (member, call) in enumerate(self._queue):
+            if member not in waiting and self._has_room(member, call):
+                del self._queue[at]
+                return member, call
+            waiting.add(member)  # what it was asked for later is not done before
+        return None
+
+    def _has_room(self, member: int, call: Invoke) -> bool:
+        if member == LEARNER or self._node.plan.on_full != "wait":
+            return True
+        block = self._node.blocks[member - 1]
+        return call.stop - block.written <= block.free()
+
+    def _set_up(self, coordinator: Coordinator, member: int) -> None:
+        try:
+            with user_imports(self._node.plan.reference.folder):
+                self._roles[member] = self._role(member)
+                self._free_since[member] = time.perf_counter()
+        except (Exception, SystemExit) as error:
+            coordinator.receive(member, failed_to_start(error))
+            return
+        coordinator.receive(member, Ready(0.0))
+        coordinator.look(member)
+
+    def _role(self, member: int) -> Role:
+        plan, model = self._node.plan, self._node.model
+        site = msgspec.structs.replace(self._node.site, member=member)
+        if member == LEARNER:
+            return learner_role(plan, site, model)
+        return actor_role(plan, site, model)[0]
+
+    def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
+        role = self._roles[member]
+        waited = time.perf_counter() - self._free_since[member]
+        answer = guarded(lambda: role.run(call), call, role)
+        self._free_since[member] = time.perf_counter()
+        if isinstance(answer, Done):
+            answer.times["wait"] = waited
+            coordinator.look(member)
+        coordinator.receive(member, answer)
+
+    def child_ended(self) -> None:
+        """A child of this process ended: none of ours."""
+
+    def bill(self) -> Bill:
+        """Nothing is started, and nothing gives its CPU back."""
+        return Bill()
+
+    def stop(self) -> None:
+        """Close every member."""
+        for role in self._roles.values():
+            role.close()
+        self.kill()
+
+    def kill(self) -> None:
+        """Drop every member."""
+        self._roles.clear()
+        self._queue.clear()

@@ -1,0 +1,173 @@
+"""The runs of this machine without a head: told of in the words and the shape of one."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+
+from artos.closest import closest
+from artos.errors import NoSuchRun, Refused
+from artos.run_state import FAILED, RUNNING, STARTING, STOPPING, at_the_end
+from artos.runtime import control
+from artos.system.closing import Closing
+from artos.version import VERSION
+from head.daemon import status_api
+from head.records.checkpoint import MANIFEST
+from head.records.progress_log import last_status
+from head.records.run_folder import LOGS
+from head.records.run_lock import is_live, owner
+from head.records.status import Status
+from workers.host.cpus import usable_cpus
+
+_CONFIG, _PROGRESS = "config.json", "progress.csv"
+_LOOK = 0.1  # seconds
+_HEADS = "for a cluster's: --head and --keys, or set ARTOS_HEAD and ARTOS_KEYS"
+
+
+class LocalRuns(Closing):
+    """Answers what a head answers (see ``HeadClient.ask``), of runs in the folders of ``root``.
+
+    A run is named by its folder, wherever that is, or by the name of one in ``root``.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.nothing = f"no run is in {root}; {_HEADS}"
+
+    def ask(self, what: str, of: str = "", value: int = 0, log: str = "") -> dict[str, Any]:
+        """The answer to a question (see ``wire.Ask``).
+
+        Raises:
+            NoSuchRun: there is none of that name.
+            NotRunning, Refused: it cannot be done.
+        """
+        if what == "list":
+            return {"runs": [line(run) for run in self._runs()]}
+        if what == "status" and not of:
+            return self._everything()
+        run = self._find(of)
+        match what:
+            case "status":
+                return _one(run) | (
+                    {"summary": status_api.summary(run)} if not is_live(run) else {}
+                )
+            case "logs":
+                return status_api.log(run, log, value, _fate(run)[0])
+            case "stop":
+                return _stop(run)
+            case "scale":
+                answer = control.scale(run, value)
+                return {"actors": answer.actors, "most": answer.most}
+        raise Refused([f"only a head answers to {what!r}: {_HEADS}"])
+
+    def _runs(self) -> list[Path]:
+        """The oldest first."""
+        found = ((path.stat().st_mtime, path.parent) for path in self._root.glob(f"*/{_CONFIG}"))
+        return [run for _, run in sorted(found)]
+
+    def _find(self, name: str) -> Path:
+        for path in (Path(name), self._root / name):
+            if name and is_run(path):
+                return path
+        near = closest(name, [run.name for run in self._runs()])
+        raise NoSuchRun(name, f"here, by its folder or by its name in {self._root}{near}; {_HEADS}")
+
+    def _everything(self) -> dict[str, Any]:
+        runs = [_one(run) for run in self._runs()]
+        return {
+            "nodes": [_this_node(runs)], "runs": runs, "version": VERSION, "malformed": 0,
+            "faults": 0,
+        }  # fmt: skip
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a run is in the folder."""
+    return (folder / _CONFIG).is_file()
+
+
+def line(run: Path, status: Status | None = None) -> dict[str, Any]:
+    """A run in short, as ``report.line`` has it."""
+    state, outcome, why = _fate(run)
+    status = status or last_status(run / _PROGRESS)
+    waits = status.waits if status and state in (RUNNING, STOPPING) else ()
+    actors = sum(who.startswith("actor") for who in waits)
+    return {
+        "name": run.resolve().name,
+        "state": state,
+        "outcome": outcome,
+        "why": why,
+        "waits_for": "",
+        "folder": str(run),
+        "placement": "",
+        "restarts": 0,
+        "actors": actors,
+        "nodes": {socket.gethostname(): actors} if actors and not _of_a_cluster(run) else {},
+    }
+
+
+def _of_a_cluster(run: Path) -> bool:
+    """Whether its actors are on other nodes: then it has a replay process, and that a log."""
+    return any((run / LOGS).glob("replay-*.log"))
+
+
+def _one(run: Path) -> dict[str, Any]:
+    status = last_status(run / _PROGRESS)
+    return line(run, status) | {"facts": msgspec.structs.asdict(status) if status else {}}
+
+
+def _fate(run: Path) -> tuple[str, str, str]:
+    """State, outcome and why."""
+    live, told = is_live(run), control.state_told(run)
+    if live and (told or is_live(run)):  # else it has ended meanwhile
+        return told or STARTING, "", ""
+    said = status_api.summary(run)
+    if told or said is None:
+        saved = (run / "checkpoint" / MANIFEST).is_file()
+        go_on = f"; `artos run --resume {run}` goes on from its last checkpoint" if saved else ""
+        return FAILED, "failed", f"its process was killed{go_on}"
+    outcome = str(said.get("outcome", ""))
+    return at_the_end(outcome), outcome, str(said.get("why", ""))
+
+
+def _this_node(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    memory, name = psutil.virtual_memory(), socket.gethostname()
+    actors = {run["name"]: run["actors"] for run in runs if run["actors"]}
+    return {
+        "name": name,
+        "alive": True,
+        "slots": len(usable_cpus()),
+        "actors": sum(actors.values()),
+        "runs": actors,
+        "leaves": "",
+        "cpu": psutil.cpu_percent(_LOOK) / 100,
+        "memory": memory.percent / 100,
+        "memory_mb": int(memory.total // 2**20),
+        "faults": 0,
+        "malformed": 0,
+        "silent_seconds": 0.0,
+    }
+
+
+def _stop(run: Path) -> dict[str, Any]:
+    """Have a run finish and save, as Ctrl-C does; asked again, end at once."""
+    if not is_live(run):
+        return line(run)
+    why = "its process cannot be seen from here: stop it where it was started"
+    if (pid := owner(run)) is not None:
+        try:
+            process = psutil.Process(pid)
+            if owner(run) == pid:  # so that is the process which has it, and not a later one
+                process.terminate()
+            return line(run) | {"state": STOPPING}
+        except psutil.NoSuchProcess:
+            return line(run)
+        except psutil.AccessDenied:
+            why = f"process {pid} is not yours"
+    raise Refused([f"run {run.name} cannot be stopped: {why}"])

@@ -1,0 +1,67 @@
+"""One machine: head and worker side in one supervisor process, learner and actors as processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from artos.buffer.run_memory import Node
+from artos.clock import Clock
+from artos.runtime.preloaded import Preloaded
+from artos.usage import Bill
+from head.run.coordination.coordinator import Coordinator
+from head.run.supervisor import STOP_SECONDS, Supervisor
+from triggers.mailboxes import Mail
+from workers.executor.local_actors import LocalActors
+
+
+class OneMachine(Supervisor):
+    """The members of a run as processes of this machine, and the loop that serves them."""
+
+    def __init__(
+        self,
+        node: Node,
+        home: Path,
+        clock: Clock,
+        undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+        preloaded: Preloaded | None = None,
+    ) -> None:
+        mail = Mail(node.board)
+        self._here = LocalActors(node, mail, home, clock, preloaded)
+        super().__init__(node, mail, self._here, clock, undisturbed, preloaded)
+
+    def bill(self) -> Bill:
+        """What the actors cost so far."""
+        return self._here.bill()
+
+    def _begin(self, coordinator: Coordinator) -> None:
+        coordinator.held_back = self._here.held_back
+
+    def _actor_changed(self, member: int) -> None:
+        if member < self._here.template:
+            self._coordinator.look(member)
+        for message in self._here.reports(member):
+            self._coordinator.receive(member, message)
+
+    def _follow_children(self) -> None:
+        super()._follow_children()
+        for member, death in self._here.deaths():
+            self._actor_changed(member)  # its last words come first
+            if member not in self._here.pids():
+                self._coordinator.died(member, death)
+
+    def _tick(self) -> None:
+        super()._tick()
+        self._here.tick()
+
+    def stop(self) -> None:
+        """Tell every member to stop, wait for them, kill those that do not; reap all."""
+        self._here.tell_to_stop()
+        self._stop_learner()
+        self._here.stop(STOP_SECONDS)
+
+    def kill(self) -> None:
+        """End every member at once."""
+        self._learner.stop(0.0)
+        self._here.stop(0.0)

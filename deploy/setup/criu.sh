@@ -1,0 +1,262 @@
+#!/usr/bin/env bash
+# Brings a CRIU that works on this machine, its Python binding and numactl. Run again at will: done
+# already means instant. Everything but checkpoints works without: what is missing is said, kept for
+# `artos doctor` (exit status 1), and not tried again on the same machine but with --again.
+# For the .venv of this clone, or (`artos setup criu`) for the Python and the folder of packages that
+# ARTOS_PYTHON and ARTOS_PACKAGES name.
+set -euo pipefail
+[ -n "${ARTOS_PYTHON-}" ] || cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+least=4.1 # older ones do not know how kernels since 6.13 lay out the vDSO
+suites=(trixie forky sid) # of Debian, that carry a source package as new as that
+cache=${ARTOS_CACHE:-${XDG_CACHE_HOME:-~/.cache}/artos}
+# Where CRIU keeps what it found out about the kernel, 25 ms a call. It insists on a tmpfs, which
+# /run is not everywhere. workers/checkpoint/criu/find.py knows this folder too.
+features=/dev/shm/artos-criu
+python=${ARTOS_PYTHON:-.venv/bin/python}
+packages=${ARTOS_PACKAGES:-$(compgen -G '.venv/lib/python3*/site-packages' || echo .venv)}
+stamp=$packages/.artos-criu
+missing=$cache/criu-missing
+log=$cache/criu-build.log
+build_packages=(
+    build-essential libbsd-dev libcap-dev libnet1-dev libnl-3-dev libprotobuf-c-dev libprotobuf-dev
+    pkgconf protobuf-c-compiler protobuf-compiler python3 uuid-dev xz-utils
+)
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+# fail REASON FIX: say it, keep it for `artos doctor`, remember it for this machine.
+fail() {
+    printf '%s\n' "$1" "$2" >"$missing"
+    echo "failed $(fingerprint)" >"$stamp"
+    say "actors cannot be checkpointed here: $1"
+    say "  to change that: $2"
+    say "  everything else works; \`artos doctor\` repeats this"
+    exit 1
+}
+
+fingerprint() {
+    { cat "${BASH_SOURCE[0]}"; uname -r; id -u; command -v criu || :
+      echo "$cache ${ARTOS_CRIU-}"; } | sha256sum | cut -d' ' -f1
+}
+
+# The stamp's second line is the binary that was good.
+is_done() {
+    [ "$(sed -n 1p "$stamp" 2>/dev/null)" = "done $(fingerprint)" ] &&
+        [ -x "$(sed -n 2p "$stamp")" ] &&
+        [ -d "$packages/pycriu" ]
+}
+
+failed_before() {
+    [ "$(cat "$stamp" 2>/dev/null)" = "failed $(fingerprint)" ] && [ -s "$missing" ]
+}
+
+# -- which CRIU --------------------------------------------------------------------------------
+
+# Root's CRIU believes what it reads there.
+see_to_features() {
+    [ "$(id -u)" != 0 ] || mkdir -m 700 "$features" 2>/dev/null ||
+        { [ -d "$features" ] && [ ! -L "$features" ] && [ -O "$features" ]; } ||
+        fail "$features belongs to somebody else" "rm -r $features && artos setup criu"
+}
+
+# New enough and, where we may ask, happy with this kernel.
+is_good() {
+    local version
+    version=$("$1" --version 2>/dev/null | sed -n 's/^Version: //p') || return
+    [ -n "$version" ] && printf '%s\n' "$least" "$version" | sort -V -C || return
+    [ "$(id -u)" != 0 ] || "$1" check >/dev/null 2>&1
+}
+
+# The first that is good: the one asked for, those built before (newest first), the system's.
+usable_criu() {
+    local binary
+    while read -r binary; do
+        if [ -n "$binary" ] && is_good "$binary"; then
+            echo "$binary"
+            return
+        fi
+    done < <(
+        if [ -n "${ARTOS_CRIU-}" ]; then
+            echo "$ARTOS_CRIU"
+        else
+            compgen -G "$cache/criu-*/bin/criu" | sort -V -r
+            command -v criu
+        fi
+    )
+    return 1
+}
+
+# -- building ----------------------------------------------------------------------------------
+
+is_debian() { command -v apt-get >/dev/null && grep -qx 'ID=debian' /etc/os-release; }
+
+# Root with SYS_ADMIN, SYS_PTRACE and NET_ADMIN, which a container may not have.
+may_checkpoint() {
+    local bits=$((1 << 21 | 1 << 19 | 1 << 12))
+    local effective=$((16#$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status)))
+    [ "$(id -u)" = 0 ] && (((effective & bits) == bits))
+}
+
+# Packages among the arguments that are not installed.
+absent() {
+    local package
+    for package; do
+        dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+            echo "$package"
+    done
+}
+
+apt_install() {
+    apt-get update -qq &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+            -o DPkg::Lock::Timeout=120 "$@"
+}
+
+need_packages() {
+    local lacking
+    lacking=$(absent "${build_packages[@]}" | xargs)
+    [ -n "$lacking" ] || return 0
+    say "installing what CRIU is built with ($log)"
+    # shellcheck disable=SC2086
+    apt_install $lacking >"$log" 2>&1 || fail \
+        "apt-get could not install what CRIU is built with: $(last_words)" \
+        "apt-get update && apt-get install $lacking && artos setup criu"
+}
+
+last_words() { grep -E '^(E:|Err:|.*[Ee]rror)' "$log" | tail -1 || :; }
+
+# The mirror this machine's own apt sources name for its release.
+mirror() {
+    local release
+    release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
+        awk -v own="$release" '$1 == own || $1 ~ /^((old)?stable|testing|unstable|sid)$/ {
+            print $2; exit }'
+}
+
+# apt with sources and lists of our own: the system's stay as they are.
+private_apt() {
+    apt-get -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null \
+        -o Dir::State::Lists="$work/lists" -o Dir::Cache="$work/cache" \
+        -o APT::Sandbox::User="$(id -un)" -qq "$@"
+}
+
+# Puts criu_VERSION.orig.tar.xz, checked by apt against Debian's signatures, into the work folder.
+fetch_source() {
+    local suite site tar keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    site=$(mirror) || return
+    [ -n "$site" ] || { echo "E: the apt sources name no Debian release"; return 1; }
+    mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
+    for suite in "${suites[@]}"; do
+        echo "deb-src [signed-by=$keyring] $site $suite main" >"$work/sources.list"
+        private_apt update || continue
+        (cd "$work" && private_apt source --download-only --tar-only criu) || continue
+        tar=$(compgen -G "$work/criu_*.orig.tar.*" | grep -v '\.asc$') || continue
+        version=${tar##*/criu_}
+        version=${version%.orig.tar.*}
+        printf '%s\n' "$least" "$version" | sort -V -C && return
+        rm -f "$tar"
+    done
+    return 1
+}
+
+# Without the libraries for encrypted images and firewalls: each call starts 1.3 ms sooner.
+compile() {
+    # Without what an outer make hands on to an inner one.
+    local make=(env -u MAKEFLAGS -u MFLAGS make -C "$work/source" -j"$(nproc)"
+        RUNDIR="$features" WERROR=0 NO_GNUTLS=1 LIB_NFTABLES=-lnone)
+    mkdir "$work/source" "$work/kept" "$work/kept/bin"
+    tar -xf "$work"/criu_*.orig.tar.* -C "$work/source" --strip-components=1 &&
+        "${make[@]}" criu/criu && "${make[@]}" lib &&
+        install -s -m 755 "$work/source/criu/criu" "$work/kept/bin/criu" &&
+        "$python" -m pip --disable-pip-version-check wheel --no-deps --no-index \
+            --no-build-isolation -w "$work/kept" "$work/source/lib"
+}
+
+elsewhere() {
+    echo "install CRIU from $least on, its Python binding and numactl" \
+        "(Fedora: dnf install criu python3-criu numactl;" \
+        "Ubuntu: add-apt-repository ppa:criu/ppa && apt-get install criu python3-pycriu numactl)," \
+        "or build CRIU and name it in ARTOS_CRIU; then artos setup criu"
+}
+
+build() {
+    is_debian || fail "there is no CRIU from $least on that passes \`criu check\`" "$(elsewhere)"
+    may_checkpoint || fail "CRIU needs root, with all its capabilities" \
+        "as root: artos setup criu, and from then on artos (a container: --privileged)"
+    need_packages
+    rm -rf "$cache"/building.*
+    work=$(mktemp -d "$cache/building.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    say "fetching CRIU's source from this machine's Debian mirror"
+    fetch_source >"$log" 2>&1 || fail "no source of CRIU could be fetched: $(last_words)" \
+        "see to the network and the apt sources ($log), then artos setup criu"
+    say "building CRIU $version, once for this user (half a minute)"
+    compile >>"$log" 2>&1 || fail "building CRIU $version failed: $(last_words)" \
+        "read $log, then artos setup criu"
+    rm -rf "$cache/criu-$version"
+    mv "$work/kept" "$cache/criu-$version"
+}
+
+# -- the Python binding ------------------------------------------------------------------------
+
+imports_binding() { "$python" -W error -c 'import pycriu' 2>>"$log"; }
+
+# From the wheel built with CRIU; with a distribution's CRIU, a link to its own pycriu.
+install_binding() {
+    local wheel folder
+    if wheel=$(compgen -G "${1%/bin/criu}/pycriu-*.whl"); then
+        "$python" -m pip --disable-pip-version-check install --quiet --no-deps --no-index \
+            --force-reinstall "$wheel" 2>>"$log" || return
+    elif folder=$(python3 -c 'import pycriu; print(*pycriu.__path__)' 2>>"$log"); then
+        ln -sfn "$folder" "$packages/"
+    fi
+    imports_binding
+}
+
+# `make setup` has brought them; an ARTOS that pip installed may lack them.
+need_python_packages() {
+    "$python" -c 'import google.protobuf, setuptools' 2>/dev/null ||
+        "$python" -m pip --disable-pip-version-check install --quiet protobuf setuptools \
+            2>>"$log" || fail "protobuf cannot be installed: $(tail -1 "$log")" "artos setup criu"
+}
+
+# -- numactl -----------------------------------------------------------------------------------
+
+# Without it actors are not pinned, which is no reason to stop here: `artos doctor` says so.
+install_numactl() {
+    if ! command -v numactl >/dev/null && is_debian && [ "$(id -u)" = 0 ]; then
+        say "installing numactl"
+        apt_install numactl >"$log" 2>&1 || say "apt-get could not install numactl: $(last_words)"
+    fi
+}
+
+# -- all of it ---------------------------------------------------------------------------------
+
+is_done && exit 0
+if [ "${1-}" != --again ] && failed_before; then
+    say "still not possible: checkpointing actors (\`artos doctor\` says why)"
+    exit 1
+fi
+[ -x "$python" ] || { say "there is no $python: run \`make setup\`"; exit 1; }
+mkdir -p "$cache"
+exec 8>"$cache/.lock"
+flock 8 # two at once: the second finds it done
+is_done && exit 0
+
+see_to_features
+install_numactl
+need_python_packages
+binary=$(usable_criu) && install_binding "$binary" || {
+    [ -z "${ARTOS_CRIU-}" ] || fail \
+        "ARTOS_CRIU=$ARTOS_CRIU does not work here (\`$ARTOS_CRIU check\`), or has no pycriu" \
+        "unset ARTOS_CRIU, then artos setup criu"
+    build
+    binary=$(usable_criu) || fail "CRIU $version was built but \`criu check\` complains" \
+        "run $cache/criu-$version/bin/criu check"
+    install_binding "$binary" || fail "pycriu does not import: $(tail -1 "$log")" "artos setup criu"
+}
+rm -f "$missing"
+printf '%s\n' "done $(fingerprint)" "$binary" >"$stamp"
+say "CRIU: $binary"

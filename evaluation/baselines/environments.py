@@ -1,0 +1,137 @@
+"""Where the rivals live: one virtual environment each, made on demand and kept.
+
+Rivals pin versions that clash with ours and with each other (Sample Factory wants gymnasium below
+1.0, Reverb an old NumPy), so each gets ``.venvs/NAME`` in the working folder. Torch comes first and
+is pinned, so that all rivals that can compute with the same one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from artos.errors import ArtosError
+from evaluation.baselines.processes import run
+
+TORCH = "torch==2.13.0"
+FOLDER = Path(".venvs")
+STEP_SECONDS = 1800.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The packages of one rival. ``probe`` is Python that must run for it to count as installed."""
+
+    name: str
+    pins: tuple[str, ...]
+    probe: str
+    torch: str = TORCH
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its virtual environment."""
+        return FOLDER.resolve() / self.name
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.folder / "bin" / "python"
+
+    @property
+    def stamp(self) -> str:
+        """What must be written in the stamp file for the environment to count as complete."""
+        return "\n".join((f"python {sys.version.split()[0]}", self.torch, *self.pins)) + "\n"
+
+
+class RivalAbsent(ArtosError):
+    """A rival could not be installed, so it cannot be measured here; ``why`` says what failed."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name, self.why = name, why
+        super().__init__(f"{name} is not installed: {why}")
+
+
+_ATARI = ("ale-py==0.12.1", "opencv-python-headless")
+
+RIVALS = {
+    environment.name: environment
+    for environment in (
+        Environment(
+            "sb3",
+            ("stable-baselines3==2.9.2", "gymnasium==1.4.0", *_ATARI),
+            "import stable_baselines3",
+        ),
+        Environment(
+            "sample-factory",
+            ("sample-factory==2.1.1", "gymnasium==0.29.1", *_ATARI),
+            "import sample_factory.train",
+        ),
+        Environment("ray", ("ray[rllib]==2.60.0", *_ATARI), "import ray.rllib"),
+        # The C++ part of the 0.14.0 wheel (its sum tree) is built for torch 2.14 and does not load
+        # on 2.13; there is no source archive to build it from.
+        Environment(
+            "torchrl", ("torchrl==0.14.0",), "import torchrl._torchrl", torch="torch==2.14.0"
+        ),
+        Environment("tianshou", ("tianshou==2.0.1",), "import tianshou.data"),
+        Environment("reverb", ("dm-reverb[tensorflow]==0.14.0",), "import reverb"),
+        # gymnasium is only there because the network is the one-file PPO's.
+        Environment(
+            "redis",
+            ("redis==8.1.0", "hiredis==3.5.0", "gymnasium==1.4.0"),
+            "import hiredis, gymnasium; from redis.connection import PythonRespSerializer",
+        ),
+    )
+}
+
+
+def prepare(name: str, say: Say = print) -> Environment:
+    """The environment of a rival, installed now if it is not yet.
+
+    Raises:
+        RivalAbsent: a step of the installation failed or took too long.
+    """
+    environment = RIVALS[name]
+    stamp = environment.folder / "stamp"
+    if stamp.is_file() and stamp.read_text() == environment.stamp:
+        return environment
+    try:
+        _install(environment, say)
+    except ArtosError as error:
+        say(f"{name}: not installed: {error}")
+        raise RivalAbsent(name, str(error)) from error
+    stamp.write_text(environment.stamp)
+    return environment
+
+
+def _install(environment: Environment, say: Say) -> None:
+    shutil.rmtree(environment.folder, ignore_errors=True)
+    pip = (str(environment.python), "-m", "pip", "install", "--quiet", "--no-input")
+    steps = (
+        ("a virtual environment", (sys.executable, "-m", "venv", str(environment.folder))),
+        (environment.torch, (*pip, environment.torch)),
+        (", ".join(environment.pins), (*pip, environment.torch, *environment.pins)),
+        ("a look whether it works", (str(environment.python), "-c", environment.probe)),
+    )
+    for number, (what, command) in enumerate(steps, 1):
+        say(f"{environment.name}: {number}/{len(steps)} {what}")
+        run(command, STEP_SECONDS)
+
+
+def main() -> int:
+    """Install the rivals named on the command line (all without a name); 1 if one is absent."""
+    absent = 0
+    for name in sys.argv[1:] or list(RIVALS):
+        try:
+            prepare(name)
+        except RivalAbsent:
+            absent = 1
+    return absent
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""The one-file PPO cut in two: samplers, one in each actor, and a learner that joins their rounds.
+
+Nothing here knows what starts the samplers or carries rounds and weights; a round and the weights
+are NumPy arrays, which shared-memory stores (Ray's for one) hand over without copying.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from evaluation.baselines.one_file_ppo import Array, Loop, Rollout, Settings
+
+Weights = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one sampler made of one version of the weights.
+
+    ``rows`` are the arrays of a ``Rollout``, (steps, envs, ...); ``observation`` and ``done``,
+    (envs, ...), are what follows the last row. ``seconds`` is the time spent acting.
+    """
+
+    rows: Mapping[str, Array]
+    observation: Array
+    done: Array
+    seconds: float
+
+
+class Sampler:
+    """Environments and a network to act with, on one thread; ready when it is constructed."""
+
+    def __init__(self, settings: Settings, seed: int) -> None:
+        torch.set_num_threads(1)
+        self._loop = Loop(settings, seed, threads=1)
+
+    def pid(self) -> int:
+        """The process it lives in; an answer also says that everything is built."""
+        return os.getpid()
+
+    def sample(self, weights: Weights) -> Round:
+        """One round with these weights."""
+        loop = self._loop
+        loop.network.load_state_dict({n: torch.tensor(value) for n, value in weights.items()})
+        began = time.perf_counter()
+        loop.act()
+        seconds = time.perf_counter() - began
+        rows = {name: tensor.numpy() for name, tensor in vars(loop.rollout).items()}
+        return Round(rows, loop.observation.numpy(), loop.done.numpy(), seconds)
+
+
+class Learner(Loop):
+    """Learns from the rounds of any number of samplers as if one loop had sampled them all."""
+
+    def __init__(self, settings: Settings, seed: int, threads: int) -> None:
+        # The environment of its own only tells the shapes.
+        super().__init__(replace(settings, envs=1), seed, threads)
+        if self._pictures:
+            # Faster on a CPU than the usual layout; our own network is kept like this, too.
+            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    @property
+    def _pictures(self) -> bool:
+        return self.observation.dim() > 2
+
+    def weights(self) -> dict[str, Array]:
+        """The newest weights."""
+        return {n: value.contiguous().numpy() for n, value in self.network.state_dict().items()}
+
+    def take(self, rounds: Sequence[Round]) -> None:
+        """Copy rounds into one rollout, side by side; ``learn`` then learns from all of it."""
+        envs = sum(len(found.done) for found in rounds)
+        if envs != self.settings.envs:
+            self._resize(envs)
+        for name, tensor in vars(self.rollout).items():
+            np.concatenate([found.rows[name] for found in rounds], 1, out=tensor.numpy())
+        self.observation = _joined([found.observation for found in rounds])
+        self.done = _joined([found.done for found in rounds])
+
+    def _resize(self, envs: int) -> None:
+        self.settings = replace(self.settings, envs=envs)
+        shape = tuple(self.observation.shape[1:])
+        self.rollout = Rollout(self.settings, shape, self.rollout.observations.dtype)
+
+
+def _joined(arrays: Sequence[Any]) -> torch.Tensor:
+    return torch.from_numpy(np.concatenate(arrays))

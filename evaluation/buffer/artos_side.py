@@ -1,0 +1,236 @@
+"""Our side of the buffer benchmark, and the bare memory copies it is held against, in one process.
+
+``python -m evaluation.buffer.artos_side --seconds 1`` prints rates by measure. Ours and its floor
+take turns within a measure, so that both meet the same memory at the same time.
+
+Measures (items a second): ``write`` one step of 8 environments a commit and ``write.rollout`` 128
+steps a commit, against ``memcpy``, the same rows assigned into a cyclic array of the same size in
+the same filesystem; ``gather``, a full batch of 16 actors × 512 rows, against ``gather.memcpy``;
+``uniform`` and ``prioritised``, batches of 256 of observation and next observation as tensors,
+against ``uniform.numpy`` (``np.take`` twice); ``.once`` stores every frame once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.layout import BlockSpec, Consumer
+from artos.buffer.samplers.batch import Batch, BatchStore
+from artos.buffer.samplers.prioritised import PrioritisedSampler
+from artos.buffer.samplers.uniform import UniformSampler
+from artos.buffer.segment import Segment, ShmFolder
+from artos.protocol.invocations import Claim
+from artos.spec import DataKey
+from evaluation.baselines.timing import answer, one_core, rate
+from evaluation.buffer.workload import ALPHA, BATCH, BETA, OBSERVATION_BYTES, SHAPE, options
+
+ENVS, ROLLOUT = 8, 128
+ACTORS, STEPS = 16, 512
+TURNS = 4
+KEY = "observations"
+STACKS, FRAMES = DataKey(KEY, SHAPE, "uint8"), DataKey(KEY, SHAPE[1:], "uint8", stack=SHAPE[0])
+AGES = DataKey("ages", (), "uint8")
+
+Call = Callable[[], object]
+Measured = dict[str, float]
+
+
+@contextmanager
+def shared_folder() -> Iterator[Path]:
+    """A folder in shared memory, removed at the end."""
+    folder = ShmFolder.create("bench")
+    try:
+        yield folder.path
+    finally:
+        folder.remove()
+
+
+def by_turns(calls: Mapping[str, tuple[Call, int]], seconds: float) -> Measured:
+    """The median rate of each call, ``(call, items)``, measured ``TURNS`` times in turn."""
+    turns: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(TURNS):
+        for name, (call, items) in calls.items():
+            turns[name].append(rate(call, items, seconds / TURNS))
+    return {name: statistics.median(rates) for name, rates in turns.items()}
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def writing(folder: Path, capacity: int, seconds: float) -> Measured:
+    """Rows a second written by an actor of 8 environments, and copied without any buffer."""
+    steps = max(2 * ROLLOUT, capacity // ENVS)
+    keys = (STACKS, DataKey("rewards"))
+    spec = BlockSpec(0, keys, steps, ENVS, on_full="overwrite")
+    block = ActorBlock.create(folder / "written", spec)
+    plain = Segment.create(folder / "plain", steps * ENVS * OBSERVATION_BYTES)
+    array = np.ndarray((steps, ENVS, *SHAPE), np.uint8, plain.memory)
+    array.fill(1)
+    rows = np.random.default_rng(0).integers(0, 255, (ENVS, *SHAPE), dtype=np.uint8)
+    return by_turns(
+        {
+            "write": (writer(block, rows, 1), ENVS),
+            "write.rollout": (writer(block, rows, ROLLOUT), ENVS * ROLLOUT),
+            "memcpy": (copier(array, rows), ENVS * ROLLOUT),
+        },
+        seconds,
+    )
+
+
+def writer(block: ActorBlock, rows: NDArray[Any], length: int) -> Call:
+    """Allocate ``length`` steps, write each in place, commit them at once."""
+    array, capacity = block.arrays[KEY], block.spec.capacity
+
+    def write() -> None:
+        start = block.allocate(length)
+        for step in range(start, start + length):
+            array[step % capacity] = rows
+        block.commit(start + length)
+
+    return write
+
+
+def copier(array: NDArray[Any], rows: NDArray[Any]) -> Call:
+    """The same assignments without counters."""
+    place = 0
+
+    def copy() -> None:
+        nonlocal place
+        for _ in range(ROLLOUT):
+            array[place] = rows
+            place = (place + 1) % len(array)
+
+    return copy
+
+
+# -- gathering a full batch --------------------------------------------------------------------
+
+
+def gathering(folder: Path, steps: int, seconds: float) -> Measured:
+    """Rows a second of a full batch copied into one array, and the same bytes by plain copies."""
+    spec = BlockSpec(0, (STACKS,), steps, 1, (Consumer("learner", (KEY,)),))
+    blocks = {actor: _full(folder / f"actor{actor}", spec, actor) for actor in range(ACTORS)}
+    claims = [Claim(actor, 0, steps) for actor in blocks]
+    store = BatchStore()
+    sources = [block.arrays[KEY] for block in blocks.values()]
+    target = np.empty((ACTORS, *sources[0].shape), np.uint8)
+
+    def plain() -> None:
+        for rows, source in zip(target, sources, strict=True):
+            np.copyto(rows, source)
+
+    rows = ACTORS * steps
+    return by_turns(
+        {
+            "gather": (lambda: Batch(blocks, claims, store).gather(KEY), rows),
+            "gather.memcpy": (plain, rows),
+        },
+        seconds,
+    )
+
+
+def _full(path: Path, spec: BlockSpec, actor: int = 0) -> ActorBlock:
+    block = ActorBlock.create(path, spec)
+    block.allocate(spec.capacity)
+    random = np.random.default_rng(actor)
+    for step in range(spec.capacity):
+        values = random.integers(0, 255, block.arrays[KEY].shape[1:], dtype=np.uint8)
+        block.arrays[KEY][step] = values
+    for name in block.arrays.keys() - {KEY}:
+        block.arrays[name].fill(0)
+    if AGES.name in block.arrays:
+        block.arrays[AGES.name].fill(255)
+    block.commit(spec.capacity)
+    return block
+
+
+# -- sampling ----------------------------------------------------------------------------------
+
+
+def sampling(folder: Path, capacity: int, seconds: float) -> Measured:
+    """Transitions a second in batches of 256, stacks stored whole and frames stored once."""
+    steps = capacity // ENVS
+    whole = _full(folder / "whole", BlockSpec(0, (STACKS,), steps, ENVS, on_full="overwrite"))
+    once = _full(folder / "once", BlockSpec(0, (FRAMES, AGES), steps, ENVS, on_full="overwrite"))
+    return by_turns(
+        {
+            "uniform": (uniform(whole), BATCH),
+            "uniform.once": (uniform(once), BATCH),
+            "uniform.numpy": (numpy_gather(whole), BATCH),
+            "prioritised": (prioritised(whole), BATCH),
+            "prioritised.once": (prioritised(once), BATCH),
+        },
+        seconds,
+    )
+
+
+def uniform(block: ActorBlock) -> Call:
+    """A uniform batch, as tensors."""
+    sampler = UniformSampler({0: block}, [KEY], BATCH, next_keys=[KEY], seed=0)
+    return lambda: tensors(sampler.sample())
+
+
+def prioritised(block: ActorBlock) -> Call:
+    """A batch by priority, as tensors, and its priorities set anew."""
+    random = np.random.default_rng(0)
+    sampler = PrioritisedSampler(
+        {0: block}, [KEY], BATCH, next_keys=[KEY], seed=0, alpha=ALPHA, beta=BETA
+    )
+
+    def sample() -> None:
+        batch = sampler.sample()
+        tensors(batch)
+        sampler.update(batch["index"], random.random(BATCH))
+
+    return sample
+
+
+def tensors(batch: Mapping[str, NDArray[Any]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Observation and next observation, (256, 4, 84, 84) uint8 each."""
+    return torch.from_numpy(batch[KEY]), torch.from_numpy(batch[f"next.{KEY}"])
+
+
+def numpy_gather(block: ActorBlock) -> Call:
+    """The floor: the same rows of the same memory by two plain ``np.take`` into reused arrays."""
+    flat = block.arrays[KEY].reshape(-1, OBSERVATION_BYTES)
+    random = np.random.default_rng(0)
+    now, after = np.empty((2, BATCH, OBSERVATION_BYTES), np.uint8)
+
+    def gather() -> tuple[torch.Tensor, torch.Tensor]:
+        picks = random.integers(0, len(flat) - ENVS, BATCH)
+        # "clip" lets take write straight into the target instead of through a buffer.
+        np.take(flat, picks, axis=0, out=now, mode="clip")
+        np.take(flat, picks + ENVS, axis=0, out=after, mode="clip")
+        return torch.from_numpy(now), torch.from_numpy(after)
+
+    return gather
+
+
+def main() -> None:
+    """Measure once."""
+    chosen: argparse.Namespace = options(__doc__)
+    one_core()
+    torch.set_num_threads(1)
+    rates: Measured = {}
+    for measure, size in (
+        (writing, chosen.capacity),
+        (gathering, min(STEPS, chosen.capacity)),
+        (sampling, chosen.capacity),
+    ):
+        with shared_folder() as folder:
+            rates |= measure(folder, size, chosen.seconds)
+    answer(rates, ("torch", "numpy"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The buffer against bare memory copies and against the replay buffers of others.
+
+Writing and gathering 84×84×4 uint8 frame stacks, sampling batches of 256 of them with their
+successors. All on one core with one torch thread, except Reverb, whose server needs its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evaluation.buffer.workload import CAPACITY, OBSERVATION_BYTES
+from evaluation.core.report import OURS, Results
+from evaluation.core.runner import Contestant, Say, alternate, ours, rival
+
+WRITE = "write frame stacks"
+GATHER = "full batch, 16 actors × 512"
+UNIFORM = "uniform batch of 256 with successors"
+PRIORITISED = "prioritised batch of 256, priorities updated"
+
+BYTES_A_SECOND, ROWS = "GB/s", "rows/s"
+_GB = OBSERVATION_BYTES / 1e9
+_DEADLINE_SECONDS = 300.0
+
+OUR_CASES = {
+    "write.rollout": (f"{WRITE}: {OURS}, a commit every 128 steps", BYTES_A_SECOND),
+    "write": (f"{WRITE}: {OURS}, a commit every step", BYTES_A_SECOND),
+    "memcpy": (f"{WRITE}: plain copy", BYTES_A_SECOND),
+    "gather": (f"{GATHER}: {OURS}", BYTES_A_SECOND),
+    "gather.memcpy": (f"{GATHER}: plain copy", BYTES_A_SECOND),
+    "uniform": (f"{UNIFORM}: {OURS}", ROWS),
+    "uniform.once": (f"{UNIFORM}: {OURS}, frames stored once", ROWS),
+    "uniform.numpy": (f"{UNIFORM}: NumPy gather", ROWS),
+    "prioritised": (f"{PRIORITISED}: {OURS}", ROWS),
+    "prioritised.once": (f"{PRIORITISED}: {OURS}, frames stored once", ROWS),
+}
+_OUR_SCALE = dict.fromkeys(("write.rollout", "write", "memcpy", "gather", "gather.memcpy"), _GB)
+
+# What is written for one row: these two keep the successor with it, so they write 56 KB.
+RIVALS: Mapping[str, tuple[str, str, int]] = {
+    "Stable-Baselines3": ("sb3", "buffer.sb3_side", 2),
+    "Tianshou": ("tianshou", "buffer.tianshou_side", 2),
+    "TorchRL": ("torchrl", "buffer.torchrl_side", 2),
+    "Reverb": ("reverb", "buffer.reverb_side", 1),
+}
+
+# (measure of ours, contestant, goal): issue 2, section 6.
+GOALS: Sequence[tuple[str, str, float | None]] = (
+    ("write.rollout", f"{WRITE}: plain copy", 0.9),
+    ("write", f"{WRITE}: plain copy", None),
+    ("gather", f"{GATHER}: plain copy", 0.9),
+    ("uniform", f"{UNIFORM}: NumPy gather", 0.9),
+    ("uniform", f"{UNIFORM}: Stable-Baselines3", 3.0),
+    ("uniform.once", f"{UNIFORM}: Stable-Baselines3", None),
+    ("uniform", f"{UNIFORM}: Tianshou", 1.8),
+    ("uniform", f"{UNIFORM}: TorchRL", 3.0),
+    ("uniform", f"{UNIFORM}: Reverb", None),
+    ("uniform.once", f"{UNIFORM}: {OURS}", 1.0),
+    ("prioritised", f"{PRIORITISED}: Tianshou", 1.8),
+    ("prioritised", f"{PRIORITISED}: TorchRL", 3.0),
+    ("prioritised", f"{PRIORITISED}: Reverb", None),
+    ("prioritised.once", f"{PRIORITISED}: {OURS}", 1.0),
+)
+
+
+def measure(repeats: int, quick: bool, say: Say = print) -> Results:
+    """Measure everyone by turns; ``quick`` only shows that all of it runs."""
+    seconds, capacity = (0.1, 2_000) if quick else (2.0, CAPACITY)
+    arguments = ("--seconds", str(seconds), "--capacity", str(capacity))
+    results = Results("buffer", repeats)
+    mine = ours("buffer.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
+    contestants = [Contestant(OURS, OUR_CASES, mine, _OUR_SCALE)]
+    contestants += [_rival(name, arguments, say) for name in RIVALS]
+    alternate(results, contestants, repeats, say)
+    for measured, against, goal in GOALS:
+        results.compare(OUR_CASES[measured][0], against, goal)
+    return results
+
+
+def _rival(name: str, arguments: Sequence[str], say: Say) -> Contestant:
+    environment, module, stored = RIVALS[name]
+    cases = {
+        "write": (f"{WRITE}: {name}", BYTES_A_SECOND),
+        "uniform": (f"{UNIFORM}: {name}", ROWS),
+        "prioritised": (f"{PRIORITISED}: {name}", ROWS),
+    }
+    if name == "Stable-Baselines3":
+        del cases["prioritised"]
+    call = rival(environment, module, *arguments, seconds=_DEADLINE_SECONDS, say=say)
+    return Contestant(name, cases, call, {"write": stored * _GB})

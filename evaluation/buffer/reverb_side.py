@@ -1,0 +1,105 @@
+"""Tables of dm-reverb, its server in the same process: rows written and sampled a second.
+
+It stores an observation once; a row sampled is a trajectory of two, the observation and the next
+one, 56 KB. Its server and its dataset have threads of their own and get all cores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+import numpy as np
+import reverb
+import tensorflow
+import torch
+
+from evaluation.baselines.timing import answer, rate
+from evaluation.buffer.workload import ALPHA, BATCH, SHAPE, observations, options
+
+CHUNK = 256
+
+
+def serve(sampler: Any, capacity: int) -> Any:
+    """A server with one table."""
+    table = reverb.Table(
+        "rows", sampler=sampler, remover=reverb.selectors.Fifo(), max_size=capacity,
+        rate_limiter=reverb.rate_limiters.MinSize(1),
+    )  # fmt: skip
+    return reverb.Server([table], port=None)
+
+
+def filled(client: Any, capacity: int) -> Callable[[], None]:
+    """Fill the table; returns the call that writes one chunk more."""
+    seen = observations(CHUNK)
+
+    def write() -> None:
+        with client.trajectory_writer(num_keep_alive_refs=2) as writer:
+            for number, observation in enumerate(seen):
+                writer.append({"observation": observation, "reward": np.float32(0)})
+                if number:
+                    items = {name: column[-2:] for name, column in writer.history.items()}
+                    writer.create_item("rows", 1.0, items)
+            writer.flush()
+
+    while client.server_info()["rows"].current_size < capacity:
+        write()
+    return write
+
+
+def batches(address: str) -> Iterator[Any]:
+    """Batches from the table, without end."""
+    dataset = reverb.TrajectoryDataset(
+        server_address=address, table="rows", max_in_flight_samples_per_worker=2 * BATCH,
+        dtypes={"observation": tensorflow.uint8, "reward": tensorflow.float32},
+        shapes={"observation": tensorflow.TensorShape([2, *SHAPE]),
+                "reward": tensorflow.TensorShape([2])},
+    )  # fmt: skip
+    stream: Iterator[Any] = dataset.batch(BATCH).prefetch(2).as_numpy_iterator()
+    return stream
+
+
+def uniform(capacity: int, seconds: float) -> dict[str, float]:
+    """Rows a second written, and sampled uniformly."""
+    server = serve(reverb.selectors.Uniform(), capacity)
+    write = filled(reverb.Client(f"localhost:{server.port}"), capacity)
+    written = rate(write, CHUNK - 1, seconds)
+    stream = batches(f"localhost:{server.port}")
+    sampled = rate(lambda: torch.from_numpy(next(stream).data["observation"]), BATCH, seconds)
+    server.stop()
+    return {"write": written, "uniform": sampled}
+
+
+def prioritised(capacity: int, seconds: float) -> float:
+    """Rows a second sampled by priority, priorities set anew after each batch."""
+    server = serve(reverb.selectors.Prioritized(ALPHA), capacity)
+    client = reverb.Client(f"localhost:{server.port}")
+    filled(client, capacity)
+    random = np.random.default_rng(0)
+
+    def sample() -> None:
+        items = list(client.sample("rows", BATCH, emit_timesteps=False))
+        torch.from_numpy(np.stack([item.data[0] for item in items]))
+        fresh = zip((item.info.key for item in items), random.random(BATCH), strict=True)
+        client.mutate_priorities("rows", {key: float(value) for key, value in fresh})
+
+    sampled = rate(sample, BATCH, seconds)
+    server.stop()
+    return sampled
+
+
+def main() -> None:
+    """Measure once."""
+    chosen = options(__doc__)
+    torch.set_num_threads(1)
+    rates = uniform(chosen.capacity, chosen.seconds)
+    rates["prioritised"] = prioritised(chosen.capacity, chosen.seconds)
+    answer(rates, ("dm-reverb", "tensorflow", "numpy"))
+
+
+if __name__ == "__main__":
+    main()

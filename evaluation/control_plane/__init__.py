@@ -1,0 +1,1 @@
+"""What thousands of workers cost their head."""

@@ -1,0 +1,157 @@
+"""Simulated workers: a process with many posts, each of which says what a worker daemon says."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from artos.errors import DeadlineExceeded
+from artos.protocol import wire
+from artos.system.closing import Closing
+from artos.transport.endpoints import HEAD
+from artos.transport.keys import Keys
+from artos.transport.messenger import Post
+from artos.version import VERSION
+
+_SLOTS, _MEMORY_MB = 16, 4096
+_LOAD_PERIOD = 1.0
+_PATIENCE, _LOOK_SECONDS = 120.0, 0.002
+_LOAD = wire.Load(cpu=0.5, memory=0.5)
+_NO_ARCHIVE = wire.Fetch("0" * 64)
+
+
+class Worker:
+    """One node as the head sees it."""
+
+    def __init__(self, endpoint: str, keys: Keys, name: str) -> None:
+        self.name, self.welcome, self.answers = name, False, 0
+        self._post = Post.connect(endpoint, keys, name, ring=lambda: None)
+        self._post.send(HEAD, wire.Hello(name, wire.PROTOCOL, VERSION, _SLOTS, _MEMORY_MB))
+
+    def hear(self) -> None:
+        """Read what the head says.
+
+        Raises:
+            SystemExit: it refused something.
+        """
+        for _, message in self._post.take():
+            if isinstance(message, wire.Refusal):
+                raise SystemExit(f"{self.name} was refused: {message.why}")
+            self.welcome |= isinstance(message, wire.Welcome)
+            self.answers += isinstance(message, wire.Archive)
+
+    def report(self, times: int = 1) -> None:
+        """Say how busy the node is."""
+        for _ in range(times):
+            self._post.send(HEAD, _LOAD)
+
+    def ask(self) -> None:
+        """Ask for what the head does not have: its answer says that it has read all before it."""
+        self._post.send(HEAD, _NO_ARCHIVE)
+
+    def die(self) -> float:
+        """Report once more and fall silent; when that was (monotonic seconds)."""
+        self.report()
+        self._post.close()
+        return time.monotonic()
+
+
+def serve(endpoint: str, folder: Path, names: Sequence[str], line: Connection) -> None:
+    """The process of a fleet: report every second, and do what is asked over ``line``."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
+    threading.stack_size(256 << 10)
+    keys = Keys.load(folder)
+    workers = [Worker(endpoint, keys, name) for name in names]
+    due = time.monotonic()
+    while True:
+        if line.poll(max(0.0, due - time.monotonic())):
+            order, value = line.recv()
+            _obey(workers, order, value, line)
+        if time.monotonic() >= due:
+            due += _LOAD_PERIOD
+            for worker in workers:
+                worker.hear()
+                if worker.welcome:
+                    worker.report()
+
+
+def _obey(workers: list[Worker], order: str, value: int, line: Connection) -> None:
+    match order:
+        case "welcome":
+            line.send(all(worker.welcome for worker in workers))
+        case "report":
+            _flood(workers, value)
+            line.send(True)
+        case "kill":
+            worker = workers.pop()
+            line.send((worker.name, worker.die()))
+
+
+def _flood(workers: Sequence[Worker], reports: int) -> None:
+    """Report so often at once; returns when the head has read all of it.
+
+    Raises:
+        DeadlineExceeded: it has not.
+    """
+    wanted = {worker: worker.answers + 1 for worker in workers}
+    for worker in workers:
+        worker.report(reports)
+        worker.ask()
+    deadline = time.monotonic() + _PATIENCE
+    while late := [worker for worker, answers in wanted.items() if worker.answers < answers]:
+        if time.monotonic() > deadline:
+            raise DeadlineExceeded(f"answers to {len(late)} workers", _PATIENCE)
+        time.sleep(_LOOK_SECONDS)
+        for worker in late:
+            worker.hear()
+
+
+class Fleet(Closing):
+    """A process of workers, as those who measure see it; killed at the end."""
+
+    def __init__(self, endpoint: str, keys: Path, names: Sequence[str]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._line, end = context.Pipe()
+        self._stack = ExitStack()
+        self._process = context.Process(target=serve, args=(endpoint, keys, names, end))
+        self._process.start()
+        self._stack.callback(self._process.join)
+        self._stack.callback(self._process.kill)
+
+    def welcome(self) -> bool:
+        """Whether the head knows all of them."""
+        self._line.send(("welcome", 0))
+        return bool(self._answer())
+
+    def report(self, times: int) -> None:
+        """Have every worker report so often, at once."""
+        self._line.send(("report", times))
+
+    def reported(self) -> None:
+        """Wait until the head has got all of that."""
+        self._answer()
+
+    def kill(self) -> tuple[str, float]:
+        """Let one worker fall silent: its name, and when it was last heard (monotonic)."""
+        self._line.send(("kill", 0))
+        told: tuple[str, float] = self._answer()
+        return told
+
+    def _answer(self) -> Any:
+        if not self._line.poll(_PATIENCE):
+            raise DeadlineExceeded("an answer of simulated workers", _PATIENCE)
+        return self._line.recv()
+
+    def close(self) -> None:
+        """End the process."""
+        self._stack.close()

@@ -1,0 +1,71 @@
+"""A run process that only says what run processes say, and notes what the head tells it.
+
+The head starts it in the place of ``head.run``; it never ends by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from artos.protocol import wire
+from artos.protocol.orders import RunOrder, read_order
+from artos.run_state import RUNNING
+from artos.system.child import begin_member
+from artos.system.waker import Bell
+from artos.transport.endpoints import HEAD
+from artos.transport.messenger import Post
+
+MODULE = "evaluation.control_plane.fleet_run"
+_FILE = "placements.jsonl"
+_NEWS_SECONDS = 0.5
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """What the head said: when (monotonic seconds), how many actors have a place, who is gone."""
+
+    at: float
+    actors: int
+    gone: tuple[str, ...] = ()
+
+
+def read(folder: Path) -> list[Placement]:
+    """What the run in this folder was told so far."""
+    try:
+        lines = (folder / _FILE).read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    return [msgspec.json.decode(line, type=Placement) for line in lines]
+
+
+def serve(order: RunOrder, head: Post, bell: Bell) -> None:
+    """Be the run for as long as the head lives."""
+    actors = int(order.request["settings"]["actors"])
+    head.send(HEAD, wire.RunUp(order.run, order.epoch, os.getpid(), b"{}", "", "", (), actors))
+    folder = Path(order.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _FILE).open("ab", buffering=0) as notes:
+        while True:
+            bell.wait(_NEWS_SECONDS)
+            for _, message in head.take():
+                if isinstance(message, wire.Placed):
+                    told = Placement(time.monotonic(), len(message.actors), message.gone)
+                    notes.write(msgspec.json.encode(told) + b"\n")
+            head.send(HEAD, wire.RunNews(order.run, RUNNING))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run until killed."""
+    begin_member()
+    order = read_order(Path(arguments[0]), RunOrder)
+    with Bell() as bell, Post.connect(order.head, None, order.run, bell.ring) as head:
+        serve(order, head, bell)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

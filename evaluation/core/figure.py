@@ -1,0 +1,99 @@
+"""A report as pictures: a panel a group of cases, a bar a contestant, whiskers from min to max.
+
+Series have a panel a name and a line a contestant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from evaluation.core.report import OURS, Report, Row, grouped, number
+
+_OURS, _THEIRS, _INK = "#0b6e99", "#b8c4cc", "#22303a"
+_WIDTH_INCHES, _BAR_INCHES, _PANEL_INCHES = 8.0, 0.32, 0.75
+
+
+def draw(report: Report, path: Path) -> None:
+    """Write the report's picture as PNG, making its folder; absent cases stand there as such."""
+    panels = [rows for _, rows in grouped(report.rows)]
+    heights = [_PANEL_INCHES + _BAR_INCHES * len(rows) for rows in panels]
+    figure = Figure(figsize=(_WIDTH_INCHES, sum(heights) + 0.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for panel, rows in zip(axes, panels, strict=True):
+        _panel(panel, rows)
+    what = f"{report.name} – {report.machine['cpu']}, {report.machine['cores']} cores"
+    figure.suptitle(what, fontsize=11, color=_INK)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+def _panel(axes: Axes, rows: Sequence[Row]) -> None:
+    places = range(len(rows))
+    lengths = [row.median or 0.0 for row in rows]
+    colours = [_OURS if row.contestant.startswith(OURS) else _THEIRS for row in rows]
+    axes.barh(places, lengths, color=colours, height=0.72)
+    for place, row in zip(places, rows, strict=True):
+        _label(axes, place, row)
+    axes.set_yticks(places, [row.contestant for row in rows], fontsize=8, color=_INK)
+    axes.invert_yaxis()
+    axes.margins(x=0.16)
+    axes.set_title(f"{rows[0].group} ({rows[0].unit})", fontsize=9, loc="left", color=_INK)
+    axes.tick_params(axis="x", labelsize=7, colors=_INK)
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _label(axes: Axes, place: int, row: Row) -> None:
+    if row.median is None or row.min is None or row.max is None:
+        axes.text(0, place, " absent", va="center", fontsize=8, color="#a03020")
+        return
+    axes.plot([row.min, row.max], [place, place], color=_INK, linewidth=1, marker="|", markersize=5)
+    axes.annotate(
+        number(row.median), (row.max, place), xytext=(5, 0), textcoords="offset points",
+        va="center", fontsize=8, color=_INK,
+    )  # fmt: skip
+
+
+# -- series ------------------------------------------------------------------------------------
+
+_LINE_INCHES = 1.6
+
+
+def draw_series(report: Report, path: Path) -> None:
+    """Write the picture of a report's series as PNG, making its folder."""
+    names = list(dict.fromkeys(name for lines in report.series.values() for name in lines))
+    figure = Figure(figsize=(_WIDTH_INCHES, _LINE_INCHES * len(names) + 0.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(len(names), 1, squeeze=False, sharex=True)[:, 0]
+    for panel, name in zip(axes, names, strict=True):
+        _lines(panel, name, report)
+    axes[0].legend(fontsize=8, frameon=False)
+    axes[-1].set_xlabel("update", fontsize=8, color=_INK)
+    what = f"{report.name} – {report.machine['cpu']}, {report.machine['cores']} cores"
+    figure.suptitle(what, fontsize=11, color=_INK)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+def _lines(axes: Axes, name: str, report: Report) -> None:
+    for who, series in report.series.items():
+        if name in series:
+            mine = who.startswith(OURS)
+            # Ours above theirs and thinner, so that both are seen where they are equal.
+            colour, width = (_OURS, 1.3) if mine else (_THEIRS, 2.6)
+            axes.plot(
+                series[name], drawstyle="steps-mid", color=colour, linewidth=width, label=who,
+                zorder=3 if mine else 2,
+            )  # fmt: skip
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_title(name, fontsize=9, loc="left", color=_INK)
+    axes.tick_params(labelsize=7, colors=_INK)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,114 @@
+"""Which benchmarks there are, and how one is run: ``artos bench NAME``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from artos.closest import closest
+from artos.errors import Refused
+from evaluation.buffer import bench as buffer
+from evaluation.core.figure import draw, draw_series
+from evaluation.core.report import Report, Results, print_table, read_json, write_json
+from evaluation.core.runner import Say
+from evaluation.elasticity import bench as elasticity
+from evaluation.learning import bench as pipeline_learning
+from evaluation.pipelining import bench as pipelining
+from evaluation.pipelining import figures
+from evaluation.startup import bench as startup
+from evaluation.throughput import bench as throughput
+from evaluation.triggers import bench as triggers
+
+FOLDER = Path("bench-results")
+REPEATS = 3
+ALL = "all"
+
+BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
+    "buffer": buffer.measure,
+    "triggers": triggers.measure,
+    "throughput": throughput.measure,
+    "startup": startup.measure,
+    "elasticity": elasticity.measure,
+    "pipelining": pipelining.measure,
+    "learning": pipeline_learning.measure,
+}
+FIGURES: dict[str, Callable[[Report, Path], list[Path]]] = {"pipelining": figures.draw_all}
+"""How a report is drawn, where bars alone would not do."""
+
+
+def run(
+    name: str, json_path: Path | None = None, quick: bool = False, repeats: int = REPEATS
+) -> int:
+    """Run a benchmark: print its table, write its JSON and its figure; 0 when every goal holds.
+
+    The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figures beside it as
+    PNG. ``all`` runs every benchmark and adds its name to the name of the file. A goal missed gives
+    1, except in a ``quick`` run, whose figures mean nothing.
+
+    Raises:
+        Refused: there is no benchmark of this name, or it would be run less than once.
+    """
+    if repeats < 1:
+        raise Refused([f"--repeats must be at least 1, not {repeats}"])
+    if name == ALL:
+        return max(run(one, _beside(json_path, one), quick, repeats) for one in BENCHMARKS)
+    if name not in BENCHMARKS:
+        known = (*BENCHMARKS, ALL)
+        hint = closest(name, known)
+        raise Refused([f"unknown benchmark {name!r}{hint} (have {', '.join(known)})"])
+    report = BENCHMARKS[name](1 if quick else repeats, quick, _say).report()
+    path = json_path or FOLDER / f"{name}.json"
+    write_json(report, path)
+    figures = _figures(report, path)
+    print_table(report)
+    print(*(path, *figures), sep="\n")
+    return 0 if quick or not missed(report) else 1
+
+
+def written(name: str) -> Report | dict[str, Report]:
+    """What ``run`` wrote last where no file was named: a report, of ``all`` one by name."""
+    if name == ALL:
+        return {one: read_json(FOLDER / f"{one}.json") for one in BENCHMARKS}
+    return read_json(FOLDER / f"{name}.json")
+
+
+def _figures(report: Report, path: Path) -> list[Path]:
+    if report.name in FIGURES:
+        return FIGURES[report.name](report, path)
+    figures = [path.with_suffix(".png")]
+    draw(report, figures[0])
+    if report.series:
+        figures.append(path.with_name(f"{path.stem}-series.png"))
+        draw_series(report, figures[1])
+    return figures
+
+
+def _beside(path: Path | None, name: str) -> Path | None:
+    return path and path.with_stem(f"{path.stem}-{name}")
+
+
+def missed(report: Report) -> int:
+    """How many goals do not hold."""
+    verdicts = [*(row.holds for row in report.rows), *(ratio.holds for ratio in report.ratios)]
+    return verdicts.count(False)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Run the benchmarks named on the command line, or all of them."""
+    parser = argparse.ArgumentParser(prog="python -m evaluation.core.registry", description=__doc__)
+    parser.add_argument("names", nargs="*", default=[ALL])
+    parser.add_argument("--quick", action="store_true", help="only show that everything runs")
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    options = parser.parse_args()
+    codes = [run(name, None, options.quick, options.repeats) for name in options.names]
+    return max(codes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

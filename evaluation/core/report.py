@@ -1,0 +1,313 @@
+"""What a benchmark found: rows, ratios, machine and versions; as a table and as JSON."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evaluation.core.machine import machine, versions
+
+Bound = Literal["at least", "at most"]
+
+OURS = "ARTOS"
+"""Name of our side in every case."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One case, ``group: contestant``, over the ``n`` repetitions that gave a value.
+
+    A case that could not be measured has ``n`` 0 and no figures; ``note`` says why, as it does
+    where single repetitions gave none. ``holds``
+    is whether the median meets the goal, where the case has one of its own.
+    """
+
+    case: str
+    unit: str
+    median: float | None
+    min: float | None
+    max: float | None
+    n: int
+    note: str = ""
+    goal: float | None = None
+    holds: bool | None = None
+    bound: Bound = "at least"
+
+    @property
+    def group(self) -> str:
+        """What was measured."""
+        return split(self.case)[0]
+
+    @property
+    def contestant(self) -> str:
+        """Who was measured."""
+        return split(self.case)[1]
+
+
+class Ratio(msgspec.Struct, frozen=True):
+    """``case`` over ``against``, paired by repetition; ``holds``: the median meets the goal."""
+
+    case: str
+    against: str
+    median: float | None
+    min: float | None
+    max: float | None
+    goal: float | None = None
+    holds: bool | None = None
+    bound: Bound = "at least"
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Everything one run of one benchmark found; this is the JSON file.
+
+    ``times`` says, by case, how many seconds its last repetition spent on what. ``series`` has, by
+    contestant and name, values of its last repetition in their order.
+    """
+
+    name: str
+    date: str
+    rows: list[Row]
+    ratios: list[Ratio]
+    machine: dict[str, str | int | float]
+    versions: dict[str, dict[str, str]]
+    times: dict[str, dict[str, float]] = {}
+    series: dict[str, dict[str, list[float]]] = {}
+
+
+@dataclass
+class Results:
+    """Collects a benchmark's values in the order of their repetitions; ``report`` sums them up."""
+
+    name: str
+    repeats: int
+    machine: dict[str, str | int | float] = field(default_factory=machine)
+    _values: dict[str, list[float | None]] = field(default_factory=dict)
+    _units: dict[str, str] = field(default_factory=dict)
+    _notes: dict[str, str] = field(default_factory=dict)
+    _ratios: list[Ratio] = field(default_factory=list)
+    _versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    _times: dict[str, dict[str, float]] = field(default_factory=dict)
+    _goals: dict[str, tuple[float, Bound]] = field(default_factory=dict)
+    _series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+
+    def add(self, case: str, unit: str, value: float) -> None:
+        """Append the value of one repetition."""
+        self._units[case] = unit
+        self._values.setdefault(case, []).append(value)
+
+    def absent(self, case: str, unit: str, why: str) -> None:
+        """Note why a case has no, or no further, values."""
+        self._units.setdefault(case, unit)
+        self._values.setdefault(case, [])
+        self._notes[case] = why
+
+    def missed(self, case: str, unit: str, why: str) -> None:
+        """Note that one repetition gave no value; those after it keep their place."""
+        self.absent(case, unit, why)
+        self._values[case].append(None)
+
+    def used(self, who: str, packages: Mapping[str, str]) -> None:
+        """Note the versions a contestant ran with."""
+        self._versions.setdefault(who, {}).update(packages)
+
+    def spent(self, case: str, seconds: Mapping[str, float]) -> None:
+        """Note where the time of a case's repetition went."""
+        self._times[case] = dict(seconds)
+
+    def followed(self, who: str, series: Mapping[str, Sequence[float]]) -> None:
+        """Note how values went within a contestant's repetition."""
+        self._series[who] = {name: list(values) for name, values in series.items()}
+
+    def require(self, case: str, goal: float, bound: Bound = "at most") -> None:
+        """Give a case a goal of its own, in its unit."""
+        self._goals[case] = (goal, bound)
+
+    def median(self, case: str) -> float | None:
+        """The median so far; ``None`` without values."""
+        return _spread(self._known(case))[0]
+
+    def _known(self, case: str) -> list[float]:
+        return [value for value in self._values.get(case, ()) if value is not None]
+
+    def best(self, cases: Iterable[str]) -> str | None:
+        """The case with the highest median, of those that have one."""
+        found = {case: value for case in cases if (value := self.median(case)) is not None}
+        return max(found, key=found.__getitem__) if found else None
+
+    def lowest(self, cases: Iterable[str]) -> str | None:
+        """The case with the lowest median, of those that have one."""
+        found = {case: value for case in cases if (value := self.median(case)) is not None}
+        return min(found, key=found.__getitem__) if found else None
+
+    def compare(
+        self, case: str, against: str | None, goal: float | None = None, bound: Bound = "at least"
+    ) -> None:
+        """Add the ratio of two cases; a side without values gives a ratio without figures."""
+        mine, theirs = self._values.get(case, []), self._values.get(against or "", [])
+        pairs = zip(mine, theirs, strict=False)
+        quotients = [a / b for a, b in pairs if a is not None and b is not None]
+        self._ratios.append(_ratio(case, against or "no rival", quotients, goal, bound))
+
+    def report(self) -> Report:
+        """All rows and ratios so far."""
+        rows = [self._row(case, self._units[case], self._known(case)) for case in self._values]
+        date = datetime.now(UTC).isoformat(timespec="seconds")
+        used = {OURS: versions(), **self._versions}
+        return Report(
+            self.name, date, rows, list(self._ratios), self.machine, used, self._times, self._series
+        )
+
+    def _row(self, case: str, unit: str, values: Sequence[float]) -> Row:
+        median, low, high = _spread(values)
+        row = Row(case, unit, median, low, high, len(values), self._notes.get(case, ""))
+        if case not in self._goals:
+            return row
+        goal, bound = self._goals[case]
+        holds = _holds(median, goal, bound)
+        return msgspec.structs.replace(row, goal=goal, holds=holds, bound=bound)
+
+
+def _ratio(
+    case: str, against: str, quotients: Sequence[float], goal: float | None, bound: Bound
+) -> Ratio:
+    median, low, high = _spread(quotients)
+    holds = _holds(median, goal, bound)
+    return Ratio(case, against, median, low, high, goal, holds, bound)
+
+
+def _holds(median: float | None, goal: float | None, bound: Bound) -> bool | None:
+    if median is None or goal is None:
+        return None
+    return median >= goal if bound == "at least" else median <= goal
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float, float] | tuple[None, None, None]:
+    if not values:
+        return None, None, None
+    return statistics.median(values), min(values), max(values)
+
+
+def write_json(report: Report, path: Path) -> None:
+    """Write the report, making its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+
+
+def read_json(path: Path) -> Report:
+    """Read a report back.
+
+    Raises:
+        msgspec.DecodeError: the file is not a report.
+    """
+    return msgspec.json.decode(path.read_bytes(), type=Report)
+
+
+# -- tables ------------------------------------------------------------------------------------
+
+
+def print_table(report: Report, console: Console | None = None) -> None:
+    """Print rows, ratios, and what they were measured on."""
+    console = console or Console()
+    console.print(_rows_table(report))
+    if report.ratios:
+        console.print(_ratios_table(report.ratios))
+    for row in report.rows:
+        if row.n and row.note:
+            console.print(f"[yellow]{escape(row.case)}: {escape(row.note)}[/yellow]")
+    for case, seconds in report.times.items():
+        spent = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
+        console.print(f"[dim]time of {case}: {spent}[/dim]", highlight=False)
+    facts = ", ".join(f"{name} {value}" for name, value in report.machine.items())
+    console.print(f"[dim]{facts}[/dim]", highlight=False)
+
+
+def _rows_table(report: Report) -> Table:
+    goals = ("goal", "holds") if any(row.goal is not None for row in report.rows) else ()
+    title = f"{report.name} (median, spread)"
+    table = _table(title, "who", "median", "min – max", "unit", "n", *goals)
+    for group, rows in grouped(report.rows):
+        table.add_section()
+        table.add_row(group, style="bold")
+        for row in rows:
+            verdict = (_goal(row), _VERDICTS[row.holds]) if goals else ()
+            table.add_row(*_cells(row), *verdict, style=_style(row))
+    return table
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    if row.n == 0:
+        return f"  {row.contestant}", "absent", row.note, row.unit, "0"
+    spread = f"{number(row.min)} – {number(row.max)}"
+    return f"  {row.contestant}", number(row.median), spread, row.unit, str(row.n)
+
+
+def _style(row: Row) -> str:
+    return "yellow" if row.n == 0 else "cyan" if row.contestant.startswith(OURS) else ""
+
+
+def _ratios_table(ratios: Sequence[Ratio]) -> Table:
+    table = _table(
+        "ratios, paired by repetition", "who", "ratio", "min – max", "goal", "holds", "over"
+    )
+    for group, members in groupby(ratios, lambda ratio: split(ratio.case)[0]):
+        table.add_section()
+        table.add_row(group, style="bold")
+        for ratio in members:
+            table.add_row(*_ratio_cells(ratio))
+    return table
+
+
+def _ratio_cells(ratio: Ratio) -> tuple[str, ...]:
+    spread = f"{number(ratio.min)} – {number(ratio.max)}"
+    against = split(ratio.against)
+    other = "" if against[0] in {"", split(ratio.case)[0]} else f"{against[0]}: "
+    who = f"  {split(ratio.case)[1]}"
+    verdict = (_goal(ratio), _VERDICTS[ratio.holds])
+    return who, number(ratio.median), spread, *verdict, other + against[1]
+
+
+def _goal(judged: Row | Ratio) -> str:
+    return "–" if judged.goal is None else f"{_SIGNS[judged.bound]} {judged.goal:g}"
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title)
+    for name in columns:
+        table.add_column(name, justify="left" if name in {"who", "unit", "over"} else "right")
+    return table
+
+
+def grouped(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """Rows by group, in the order in which groups first appear."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.group, []).append(row)
+    return list(found.items())
+
+
+def split(case: str) -> tuple[str, str]:
+    """``group: contestant`` in two."""
+    group, _, contestant = case.rpartition(": ")
+    return group, contestant
+
+
+_SIGNS: Mapping[Bound, str] = {"at least": "≥", "at most": "≤"}
+_VERDICTS: Mapping[bool | None, str] = {True: "[green]yes", False: "[red]no", None: "–"}
+
+
+def number(value: float | None) -> str:
+    """A figure with about three significant digits; a dash for none."""
+    if value is None:
+        return "–"
+    size = abs(value)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 4
+    return f"{value:,.{digits}f}"

@@ -1,0 +1,100 @@
+"""Repeating measurements so that they can be compared: ours and rivals by turns, in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from artos.errors import ArtosError
+from evaluation.baselines import environments, processes
+from evaluation.core.report import Results
+
+Say = Callable[[str], None]
+
+TIMES = "seconds."
+"""Prefix of measures that say where the time of a run went."""
+
+
+class Answer(NamedTuple):
+    """One repetition: values by measure, and the versions of the packages that made them."""
+
+    rates: Mapping[str, float]
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Someone who is measured: ``cases`` maps each measure of the answer to ``(case, unit)``.
+
+    ``scale`` multiplies a measure, e.g. bytes a row to turn rows into bytes.
+    """
+
+    name: str
+    cases: Mapping[str, tuple[str, str]]
+    measure: Callable[[], Answer]
+    scale: Mapping[str, float] | None = None
+
+
+def alternate(
+    results: Results, contestants: Sequence[Contestant], repeats: int, say: Say = print
+) -> None:
+    """Measure everyone once, then everyone again, ``repeats`` times; values land in ``results``.
+
+    Whoever fails is noted as absent with the reason and left out of later rounds; a measure that
+    an answer leaves out is noted, the others count.
+    """
+    running = list(contestants)
+    for number in range(1, repeats + 1):
+        for contestant in list(running):
+            say(f"{results.name} {number}/{repeats}: {contestant.name}")
+            try:
+                _record(results, contestant, contestant.measure())
+            except ArtosError as error:
+                say(f"{contestant.name}: {error}")
+                _excuse(results, contestant, str(error))
+                running.remove(contestant)
+
+
+def _record(results: Results, contestant: Contestant, answer: Answer) -> None:
+    results.used(contestant.name, answer.versions)
+    for measure, (case, unit) in contestant.cases.items():
+        factor = (contestant.scale or {}).get(measure, 1.0)
+        if measure in answer.rates:
+            results.add(case, unit, answer.rates[measure] * factor)
+        else:
+            results.missed(case, unit, f"{measure} is not in the answer")
+    times = {name: value for name, value in answer.rates.items() if name.startswith(TIMES)}
+    for case, _ in contestant.cases.values() if times else ():
+        results.spent(case, {name.removeprefix(TIMES): value for name, value in times.items()})
+
+
+def _excuse(results: Results, contestant: Contestant, why: str) -> None:
+    for case, unit in contestant.cases.values():
+        results.absent(case, unit, why)
+
+
+def rival(
+    name: str, module: str, *arguments: str, seconds: float, say: Say
+) -> Callable[[], Answer]:
+    """A measurement in a rival's own environment, made now if need be; a fresh process each time.
+
+    Measuring raises what kept the rival from being installed, or from answering.
+    """
+    try:
+        python = environments.prepare(name, say).python
+    except environments.RivalAbsent as absent:
+        return _raising(absent)
+    return lambda: Answer(*processes.measure(python, module, *arguments, seconds=seconds))
+
+
+def ours(module: str, *arguments: str, seconds: float) -> Callable[[], Answer]:
+    """A measurement of ours: the same, with the interpreter that runs the benchmark."""
+    return lambda: Answer(*processes.measure_ours(module, *arguments, seconds=seconds))
+
+
+def _raising(error: ArtosError) -> Callable[[], Answer]:
+    def measure() -> Answer:
+        raise error
+
+    return measure

@@ -1,0 +1,214 @@
+"""PPO on Pong by the ``artos`` command, with more actors at set updates: what every update costs.
+
+``python -m evaluation.elasticity.artos_adaptive --schedule 2:0,4:5,6:10 --count 15`` answers with
+the measures of ``evaluation.elasticity.adaptive``, taken from the journal and the summary of the
+run, and with
+
+``first_update_s``: the part of ``run_s`` that is the first update, start-up included;
+``thaws``, ``restores``, ``in_memory``: before how many rounds an actor was thawed, was restored,
+or had waited in memory (or not at all, before its first);
+``parked_mb_s``: MB·s kept by actors that waited.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from artos.scaling.elastic import Elastic
+from deploy.cli.__main__ import main as artos
+from evaluation.baselines.timing import answer
+from evaluation.elasticity.adaptive import Schedule, Update, line, parse, summary, write
+from triggers.journal import read
+from workers.executor.build import slots_here
+
+_SAMPLE, _LEARN = "actors.sample", "learner.update"
+_OUT = ("thaw", "restore")
+
+Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round of sampling and the update made of it.
+
+    ``asked``, ``ready``, ``sampled`` and ``over`` are seconds since the run began: rows were asked
+    for, the last actor that was still being made was ready (``asked`` if there was none), all rows
+    were there, the next round was asked for. ``acting`` has the seconds that each actor sampled,
+    ``updating`` and ``gathering`` are the learner's: all of its update, and getting at its rows.
+    """
+
+    asked: float
+    ready: float
+    sampled: float
+    over: float
+    acting: tuple[float, ...]
+    updating: float
+    gathering: float
+
+    @property
+    def span(self) -> float:
+        """Seconds from asking until all rows were there."""
+        return self.sampled - self.asked
+
+
+def rounds_of(journal: Sequence[Entry]) -> list[Round]:
+    """The rounds of a run that alternates sampling and learning.
+
+    Raises:
+        ValueError: the journal is not that of such a run.
+    """
+    asked, sampled = (
+        [entry for entry in journal if entry.get("trigger") == target]
+        for target in (_SAMPLE, _LEARN)
+    )
+    learned = [entry for entry in journal if entry.get("by") == "learner"]
+    # The newest version may have been announced to actors that no budget was left for.
+    over = [*asked[1 : len(sampled)], *learned[-1:]]
+    found = zip(asked, sampled, learned, over, strict=False)
+    rounds = [_round(journal, *entries) for entries in found]
+    if not len(rounds) == len(sampled) == len(learned):
+        raise ValueError(f"{len(sampled)} updates began and {len(learned)} ended")
+    return rounds
+
+
+def _round(
+    journal: Sequence[Entry], asked: Entry, sampled: Entry, learned: Entry, over: Entry
+) -> Round:
+    acted = [entry for entry in journal if entry.get("done") == asked["firing"]]
+    actors = {entry["by"] for entry in acted}
+    ready = [entry["t"] for entry in journal if entry.get("ready") in actors]
+    return Round(
+        asked["t"], max([asked["t"], *(t for t in ready if t < sampled["t"])]), sampled["t"],
+        over["t"], tuple(entry.get("seconds", 0.0) for entry in acted), learned.get("seconds", 0.0),
+        learned.get("times", {}).get("gather", 0.0),
+    )  # fmt: skip
+
+
+def updates_of(journal: Sequence[Entry], found: Entry, slots: int) -> list[Update]:
+    """What every update cost, from the journal and the summary of a run with so many slots.
+
+    All are measured, update by update. ``total`` goes from asking for a round until asking for the
+    next; the first one begins with the run, so ``start`` has all that actors and learner were
+    waited for. Later actors are made while others work: there ``start`` is the time until the last
+    one was ready, at most what ``sample`` leaves of the round. ``sample`` are the seconds that
+    actors sampled, side by side on the slots, ``transfer`` and ``learn`` those of the learner;
+    ``wait`` is all the rest. ``held`` and ``used`` are the run's, shared out by slot-seconds and by
+    seconds of sampling; after the last update they are what the run was billed.
+    """
+    rounds = rounds_of(journal)
+    held = _spread(
+        found["held_cpu_seconds"], [min(len(each.acting), slots) * each.span for each in rounds]
+    )
+    used = _spread(found["used_cpu_seconds"], [sum(each.acting) for each in rounds])
+    return [
+        _update(number, each, slots, *bill)
+        for number, (each, *bill) in enumerate(zip(rounds, held, used, strict=True))
+    ]
+
+
+def _update(number: int, seen: Round, slots: int, held: float, used: float) -> Update:
+    before = seen.asked if number == 0 else 0.0
+    actors = len(seen.acting)
+    sample = min(sum(seen.acting) / min(actors, slots), seen.span)
+    start = before + min(seen.ready - seen.asked, seen.span - sample)
+    updating = min(seen.updating, seen.over - seen.sampled)
+    transfer = min(seen.gathering, updating)
+    total = before + seen.over - seen.asked
+    wait = total - start - sample - updating
+    return Update(
+        number, actors, start, sample, transfer, wait, updating - transfer, total, held, used
+    )
+
+
+def _spread(total: float, weights: Sequence[float]) -> list[float]:
+    """What of ``total`` had come together after each part, by weight."""
+    return [total * part / sum(weights) for part in accumulate(weights)]
+
+
+def more_measures(updates: Sequence[Update], found: Mapping[str, Any]) -> dict[str, float]:
+    """What only our runs tell."""
+    thaws, restores = (found["starts"].get(kind, {}).get("count", 0) for kind in _OUT)
+    rounds = sum(update.actors for update in updates)
+    return {
+        "first_update_s": updates[0].total,
+        "thaws": thaws,
+        "restores": restores,
+        "in_memory": rounds - thaws - restores,
+        "parked_mb_s": found["parked_mb_seconds"],
+    }
+
+
+# -- the run -----------------------------------------------------------------------------------
+
+
+def command(options: argparse.Namespace, folder: Path) -> list[str]:
+    """The arguments of ``artos`` for a run with these options."""
+    schedule: Schedule = options.schedule
+    rounds = sum(schedule.at(update) for update in range(options.count))
+    settings = {name: getattr(options, name) for name in ("envs", "steps", "epochs", "minibatches")}
+    pairs = [f"{name}={value}" for name, value in settings.items()] + options.set
+    # A schedule that never changes is a number, else the run would be told that it might.
+    changes = ",".join(f"{update}:{number}" for update, number in schedule.changes.items())
+    actors = changes if len(schedule.changes) > 1 else str(schedule.most)
+    return [
+        "run", "ppo", "--env", "PongNoFrameskip-v4", "--actors", actors, "--json",
+        "--total-steps", str(rounds * options.envs * options.steps), "--seed", str(options.seed),
+        "--run-dir", str(folder), *(word for pair in pairs for word in ("--set", pair)),
+    ]  # fmt: skip
+
+
+def train(options: argparse.Namespace) -> tuple[list[Update], dict[str, Any]]:
+    """Make the run; its updates and its summary.
+
+    Raises:
+        SystemExit: it failed, or did not make as many updates as it was to.
+    """
+    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
+        folder = Path(name, "run")
+        if status := artos(command(options, folder)):
+            raise SystemExit(status)
+        found = json.loads((folder / "summary.json").read_text())
+        journal = read(folder / "journal.jsonl")
+    updates = updates_of(journal, found, len(slots_here(Elastic())))
+    if len(updates) != options.count:
+        raise SystemExit(f"{len(updates)} updates instead of {options.count}")
+    return updates, found
+
+
+def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line, the same as that of ``evaluation.elasticity.ray_adaptive``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--schedule", type=parse, default="2:0,4:5", help="actors:update,...")
+    parser.add_argument("--count", type=int, default=10, help="how many updates")
+    parser.add_argument("--updates", type=Path, help="file for what every update cost, as JSON")
+    parser.add_argument("--envs", type=int, default=4, help="environments an actor")
+    parser.add_argument("--steps", type=int, default=128, help="steps a round")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--minibatches", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Run once."""
+    options = options_of()
+    updates, found = train(options)
+    for update in updates:
+        print(line(update))
+    if options.updates:
+        write(updates, options.updates)
+    answer(summary(updates) | more_measures(updates, found), ("torch", "numpy", "gymnasium"))
+
+
+if __name__ == "__main__":
+    main()

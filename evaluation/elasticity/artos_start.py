@@ -1,0 +1,233 @@
+"""What it takes to bring an actor of ours to life: a new one, or one that was parked.
+
+``python -m evaluation.elasticity.artos_start start --way clone --repeats 5 --together 1,16``
+answers with ``one_s``, seconds until one new actor is ready, its environment reset; ``first_s``,
+the same of the very first one, which waits for the template; ``together_s.N`` and ``mb.N``, seconds
+for so many at once and the memory that only one of them has. Medians.
+
+``python -m evaluation.elasticity.artos_start park --park checkpoint --images tmpfs`` answers with
+``out_s``, seconds from asking a parked actor that has run to bind the weights until it has
+answered; ``into_s``, from an answer until the actor is parked; ``freed_mb``, memory that this gave
+back. ``lazy`` instead of ``park`` restores from an image whose pages come when they are touched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from artos.buffer.board import actor_member
+from artos.clock import Deadline
+from artos.errors import DeadlineExceeded
+from artos.plan import Plan
+from artos.protocol.invocations import encode
+from artos.system.child import Child
+from evaluation.baselines.timing import answer
+from evaluation.elasticity.workplace import PATIENCE, Workplace, pong
+from workers.actors.lifecycle import State
+from workers.checkpoint.criu.driver import Criu, Outcome, criu_here
+from workers.checkpoint.facts import Facts
+from workers.checkpoint.images import Image, ImageStore
+from workers.checkpoint.tiers import probe
+from workers.executor.build import slots_here
+from workers.host import pinning
+
+_PACKAGES = ("torch", "numpy", "gymnasium", "ale-py", "psutil")
+_RESTS = {"memory": State.PARKED, "freeze": State.FROZEN, "checkpoint": State.CHECKPOINTED}
+_TIERS = {"clone": "clone", "fork": "fork", "cold": "memory"}
+_BUDGET = 1 << 32
+
+
+def require(tier: str) -> None:
+    """See that this host has a tier.
+
+    Raises:
+        SystemExit: it has not, and why.
+    """
+    found = probe()[tier]
+    if not found.available:
+        raise SystemExit(f"no {tier} on this host: {found.reason}")
+
+
+# -- new actors --------------------------------------------------------------------------------
+
+
+def starts(plan: Plan, folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    """Seconds and memory of new actors, one after the other and several at once."""
+    require(_TIERS[options.way])
+    with Workplace(plan, folder, start=options.way) as place:
+        found = {"first_s": place.start(0)}
+        found["one_s"] = statistics.median(_one(place) for _ in range(options.repeats))
+        for number in options.together:
+            found |= _together(place, number)
+    return found
+
+
+def _one(place: Workplace) -> float:
+    seconds = place.start(1)
+    place.end(1)
+    return seconds
+
+
+def _together(place: Workplace, number: int) -> dict[str, float]:
+    actors = range(1, number + 1)
+    seconds = place.start(*actors)
+    megabytes = statistics.median(private_mb(place.pid(actor)) for actor in actors)
+    place.end(*actors)
+    return {f"together_s.{number}": seconds, f"mb.{number}": megabytes}
+
+
+def private_mb(pid: int) -> float:
+    """Memory that only this process has, in MB."""
+    return float(psutil.Process(pid).memory_full_info().uss) / 1e6
+
+
+# -- parked ones -------------------------------------------------------------------------------
+
+
+def parked(plan: Plan, folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    """Seconds in and out of a tier, and the memory given back there."""
+    require(options.park)
+    state, into, out = _RESTS[options.park], [], []
+    with Workplace(plan, folder, park=options.park, images=options.images) as place:
+        place.start(0)
+        place.invoke(0, rows=plan.steps)
+        for _ in range(options.repeats):
+            into.append(place.rests(0, state))
+            if options.uncached:
+                forget_cached(folder / "images")
+            out.append(place.invoke(0))
+        place.rests(0, state)
+        freed = _freed(place, options, state)
+    middle = statistics.median
+    return {"into_s": middle(into), "out_s": middle(out), "freed_mb": freed}
+
+
+def _freed(place: Workplace, options: argparse.Namespace, state: State) -> float:
+    """Private memory of an actor that came back, less what it takes once it is parked again."""
+    sizes: list[float] = []
+    place.on_answer = lambda: sizes.append(private_mb(place.pid(0)))
+    place.invoke(0)
+    place.rests(0, state)
+    if options.park != "checkpoint":
+        return sizes[0] - private_mb(place.pid(0))
+    if options.images != "tmpfs":
+        return sizes[0]
+    files = Path(place.node.site.folder, "images", "actor-0").iterdir()
+    return sizes[0] - sum(path.stat().st_size for path in files) / 1e6
+
+
+def forget_cached(folder: Path) -> None:
+    """Have the kernel write the files of a folder and drop their pages from its cache."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+# -- lazily ------------------------------------------------------------------------------------
+
+
+def lazily(plan: Plan, folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    """Seconds from asking until a lazily restored actor has answered, and until it is whole."""
+    require("lazy")
+    criu = criu_here()
+    assert isinstance(criu, Criu)
+    with Workplace(plan, folder, start="clone") as place:
+        place.start(0)
+        place.invoke(0, rows=plan.steps)
+        image = _image(criu, place, folder)
+        trips = [_lazy_trip(criu, place, image) for _ in range(options.repeats)]
+    out, whole = zip(*trips, strict=True)
+    return {"out_s": statistics.median(out), "whole_s": statistics.median(whole)}
+
+
+def _image(criu: Criu, place: Workplace, folder: Path) -> Image:
+    """An image of actor 0 beside its manager's books, whose actors are never restored lazily."""
+    pid, store = place.pid(0), ImageStore(folder / "lazy", _BUDGET)
+    image, facts = store.begin("lazy"), Facts.of(pid, criu.version)
+    criu.dump(pid, image).wait(PATIENCE)
+    image.seal(facts)
+    place.end(0)
+    return image
+
+
+def _lazy_trip(criu: Criu, place: Workplace, image: Image) -> tuple[float, float]:
+    call, log = place.call(0), Path(place.node.site.logs, "actor-0.log")
+    prefix = pinning.numactl_prefix(slots_here(place.node.plan.elastic)[0])
+    began = time.perf_counter()
+    with log.open("ab") as output:
+        restore = criu.restore(image, {str(log): output.fileno()}, prefix, lazy=True)
+    outcome = restore.wait(PATIENCE)
+    try:
+        place.node.board.down(actor_member(0)).put(encode(call))
+        answered = place.answered(call)
+        _await_pages(outcome)
+        return answered - began, time.perf_counter() - began
+    finally:
+        Child(outcome.pid, log).kill()
+        place.node.weights.unpin(0)
+        if outcome.pages is not None:
+            outcome.pages.close()
+
+
+def _await_pages(outcome: Outcome) -> None:
+    deadline = Deadline(PATIENCE)
+    while outcome.pages is not None and not outcome.pages.poll():
+        if deadline.passed:
+            raise DeadlineExceeded("the pages of a lazily restored actor", PATIENCE)
+        time.sleep(0.001)
+
+
+# -- the command line --------------------------------------------------------------------------
+
+Case = Callable[[Plan, Path, argparse.Namespace], Mapping[str, float]]
+
+
+def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    cases = parser.add_subparsers(required=True)
+    start = _case(cases, "start", starts)
+    start.add_argument("--way", choices=sorted(_TIERS), default="clone")
+    start.add_argument("--together", type=_numbers, default=(), help="how many at once: 1,2,16")
+    park = _case(cases, "park", parked)
+    park.add_argument("--park", choices=sorted(_RESTS), default="memory")
+    park.add_argument("--images", default="disk", help="disk, tmpfs or a folder")
+    park.add_argument("--uncached", action="store_true", help="drop images from the page cache")
+    _case(cases, "lazy", lazily)
+    return parser.parse_args(arguments)
+
+
+def _case(cases: Any, name: str, run: Case) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = cases.add_parser(name)
+    parser.set_defaults(run=run, together=())
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--envs", type=int, default=4, help="environments an actor")
+    parser.add_argument("--steps", type=int, default=128, help="steps a round")
+    return parser
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in text.split(","))
+
+
+def main() -> None:
+    """Measure once."""
+    options = options_of()
+    plan = pong(1 + max((1, *options.together)), options.envs, options.steps)
+    with tempfile.TemporaryDirectory() as folder:
+        answer(options.run(plan, Path(folder), options), _PACKAGES)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""PPO on Pong with Ray actors, more of them at set updates: what every update costs.
+
+One driver is the learner. It creates actors when the schedule asks for more, waits until they are
+ready, and from then on they hold their CPU to the end ("fixed-scale": Ray has no way to lend it out
+between rounds). Prints a JSON line an update, then the answer.
+
+``python -m evaluation.elasticity.ray_adaptive --schedule 2:0,4:5,6:10 --count 15``
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+
+from evaluation.baselines.one_file_ppo import SETTINGS, Settings
+from evaluation.baselines.ray_cluster import cluster, process, results, wait_for
+from evaluation.baselines.split_ppo import Learner, Round, Sampler, Weights
+from evaluation.baselines.timing import answer
+from evaluation.elasticity.adaptive import Schedule, Update, line, parse, summary, write
+
+_LEAST_STORE_BYTES, _ROUNDS_KEPT = 512 << 20, 4
+_ROW_BYTES = 4 * 84 * 84 + 64
+
+
+class Crew:
+    """The actors, each with one of Ray's CPUs from the moment it is asked for."""
+
+    def __init__(self, settings: Settings, seed: int, deadline: float) -> None:
+        self._settings, self._seed, self._deadline = settings, seed, deadline
+        self._kind: Any = ray.remote(num_cpus=1)(Sampler)
+        self._actors: list[Any] = []
+        self._since: list[float] = []
+        self._processes: list[Any] = []
+
+    def grow(self, number: int) -> None:
+        """Create what is missing to ``number``, all at once, and wait until they are ready."""
+        new = range(len(self._actors), number)
+        self._since += [time.perf_counter()] * len(new)
+        made = [self._kind.remote(self._settings, self._seed + actor) for actor in new]
+        pids = results([a.pid.remote() for a in made], f"{len(made)} new actors", self._deadline)
+        self._actors += made
+        self._processes += [process(pid) for pid in pids]
+
+    def ask(self, weights: Weights) -> list[Any]:
+        """Let every actor sample a round; Ray's references to the rounds."""
+        shared = ray.put(weights)
+        return [actor.sample.remote(shared) for actor in self._actors]
+
+    def held(self) -> float:
+        """CPU-seconds reserved so far."""
+        now = time.perf_counter()
+        return sum(now - since for since in self._since)
+
+    def used(self) -> float:
+        """CPU-seconds computed so far, imports and set-up included."""
+        return sum(sum(each.cpu_times()[:2]) for each in self._processes)
+
+
+class Run:
+    """A learner and its crew."""
+
+    def __init__(
+        self, settings: Settings, schedule: Schedule, updates: int, seed: int, deadline: float
+    ) -> None:
+        self._schedule, self._updates, self._deadline = schedule, updates, deadline
+        self._learner = Learner(settings, seed, torch.get_num_threads())
+        self._crew = Crew(settings, seed, deadline)
+
+    def __iter__(self) -> Iterator[Update]:
+        return (self._update(number) for number in range(self._updates))
+
+    def _update(self, number: int) -> Update:
+        actors, laps = self._schedule.at(number), [time.perf_counter()]
+        self._crew.grow(actors)
+        laps.append(time.perf_counter())
+        calls = self._crew.ask(self._learner.weights())
+        laps.append(time.perf_counter())
+        wait_for(calls, f"the rounds of update {number}", self._deadline)
+        laps.append(time.perf_counter())
+        sample = self._take(calls, number)
+        laps.append(time.perf_counter())
+        self._learn(number)
+        laps.append(time.perf_counter())
+        start, hand_over, out, fetch, learn = (b - a for a, b in pairwise(laps))
+        return Update(
+            number, actors, start, sample, hand_over + fetch, out - sample, learn,
+            laps[-1] - laps[0], self._crew.held(), self._crew.used(),
+        )  # fmt: skip
+
+    def _take(self, calls: Sequence[Any], number: int) -> float:
+        """Fetch and join the rounds; the actors' mean seconds of acting."""
+        what = f"fetching the rounds of update {number}"
+        rounds: list[Round] = results(calls, what, self._deadline)
+        self._learner.take(rounds)
+        return statistics.mean(found.seconds for found in rounds)
+
+    def _learn(self, number: int) -> None:
+        self._learner.anneal(1 - number / self._updates)
+        self._learner.learn()
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Pong, with the sizes of the command line."""
+    sizes = ("envs", "steps", "epochs", "minibatches")
+    return replace(SETTINGS["pong-ale"], **{name: getattr(options, name) for name in sizes})
+
+
+def store_bytes(settings: Settings, actors: int) -> int:
+    """Room for a few rounds of all actors, so that Ray never writes one to disk."""
+    return _LEAST_STORE_BYTES + _ROUNDS_KEPT * actors * settings.batch * _ROW_BYTES
+
+
+def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line; what makes no sense ends the script with the reason."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    default = ",".join(f"{2 * n}:{5 * (n - 1)}" for n in range(1, 9))
+    parser.add_argument("--schedule", default=default, help="actors:update,...")
+    parser.add_argument("--count", type=int, default=40, help="how many updates")
+    parser.add_argument("--updates", type=Path, help="file for what every update cost, as JSON")
+    parser.add_argument("--envs", type=int, default=4, help="environments an actor")
+    parser.add_argument("--steps", type=int, default=128, help="steps a round")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--minibatches", type=int, default=4)
+    parser.add_argument(
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="learner's"
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--deadline", type=float, default=120.0, help="seconds, of every wait")
+    options = parser.parse_args(arguments)
+    try:
+        options.schedule = parse(options.schedule)
+    except ValueError as error:
+        parser.error(str(error))
+    numbers = [number for _, number in sorted(options.schedule.changes.items())]
+    if numbers != sorted(numbers):
+        parser.error("--schedule must not fall: these actors are held to the end")
+    for name in ("count", "envs", "steps", "epochs", "minibatches", "threads"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} must be at least 1")
+    return options
+
+
+def main() -> None:
+    """Run once."""
+    options = options_of()
+    torch.set_num_threads(options.threads)
+    settings, most = settings_of(options), options.schedule.most
+    updates = []
+    with cluster(most, store_bytes(settings, most)):
+        run = Run(settings, options.schedule, options.count, options.seed, options.deadline)
+        for update in run:
+            print(line(update), flush=True)
+            updates.append(update)
+    if options.updates:
+        write(updates, options.updates)
+    answer(summary(updates), ("ray", "torch", "gymnasium", "ale-py"))
+
+
+if __name__ == "__main__":
+    main()

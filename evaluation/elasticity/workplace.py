@@ -1,0 +1,212 @@
+"""The actors' side of a run alone: a node and its process manager, with nobody to train for.
+
+Actors are started, invoked, parked and ended one step at a time, so that each step can be timed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from artos.buffer.board import LEARNER, actor_member, template_member
+from artos.buffer.run_memory import Node, check_space
+from artos.clock import Deadline, SystemClock
+from artos.errors import ArtosError, DeadlineExceeded
+from artos.plan import Plan
+from artos.protocol.invocations import (
+    Done,
+    Failed,
+    FromMember,
+    Invoke,
+    Ready,
+    decode_from_member,
+)
+from artos.system.logging_setup import logging_to
+from artos.system.signals import child_deaths
+from head.run.request import reference_of
+from triggers.passers import QueuePasser
+from triggers.registration import prepare
+from workers.actors.lifecycle import State
+from workers.checkpoint.checkpointer import Progress
+from workers.executor.build import muster
+
+PATIENCE = 60.0
+"""Seconds after which a wait gives up."""
+_TICK = 0.25
+_STOP_SECONDS = 5.0
+
+
+class ActorLost(ArtosError):
+    """An actor or the template failed. ``why`` is what it said last."""
+
+    def __init__(self, member: int, why: str) -> None:
+        self.member, self.why = member, why
+        super().__init__(f"member {member} ended: {why or 'it said nothing'}")
+
+
+def pong(actors: int, envs: int, steps: int) -> Plan:
+    """A verified plan of PPO on Pong with the Nature network."""
+    settings = {
+        "env": "PongNoFrameskip-v4", "actors": str(actors), "envs": str(envs), "steps": str(steps),
+    }  # fmt: skip
+    return prepare(reference_of("ppo", settings, Path.cwd()), seed=1).plan
+
+
+class Workplace:
+    """A node of that plan with weights published, and its process manager; a context.
+
+    ``elastic`` are settings of how actors live. Actors are named by their numbers. ``on_answer`` is
+    called when an actor has answered, before it is parked.
+    """
+
+    def __init__(self, plan: Plan, folder: Path, **elastic: Any) -> None:
+        self._plan = msgspec.structs.replace(plan, elastic=plan.elastic.changed(elastic))
+        self._folder, self._stack = folder, ExitStack()
+        self._firing, self._ended = 0, False
+        self._warnings: list[str] = []
+        self._ready: dict[int, float] = {}
+        self._done: dict[int, float] = {}
+        self.on_answer: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> Workplace:
+        with ExitStack() as stack:
+            check_space(self._plan)
+            stack.enter_context(logging_to(self._warnings.append))
+            self.node = stack.enter_context(Node(self._plan, "bench", self._folder / "logs"))
+            self._publish()
+            images, clock = self._folder / "images", SystemClock()
+            members = map(actor_member, range(self._plan.actors))
+            mailboxes = {m: QueuePasser(self.node.board.down(m)) for m in members}
+            self.manager = muster(self.node, images, mailboxes, self._progress, clock)
+            stack.enter_context(child_deaths(self._child_ended))
+            stack.callback(self._stop)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _publish(self) -> None:
+        arrays = self._plan.objects[0].arrays
+        self.node.restore({spec.name: np.zeros(spec.shape, spec.dtype) for spec in arrays}, 0)
+
+    def _stop(self) -> None:
+        for member in self.manager.pids():
+            self.manager.end(member)
+        self.manager.stop(_STOP_SECONDS)
+
+    # -- what the manager asks for -------------------------------------------------------------
+
+    def _progress(self, actor: int) -> Progress:
+        return Progress(self.node.blocks[actor].written, self.node.weights.version)
+
+    def _child_ended(self) -> None:
+        self._ended = True
+        self.node.board.bell.ring()
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def start(self, *actors: int) -> float:
+        """Start actors at once; seconds until all are ready, their environments reset.
+
+        Raises:
+            ActorLost: one failed.
+            DeadlineExceeded: some were not ready in time.
+        """
+        members, began = [*map(actor_member, actors)], time.perf_counter()
+        self._ready.clear()
+        for member in members:
+            self.node.board.down(member).clear()
+            self.manager.start(member)
+        self.until(f"{len(members)} new actors", lambda: self._ready.keys() >= {*members})
+        return max(self._ready.values()) - began
+
+    def end(self, *actors: int) -> None:
+        """End actors at once; their processes are gone when this returns."""
+        for actor in actors:
+            self.manager.end(actor_member(actor))
+            self.node.weights.unpin(actor)
+            self.node.blocks[actor].recover()
+
+    def invoke(self, actor: int, rows: int = 0) -> float:
+        """Have an actor bind the weights and sample ``rows``; seconds from asking to its answer."""
+        member, call = actor_member(actor), self.call(actor, rows)
+        began = time.perf_counter()
+        self.manager.send(member, call)
+        return self.answered(call) - began
+
+    def call(self, actor: int, rows: int = 0) -> Invoke:
+        """An invocation to bind the weights and sample so many rows."""
+        self._firing += 1
+        stop = self.node.blocks[actor].written + rows if rows else 0
+        return Invoke(self._firing, "actors.sample", "sample", (), stop, True)
+
+    def answered(self, call: Invoke) -> float:
+        """Wait for the answer to an invocation; when it came, by ``time.perf_counter``."""
+        self.until(f"the answer to firing {call.firing}", lambda: call.firing in self._done)
+        return self._done[call.firing]
+
+    def rests(self, actor: int, state: State) -> float:
+        """Wait until an actor is in a state; seconds since the newest answer of any actor."""
+        member = actor_member(actor)
+        self.until(f"actor {actor} {state}", lambda: self.manager.states()[member] is state)
+        return time.perf_counter() - self._done[self._firing]
+
+    def pid(self, actor: int) -> int:
+        """Process id of an actor that has one."""
+        return self.manager.pids()[actor_member(actor)]
+
+    # -- the loop ------------------------------------------------------------------------------
+
+    def until(self, what: str, true: Callable[[], bool]) -> None:
+        """Serve the board until ``true()``, as the supervisor of a run does.
+
+        Raises:
+            ActorLost: an actor or the template failed.
+            DeadlineExceeded: ``what`` did not come.
+        """
+        deadline = Deadline(PATIENCE)
+        while not true():
+            if deadline.passed:
+                raise DeadlineExceeded(what, PATIENCE)
+            self._ended |= not self.node.board.bell.wait(min(_TICK, deadline.left))
+            self._serve()
+
+    def _serve(self) -> None:
+        for member in self.node.board.changed():
+            up = self.node.board.up(member)
+            while (data := up.take()) is not None:
+                self._heard(member, decode_from_member(data))
+        if self._ended:
+            self._ended = False
+            self.manager.step()
+            for member, death in self.manager.reap():
+                raise ActorLost(member, death.why)
+        if self._warnings:  # another way than the one that is to be measured is no measurement
+            raise ActorLost(LEARNER, self._warnings[0])
+
+    def _heard(self, member: int, message: FromMember) -> None:
+        if isinstance(message, Failed):
+            raise ActorLost(member, message.trace)
+        if member == template_member(self.node.site.members):
+            self.manager.template_said(message)
+            return
+        # Before the manager hears of it, which then parks the actor.
+        if isinstance(message, Ready):
+            self._ready[member] = time.perf_counter()
+        elif isinstance(message, Done):
+            self._done[message.firing] = time.perf_counter()
+            self.on_answer()
+        self.manager.heard(member, message)

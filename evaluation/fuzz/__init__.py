@@ -1,0 +1,1 @@
+"""Hostile messages to every process of ours that listens."""

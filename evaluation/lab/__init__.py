@@ -1,0 +1,1 @@
+"""A laboratory on one machine: network namespaces, and links of a given speed between them."""

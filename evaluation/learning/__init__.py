@@ -1,0 +1,1 @@
+"""Does learning suffer where minibatches are made of who came first?"""

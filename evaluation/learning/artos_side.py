@@ -1,0 +1,57 @@
+"""One training run of ours, by the ``artos`` command: how well it learned.
+
+``python -m evaluation.learning.artos_side 0 500 run ppo --env CartPole-v1 --seed 1`` answers with
+scores, returns as shares of the way from the lowest to the highest there is: ``final`` over the
+episodes that ended in the last tenth of the steps, ``whole`` over all steps alike, so that learning
+sooner counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from deploy.cli.__main__ import main as artos
+from evaluation.baselines.timing import answer
+from head.records.episodes import Episodes, Floats
+
+PARTS = 10
+
+
+def scores(steps: Floats, returns: Floats, low: float, high: float) -> dict[str, float]:
+    """Scores from the steps at which episodes ended, ascending, and what they returned.
+
+    A part of the run in which no episode ended counts as the one before it.
+    """
+    part = steps * PARTS // (steps[-1] + 1)
+    means: list[float] = []
+    for number in range(PARTS):
+        inside = returns[part == number]
+        means.append(float(inside.mean()) if len(inside) else (means or [low])[-1])
+    share = (np.array(means) - low) / (high - low)
+    return {"final": float(share[-1]), "whole": float(share.mean())}
+
+
+def run(arguments: list[str], low: float, high: float) -> dict[str, float]:
+    """Train with these arguments of ``artos``; its scores."""
+    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
+        folder = Path(name, "run")
+        if status := artos([*arguments, "--run-dir", str(folder), "--json"]):
+            raise SystemExit(status)
+        episodes = Episodes.read(folder / "episodes.csv")
+    return scores(episodes.steps, episodes.returns, low, high)
+
+
+def main() -> None:
+    """Train once."""
+    low, high, *arguments = sys.argv[1:]
+    answer(run(arguments, float(low), float(high)), ("torch", "numpy", "gymnasium"))
+
+
+if __name__ == "__main__":
+    main()

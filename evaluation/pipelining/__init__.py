@@ -1,0 +1,1 @@
+"""Rounds from actors to a learner, and weights back."""

@@ -1,0 +1,143 @@
+"""One machine: how long rounds take from 16 actors to the learner.
+
+``python -m evaluation.pipelining.artos_handover --recording FOLDER`` answers with ``cursors_s``,
+from the end of the last actor's sampling until the learner's update runs with all rows readable in
+place, and ``batch_s``, until they are one gathered batch.
+
+Learner and actors are processes with the real roles, blocks and mailboxes (``prefilled``); the
+coordinator, engine and triggers are the real ones, too. Rows are in place beforehand, as an actor
+writes them step by step while it samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from artos.buffer.board import LEARNER, actor_member
+from artos.buffer.model_block import ObjectRegion, ObjectSpec
+from artos.buffer.run_memory import MODEL, Node
+from artos.buffer.samplers.batch import Batch
+from artos.clock import SystemClock
+from artos.errors import DeadlineExceeded
+from artos.plan import Plan
+from artos.protocol.invocations import Done, Failed, Invoke, decode_from_member
+from artos.spec import ArraySpec
+from evaluation.baselines.timing import answer
+from evaluation.pipelining.iterations import WARM_UP
+from evaluation.pipelining.prefilled import SAMPLED, SECONDS, members
+from evaluation.pipelining.rounds import OBSERVATIONS, Recording
+from evaluation.pipelining.rounds_plan import PARAMS, fill, plan
+from head.run.coordination.coordinator import Coordinator
+from head.run.wiring import connect
+from triggers.journal import Journal
+from triggers.table import Table
+
+
+class Receiver:
+    """A learner that only says when it had what."""
+
+    silent = ()
+
+    def __init__(self, region: ObjectRegion) -> None:
+        self._live = {each.name: np.zeros(each.shape, each.dtype) for each in region.spec.arrays}
+        self.fresh = False
+
+    def live(self) -> Mapping[str, NDArray[Any]]:
+        """The weights."""
+        return self._live
+
+    def seconds(self) -> Mapping[str, float]:
+        """Nothing to tell."""
+        return {}
+
+    def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
+        """Take the rows in place, then as one batch; then have the next round sampled."""
+        del call
+        views = batch.views(OBSERVATIONS)
+        handed_over = time.perf_counter()
+        batch.gather(OBSERVATIONS)
+        gathered = time.perf_counter()
+        assert len(views) == batch.shape[0]
+        sampled = float(batch.gather(SAMPLED.name)[:, -1].max())
+        self.fresh = True
+        return {"cursors_s": handed_over - sampled, "batch_s": gathered - sampled}
+
+
+def measure(
+    workload: tuple[Plan, Table], recording: Recording, iterations: int
+) -> dict[str, float]:
+    """Medians of so many iterations, in seconds."""
+    plan, table = workload
+    with tempfile.TemporaryDirectory() as logs, Node(plan, "bench", Path(logs)) as node:
+        for block in node.blocks.values():
+            fill(block, recording, plan.steps)
+        everyone = (LEARNER, *map(actor_member, range(plan.actors)))
+        with members(node, everyone, Receiver) as boxes, _journal(Path(logs)) as journal:
+            clock = SystemClock()
+            coordinator = Coordinator(plan, node.blocks, node.weights, boxes, clock, journal)
+            connect(table, coordinator, clock, journal)
+            coordinator.begin()
+            laps = list(_laps(node, coordinator, WARM_UP + iterations))[WARM_UP:]
+    return {name: statistics.median(lap[name] for lap in laps) for name in laps[0]}
+
+
+@contextmanager
+def _journal(folder: Path) -> Iterator[Journal]:
+    journal = Journal(folder / "journal.jsonl")
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def _laps(node: Node, coordinator: Coordinator, count: int) -> Iterator[dict[str, float]]:
+    """Serve the board; what the learner found in each of so many updates.
+
+    Raises:
+        DeadlineExceeded: nobody says anything.
+    """
+    board, told = node.board, 0
+    while told < count:
+        if not board.bell.wait(SECONDS):
+            raise DeadlineExceeded(f"any of {coordinator.waits()}", SECONDS)
+        for number in board.changed():
+            coordinator.look(number)
+            while (data := board.up(number).take()) is not None:
+                message = decode_from_member(data)
+                if isinstance(message, Failed):
+                    raise SystemExit(message.trace)
+                coordinator.receive(number, message)
+                if number == LEARNER and isinstance(message, Done):
+                    told += 1
+                    yield message.metrics
+
+
+def main() -> None:
+    """Measure once."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--actors", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=512)
+    parser.add_argument("--iterations", type=int, default=15)
+    parser.add_argument("--recording", type=Path, required=True)
+    parser.add_argument("--whole", action="store_true", help="store whole stacks of frames")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    model = ObjectSpec(MODEL, (ArraySpec("params", (PARAMS,)),), options.actors + 1, 4)
+    found = plan(options.actors, options.steps, model, once=not options.whole, more=(SAMPLED,))
+    recording = Recording(options.recording)
+    answer(measure(found, recording, options.iterations), ("numpy", "torch"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""A stand-in for a learner that real triggers drive: what arrives fires, what fires is done."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.run_memory import MODEL, Node
+from artos.buffer.samplers.batch import Batch, BatchStore
+from artos.clock import SystemClock
+from artos.errors import DeadlineExceeded
+from artos.protocol.invocations import Claim
+from evaluation.pipelining.rounds import OBSERVATIONS
+from evaluation.pipelining.shared import SECONDS
+from evaluation.pipelining.stand_in_learner import PIECE, Learning
+from head.run.coordination.ledger import Claims
+from head.run.coordination.row_events import Arrivals
+from triggers.base import Firing
+from triggers.engine import Engine
+from triggers.events import Joined, Published
+from triggers.passers import DirectPasser
+from triggers.table import Table
+from triggers.wiring import role_of
+from triggers.wrapper import TriggerWrapper
+
+UPDATE = "learner.update"
+_REWARDS = ("rewards", "values", "bootstraps", "terminations", "truncations")
+_TERM = 1
+
+
+class Learner:
+    """Does what the learner's triggers ask for, in order, as the learner of a run would.
+
+    ``learner.preprocess`` finds advantages, ``learner.first_pass`` works on the rows it is given;
+    ``learner.update`` on those that nobody has worked on yet, and is over then. ``released`` is
+    called whenever rows were given back.
+    """
+
+    def __init__(
+        self, node: Node, table: Table, learning: Learning, released: Callable[[], None]
+    ) -> None:
+        self._node, self._learning, self._released = node, learning, released
+        self._firings: deque[Firing] = deque()
+        passer = DirectPasser(self._firings.append)
+        learner = {t: each for t, each in table.items() if role_of(t) == "learner"}
+        self._engine = Engine(
+            [TriggerWrapper(*item, passer) for item in learner.items()], SystemClock()
+        )
+        self._arrivals, self._claims = Arrivals(node.blocks), Claims()
+        self._store, self._rows = BatchStore(), dict.fromkeys(node.blocks, 0)
+        self._preprocessed: set[Claim] = set()
+        self._learned: set[Claim] = set()
+        self._goal = self._version = 0
+        self._arrived: Callable[[], None] = lambda: None
+        for actor in node.blocks:
+            self._arrivals.rewind(actor, _TERM, 0)
+            self._engine.feed(Joined(actor))
+
+    def update(self, arrived: Callable[[], None]) -> None:
+        """See one update through; ``arrived`` is called once all rows of a round are there.
+
+        The weights that rows of the n-th update are sampled with have version n.
+
+        Raises:
+            DeadlineExceeded: rows are missing.
+        """
+        self._engine.feed(Published(MODEL, self._version))
+        self._version += 1
+        self._goal = min(self._rows.values()) + self._node.plan.steps
+        self._arrived = arrived
+        while not self._is_done():
+            if not self._node.board.bell.wait(SECONDS):
+                raise DeadlineExceeded(f"rows {self._goal} of all actors", SECONDS)
+            self._look()
+
+    def _is_done(self) -> bool:
+        """Do what there is to do; whether that was an update."""
+        while self._firings:
+            firing = self._firings.popleft()
+            self._do(firing)
+            if firing.trigger == UPDATE:
+                return True
+        return False
+
+    def _look(self) -> None:
+        """See what has arrived."""
+        actors = [m - 1 for m in self._node.board.changed() if 0 < m <= len(self._rows)]
+        for actor in actors:
+            self._rows[actor], events = self._arrivals.news(actor)
+            for event in events:
+                self._engine.feed(event)
+        if actors and self._goal and min(self._rows.values()) >= self._goal:
+            self._goal = self._version = 0
+            self._arrived()
+
+    # -- what the learner is asked to do -------------------------------------------------------
+
+    def _do(self, firing: Firing) -> None:
+        self._claims.claim(firing.trigger, firing.claims)
+        does: Mapping[str, Callable[[tuple[Claim, ...]], None]] = {
+            "learner.preprocess": self._preprocess, "learner.first_pass": self._learn,
+            UPDATE: self._finish,
+        }  # fmt: skip
+        does[firing.trigger](firing.claims)
+        for claim in firing.claims:
+            claimed, acknowledged = self._claims.done(firing.trigger, claim)
+            self._node.blocks[claim.actor].acknowledge(firing.trigger, claimed, acknowledged)
+        self._released()
+
+    def _preprocess(self, claims: tuple[Claim, ...]) -> None:
+        with self._learning.working():
+            batch = Batch(self._node.blocks, claims, self._store)
+            self._learning.preprocess({name: batch.gather(name)[..., 0] for name in _REWARDS})
+        self._preprocessed.update(claims)
+
+    def _learn(self, claims: tuple[Claim, ...]) -> None:
+        if new := tuple(claim for claim in claims if claim not in self._preprocessed):
+            self._preprocess(new)
+        batch = Batch(self._node.blocks, claims, self._store)
+        for rows in _pieces(batch):
+            with self._learning.working():
+                self._learning.learn(batch.take(OBSERVATIONS, rows))
+            self._look()  # so that it is known when the last rows came
+        self._learned.update(claims)
+
+    def _finish(self, claims: tuple[Claim, ...]) -> None:
+        if left := tuple(claim for claim in claims if claim not in self._learned):
+            self._learn(left)
+        self._learned.clear()
+        self._preprocessed.clear()
+
+
+def _pieces(batch: Batch) -> Iterator[NDArray[Any]]:
+    for start in range(0, len(batch), PIECE):
+        yield np.arange(start, min(start + PIECE, len(batch)))

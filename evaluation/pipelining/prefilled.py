@@ -1,0 +1,125 @@
+"""Processes of actors that sample nothing: real roles, blocks and mailboxes, rows in place already.
+
+What is left out is the game, and the process manager that would start them and give them slots.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from artos.actors.context import ActorContext
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.board import LEARNER, Board
+from artos.buffer.model_block import ModelBlock, ObjectRegion
+from artos.buffer.run_memory import MODEL, Node
+from artos.errors import DeadlineExceeded
+from artos.plan import Plan, Site
+from artos.policies.fast import make_actor
+from artos.protocol.invocations import Ready, Stop
+from artos.runtime.member import Line, Role, serve
+from artos.runtime.roles import ActorRole, LearnerRole
+from artos.spec import VERSION_KEY, DataKey
+from evaluation.pipelining.rounds_plan import SPEC, network
+from triggers.passers import QueuePasser
+
+SECONDS = 60.0
+SAMPLED = DataKey("sampled_at", (), "float64", per_env=False)
+"""Data key for when an actor had sampled (seconds); only the last row of a round has it."""
+
+MakeLearner = Callable[[ObjectRegion], Any]
+
+
+class Prefilled:
+    """The actor: it stamps its rows with their version, and the last with the time."""
+
+    def __init__(self, module: Any) -> None:
+        self._module, self.version = module, -1
+
+    def setup(self, context: ActorContext) -> None:
+        """Take the block and the network."""
+        self._block = context.block
+        self._policy = make_actor(self._module, SPEC, context.seed)
+
+    def bind(self, params: NDArray[np.float32], version: int) -> None:
+        """Act with these weights from now on."""
+        self._policy.bind(params)
+        self.version = version
+
+    def sample(self, start: int, rows: int) -> dict[str, float]:
+        """Stamp the rows."""
+        for stamped in self._block.views(VERSION_KEY, start, start + rows):
+            stamped.fill(self.version)
+        last = self._block.index(start + rows - 1)
+        self._block.arrays[SAMPLED.name][last] = time.perf_counter()
+        return {}
+
+    def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """None ends."""
+        return (), ()
+
+
+class Mailboxes:
+    """Members, as far as a coordinator needs them: their mailboxes."""
+
+    def __init__(self, board: Board, members: int) -> None:
+        self.passers = {n: QueuePasser(board.down(n)) for n in range(members)}
+
+    def end(self, number: int) -> None:
+        """Nobody dies here, and the number of actors stays."""
+        raise DeadlineExceeded(f"member {number}, which failed", 0)
+
+    start = prepare = retire = end
+
+
+@contextmanager
+def members(
+    node: Node, numbers: Sequence[int], learner: MakeLearner | None = None
+) -> Iterator[Mailboxes]:
+    """The processes of these members; told to stop at the end, and waited for."""
+    module, context = network(), multiprocessing.get_context("fork")
+    start = partial(context.Process, target=_member, daemon=True)
+    processes = {n: start(args=(node.site, node.plan, n, module, learner)) for n in numbers}
+    boxes = Mailboxes(node.board, node.site.members)
+    for process in processes.values():
+        process.start()
+    try:
+        yield boxes
+    finally:
+        for number, process in processes.items():
+            boxes.passers[number].pass_message(Stop())
+            process.join(SECONDS)
+
+
+def _member(site: Site, plan: Plan, number: int, module: Any, learner: MakeLearner | None) -> None:
+    """A member's process: report, then serve until told to stop."""
+    torch.set_num_threads(1)
+    board = Board.attach(site.board_path, site.members)
+    model = ModelBlock.attach(site.model_path)[MODEL]
+    if number == LEARNER:
+        assert learner is not None
+        role = _learner(site, plan, model, learner)
+    else:
+        role = _actor(site, plan, model, number - 1, module)
+    line = Line(board, number)
+    line.send(Ready(0.0))
+    serve(role, line)
+
+
+def _learner(site: Site, plan: Plan, model: ObjectRegion, learner: MakeLearner) -> Role:
+    blocks = {actor: ActorBlock.attach(site.block_path(actor)) for actor in range(plan.actors)}
+    return LearnerRole(learner(model), model, blocks)
+
+
+def _actor(site: Site, plan: Plan, model: ObjectRegion, actor: int, module: Any) -> Role:
+    block = ActorBlock.attach(site.block_path(actor))
+    context = ActorContext(plan, actor, block.begin_incarnation(), block, actor)
+    return ActorRole(Prefilled(module), context, model)

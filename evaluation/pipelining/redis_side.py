@@ -1,0 +1,215 @@
+"""Rounds through a Redis server on the head, as elastic frameworks on functions do: SET, then GET.
+
+``python -m evaluation.pipelining.redis_side head|worker|local``. Every actor is a process with a
+connection of its own. Commands are packed by the Python client and answers parsed by hiredis, each
+the faster one for large values. The weights are SET once and GET by every actor, and loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import redis
+from redis.connection import PythonRespSerializer
+
+from evaluation.baselines.timing import answer
+from evaluation.pipelining.iterations import Lap, iterate
+from evaluation.pipelining.rounds import OBSERVATIONS, Round, packed
+from evaluation.pipelining.shared import SECONDS, Batch, Place, parser, rounds_of, whole
+from evaluation.pipelining.stand_in_learner import Learning
+
+_PORT, _CUTOFF = 6399, 6000
+_ROUND, _WEIGHTS, _STOP = b"round", b"weights", b"stop"
+_MISSING = "redis-server is missing: apt-get install redis-server"
+
+
+@contextmanager
+def server(address: str) -> Iterator[Any]:
+    """A server that keeps nothing on disk, and a client of it."""
+    program = shutil.which("redis-server")
+    if program is None:
+        raise SystemExit(_MISSING)
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [program, "--port", str(_PORT), "--bind", address, "--protected-mode", "no",
+             "--save", "", "--appendonly", "no", "--dir", folder],
+            stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            yield client(address)
+        finally:
+            process.terminate()
+            process.wait(SECONDS)
+
+
+def client(address: str) -> Any:
+    """A client, once the server answers.
+
+    Raises:
+        SystemExit: it did not in time.
+    """
+    pack = PythonRespSerializer(_CUTOFF, _encode)
+    pool = redis.ConnectionPool(
+        host=address, port=_PORT, command_packer=pack, socket_timeout=SECONDS
+    )
+    found, deadline = redis.Redis(connection_pool=pool), time.monotonic() + SECONDS
+    while True:
+        try:
+            found.ping()
+        except redis.ConnectionError as error:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"no Redis server at {address}:{_PORT}: {error}") from error
+            time.sleep(0.05)
+        else:
+            return found
+
+
+def _encode(value: Any) -> Any:
+    return value if isinstance(value, bytes | memoryview) else str(value).encode()
+
+
+# -- actors ------------------------------------------------------------------------------------
+
+
+def actor(number: int, found: Round, address: str) -> None:
+    """Do what is asked for in the list of this actor, and say so in the list of all."""
+    line, load, small = client(address), None, packed(found)
+    line.rpush("done", number)
+    while True:
+        _, order = line.blpop(f"actor {number}", SECONDS)
+        if order == _STOP:
+            return
+        if order == _ROUND:
+            line.set(f"observations {number}", found[OBSERVATIONS].data.cast("B"))
+            line.set(f"small {number}", small.data)
+        else:
+            load = load or _loader()
+            load(line.get("weights"))
+        line.rpush("done", number)
+
+
+def _loader() -> Any:
+    from evaluation.pipelining.weights import loader, weights  # noqa: PLC0415 (torch takes its time)
+
+    shapes, load = {name: array.shape for name, array in weights().items()}, loader()
+
+    def from_bytes(data: bytes) -> None:
+        flat, arrays, at = np.frombuffer(data, np.float32), {}, 0
+        for name, shape in shapes.items():
+            stop = at + int(np.prod(shape))
+            arrays[name] = flat[at:stop].reshape(shape).copy()
+            at = stop
+        load(arrays)
+
+    return from_bytes
+
+
+def start(options: argparse.Namespace) -> list[Any]:
+    """Start the actors of this worker, a process each."""
+    context = multiprocessing.get_context("fork")
+    made = [
+        context.Process(target=actor, args=(number, found, options.head), daemon=True)
+        for number, found in rounds_of(options).items()
+    ]
+    for process in made:
+        process.start()
+    return made
+
+
+# -- the head ----------------------------------------------------------------------------------
+
+
+class Actors:
+    """All actors, as the head sees them."""
+
+    def __init__(self, line: Any, count: int) -> None:
+        self._line, self._count = line, count
+
+    def ask(self, order: bytes) -> None:
+        """Have all of them do something."""
+        with self._line.pipeline(transaction=False) as batch:
+            for number in range(self._count):
+                batch.rpush(f"actor {number}", order)
+            batch.execute()
+
+    def done(self) -> Iterator[int]:
+        """Numbers of the actors, each as soon as it has done what was asked."""
+        for _ in range(self._count):
+            found = self._line.blpop("done", SECONDS)
+            if found is None:
+                raise SystemExit(f"an actor has not answered within {SECONDS:g} s")
+            yield int(found[1])
+
+
+def moving(line: Any, actors: Actors, options: argparse.Namespace) -> dict[str, float]:
+    """Iterations with rounds."""
+    place, learning = Place(options.actors, options.steps), Learning()
+
+    def fetch() -> Batch:
+        actors.ask(_ROUND)
+        for number in actors.done():
+            data = np.frombuffer(line.get(f"observations {number}"), np.uint8)
+            place.observations[number] = data.reshape(place.observations.shape[1:])
+            place.small[number] = np.frombuffer(line.get(f"small {number}"), np.uint8)
+        return place.batch()
+
+    lap = partial(whole, fetch, learning, options.steps)
+    return iterate(lap, options.iterations, marked=options.role == "head")
+
+
+def publishing(line: Any, actors: Actors, options: argparse.Namespace) -> dict[str, float]:
+    """Weights to all actors."""
+    from evaluation.pipelining.weights import weights  # noqa: PLC0415 (torch takes its time)
+
+    data = np.concatenate([array.reshape(-1) for array in weights().values()])
+
+    def lap() -> Lap:
+        began = time.perf_counter()
+        line.set("weights", data.data.cast("B"))
+        actors.ask(_WEIGHTS)
+        for _ in actors.done():
+            pass
+        return {"first_use_s": time.perf_counter() - began}
+
+    return iterate(lap, options.iterations, marked=options.role == "head")
+
+
+_WHAT: Mapping[str, Any] = {"rounds": moving, "weights": publishing}
+
+
+def head(options: argparse.Namespace) -> dict[str, float]:
+    """Serve, and measure once all actors are there."""
+    with server(options.address) as line:
+        local = start(options) if options.role == "local" else []
+        actors = Actors(line, options.actors)
+        for _ in actors.done():
+            pass
+        found: dict[str, float] = _WHAT[options.what](line, actors, options)
+        actors.ask(_STOP)
+        for process in local:
+            process.join(SECONDS)
+    return found
+
+
+def main() -> None:
+    """Play one role."""
+    options = parser(__doc__).parse_args()
+    if options.role == "worker":
+        for process in start(options):
+            process.join()
+    else:
+        answer(head(options), ("redis", "hiredis", "numpy"))
+
+
+if __name__ == "__main__":
+    main()

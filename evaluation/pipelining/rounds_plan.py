@@ -1,0 +1,89 @@
+"""The plan of PPO on Pong for parts that are measured without the game: its keys and triggers.
+
+Rows of a recording are in place from the start, as if actors had just sampled them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from artos.actors.rollout import POLICY_KEYS
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.model_block import ObjectSpec
+from artos.buffer.run_memory import MODEL
+from artos.envs.spec import ActionSpec, EnvSpec, Part
+from artos.plan import Plan
+from artos.policies.build import Policy, build_policy
+from artos.reference import Reference
+from artos.spec import ArraySpec, DataKey
+from evaluation.pipelining.rounds import FRAME, OBSERVATIONS, STACK, Recording, small_keys, stacked
+from triggers.algorithms.pipelines import Pipeline, learner_rows
+from triggers.object_key import ObjectKeyTrigger
+from triggers.table import Table
+from triggers.wiring import complete
+
+SPEC = EnvSpec(
+    "rounds", (Part(OBSERVATIONS, FRAME, "uint8", STACK),), ActionSpec("discrete", (), (6,))
+)
+"""Pong as the network sees it."""
+PARAMS = 1_687_719
+"""Parameters of the Nature network for Pong."""
+_MOMENTS = ("learner.exp_avg", "learner.exp_avg_sq")
+
+
+def network(seed: int = 0) -> Any:
+    """The Nature network, for Pong."""
+    return build_policy(Policy(), SPEC, seed)
+
+
+def weights(readers: int) -> ObjectSpec:
+    """The weights with Adam's moments, as a run of PPO publishes them."""
+    arrays = [ArraySpec(name, (PARAMS,)) for name in ("params", *_MOMENTS)]
+    return ObjectSpec.sized(MODEL, arrays, readers)
+
+
+def keys(*, once: bool) -> tuple[DataKey, ...]:
+    """The data keys of a row: every frame once, or whole stacks."""
+    found = (*SPEC.data_keys(), *POLICY_KEYS)
+    whole = DataKey(OBSERVATIONS, (STACK, *FRAME), "uint8")
+    return found if once else (whole, *found[1:])
+
+
+def plan(
+    actors: int, steps: int, model: ObjectSpec, pipeline: Pipeline = "none", *,
+    once: bool = True, more: Sequence[DataKey] = (),
+) -> tuple[Plan, Table]:  # fmt: skip
+    """A workload of so many actors with one environment each; ``more`` are further keys."""
+    data = (*keys(once=once), *more)
+    names = tuple(key.name for key in data)
+    table: Table = {
+        **learner_rows(pipeline, names, steps, max(1, actors // 4)),
+        "actors.sample": ObjectKeyTrigger(MODEL),
+    }
+    draft = Plan(
+        reference=Reference(""), name="rounds", env="", seed=0, actors=actors, envs=1, steps=steps,
+        capacity=0, on_full="wait", total_steps=10**12, data_keys=data, objects=(model,),
+        layout=(), triggers={target: trigger.encode() for target, trigger in table.items()},
+        methods={"actors": ("sample",), "learner": ("update",)},
+        silent=("preprocess", "first_pass", "accumulate"),
+        env_spec=msgspec.to_builtins(SPEC),
+    )  # fmt: skip
+    return complete(draft, table), table
+
+
+def fill(block: ActorBlock, recording: Recording, steps: int) -> None:
+    """Put the actor's round of so many steps into its block, again and again until it is full."""
+    frames, ages = recording.window(block.spec.actor, steps)
+    whole = block.key(OBSERVATIONS).stack == 1
+    rows = {OBSERVATIONS: stacked(frames, ages) if whole else frames}
+    rows |= small_keys(block.spec.actor, ages)
+    for name, values in rows.items():
+        array = block.arrays[name]
+        places = np.arange(block.spec.capacity) % steps
+        array[:, 0] = values[places]
+    for name in block.arrays.keys() - rows.keys():
+        block.arrays[name].fill(0)

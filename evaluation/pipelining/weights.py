@@ -1,0 +1,32 @@
+"""What everyone publishes: weights of the Nature network, 6.7 MB, and how an actor loads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from evaluation.baselines.one_file_ppo import Nature
+from evaluation.pipelining.rounds import Array
+
+_ACTIONS = 6
+
+Weights = dict[str, Array]
+
+
+def weights(seed: int = 0) -> Weights:
+    """Weights of the network, by name."""
+    torch.manual_seed(seed)
+    return {name: tensor.numpy() for name, tensor in Nature(_ACTIONS).state_dict().items()}
+
+
+def loader() -> Callable[[Mapping[str, Any]], None]:
+    """A network to load weights into: what an actor does before it can act with them."""
+    torch.set_num_threads(1)
+    network = Nature(_ACTIONS)
+
+    def load(arrays: Mapping[str, Any]) -> None:
+        network.load_state_dict({name: torch.as_tensor(value) for name, value in arrays.items()})
+
+    return load

@@ -1,0 +1,1 @@
+"""How soon a run begins and ends."""

@@ -1,0 +1,58 @@
+"""How long the ``artos`` command takes to begin, and to be done with a short run.
+
+``python -m evaluation.startup.artos_side run ppo --env CartPole-v1 --total-steps 2048`` answers
+with ``first_s``, seconds from the command to the first step of an environment, ``all_s``, seconds
+until the prompt is back, and ``bare_s``, seconds that ``python -c "import torch, gymnasium"``
+takes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from evaluation.baselines.timing import answer
+
+BARE = (sys.executable, "-c", "import torch, gymnasium")
+
+
+def seconds(command: Sequence[str]) -> float:
+    """Seconds a command takes, by the clock.
+
+    Raises:
+        SystemExit: it failed; what it said.
+    """
+    start = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    taken = time.perf_counter() - start
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return taken
+
+
+def main() -> None:
+    """Measure once."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "run")
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "deploy.cli",
+            *sys.argv[1:],
+            "--run-dir",
+            str(folder),
+        ]
+        taken = seconds(command)
+        summary = json.loads((folder / "summary.json").read_text())
+    rates = {"first_s": summary["first_step_seconds"], "all_s": taken, "bare_s": seconds(BARE)}
+    answer(rates, ("torch", "gymnasium"))
+
+
+if __name__ == "__main__":
+    main()

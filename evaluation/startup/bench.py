@@ -1,0 +1,58 @@
+"""How soon a run begins and ends: the ``artos`` command beside a script with Stable-Baselines3."""
+
+from __future__ import annotations
+
+from evaluation.core.report import OURS, Results
+from evaluation.core.runner import Contestant, Say, alternate, ours, rival
+
+STEPS = 2_048
+"""Two updates of eight environments with 128 steps each."""
+UNIT = "s"
+SB3, BARE = "Stable-Baselines3", 'python -c "import torch, gymnasium"'
+WHOLE_GOAL, FIRST_GOAL = 1.2, 1.4
+_DEADLINE_SECONDS = 300.0
+_GAMES = {"cartpole": "CartPole-v1", "pong": "PongNoFrameskip-v4"}
+
+
+def measure(repeats: int, quick: bool, say: Say = print) -> Results:
+    """Measure every environment by turns; ``quick`` only the small one."""
+    games = ("cartpole",) if quick else tuple(_GAMES)
+    results = Results("startup", repeats)
+    alternate(results, [c for game in games for c in _contestants(game, say)], repeats, say)
+    for game in games:
+        whole, first = _whole(game, OURS), _first(game, OURS)
+        results.compare(whole, _whole(game, SB3), WHOLE_GOAL, "at most")
+        results.compare(first, _first(game, BARE), FIRST_GOAL, "at most")
+        results.compare(first, _first(game, SB3), None, "at most")
+    return results
+
+
+def _contestants(game: str, say: Say) -> list[Contestant]:
+    env, steps = _GAMES[game], str(STEPS)
+    arguments = ("run", "ppo", "--env", env, "--actors", "2", "--total-steps", steps)
+    call = ours("startup.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
+    cases = {
+        "all_s": (_whole(game, OURS), UNIT),
+        "first_s": (_first(game, OURS), UNIT),
+        "bare_s": (_first(game, BARE), UNIT),
+    }
+    theirs = rival(
+        "sb3",
+        "startup.sb3_side",
+        "--env",
+        game,
+        "--steps",
+        steps,
+        seconds=_DEADLINE_SECONDS,
+        say=say,
+    )
+    sb3 = {"all_s": (_whole(game, SB3), UNIT), "first_s": (_first(game, SB3), UNIT)}
+    return [Contestant(f"{OURS}, {game}", cases, call), Contestant(f"{SB3}, {game}", sb3, theirs)]
+
+
+def _whole(game: str, who: str) -> str:
+    return f"{_GAMES[game]}, {STEPS:,} steps, command to prompt: {who}"
+
+
+def _first(game: str, who: str) -> str:
+    return f"{_GAMES[game]}, command to first step: {who}"

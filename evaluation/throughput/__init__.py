@@ -1,0 +1,1 @@
+"""Environment steps a second of the whole training loop."""

@@ -1,0 +1,235 @@
+"""Environment steps a second of the whole training loop, ours and rivals', start-up apart.
+
+Every group holds runs that may be compared: the same environment and either the same
+hyper-parameters (8 environments × 128 steps, 4 epochs of 4 minibatches of 256, two layers of 64 or
+the Nature network) or everyone's own best settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluation.core.report import OURS, Results
+from evaluation.core.runner import Answer, Contestant, Say, alternate, ours, rival
+from evaluation.workloads import acting
+
+CARTPOLE = "CartPole-v1, same hyper-parameters"
+CARTPOLE_BEST = "CartPole-v1, own best settings"
+PONG = "Pong, same hyper-parameters"
+PONG_BFLOAT16 = "Pong, same hyper-parameters, learner in bfloat16"
+PONG_BEST = "Pong, own best settings (one epoch)"
+ACTING = "Pong, acting alone, 2 × 4 environments"
+ONE_FILE = "one file"
+
+UNIT = "steps/s"
+_DEADLINE_SECONDS = 400.0
+_BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How long a measurement lasts: seconds for rivals, steps for those that count steps."""
+
+    seconds: float
+    cartpole_steps: int
+    wide_steps: int
+    pong_steps: int
+
+
+FULL = Scale(10.0, 200_000, 1_000_000, 8_192)
+QUICK = Scale(1.0, 10_240, 65_536, 2_048)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The best of ``mine`` must reach ``goal`` times the best of ``theirs`` (``None``: no goal)."""
+
+    mine: tuple[str, ...]
+    theirs: tuple[str, ...]
+    goal: float | None
+
+
+def measure(repeats: int, quick: bool, say: Say = print) -> Results:
+    """Measure everyone by turns; ``quick`` only shows that all of it runs."""
+    results = Results("throughput", repeats)
+    contestants = list(Contestants(QUICK if quick else FULL, say))
+    alternate(results, contestants, repeats, say)
+    for goal in goals([case for c in contestants for case, _ in c.cases.values()]):
+        best, rival_best = results.best(goal.mine), results.best(goal.theirs)
+        results.compare(best or goal.mine[0], rival_best, goal.goal)
+    return results
+
+
+class Contestants:
+    """Everyone who is measured, group by group."""
+
+    def __init__(self, scale: Scale, say: Say) -> None:
+        self._scale, self._say = scale, say
+        self._seconds = ("--seconds", str(scale.seconds))
+
+    def __iter__(self) -> Iterator[Contestant]:
+        yield from self.cartpole()
+        yield from self.cartpole_best()
+        yield from self.pong()
+        if _has_bfloat16():
+            yield from self.pong_bfloat16()
+        yield from self.pong_best()
+        yield from self.acting()
+
+    def cartpole(self) -> Iterator[Contestant]:
+        """Same hyper-parameters on CartPole-v1."""
+        steps = self._scale.cartpole_steps
+        yield self._ours(CARTPOLE, "", "CartPole-v1", steps, "envs=4")
+        yield self._ours(CARTPOLE, "overlapped", "CartPole-v1", steps, "envs=4", "max_lag=1")
+        for threads in ("1", "2"):
+            label = f"{threads} thread" + "s" * (threads == "2")
+            yield self._one_file(CARTPOLE, label, "--threads", threads)
+            yield self._sb3(CARTPOLE, label, "--threads", threads)
+            yield self._rllib(CARTPOLE, label, "cartpole", threads)
+        yield self._sample_factory(CARTPOLE, "", "cartpole", steps // 4)
+        yield self._sample_factory(CARTPOLE, "rollouts of 32", "cartpole-short", steps // 4)
+
+    def cartpole_best(self) -> Iterator[Contestant]:
+        """Everyone's own best settings on CartPole-v1: many environments, one epoch."""
+        wide = ("envs=64", "epochs=1", "minibatches=16", "max_lag=1")
+        short = ("envs=64", "steps=32", "epochs=2", "minibatches=4", "max_lag=1")
+        steps = self._scale.wide_steps
+        yield self._ours(CARTPOLE_BEST, "2 × 64 envs", "CartPole-v1", steps, *wide)
+        vector = "vector:CartPole-v1"
+        yield self._ours(
+            CARTPOLE_BEST, "2 × 64 envs, two epochs, vectorised", vector, steps, *short
+        )
+        yield self._sample_factory(
+            CARTPOLE_BEST, "2 × 32 envs, batched", "cartpole-wide", steps // 4
+        )
+        yield self._rllib(CARTPOLE_BEST, "PPO, 2 × 32 envs", "cartpole-wide", "1")
+        yield self._rllib(CARTPOLE_BEST, "IMPALA, 2 × 4 envs", "cartpole-impala", "1")
+        many = ("--envs", "64", "--epochs", "1")
+        yield self._sb3(CARTPOLE_BEST, "64 envs", *many, "--minibatch", "1024")
+        yield self._one_file(CARTPOLE_BEST, "64 envs", *many, "--minibatches", "8")
+
+    def pong(self) -> Iterator[Contestant]:
+        """Same hyper-parameters on Pong, float32."""
+        yield self._pong_ours(PONG, "")
+        yield self._pong_ours(PONG, "overlapped", "max_lag=1")
+        for threads in ("1", "2"):
+            label = f"{threads} thread" + "s" * (threads == "2")
+            pong = ("--env", "pong", "--threads", threads)
+            yield self._one_file(PONG, label, *pong)
+            yield self._one_file(
+                PONG, f"AtariVectorEnv, {label}", "--env", "pong-ale", "--threads", threads
+            )
+        yield self._sb3(PONG, "2 threads", "--env", "pong", "--threads", "2")
+        yield self._sb3(
+            PONG, "8 processes, 2 threads", "--env", "pong", "--threads", "2", "--processes"
+        )
+        yield self._rllib(PONG, "2 threads", "pong", "2")
+        yield self._sample_factory(PONG, "", "pong", self._scale.pong_steps // 2)
+
+    def pong_bfloat16(self) -> Iterator[Contestant]:
+        """The same with the network in bfloat16 while it learns, where the CPU can."""
+        yield self._pong_ours(PONG_BFLOAT16, "", "bfloat16=true")
+        yield self._pong_ours(PONG_BFLOAT16, "overlapped", "max_lag=1", "bfloat16=true")
+        yield self._one_file(
+            PONG_BFLOAT16, "AtariVectorEnv, 2 threads",
+            "--env", "pong-ale", "--threads", "2", "--bfloat16",
+        )  # fmt: skip
+
+    def pong_best(self) -> Iterator[Contestant]:
+        """One pass over every row, asynchronous where the rival can."""
+        one = ("epochs=1", "envs=8", "max_lag=1")
+        yield self._pong_ours(PONG_BEST, "2 × 8 envs", *one, scale=2)
+        yield self._sample_factory(
+            PONG_BEST, "2 × 8 envs", "pong-async", self._scale.pong_steps * 2
+        )
+        yield self._rllib(PONG_BEST, "IMPALA, 2 × 4 envs", "pong-impala", "1")
+        yield self._one_file(
+            PONG_BEST, "AtariVectorEnv, 16 envs",
+            "--env", "pong-ale", "--threads", "2", "--envs", "16", "--epochs", "1",
+        )  # fmt: skip
+
+    def acting(self) -> Iterator[Contestant]:
+        """Acting alone."""
+        source = f"{Path(acting.__file__)}:workload"
+        arguments = ("run", source, "--total-steps", str(self._scale.pong_steps * 8))
+        call = ours("throughput.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
+        yield _contestant(ACTING, OURS, call)
+        bare = ours("throughput.bare_acting", *self._seconds, seconds=_DEADLINE_SECONDS)
+        yield _contestant(ACTING, "bare loop", bare)
+
+    # -- one contestant each -------------------------------------------------------------------
+
+    def _ours(self, group: str, label: str, env: str, steps: int, *settings: str) -> Contestant:
+        arguments = ["run", "ppo", "--env", env, "--actors", "2", "--total-steps", str(steps)]
+        for setting in settings:
+            arguments += ["--set", setting]
+        call = ours("throughput.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
+        return _contestant(group, _named(OURS, label), call)
+
+    def _pong_ours(self, group: str, label: str, *settings: str, scale: int = 1) -> Contestant:
+        return self._ours(
+            group, label, "PongNoFrameskip-v4", self._scale.pong_steps * scale,
+            "envs=4", "clip=0.1", *settings,
+        )  # fmt: skip
+
+    def _one_file(self, group: str, label: str, *arguments: str) -> Contestant:
+        module = "baselines.one_file_ppo"
+        call = ours(module, *self._seconds, *arguments, seconds=_DEADLINE_SECONDS)
+        return _contestant(group, _named(ONE_FILE, label), call)
+
+    def _sb3(self, group: str, label: str, *arguments: str) -> Contestant:
+        call = self._rival("sb3", "throughput.sb3_side", *self._seconds, *arguments)
+        return _contestant(group, _named("Stable-Baselines3", label), call)
+
+    def _rllib(self, group: str, label: str, case: str, threads: str) -> Contestant:
+        arguments = (*self._seconds, "--case", case, "--threads", threads)
+        return _contestant(
+            group, _named("RLlib", label), self._rival("ray", "throughput.rllib_side", *arguments)
+        )
+
+    def _sample_factory(self, group: str, label: str, case: str, steps: int) -> Contestant:
+        arguments = ("--case", case, "--steps", str(steps))
+        call = self._rival("sample-factory", "throughput.sample_factory_side", *arguments)
+        return _contestant(group, _named("Sample Factory", label), call)
+
+    def _rival(self, name: str, module: str, *arguments: str) -> Callable[[], Answer]:
+        return rival(name, module, *arguments, seconds=_DEADLINE_SECONDS, say=self._say)
+
+
+def _contestant(group: str, who: str, call: Callable[[], Answer]) -> Contestant:
+    case = f"{group}: {who}"
+    return Contestant(case, {"steps_per_second": (case, UNIT)}, call)
+
+
+def _named(who: str, label: str) -> str:
+    return f"{who}, {label}" if label else who
+
+
+def _has_bfloat16() -> bool:
+    words = set(Path("/proc/cpuinfo").read_text().split())
+    return bool(_BFLOAT16_FLAGS & words)
+
+
+def goals(cases: Sequence[str]) -> list[Goal]:
+    """The goals of issue 2, section 6, over the cases that were measured."""
+
+    def of(group: str, mine: bool) -> tuple[str, ...]:
+        inside = [case for case in cases if case.startswith(f"{group}: ")]
+        return tuple(case for case in inside if case.startswith(f"{group}: {OURS}") == mine)
+
+    found = []
+    for group, goal in ((CARTPOLE, 1.25), (CARTPOLE_BEST, 3.0), (PONG, 1.1), (ACTING, 0.95)):
+        theirs = of(group, False)
+        if group == CARTPOLE_BEST:
+            floor = tuple(case for case in theirs if f": {ONE_FILE}" in case)
+            theirs = tuple(case for case in theirs if case not in floor)
+            # One process with 64 environments is no rival's setting, but it should be seen.
+            found.append(Goal(of(group, True), floor, None))
+        found.append(Goal(of(group, True), theirs, goal))
+    if faster := of(PONG_BFLOAT16, True):
+        found.append(Goal(faster, of(PONG, False), 2.0))
+        found.append(Goal(faster, of(PONG_BFLOAT16, False), None))
+    found.append(Goal(of(PONG_BEST, True), of(PONG_BEST, False), None))
+    return found

@@ -1,0 +1,104 @@
+"""APPO of Sample Factory: the slope of its learner's step counter, start-up apart.
+
+``python -m evaluation.throughput.sample_factory_side --case cartpole --steps 60000``
+
+It counts emulator frames on Atari; the answer is in agent steps like everyone else's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import ale_py.registration
+import gymnasium
+from sample_factory.algo.runners.runner import Runner
+
+from evaluation.baselines.timing import answer
+
+
+@dataclass(frozen=True)
+class Case:
+    """A setting: the example it starts from, agent steps until it ends, and its arguments.
+
+    ``skip`` is the number of environment steps its counter adds for one agent step.
+    """
+
+    module: str
+    steps: int
+    arguments: tuple[str, ...]
+    skip: int = 1
+
+
+_GYM, _ATARI = "sf_examples.train_gym_env", "sf_examples.atari.train_atari"
+_CARTPOLE = ("--env=CartPole-v1", "--use_rnn=False", "--learning_rate=0.00025",
+             "--encoder_mlp_layers", "64", "64", "--nonlinearity=tanh")  # fmt: skip
+_FOUR_EPOCHS = ("--num_envs_per_worker=4", "--num_epochs=4", "--batch_size=256",
+                "--num_batches_per_epoch=4")  # fmt: skip
+_WIDE = ("--num_envs_per_worker=32", "--rollout=32", "--batched_sampling=True")
+
+CASES = {
+    "cartpole": Case(_GYM, 60_000, (*_CARTPOLE, *_FOUR_EPOCHS, "--rollout=128")),
+    "cartpole-short": Case(_GYM, 60_000, (*_CARTPOLE, *_FOUR_EPOCHS, "--rollout=32")),
+    "cartpole-wide": Case(_GYM, 250_000, (*_CARTPOLE, *_WIDE)),
+    # Its own Atari defaults are the same hyper-parameters: synchronous, 4 epochs, 4 × 256.
+    "pong": Case(_ATARI, 9_000, ("--env=atari_pong", "--num_envs_per_worker=4"), skip=4),
+    # Asynchronous with one epoch: what the system was built for.
+    "pong-async": Case(
+        _ATARI, 25_000,
+        ("--env=atari_pong", "--num_envs_per_worker=8", "--async_rl=True", "--num_epochs=1",
+         "--worker_num_splits=2", "--rollout=32", "--with_vtrace=False",
+         "--num_batches_per_epoch=1"),
+        skip=4,
+    ),
+}  # fmt: skip
+
+
+def register_atari() -> None:
+    """Give gymnasium 0.29 the old Atari names; its workers need them too, so it runs on import."""
+    if "PongNoFrameskip-v4" not in gymnasium.registry:
+        ale_py.registration.register_v0_v4_envs()  # type: ignore[no-untyped-call]
+
+
+def run(case: Case, steps: int) -> list[tuple[float, int]]:
+    """Train; the learner's step counter with the time of each of its steps."""
+    points: list[tuple[float, int]] = []
+    count = Runner._learner_steps_handler
+
+    def counted(runner: Any, message: Any, policy: int) -> None:
+        count(runner, message, policy)
+        points.append((time.perf_counter(), runner.env_steps[policy]))
+
+    Runner._learner_steps_handler = staticmethod(counted)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        sys.argv = [
+            case.module, *case.arguments, f"--train_for_env_steps={steps * case.skip}",
+            "--algo=APPO", "--device=cpu", "--num_workers=2", f"--train_dir={folder}",
+            "--experiment=bench", "--save_every_sec=100000",
+        ]  # fmt: skip
+        importlib.import_module(case.module).main()
+    return points
+
+
+def main() -> None:
+    """Measure once."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", choices=sorted(CASES), default="cartpole")
+    parser.add_argument("--steps", type=int, default=0, help="agent steps (0: as the case says)")
+    options = parser.parse_args()
+    case = CASES[options.case]
+    points = run(case, options.steps or case.steps)
+    (start, first), (end, last) = points[0], points[-1]
+    pace = (last - first) / (end - start) / case.skip
+    answer({"steps_per_second": pace}, ("sample-factory", "torch", "gymnasium"))
+
+
+register_atari()
+
+if __name__ == "__main__":
+    main()

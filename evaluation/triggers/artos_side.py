@@ -1,0 +1,241 @@
+"""How long a commit takes to become an invocation in another process, beside a bare wake-up.
+
+``python -m evaluation.triggers.artos_side --actors 100 --rounds 500`` prints medians in µs.
+
+Two processes on two cores. The node's runs the real coordinator, engine, trigger, journal, board
+and mailboxes of a workload of so many actors. The member's commits a row of the last actor and
+waits for the invocation in the learner's mailbox: a round trip of two wake-ups. ``bare`` is the
+same round trip of the same two processes with nothing but two semaphores; the two take turns.
+Before each round trip the member keeps its core busy for a while, so that the node is asleep each
+time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.board import LEARNER, Board, actor_member
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
+from artos.buffer.layout import PAGE, Consumer
+from artos.buffer.model_block import ObjectSpec
+from artos.buffer.run_memory import MODEL, Node
+from artos.buffer.segment import Segment
+from artos.clock import SystemClock
+from artos.errors import DeadlineExceeded
+from artos.plan import Plan, Site
+from artos.protocol.invocations import Done, Invoke, decode_from_member
+from artos.reference import Reference
+from artos.runtime.member import Line
+from artos.spec import ArraySpec, DataKey
+from evaluation.baselines.timing import answer
+from head.run.coordination.coordinator import Coordinator
+from head.run.wiring import connect
+from triggers import DataKeyTrigger
+from triggers.journal import Journal
+from triggers.passers import QueuePasser
+from triggers.table import Table
+
+TARGET, REWARDS = "learner.update", "rewards"
+TURNS, WARM_UP, SECONDS = 5, 50, 30.0
+_QUIET_SECONDS = 200e-6
+
+
+def plan(actors: int) -> Plan:
+    """A workload whose learner is invoked for every row of every actor."""
+    trigger = DataKeyTrigger((REWARDS,), n=1, size=1)
+    weights = ObjectSpec(MODEL, (ArraySpec("params", (1,)),), readers=actors + 1, slots=4)
+    return Plan(
+        reference=Reference(""), name="latency", env="", seed=0, actors=actors, envs=1, steps=1,
+        capacity=64, on_full="wait", total_steps=10**9, data_keys=(DataKey(REWARDS),),
+        objects=(weights,), layout=(), triggers={TARGET: trigger.encode()},
+        methods={"actors": (), "learner": ("update",)}, consumers=(Consumer(TARGET, (REWARDS,)),),
+    )  # fmt: skip
+
+
+class Bells:
+    """Two semaphores in shared memory: one wakes the node, one the member."""
+
+    def __init__(self, segment: Segment, *, create: bool = False) -> None:
+        self.node = Doorbell(segment.memory, 0, create=create)
+        self.member = Doorbell(segment.memory, SEMAPHORE_BYTES, create=create)
+
+
+# -- the node's process ------------------------------------------------------------------------
+
+
+class Mailboxes:
+    """The members of the workload, as far as the coordinator needs them: their mailboxes."""
+
+    def __init__(self, board: Board) -> None:
+        self.passers = {LEARNER: QueuePasser(board.down(LEARNER))}
+
+    def end(self, member: int) -> None:
+        """Nobody dies here."""
+        raise AssertionError(f"member {member} cannot be ended")
+
+    def start(self, member: int) -> None:
+        """Nobody is restarted here."""
+        raise AssertionError(f"member {member} cannot be started")
+
+    def prepare(self, member: int) -> None:
+        """The number of actors stays."""
+        raise AssertionError(f"actor member {member} cannot be prepared")
+
+    def retire(self, member: int) -> None:
+        """The number of actors stays."""
+        raise AssertionError(f"actor member {member} cannot be retired")
+
+
+@contextmanager
+def coordinating(node: Node, folder: Path) -> Iterator[Coordinator]:
+    """The coordinator of the node's workload, every actor announced."""
+    clock, journal = SystemClock(), Journal(folder / "journal.jsonl")
+    members = Mailboxes(node.board)
+    coordinator = Coordinator(node.plan, node.blocks, node.weights, members, clock, journal)
+    table: Table = {TARGET: DataKeyTrigger((REWARDS,), n=1, size=1)}
+    connect(table, coordinator, clock, journal)
+    coordinator.begin()
+    try:
+        yield coordinator
+    finally:
+        journal.close()
+
+
+def serve(node: Node, coordinator: Coordinator, rounds: int) -> None:
+    """Serve the board until the member has answered ``rounds`` invocations."""
+    board, up, answered = node.board, node.board.up(LEARNER), 0
+    while answered < rounds:
+        if not board.bell.wait(SECONDS):
+            raise DeadlineExceeded("the member's next commit", SECONDS)
+        for member in board.changed():
+            coordinator.look(member)
+            while member == LEARNER and (data := up.take()) is not None:
+                coordinator.receive(member, decode_from_member(data))
+                answered += 1
+
+
+def echo(bells: Bells, rounds: int) -> None:
+    """Answer so many bare wake-ups."""
+    for _ in range(rounds):
+        if not bells.node.wait(SECONDS):
+            raise DeadlineExceeded("the member's ring", SECONDS)
+        bells.member.ring()
+
+
+# -- the member's process ----------------------------------------------------------------------
+
+
+class Member:
+    """Commits rows of one actor and takes the invocations they cause."""
+
+    def __init__(self, site: Site, actor: int) -> None:
+        board = Board.attach(site.board_path, site.members)
+        self._block = ActorBlock.attach(site.block_path(actor))
+        self._board, self._number = board, actor_member(actor)
+        self._line = Line(board, LEARNER)
+
+    def round_trip(self) -> float:
+        """Seconds from before a commit until its invocation is decoded."""
+        step = self._block.allocate(1, SECONDS)
+        self._block.arrays[REWARDS][self._block.index(step)] = 0.0
+        began = time.perf_counter()
+        self._block.commit(step + 1)
+        self._board.notify(self._number)
+        call = self._line.receive(SECONDS)
+        took = time.perf_counter() - began
+        if not isinstance(call, Invoke):
+            raise DeadlineExceeded(f"the invocation of row {step}", SECONDS)
+        self._line.send(Done(call.firing, version=0))
+        self._await_release(step + 1)
+        return took
+
+    def _await_release(self, step: int) -> None:
+        header = self._block.headers[REWARDS]
+        while header.released < step:
+            os.sched_yield()
+
+
+def bare_round_trip(bells: Bells) -> float:
+    """Seconds of one bare round trip."""
+    began = time.perf_counter()
+    bells.node.ring()
+    if not bells.member.wait(SECONDS):
+        raise DeadlineExceeded("the node's ring", SECONDS)
+    return time.perf_counter() - began
+
+
+def medians(trip: Callable[[], float], rounds: int) -> float:
+    """The median of so many round trips in seconds, the node asleep before each."""
+    times = []
+    for _ in range(WARM_UP + rounds):
+        quiet = time.perf_counter() + _QUIET_SECONDS
+        while time.perf_counter() < quiet:
+            pass
+        times.append(trip())
+    return statistics.median(times[WARM_UP:])
+
+
+def member_main(site: Site, actor: int, bells: Path, rounds: int, out: Connection) -> None:
+    """The member's process: both round trips by turns; sends the medians of the turns."""
+    pin(-1)
+    member, ring = Member(site, actor), Bells(Segment.attach(bells))
+    turns = [
+        (medians(lambda: bare_round_trip(ring), rounds), medians(member.round_trip, rounds))
+        for _ in range(TURNS)
+    ]
+    out.send(turns)
+
+
+# -- both --------------------------------------------------------------------------------------
+
+
+def pin(core: int) -> None:
+    """Keep this process on one core: the first (0) or the last (-1) it may use."""
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[core]})
+
+
+def measure(actors: int, rounds: int) -> dict[str, float]:
+    """Medians in µs of both round trips."""
+    with tempfile.TemporaryDirectory() as logs, Node(plan(actors), "bench", Path(logs)) as node:
+        bells = Path(node.site.folder) / "bells"
+        ring = Bells(Segment.create(bells, PAGE), create=True)
+        receiver, sender = multiprocessing.Pipe(duplex=False)
+        # Forked, so that it is the very same program as the node's.
+        process = multiprocessing.get_context("fork").Process(
+            target=member_main, args=(node.site, actors - 1, bells, rounds, sender), daemon=True
+        )
+        process.start()
+        pin(0)
+        with coordinating(node, Path(logs)) as coordinator:
+            for _ in range(TURNS):
+                echo(ring, WARM_UP + rounds)
+                serve(node, coordinator, WARM_UP + rounds)
+        return _in_microseconds(receiver.recv())
+
+
+def _in_microseconds(turns: Sequence[tuple[float, float]]) -> dict[str, float]:
+    bare, ours = (statistics.median(times) * 1e6 for times in zip(*turns, strict=True))
+    return {"bare": bare, "invocation": ours}
+
+
+def main() -> None:
+    """Measure once."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--actors", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=500)
+    options = parser.parse_args()
+    answer(measure(options.actors, options.rounds), ("numpy", "msgspec"))
+
+
+if __name__ == "__main__":
+    main()

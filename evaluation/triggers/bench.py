@@ -1,0 +1,38 @@
+"""What a trigger costs: from a commit to the invocation in another process, by number of actors."""
+
+from __future__ import annotations
+
+from evaluation.core.report import OURS, Results
+from evaluation.core.runner import Contestant, Say, alternate, ours
+
+ACTORS = (1, 10, 100, 1_000)
+UNIT = "µs"
+LATENCY_GOAL, FLAT_GOAL = 2.0, 1.15
+"""Issue 2, section 6; differences below 1.15 count as equal on a shared machine."""
+_DEADLINE_SECONDS = 180.0
+
+
+def measure(repeats: int, quick: bool, say: Say = print) -> Results:
+    """Measure every number of actors by turns; ``quick`` only shows that all of it runs."""
+    counts, rounds = ((1, 10), 20) if quick else (ACTORS, 500)
+    results = Results("triggers", repeats)
+    alternate(results, [_contestant(actors, rounds) for actors in counts], repeats, say)
+    for actors in counts:
+        results.compare(_case(actors, OURS), _case(actors, "bare wake-up"), LATENCY_GOAL, "at most")
+    first, last = _case(counts[0], OURS), _case(counts[-1], OURS)
+    results.compare(last, first, FLAT_GOAL, "at most")
+    return results
+
+
+def _contestant(actors: int, rounds: int) -> Contestant:
+    cases = {
+        "invocation": (_case(actors, OURS), UNIT),
+        "bare": (_case(actors, "bare wake-up"), UNIT),
+    }
+    arguments = ("--actors", str(actors), "--rounds", str(rounds))
+    call = ours("triggers.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
+    return Contestant(f"{OURS}, {actors} actors", cases, call)
+
+
+def _case(actors: int, who: str) -> str:
+    return f"commit to invocation and back, {actors:,} actors: {who}"

@@ -1,0 +1,316 @@
+"""``artos head``: one daemon per cluster that knows nodes and runs, and brings them together."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import partial
+
+from artos.buffer.segment import reap_orphans
+from artos.clock import Clock, SystemClock
+from artos.errors import MailboxFull, Refused
+from artos.faults import Faults, Seldom
+from artos.protocol import wire
+from artos.system.archives import Archives
+from artos.system.child_modules import ChildModule
+from artos.system.closing import Closing
+from artos.system.signals import StopRequests
+from artos.system.waker import Bell
+from artos.transport.keys import Keys
+from artos.transport.messenger import Post
+from artos.transport.roles import foreign
+from artos.version import VERSION
+from head.daemon.client_api import Desk
+from head.daemon.options import HeadOptions
+from head.daemon.roster import Node, Roster
+from head.daemon.run_host import Ended, RunHost
+from head.daemon.runs import State
+from head.daemon.scheduler import Begin, Effect, Order, Schedule, Tell
+from head.daemon.state import HeadHome
+
+_log = logging.getLogger(__name__)
+_TICK = 0.5
+_SETTLED = 1.0
+
+
+class HeadDaemon(Closing):
+    """The head of a cluster. Sleeps until a worker, a run, a user or a signal wakes it.
+
+    What it decides is in its state file before anybody is told, so one that was killed goes on
+    where it was: workers and runs live without it.
+    """
+
+    def __init__(
+        self, options: HeadOptions, clock: Clock | None = None, run_process: str = ChildModule.RUN
+    ) -> None:
+        self._options, self._clock = options, clock or SystemClock()
+        self._faults, self._seldom = Faults(), Seldom(_log)
+        keys = Keys.load(options.keys)
+        with ExitStack() as stack:
+            self._home = home = stack.enter_context(HeadHome(options.runs.resolve()))
+            self._bell = stack.enter_context(Bell())
+            opened, ring = stack.enter_context, self._bell.ring
+            self._post = opened(Post.serve(options.listen, keys, ring, self._clock))
+            self._inside = opened(Post.serve(home.socket, None, ring, self._clock))
+            state, self._archives = home.load(), Archives(home.folder / "code")
+            orders, where = home.folder / "orders", options.keys.resolve()
+            self._host = opened(
+                RunHost(orders, self._archives, home.socket, options.host, where, run_process)
+            )
+            self._roster = Roster(VERSION, self._clock, options.deadline)
+            self._roster.expect(state.nodes)
+            self._schedule = Schedule(state.runs)
+            self._desk = Desk(
+                self._schedule, self._roster, self._host, self._archives, options, self._clock,
+                self._post, self._inside, self._faults,
+            )  # fmt: skip
+            self._dirty, self._next_tick = True, self._clock.now()
+            self._stopping, self._stop_at = False, float("inf")
+            self._tidy_at = self._clock.now()
+            self.endpoint = self._post.endpoint
+            self._adopt()
+            self._owned = stack.pop_all()
+
+    def close(self) -> None:
+        """Let go of everything; workers and runs live on. Twice is fine."""
+        self._owned.close()
+
+    def run(self) -> None:
+        """Serve until told to stop (SIGTERM, Ctrl-C) and all runs have saved.
+
+        Raises:
+            KeyboardInterrupt: told to stop a second time; runs live on.
+        """
+        with StopRequests() as requests, requests.draining(self._stop):
+            _log.info("the head listens at %s, runs are in %s", self.endpoint, self._home.runs)
+            while not (self._stopping and not self._host.runs):
+                self._bell.wait(_TICK, self._host.descriptors)
+                with requests.undisturbed():
+                    self.turn()
+            self._save()
+
+    def turn(self) -> None:
+        """Do all there is to do now."""
+        self._hear(self._post, self._from_outside)
+        self._hear(self._inside, self._from_run)
+        for run in self._host.gone():
+            with self._faults.contained(f"the end of run {run}", partial(self._give_up, run)):
+                self._run_ended(self._host.ended(self._schedule.runs[run]))
+        now = self._clock.now()
+        if self._stopping:
+            self._see_to_the_end(now)
+        if now >= self._next_tick:
+            self._next_tick = now + _TICK
+            self._tick()
+        elif not self._dirty:
+            return
+        self._decide(now)
+
+    def _hear(self, post: Post, take: Callable[[str, wire.Message], None]) -> None:
+        for peer, message in post.take():
+            try:
+                take(peer, message)
+            except Exception as error:
+                what = f"{type(message).__name__} from {peer}"
+                self._faults.add(what, error, partial(self._refuse, post, peer))
+
+    def _decide(self, now: float) -> None:
+        effects: list[Effect] = []
+        with self._faults.contained("what is to be done now"):
+            effects = self._schedule.turn([*self._roster], now, begin=not self._stopping)
+        if self._dirty or effects:
+            self._dirty = False
+            self._save()
+            self._perform(effects)
+
+    def _refuse(self, post: Post, peer: str, why: str) -> None:
+        post.send(peer, wire.Refusal(why))
+
+    def _give_up(self, run: str, why: str) -> None:
+        """What a run needs cannot be done: that is its failure."""
+        self._host.drop(run)
+        if run in self._schedule.runs:
+            self._run_ended(Ended(run, 1, why))
+        self._bell.ring()
+
+    def _tick(self) -> None:
+        self._roster.heard(self._post.silent())
+        with self._faults.contained("answers to users"):
+            self._desk.give_up()
+        with self._faults.contained("tidying up"):
+            self._tidy()
+            self._host.cap_logs()
+        if late := self._roster.late():
+            names = [node.name for node in late]
+            why = f"not heard for {self._options.deadline:g} s"
+            _log.warning("gone (%s): %s", why, ", ".join(names))
+            self._schedule.gone(names, why)
+            self._dirty = True
+            for node in late:
+                self._post.forget(node.peer)  # should it come back, it greets
+
+    def _tidy(self) -> None:
+        """Remove the memory of run processes that were killed, with this head or an earlier one."""
+        if self._clock.now() >= self._tidy_at:
+            self._tidy_at = float("inf")
+            reap_orphans()
+
+    def _save(self) -> None:
+        try:
+            self._home.save(State(tuple(self._schedule.runs.values()), self._roster.known()))
+        except (OSError, ValueError) as error:
+            # A cluster does not stand still for a full disk; it is tried again with every tick.
+            _log.warning("what a next head must know cannot be written: %s; make room", error)
+            self._dirty = True
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Begin(run=run):
+                    self._begin(run.name)
+                case Tell(run=run, message=message):
+                    with self._faults.contained(f"what run {run.name} is to be told"):
+                        self._inside.send(run.name, message)
+                case Order(node=node, message=message):
+                    self._to(node.peer, message)
+
+    def _begin(self, name: str) -> None:
+        with self._faults.contained(f"the start of run {name}", partial(self._give_up, name)):
+            try:
+                self._host.begin(self._schedule.runs[name])
+            except Refused as refused:
+                self._run_ended(Ended(name, 2, str(refused)))
+                self._bell.ring()
+
+    def _adopt(self) -> None:
+        """Find the processes of runs that an earlier head started; see how the others ended."""
+        for run in [run for run in self._schedule.runs.values() if run.active]:
+            with self._faults.contained(f"run {run.name}", partial(self._give_up, run.name)):
+                if self._host.adopt(run):
+                    _log.info("run %s goes on", run.name)
+                else:
+                    self._run_ended(self._host.ended(run))
+
+    def _to(self, peer: str, message: wire.Message) -> None:
+        with suppress(MailboxFull):  # it has long been silent, and is gone soon
+            self._post.send(peer, message)
+
+    # -- workers and users ---------------------------------------------------------------------
+
+    def _from_outside(self, peer: str, message: wire.Message) -> None:
+        node = self._roster.of(peer)
+        match message:
+            case wire.Load():
+                self._roster.load(peer, message)
+            case wire.Hello():
+                self._admit(peer, message)
+            case wire.Submit() | wire.Ask() | wire.Archive():
+                self._desk.serve(peer, message)
+                self._dirty = True
+            case wire.Fetch(archive=name):
+                self._to(peer, wire.Archive(name, self._archives.content(name)))
+            case wire.LogPiece() if node is not None:
+                self._desk.logs.told(node.name, message)
+            case wire.SiteEnded() | wire.Leaving() | wire.Bye() if node is not None:
+                self._from_node(node, message)
+            case wire.Refusal(why=why):
+                self._seldom.warning("%s refused a message: %s", peer, why)
+            case (
+                wire.Restarted() | wire.SiteEnded() | wire.Leaving() | wire.Bye() | wire.LogPiece()
+            ):
+                pass  # of one that was given up; it greets again
+            case _:
+                why = f"the head has no use for {type(message).__name__} from outside"
+                self._to(peer, wire.Refusal(why))
+
+    def _admit(self, peer: str, hello: wire.Hello) -> None:
+        old = self._roster.get(hello.node)
+        before = old.peer if old is not None and old.alive else ""
+        try:
+            node = self._admitted(peer, hello)
+        except Refused as refused:
+            self._seldom.warning("refused %s: %s", peer, refused)
+            self._to(peer, wire.Refusal(str(refused)))
+            return
+        if before not in ("", peer):
+            self._schedule.gone([node.name], f"the worker daemon of {node.name} was started anew")
+            self._post.forget(before)
+        _log.info("worker %s is here with %d slots", node.name, node.slots)
+        self._to(peer, wire.Welcome(wire.PROTOCOL, VERSION, self._options.deadline))
+        self._perform(self._schedule.joined(node, hello))
+        self._dirty = True
+
+    def _admitted(self, peer: str, hello: wire.Hello) -> Node:
+        if why := foreign(peer, hello.node):
+            raise Refused([why])
+        return self._roster.admit(peer, hello)
+
+    def _from_node(self, node: Node, message: wire.SiteEnded | wire.Leaving | wire.Bye) -> None:
+        self._dirty = True
+        match message:
+            case wire.SiteEnded(run=run, why=why):
+                if why:
+                    _log.warning("the site of %s on %s ended: %s", run, node.name, why)
+                self._schedule.site_ended(node, message, self._clock.now())
+            case wire.Leaving(why=why):
+                _log.info("worker %s leaves: %s", node.name, why)
+                self._roster.leave(node.name, why)
+                self._schedule.leaves(node.name, f"node {node.name} leaves: {why}")
+            case wire.Bye():
+                _log.info("worker %s said goodbye", node.name)
+                self._schedule.gone([node.name], "it said goodbye")
+                self._roster.remove(node.name)
+                self._to(node.peer, wire.Bye())
+
+    # -- runs ----------------------------------------------------------------------------------
+
+    def _from_run(self, name: str, message: wire.Message) -> None:
+        match message:
+            case wire.RunNews():
+                self._dirty |= self._schedule.run_news(message)
+            case wire.RunUp():
+                if not self._schedule.run_up(message):
+                    why = f"the head knows of no run {message.run} of epoch {message.epoch}"
+                    self._inside.send(name, wire.Refusal(why))
+                self._dirty = True
+            case wire.Wished():
+                self._desk.wished(message)
+            case wire.Refusal(why=why):
+                self._seldom.warning("run %s refused a message: %s", name, why)
+            case wire.Restarted():
+                pass  # it says RunUp
+            case _:
+                why = f"the head has no use for {type(message).__name__} from a run"
+                self._inside.send(name, wire.Refusal(why))
+
+    def _run_ended(self, ended: Ended) -> None:
+        self._schedule.run_ended(ended.run, ended.status, ended.words)
+        self._inside.forget(ended.run)
+        if ended.status is None or ended.status < 0:
+            self._tidy_at = self._clock.now() + _SETTLED
+        run = self._schedule.runs[ended.run]
+        outcome = run.outcome or "to be started again"
+        _log.info("run %s: %s (%s)", run.name, outcome, ended.words)
+        self._dirty = True
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        """SIGTERM or Ctrl-C, in the handler."""
+        self._stopping = True
+        self._bell.ring()
+
+    def _see_to_the_end(self, now: float) -> None:
+        if self._stop_at == float("inf"):
+            self._stop_at = now + self._options.stop_seconds
+            _log.info("stopping: runs finish what is in flight and save (again: they live on)")
+            for run in self._host.runs:
+                self._desk.stop(self._schedule.runs[run])
+            self._dirty = True
+        elif now >= self._stop_at:
+            for run in self._host.runs:
+                seconds = self._options.stop_seconds
+                _log.warning("run %s did not end within %g s: killed", run, seconds)
+                self._host.signal(run, signal.SIGKILL)

@@ -1,0 +1,99 @@
+"""What ``artos head`` is told: a TOML file, and flags that come before it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+
+from artos.clock import LONGEST
+from artos.closest import closest
+from artos.errors import Refused
+from artos.system.archive import LIMIT_MB
+
+_POSITIVE = ("deadline", "archive_mb", "stop_seconds")
+
+
+class HeadOptions(msgspec.Struct, frozen=True):
+    """Names and units are those of ``head.toml``.
+
+    ``deadline``: seconds after which a node that is not heard counts as gone. ``archive_mb``: the
+    most that the code of a run may take. ``stop_seconds``: how long runs may take to finish and
+    save when the head is told to stop.
+    """
+
+    listen: str
+    keys: Path
+    runs: Path = Path("runs")
+    deadline: float = 15.0
+    archive_mb: float = LIMIT_MB
+    stop_seconds: float = 60.0
+
+    @property
+    def host(self) -> str:
+        """The host part of ``listen``."""
+        return self.listen.removeprefix("tcp://").rpartition(":")[0]
+
+
+def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
+    """The options in a file, and what was given as a flag (is not None).
+
+    Relative paths in the file begin at its folder.
+
+    Raises:
+        Refused: everything that is wrong at once.
+    """
+    faults: list[str] = []
+    stored = {} if config is None else _read(config, faults)
+    values = stored | {name: value for name, value in flags.items() if value is not None}
+    fitted = _fit(values, faults)
+    faults += [
+        f"{name} is missing: give --{name} or write it into head.toml"
+        for name in ("listen", "keys") if name not in values
+    ]  # fmt: skip
+    if faults:
+        raise Refused(faults)
+    return HeadOptions(**fitted)
+
+
+def _read(config: Path, faults: list[str]) -> dict[str, Any]:
+    try:
+        stored = tomllib.loads(config.read_text())
+    except OSError as error:
+        faults.append(f"{config}: {error.strerror}")
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        faults.append(f"{config} is no TOML: {error}")
+        return {}
+    for name in ("keys", "runs"):
+        if isinstance(stored.get(name), str):
+            stored[name] = str(config.resolve().parent / stored[name])
+    return stored
+
+
+def _fit(values: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
+    hints = get_type_hints(HeadOptions)
+    fitted: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in hints:
+            faults.append(f"unknown option {name!r}{closest(name, list(hints))}")
+            continue
+        try:
+            fitted[name] = _converted(name, value, hints[name])
+        except (msgspec.ValidationError, ValueError) as error:
+            faults.append(f"{name} = {value!r}: {str(error).lower()}")
+    return fitted
+
+
+def _converted(name: str, value: Any, kind: Any) -> Any:
+    if kind is Path:
+        return Path(msgspec.convert(str(value) if isinstance(value, Path) else value, str))
+    value = msgspec.convert(value, kind)
+    if name in _POSITIVE and not 0 < value <= LONGEST:
+        raise ValueError(f"must be positive, at most {LONGEST:g}")
+    if name == "listen" and not (value.startswith("tcp://") and value.count(":") >= 2):
+        raise ValueError("write tcp://ip:port")
+    return value

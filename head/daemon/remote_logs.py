@@ -1,0 +1,58 @@
+"""Logs that lie on workers: who asked for which, and what the workers answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+
+from artos.clock import Clock
+from artos.protocol import wire
+from artos.transport.messenger import Post
+from head.daemon.roster import Node
+from head.daemon.runs import Run
+
+_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    user: str
+    node: str
+    run: Run
+    due: float
+
+
+class RemoteLogs:
+    """Passes questions of users on to workers (``post``), and the answers back."""
+
+    def __init__(self, post: Post, clock: Clock) -> None:
+        self._post, self._clock = post, clock
+        self._numbers = count(1)
+        self._asked: dict[int, _Asked] = {}
+
+    def ask(self, user: str, node: Node, run: Run, log: str, offset: int) -> None:
+        """Have the worker of a node answer a user with a piece of one of the run's logs there."""
+        number = next(self._numbers)
+        self._asked[number] = _Asked(user, node.name, run, self._clock.now() + _SECONDS)
+        self._post.send(node.peer, wire.ReadLog(number, run.name, log, offset))
+
+    def told(self, node: str, piece: wire.LogPiece) -> None:
+        """A worker answers."""
+        asked = self._asked.get(piece.number)
+        if asked is None or asked.node != node:
+            return  # it was given up
+        del self._asked[piece.number]
+        text = bytes(piece.content).decode(errors="replace")
+        ended = asked.run.over and not text
+        data = {"text": text, "next": piece.next, "state": asked.run.state, "ended": ended}
+        self._post.send(asked.user, wire.Answer(fault=piece.fault) if piece.fault else
+                        wire.Answer(data))  # fmt: skip
+
+    def give_up(self) -> None:
+        """Answer those whose worker does not."""
+        now = self._clock.now()
+        for number, asked in [*self._asked.items()]:
+            if asked.due <= now:
+                del self._asked[number]
+                why = f"node {asked.node} did not answer within {_SECONDS:g} s; ask again"
+                self._post.send(asked.user, wire.Answer(fault=why))

@@ -1,0 +1,185 @@
+"""The run processes of a head: started, found again after the head was killed, and reaped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from artos.errors import Refused
+from artos.exit_status import OUTCOMES, ExitStatus
+from artos.protocol.orders import RunOrder, write_order
+from artos.protocol.unreadable import UNREADABLE
+from artos.system.archives import Archives
+from artos.system.child import Child, ProcessSpec, readable, start
+from artos.system.child_modules import ChildModule
+from artos.system.closing import Closing
+from artos.system.exit_report import Death
+from artos.system.logs import rotate
+from head.daemon.runs import Run
+from head.records.checkpoint import MANIFEST
+from head.records.run_folder import LOG, LOGS
+
+_RECORDS = ("config.json", "progress.csv", "episodes.csv", "journal.jsonl")
+_SUMMARY = "summary.json"
+
+
+@dataclass(slots=True)
+class _Process:
+    """A run's process; ``child`` is None for one that an earlier head started."""
+
+    pid: int
+    descriptor: int
+    child: Child | None
+    log: Path
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """What counts of a run's summary."""
+
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run process is gone: its exit status, None if nobody knows; ``words`` say how."""
+
+    run: str
+    status: int | None
+    words: str
+
+
+class RunHost(Closing):
+    """One process per run, each in a session of its own: they outlive the head.
+
+    ``folder`` holds their orders; they reach the head at ``head`` (ipc) and listen on ``host``.
+    ``process`` is the module to run.
+    """
+
+    def __init__(
+        self, folder: Path, archives: Archives, head: str, host: str, keys: Path,
+        process: str = ChildModule.RUN,
+    ) -> None:  # fmt: skip
+        self._folder, self._archives, self._process = folder, archives, process
+        self._head, self._host, self._keys = head, host, keys
+        self._processes: dict[str, _Process] = {}
+
+    def __repr__(self) -> str:
+        return f"<RunHost { ({run: p.pid for run, p in self._processes.items()}) }>"
+
+    @property
+    def runs(self) -> list[str]:
+        """Those that have a process."""
+        return [*self._processes]
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Can be read when a process has ended."""
+        return [process.descriptor for process in self._processes.values()]
+
+    def begin(self, run: Run) -> None:
+        """Start the process of a run.
+
+        Raises:
+            Refused: its code is gone or damaged, or its folder cannot be written.
+        """
+        folder = Path(run.folder)
+        try:
+            code = str(self._archives.unpacked(run.archive)) if run.archive else ""
+            (folder / _SUMMARY).unlink(missing_ok=True)
+            resume = run.resume and _can_go_on(folder)
+            order = RunOrder(
+                run.name, run.epoch, run.request, code, run.archive, run.folder, self._host,
+                str(self._keys), self._head, resume,
+            )  # fmt: skip
+            write_order(self._file(run), order)
+            child = start(ProcessSpec(self._process, (str(self._file(run)),)), _log(run))
+        except OSError as error:
+            raise Refused([f"the run cannot begin: {error}"]) from error
+        self._processes[run.name] = _Process(child.pid, os.pidfd_open(child.pid), child, child.log)
+
+    def adopt(self, run: Run) -> bool:
+        """Find the process that an earlier head started; False if there is none."""
+        file = str(self._file(run))
+        for process in psutil.process_iter(["cmdline"]):
+            if file in (process.info["cmdline"] or ()):
+                with suppress(ProcessLookupError):
+                    descriptor = os.pidfd_open(process.pid)
+                    self._processes[run.name] = _Process(process.pid, descriptor, None, _log(run))
+                    return True
+        return False
+
+    def drop(self, run: str) -> None:
+        """Kill the process of a run, if it has one, and forget it."""
+        self.signal(run, signal.SIGKILL)
+        if process := self._processes.pop(run, None):
+            os.close(process.descriptor)
+            if process.child is not None:
+                process.child.kill()
+
+    def signal(self, run: str, number: signal.Signals) -> None:
+        """Send the process of a run a signal, if it has one."""
+        if process := self._processes.get(run):
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process.descriptor, number)
+
+    def cap_logs(self) -> None:
+        """Keep what run processes write from filling the disk."""
+        for process in self._processes.values():
+            rotate(process.log)
+
+    def gone(self) -> list[str]:
+        """Runs whose process is gone; ask once how it ended."""
+        return [name for name, each in self._processes.items() if readable(each.descriptor)]
+
+    def ended(self, run: Run) -> Ended:
+        """How a process ended; without one of our own, what it left behind tells."""
+        file, process = self._file(run), self._processes.pop(run.name, None)
+        child = None
+        if process is not None:
+            os.close(process.descriptor)
+            child = process.child
+        if child is not None and (status := child.died()) is not None:
+            words = Death.of_process(child.pid, status, child.log_tail(10)).why
+        else:
+            status, words = _status_told(Path(run.folder)), "it ended while the head was away"
+        file.unlink(missing_ok=True)
+        return Ended(run.name, status, words)
+
+    def _file(self, run: Run) -> Path:
+        return self._folder / f"{run.name}-{run.epoch}.json"
+
+    def close(self) -> None:
+        """Let go of the processes; they live on."""
+        for process in self._processes.values():
+            os.close(process.descriptor)
+        self._processes.clear()
+
+
+def _log(run: Run) -> Path:
+    return Path(run.folder) / LOGS / LOG
+
+
+def _can_go_on(folder: Path) -> bool:
+    """Whether there is a checkpoint to go on from; else what the run left is removed."""
+    if (folder / "checkpoint" / MANIFEST).is_file():
+        return True
+    for name in _RECORDS:
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "events", ignore_errors=True)
+    return False
+
+
+def _status_told(folder: Path) -> int | None:
+    """The exit status by the run's summary: it is of the last process that was started."""
+    try:
+        told = msgspec.json.decode((folder / _SUMMARY).read_bytes(), type=_Told)
+    except (OSError, *UNREADABLE):
+        return None
+    return ExitStatus.of_outcome(told.outcome) if told.outcome in OUTCOMES else None

@@ -1,0 +1,290 @@
+"""The queue of runs and where each of them is: events in, what is to be done out. Pure.
+
+Nothing here acts. ``turn`` compares what ought to be (queue, nodes, places) with what was last
+ordered and returns the difference, so it may be called at any time and twice in a row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from artos.errors import Refused
+from artos.exit_status import OUTCOMES, ExitStatus
+from artos.protocol.wire import Assign, Hello, Message, Placed, RunNews, RunUp, SiteEnded
+from artos.run_state import QUEUED, RUNNING, STARTING, STOPPING
+from head.daemon.executors import Sites
+from head.daemon.placement import Room, place, shares
+from head.daemon.roster import Node
+from head.daemon.runs import Run
+
+MOST_IN_A_ROW = 3
+"""Deaths of a run process without progress, after which it is not started again."""
+_MOVE_SECONDS = 60.0
+"""For the actors of a node that leaves to end their round, before their site is closed."""
+_MOST_OVER = 200
+_NO_WORKER = "a worker: none is there; start one with `artos worker --head ...`"
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Start the run's process."""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send the run's process a message."""
+
+    run: Run
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Send a worker daemon a message."""
+
+    node: Node
+    message: Message
+
+
+Effect = Begin | Tell | Order
+
+
+@dataclass(slots=True)
+class _Moves:
+    """What a run has to be told about its places: which nodes are gone, and the reason in words."""
+
+    gone: dict[str, None] = field(default_factory=dict)
+    why: str = ""
+
+
+class Schedule:
+    """All runs of a cluster, in the order they were submitted."""
+
+    def __init__(self, runs: Iterable[Run] = ()) -> None:
+        self.runs = {run.name: run for run in runs}
+        self.sites = Sites()
+        self._moves: dict[str, _Moves] = {}
+        self._actors: dict[str, dict[str, int]] = {}  # by node and run
+        for run in self.runs.values():
+            self._settle(run, run.places)
+
+    def __repr__(self) -> str:
+        counts = Counter(run.state for run in self.runs.values())
+        return f"<Schedule {' '.join(f'{state}={n}' for state, n in counts.items())}>"
+
+    def actors_on(self, node: str) -> dict[str, int]:
+        """How many actors of each run live on a node."""
+        return self._actors.get(node, {})
+
+    # -- events of runs ------------------------------------------------------------------------
+
+    def submit(self, run: Run) -> None:
+        """A new run, or one that is over and shall go on, goes to the end of the queue.
+
+        Raises:
+            Refused: a run of that name is not over.
+        """
+        old = self.runs.get(run.name)
+        if old is not None and not old.over:
+            raise Refused([f"run {run.name} is {old.state}: choose another --run-dir"])
+        if old is not None:
+            run.epoch, run.reached = old.epoch, old.reached
+            del self.runs[run.name]
+        self.runs[run.name] = run
+        over = [name for name, each in self.runs.items() if each.over]
+        for name in over[:-_MOST_OVER]:
+            del self.runs[name]
+
+    def run_up(self, up: RunUp) -> bool:
+        """A run process is there; False if it is none of ours or an old one."""
+        run = self.runs.get(up.run)
+        if run is None or run.epoch != up.epoch or not run.active:
+            return False
+        run.up = up
+        run.state = RUNNING if run.state == STARTING else run.state
+        self._moves[up.run] = _Moves(why="the run is up")
+        self.sites.forgive(up.run)
+        return True
+
+    def run_news(self, news: RunNews) -> bool:
+        """A run says how it goes; True if that changed more than what is shown."""
+        run = self.runs.get(news.run)
+        if run is None or not run.active:
+            return False
+        before = (run.state, run.outcome, run.deaths)
+        run.facts, run.waits_for = news.facts or run.facts, news.waits_for
+        steps = int(run.facts.get("steps") or 0)
+        if steps > run.reached:
+            run.reached, run.deaths = steps, 0
+        if news.state in OUTCOMES:
+            run.outcome, run.why = news.state, news.waits_for
+        if news.state == STOPPING or run.outcome:
+            run.state = STOPPING
+        return before != (run.state, run.outcome, run.deaths)
+
+    def run_ended(self, name: str, status: int | None, words: str) -> None:
+        """A run's process is gone: its exit status, negative for a signal, None if nobody knows.
+
+        One that was killed goes on from its last checkpoint, unless that was tried too often.
+        """
+        run = self.runs[name]
+        stopping, run.up = run.state == STOPPING, None
+        if run.outcome or (status is not None and status >= 0):
+            outcome = run.outcome or _outcome(status or 0)
+            as_asked = outcome in ("done", "interrupted")
+            self._over(run, outcome, run.why or ("" if as_asked else words))
+        elif stopping:
+            self._over(run, "interrupted", f"it died while it was stopping: {words}")
+        elif run.deaths >= MOST_IN_A_ROW:
+            self._over(run, "failed", f"its process died {run.deaths + 1} times in a row: {words}")
+        else:
+            run.deaths += 1
+            run.state, run.resume, run.waits_for = QUEUED, True, f"another start: {words}"
+
+    def stop(self, run: Run) -> None:
+        """The user wants it to finish and save."""
+        if run.state == QUEUED:
+            self._over(run, "interrupted", "it was stopped while it waited in the queue")
+        elif run.active:
+            run.state = STOPPING
+
+    def _over(self, run: Run, outcome: str, why: str) -> None:
+        self._settle(run, {})
+        run.end(outcome, why)
+        self._moves.pop(run.name, None)
+        self.sites.forgive(run.name)
+
+    # -- events of nodes -----------------------------------------------------------------------
+
+    def joined(self, node: Node, hello: Hello) -> list[Effect]:
+        """A worker daemon is there (again); sites that it should not have are closed."""
+        wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
+        return [Order(node, m) for m in self.sites.joined(node.name, hello.runs, wanted)]
+
+    def gone(self, nodes: Collection[str], why: str) -> None:
+        """Nodes that will not be heard of again: who lived there has to live elsewhere."""
+        for name in {run for node in nodes for run in self.actors_on(node)}:
+            run = self.runs[name]
+            moves = self._moves.setdefault(name, _Moves())
+            moves.gone |= dict.fromkeys(node for node in nodes if name in self.actors_on(node))
+            moves.why = why
+            self._settle(run, {a: node for a, node in run.places.items() if node not in nodes})
+        self.sites.gone(nodes)
+
+    def leaves(self, node: str, why: str) -> None:
+        """A node is to have no actors any more; what they have committed is still fetched."""
+        for run in self.actors_on(node):
+            self._moves.setdefault(run, _Moves()).why = why
+
+    def site_ended(self, node: Node, ended: SiteEnded, now: float) -> None:
+        """A site is gone. One that was not told to is opened again, but not for ever."""
+        self.sites.ended(node.name, ended, now)
+        if why := self.sites.hopeless(ended.run, node.name):
+            self._moves.setdefault(ended.run, _Moves()).why = why
+
+    # -- decisions -----------------------------------------------------------------------------
+
+    def turn(self, nodes: Sequence[Node], now: float, *, begin: bool = True) -> list[Effect]:
+        """All that has to be done so that everything is as it should be, in order.
+
+        Without ``begin`` whoever is queued stays so.
+        """
+        usable = [node for node in nodes if node.usable]
+        effects: list[Effect] = [*self._begin(usable)] if begin else []
+        for run in self.runs.values():
+            if run.up is not None:
+                effects += self._place(run, run.up.actors, usable)
+        for node in nodes:
+            if node.alive and node.peer:
+                effects += self._order(node, now)
+        return effects
+
+    def _begin(self, usable: Sequence[Node]) -> list[Begin]:
+        # Without any worker one may begin: what is wrong with it shows before a worker is there.
+        homeless = sum(run.active and not run.places for run in self.runs.values())
+        free = sum(max(0, node.slots - len(self.actors_on(node.name))) for node in usable)
+        active = sum(run.active for run in self.runs.values())
+        room = free - homeless if usable else 1 - active
+        queue = [run for run in self.runs.values() if run.state == QUEUED]
+        chosen = queue[: max(0, room)]
+        for run in chosen:
+            run.state, run.epoch = STARTING, run.epoch + 1
+            run.outcome = run.why = run.waits_for = ""
+        return [Begin(run) for run in chosen]
+
+    def _place(self, run: Run, actors: int, usable: Sequence[Node]) -> list[Tell]:
+        moves = self._moves.pop(run.name, None)
+        if moves is None and len(run.places) == actors:
+            return []  # whatever takes a place away notes that there is a move
+        places = place(actors, run.places, self._rooms(run, usable), run.placement)
+        if moves is None and places == run.places:
+            return []
+        self._settle(run, places)
+        moves = moves or _Moves(why="there is room now")
+        return [Tell(run, Placed(places, tuple(moves.gone), moves.why))]
+
+    def _rooms(self, run: Run, usable: Iterable[Node]) -> list[Room]:
+        """Nodes for a run: where it is, and where one more run still gets a slot."""
+        rooms = []
+        for node in usable:
+            there = self.actors_on(node.name)
+            own = there.get(run.name, 0)
+            if (own or len(there) < node.slots) and not self.sites.hopeless(run.name, node.name):
+                rooms.append(Room(node.name, node.slots, sum(there.values()) - own))
+        return rooms
+
+    def _settle(self, run: Run, places: dict[int, str]) -> None:
+        for node in set(run.places.values()):
+            self._actors.get(node, {}).pop(run.name, None)
+        for node, count in Counter(places.values()).items():
+            self._actors.setdefault(node, {})[run.name] = count
+        run.places = places
+
+    def _order(self, node: Node, now: float) -> list[Order]:
+        def patience(name: str) -> float:
+            run = self.runs.get(name)
+            return _MOVE_SECONDS if node.leaves and run is not None and run.up else 0.0
+
+        orders = self.sites.orders(node.name, self._wanted(node), now, patience)
+        return [Order(node, message) for message in orders]
+
+    def _wanted(self, node: Node) -> dict[str, Assign]:
+        """The sites that a node should have."""
+        wanted = {}
+        for name, slots in shares(node.slots, self.actors_on(node.name)).items():
+            run = self.runs[name]
+            if (up := run.up) is not None:
+                wanted[name] = Assign(
+                    name, run.epoch, up.plan, up.folder, run.archive, up.steering, up.experience,
+                    slots,
+                )  # fmt: skip
+        return wanted
+
+    # -- what is shown -------------------------------------------------------------------------
+
+    def waits_for(self, run: Run, nodes: Sequence[Node]) -> str:
+        """What a run waits for, in words; "" when it does not."""
+        usable = [node for node in nodes if node.usable]
+        if run.up is not None and len(run.places) < run.up.actors:
+            return self._wait_for_a_place(run, usable)
+        if run.state == QUEUED and not run.waits_for:
+            active = sum(other.active for other in self.runs.values())
+            slots = sum(node.slots for node in usable)
+            return f"a slot: {active} runs share {slots}" if usable else _NO_WORKER
+        if run.state == STARTING and not run.waits_for:
+            return "its registration" if usable else f"its registration, then {_NO_WORKER}"
+        return run.waits_for
+
+    def _wait_for_a_place(self, run: Run, usable: Sequence[Node]) -> str:
+        failed = [self.sites.hopeless(run.name, node.name) for node in usable]
+        if any(failed):
+            return f"a worker that can run it: {'; '.join(filter(None, failed))}"
+        return "a worker with a free slot" if usable else _NO_WORKER
+
+
+def _outcome(status: int) -> str:
+    return ExitStatus(status).outcome if status in [*ExitStatus] else ExitStatus.FAILED.outcome

@@ -1,0 +1,94 @@
+"""What a head keeps between two lives, and the lock that there is one only: ``RUNS/.head``."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import msgspec
+
+from artos.buffer.segment import shm_root
+from artos.errors import Refused
+from artos.protocol.unreadable import UNREADABLE
+from artos.system import private_folder
+from artos.system.closing import Closing
+from artos.system.durable import remove_drafts, write_durably
+from head.daemon.runs import State
+
+_LONGEST_SOCKET = 100
+"""Bytes that the path of an ipc socket may have (the kernel ends at 107)."""
+
+
+class HeadHome(Closing):
+    """The folder of a head beside its runs: state, code, orders, and where its runs reach it.
+
+    ``socket`` is the same for every head of these runs, so that they find the next one. A path
+    that is too long for one is replaced by a drawn one in shared memory, which a link remembers.
+    """
+
+    def __init__(self, runs: Path) -> None:
+        self.runs, self.folder = runs, runs / ".head"
+        try:
+            private_folder.keep(self.folder)
+        except OSError as error:
+            raise Refused([f"--runs {runs}: {error.strerror}"]) from error
+        self._lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise Refused([f"another head has the runs in {runs}: choose other --runs"]) from None
+        self._link = self.folder / "ipc"
+        self._needed = self._link.is_symlink() and private_folder.is_ours(self._link.readlink())
+        self._sockets = self._link.readlink() if self._needed else self._make_sockets()
+        self._file = self.folder / "state.json"
+        remove_drafts(self.folder)
+
+    @property
+    def socket(self) -> str:
+        """The endpoint for run processes."""
+        return f"ipc://{self._sockets}/head"
+
+    def load(self) -> State:
+        """What the last head knew.
+
+        Raises:
+            Refused: the state file is damaged.
+        """
+        try:
+            state = msgspec.json.decode(self._file.read_bytes(), type=State)
+        except FileNotFoundError:
+            state = State()
+        except UNREADABLE as error:
+            raise Refused(
+                [f"{self._file} is damaged ({error}): move it away; runs are not found again then"]
+            ) from error
+        self._needed = _has_living(state)
+        return state
+
+    def save(self, state: State) -> None:
+        """Make it outlive this process and a power cut."""
+        write_durably(self._file, msgspec.json.encode(state))
+        self._needed = _has_living(state)
+
+    def _make_sockets(self) -> Path:
+        if len(os.fsencode(self._link)) + len("/head") <= _LONGEST_SOCKET:
+            return private_folder.keep(self._link)
+        self._link.unlink(missing_ok=True)
+        folder = private_folder.fresh(shm_root(), "artos-head.")
+        self._link.symlink_to(folder)
+        folder.mkdir(mode=0o700)
+        return folder
+
+    def close(self) -> None:
+        """Let another head have it; twice is fine. Runs that live on find that at ``socket``."""
+        if self._lock >= 0:
+            if not self._needed and private_folder.remove(self._sockets):
+                self._link.unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _has_living(state: State) -> bool:
+    return any(run.active for run in state.runs)

@@ -1,0 +1,113 @@
+"""What a head knows, as plain data for users: ``artos status --json`` and its relatives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artos.errors import Refused
+from artos.protocol.unreadable import UNREADABLE
+from artos.run_state import OVER
+from artos.system.logs import piece
+from head.daemon.roster import Node, Roster
+from head.daemon.runs import Run
+from head.daemon.scheduler import Schedule
+from head.records.run_folder import LOG, LOGS
+
+RUN = LOG.removesuffix(".log")
+MOST_OF_A_LOG = 100_000
+"""Bytes of an answer."""
+
+
+def everything(schedule: Schedule, roster: Roster, now: float) -> dict[str, Any]:
+    """Nodes and runs."""
+    nodes = [_node(node, schedule, now) for node in roster]
+    return {"nodes": nodes, "runs": [one(run, schedule, roster) for run in schedule.runs.values()]}
+
+
+def line(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
+    """A run in short. ``actors`` are those at work, ``nodes`` where the registered ones live."""
+    places = list(run.places.values())
+    return {
+        "name": run.name,
+        "state": run.state,
+        "outcome": run.outcome,
+        "why": run.why,
+        "waits_for": schedule.waits_for(run, [*roster]),
+        "folder": run.folder,
+        "placement": run.placement,
+        "restarts": max(0, run.epoch - 1),
+        "actors": run.facts.get("actors", run.up.actors) if run.up else 0,
+        "nodes": {node: places.count(node) for node in sorted(set(places))},
+    }
+
+
+def one(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
+    """A run and how it goes."""
+    return line(run, schedule, roster) | {"facts": run.facts}
+
+
+def summary(folder: Path) -> dict[str, Any] | None:
+    """What a run that is over has to say; None if it never got to that."""
+    try:
+        said: dict[str, Any] = msgspec.json.decode((folder / "summary.json").read_bytes())
+    except (OSError, *UNREADABLE):
+        return None
+    return said
+
+
+def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:
+    """A piece of a log in the folder of a run in that state; ``ended`` if no more of it will come.
+
+    ``name`` is e.g. learner, actor-3 (the newest there is), w1/actor-3 (of that node); "" is that
+    of the process that sees the run through.
+
+    Raises:
+        Refused: the run has no such log.
+    """
+    data, end = piece(_log_file(folder, name or RUN), offset, MOST_OF_A_LOG)
+    ended = state in OVER and len(data) < MOST_OF_A_LOG
+    return {"text": data.decode(errors="replace"), "next": end, "state": state, "ended": ended}
+
+
+def has_log(folder: Path, name: str) -> bool:
+    """Whether a log of just this name is in the folder of a run."""
+    return name in _files(folder / LOGS)
+
+
+def _log_file(folder: Path, name: str) -> Path:
+    logs = folder / LOGS
+    files = _files(logs)
+    files[RUN] = logs / LOG  # also before it is there
+    of_nodes = [path for path in files.values() if path.stem == name]
+    if name in files:
+        return files[name]
+    if of_nodes:
+        return max(of_nodes, key=lambda path: path.stat().st_mtime)
+    raise Refused([f"run {folder.name} has no log {name!r}; there are: {', '.join(sorted(files))}"])
+
+
+def _files(logs: Path) -> dict[str, Path]:
+    """Those of processes here, and of the nodes of a cluster once their sites have closed."""
+    found = [*logs.glob("*.log"), *logs.glob("*/*.log")]
+    return {path.relative_to(logs).with_suffix("").as_posix(): path for path in found}
+
+
+def _node(node: Node, schedule: Schedule, now: float) -> dict[str, Any]:
+    actors = schedule.actors_on(node.name) if node.alive else {}
+    return {
+        "name": node.name,
+        "alive": node.alive,
+        "slots": node.slots,
+        "actors": sum(actors.values()),
+        "runs": dict(actors),
+        "leaves": node.leaves,
+        "cpu": node.load.cpu,
+        "memory": node.load.memory,
+        "memory_mb": node.memory_mb,
+        "faults": node.load.faults,
+        "malformed": node.load.malformed,
+        "silent_seconds": round(now - node.heard, 1),
+    }

@@ -1,0 +1,22 @@
+"""Entry point of a replay process: ``python -m head.replay ORDERS LEASH``."""
+
+from __future__ import annotations
+
+import sys
+
+from artos.system.child import begin_member
+from artos.system.logging_setup import logging_to, to_stderr
+
+
+def main() -> int:
+    """Take in experience and hand out weights until the run process ends."""
+    begin_member()
+    # Only now what takes long to import: a parent that dies meanwhile takes this process along.
+    from head.replay.replay import serve  # noqa: PLC0415
+
+    with logging_to(to_stderr):
+        return serve(sys.argv[1], int(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

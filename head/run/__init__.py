@@ -1,0 +1,1 @@
+"""The process of one run: its coordinator, its records, and everything that serves its members."""

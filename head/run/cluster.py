@@ -1,0 +1,274 @@
+"""A run on a cluster: coordinator, learner and replay buffer here, the actors on worker nodes.
+
+It is to a cluster what ``OneMachine`` is to one machine: the same loop, the same coordinator, the
+same learner. What is left out are the actors' processes; they belong to the sites.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artos.buffer.run_memory import Node
+from artos.clock import Clock, Deadline
+from artos.errors import ArtosError, BadMessage, CannotScale
+from artos.faults import Faults, Seldom
+from artos.plan import Plan
+from artos.protocol import wire
+from artos.protocol.invocations import FromMember
+from artos.runtime.preloaded import Preloaded
+from artos.system.exit_report import Death
+from artos.transport.endpoints import HEAD
+from artos.transport.keys import Keys
+from artos.transport.messenger import Post
+from artos.usage import Bill
+from head.run.collected_logs import CollectedLogs
+from head.run.coordination.coordinator import Coordinator
+from head.run.remote.bundles import Parcels
+from head.run.remote.remote_actors import RemoteActors
+from head.run.replay_host import ReplayHost
+from head.run.supervisor import STOP_SECONDS, Supervisor
+from triggers.mailboxes import Mail
+
+_log = logging.getLogger(__name__)
+_CLOSE_SECONDS = 20.0
+"""How long sites may take to ship what is left and to report."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Who a run is on its cluster, and where its sockets are.
+
+    ``code`` is the folder of the user's code here, ``parcels`` one for images on their way,
+    ``host`` the head's address as workers see it, ``keys`` the folder of the cluster's keys (None:
+    no sockets but those of one machine).
+    """
+
+    run: str
+    epoch: int
+    code: str
+    parcels: Path
+    host: str
+    keys: Path | None
+
+
+class ClusterRun(Supervisor):
+    """The members of a run, its actors on worker nodes, and the loop that serves them.
+
+    ``plan`` is what the workers are to go by. ``head`` is the line to the head daemon, which says
+    where actors live; ``drain`` is called when it wants the run to finish.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        plan: Plan,
+        address: Address,
+        head: Post,
+        clock: Clock,
+        drain: Callable[[], None],
+        undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+        preloaded: Preloaded | None = None,
+    ) -> None:
+        self._cache_plan, self._address, self._head = plan, address, head
+        self._drain, self._faults, self._seldom = drain, Faults(), Seldom(_log)
+        keys = Keys.load(address.keys) if address.keys else None
+        endpoint = f"tcp://{address.host}:*" if keys else f"ipc://{node.site.folder}/steering"
+        self._steering = Post.serve(endpoint, keys, node.board.bell.ring)
+        self._replay = ReplayHost(
+            node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
+            weights_dtype=node.plan.elastic.wire_dtype,
+        )  # fmt: skip
+        self._parcels = Parcels(address.parcels, self._steering.send, clock)
+        self._remote = RemoteActors(
+            node.blocks,
+            address.epoch,
+            self._steering,
+            self._replay.terms,
+            self._silence,
+            self._parcels,
+        )
+        super().__init__(node, Mail(node.board), self._remote, clock, undisturbed, preloaded)
+        self._logs = CollectedLogs(Path(node.site.logs), plan.actors)
+
+    def _silence(self, node: str) -> float:
+        return self._steering.silent().get(node, 0.0)
+
+    def facts(self) -> dict[str, Any]:
+        """What there is to tell beside ``Status``: actors by node, and what went over the wire."""
+        return {
+            "nodes": self._remote.whereabouts.places(),
+            "bytes_on_wire": self._replay.wire_bytes,
+            "actors": len(self._coordinator.actors),
+            "lag_by_actor": self._coordinator.monitor.lag_by_actor(),
+            "faults": self._faults.count + self._steering.faults.count + self._head.faults.count
+            + self._remote.nodes.faults + self._replay.faults,
+            "malformed": self._mail.malformed + self._steering.malformed + self._head.malformed
+            + self._remote.nodes.malformed + self._replay.malformed,
+        }  # fmt: skip
+
+    def waits_for(self) -> str:
+        """What actors without a place wait for, in words; "" if all have one."""
+        return self._remote.whereabouts.waits(self._coordinator.actors)
+
+    @property
+    def draining(self) -> bool:
+        """Whether it finishes before its budget is spent."""
+        return self._coordinator.draining
+
+    def bill(self) -> Bill:
+        """What the actors cost so far."""
+        nodes = self._remote.nodes
+        wire_bytes = self._replay.wire_bytes
+        return msgspec.structs.replace(
+            nodes.bill(), bytes_on_wire=wire_bytes, nodes=tuple(sorted(nodes.seen))
+        )
+
+    # -- the loop ------------------------------------------------------------------------------
+
+    def _begin(self, coordinator: Coordinator) -> None:
+        coordinator.held_back = self._remote.whereabouts.held_back
+        coordinator.homeless = self._remote.whereabouts.homeless
+        self._replay.start()
+        self._remote.begin(coordinator)
+        self._remote.step()
+        self._announce()
+
+    def _announce(self) -> None:
+        address = self._address
+        plan = msgspec.json.encode(self._cache_plan)
+        self._head.send(
+            HEAD,
+            wire.RunUp(
+                address.run, address.epoch, os.getpid(), plan, address.code,
+                self._steering.endpoint, tuple(self._replay.endpoints), self._cache_plan.actors,
+            ),
+        )  # fmt: skip
+
+    def _take_mail(self) -> None:
+        for _, message in self._head.take():
+            with self._faults.contained(type(message).__name__, self._refuse, passing=ArtosError):
+                self._obey(message)
+        self._hear_sites()
+        for member, report in self._remote.reports():
+            refuse = partial(self._refuse_to, self._remote.node_of(member))
+            what = f"{type(report).__name__} of actor {member - 1}"
+            with self._faults.contained(what, refuse, passing=ArtosError):
+                self._reported(member, report)
+        self._remote.step()
+
+    def _reported(self, member: int, report: FromMember | Death) -> None:
+        if isinstance(report, Death):
+            self._coordinator.died(member, report)
+        else:
+            self._coordinator.receive(member, report)
+
+    def _hear_sites(self) -> None:
+        for node, message in self._steering.take():
+            if isinstance(message, wire.SiteLog):
+                self._logs.keep(node, message)
+                continue
+            if isinstance(message, wire.Refusal):
+                self._seldom.warning("node %s refused what it was told: %s", node, message.why)
+                continue
+            refuse = partial(self._refuse_to, node)
+            with self._faults.contained(f"{type(message).__name__} from {node}", refuse):
+                try:
+                    self._remote.heard(node, message)
+                    if isinstance(message, wire.SiteUp) and node in self._remote.nodes:
+                        self._logs.expect(node)
+                except BadMessage as error:
+                    self._mail.malformed += 1
+                    refuse(error.why)
+
+    def _refuse(self, why: str) -> None:
+        self._head.send(HEAD, wire.Refusal(why))
+
+    def _refuse_to(self, node: str, why: str) -> None:
+        self._steering.send(node, wire.Refusal(why))
+
+    def _obey(self, message: wire.Message) -> None:
+        match message:
+            case wire.Placed():
+                self._remote.placed(message)
+                for node in message.gone:
+                    self._steering.forget(node)
+            case wire.Wish():
+                fault = self._granted(message)
+                self._head.send(HEAD, wire.Wished(self._address.run, message.what, fault))
+            case wire.Restarted():
+                self._announce()
+            case wire.Refusal(why=why):
+                self._seldom.warning("the head refused what it was told: %s", why)
+
+    def _granted(self, wish: wire.Wish) -> str:
+        """Do what the head wishes; returns why not, if it cannot be done."""
+        match wish.what:
+            case "scale":
+                try:
+                    self._coordinator.scale(wish.value)
+                except CannotScale as error:
+                    return str(error)
+            case "stop":
+                self._drain()
+            case _:
+                return f"a run can be told to scale or to stop, not to {wish.what!r}"
+        return ""
+
+    def _actor_changed(self, member: int) -> None:
+        if 0 < member <= self._cache_plan.actors:
+            self._coordinator.look(member)
+            self._remote.arrived(member)
+
+    def _learner_changed(self) -> None:
+        super()._learner_changed()
+        self._replay.nudge()
+
+    def _follow_children(self) -> None:
+        super()._follow_children()
+        self._replay.reap()
+
+    def _tick(self) -> None:
+        super()._tick()
+        self._remote.step()
+        self._replay.nudge()  # rows that were given up are released, too
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Close the sites, wait for them and for the learner; what does not end is killed."""
+        self._remote.close()
+        self._stop_learner()
+        deadline = Deadline(_CLOSE_SECONDS, self._clock)
+        while self._speaking() and not deadline.passed:
+            self._board.bell.wait(min(1.0, deadline.left))
+            self._hear_sites()
+            self._replay.reap()
+        for node in self._remote.nodes.open:
+            _log.warning("the site on %s did not say that it is closed", node)
+        self._logs.close(self._remote.nodes.ends)
+        self._replay.stop(STOP_SECONDS)
+        self._steering.close()
+        self._parcels.close()
+
+    def _speaking(self) -> bool:
+        """Whether there is a site from which there may still be something to be heard."""
+        return len(self._remote.whereabouts.silent()) < len(self._remote.nodes.open)
+
+    def kill(self) -> None:
+        """End everything here at once; sites are told to close."""
+        self._remote.close()
+        nodes = self._remote.nodes
+        self._logs.close(nodes.ends | dict.fromkeys(nodes.open, "the run was ended at once"))
+        self._learner.stop(0.0)
+        self._replay.stop(0.0)
+        self._steering.close()
+        self._parcels.close()

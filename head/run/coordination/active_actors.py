@@ -1,0 +1,118 @@
+"""Who takes part in a workload, who is up, and who should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from artos.buffer.board import LEARNER, actor_member
+from artos.clock import Clock
+from head.run.coordination.members import Members
+from head.run.scaler import Scaler
+
+
+class Crew:
+    """The learner and the actors: actors 0 to ``count`` - 1 take part, a few more may be prepared.
+
+    Ready is who has reported so since it was last started, parked or not. ``update`` is the one the
+    workload is at (counted from 0; that of a run that is resumed is not the first).
+    """
+
+    def __init__(self, members: Members, clock: Clock, scaler: Scaler, update: int = 0) -> None:
+        self._members, self._clock, self._scaler = members, clock, scaler
+        self.count = self._prepared = scaler.at(update, {}, None)
+        self._started: dict[int, float] = {}
+        self._ready: set[int] = set()
+
+    @property
+    def actors(self) -> range:
+        """The actors that take part."""
+        return range(self.count)
+
+    @property
+    def all_ready(self) -> bool:
+        """Whether the learner and the actors that take part are ready."""
+        return LEARNER in self._ready and self._first_missing(self.count) == self.count
+
+    def begin(self) -> None:
+        """The learner and the first actors are being started."""
+        for member in (LEARNER, *map(actor_member, self.actors)):
+            self.started(member)
+
+    # -- who is up -----------------------------------------------------------------------------
+
+    def is_ready(self, member: int) -> bool:
+        """Whether the member has reported that it is set up."""
+        return member in self._ready
+
+    def needs(self, member: int) -> bool:
+        """Whether the member takes part or is prepared to."""
+        return member == LEARNER or member <= self._prepared
+
+    def started(self, member: int) -> None:
+        """The member is being started."""
+        self._started[member] = self._clock.now()
+
+    def ready(self, member: int) -> float | None:
+        """The member reported that it is set up: seconds since it was asked for.
+
+        None if it was up and nobody asked: whoever keeps its process has begun it anew.
+        """
+        if member in self._ready:
+            return None
+        self._ready.add(member)
+        now = self._clock.now()
+        return now - self._started.get(member, now)
+
+    def lost(self, member: int) -> None:
+        """The member is gone."""
+        self._ready.discard(member)
+        self._started.pop(member, None)
+
+    def late(self, seconds: float) -> Iterator[int]:
+        """Members that were started more than ``seconds`` ago and are not ready."""
+        now = self._clock.now()
+        for member, began in self._started.items():
+            if member not in self._ready and now - began > seconds:
+                yield member
+
+    # -- how many take part --------------------------------------------------------------------
+
+    def scale(self, actors: int) -> None:
+        """By hand: the next turns are to lead to so many."""
+        self._scaler.set(actors)
+        self._prepare(max(self.count, actors))
+
+    def turn(
+        self, update: int, metrics: Mapping[str, float], mean_return: float | None,
+        objects: Mapping[str, Any],
+    ) -> tuple[range, range]:  # fmt: skip
+        """The workload comes to an update: who joins and who leaves.
+
+        Actors are prepared as soon as it is known that they will be wanted. Where the number need
+        not hold from a certain update on they join once they are ready, so nobody waits for them.
+        """
+        wanted = self._scaler.at(update, metrics, mean_return, objects)
+        before, self.count = self.count, self._reachable(wanted)
+        self._prepare(max(wanted, self._scaler.ahead(update) or 0))
+        return range(before, self.count), range(self.count, before)
+
+    def _reachable(self, wanted: int) -> int:
+        if self._scaler.exact or wanted <= self.count:
+            return wanted
+        return max(self.count, self._first_missing(wanted))
+
+    def _first_missing(self, count: int) -> int:
+        missing = (actor for actor in range(count) if actor_member(actor) not in self._ready)
+        return next(missing, count)
+
+    def _prepare(self, count: int) -> None:
+        before, self._prepared = self._prepared, count
+        for actor in range(count, before):
+            self._members.retire(actor_member(actor))
+        for actor in range(before, count):
+            self.started(actor_member(actor))
+            self._members.prepare(actor_member(actor))
+
+    def __repr__(self) -> str:
+        return f"<Crew of {self.count} actors, {self._prepared} prepared>"

@@ -1,0 +1,72 @@
+"""How often a member may fail before a run gives up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from artos.buffer.board import LEARNER
+from artos.errors import ActorFailed, LearnerFailed
+from artos.system.exit_report import START_SECONDS, Death
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How patient the coordinator is: deadlines in seconds, restarts in a row before giving up.
+
+    ``answer`` is for one invocation, ``start`` for a member to become ready, ``stall`` for any
+    trigger to fire while nobody has anything to do. ``failures`` counts what was the member's own
+    doing (it raised, hung or crashed), ``kills`` what was done to it from outside. Failures count
+    as in a row until a member has carried out ``calm`` invocations, or an environment that fails
+    every hundred steps would be restarted for ever. From the second restart in a row on there is a
+    pause before it, ``backoff`` seconds, doubled each time up to ``most_backoff``.
+    """
+
+    answer: float = 300.0
+    start: float = START_SECONDS
+    stall: float = 300.0
+    failures: int = 3
+    kills: int = 25
+    calm: int = 50
+    backoff: float = 0.1
+    most_backoff: float = 5.0
+
+    def delay(self, count: int) -> float:
+        """Seconds before a restart that is the ``count``-th in a row: none before the first."""
+        return 0.0 if count < 2 else min(self.most_backoff, self.backoff * 2.0 ** (count - 2))
+
+    @classmethod
+    def within(cls, seconds: float) -> Limits:
+        """Limits for members that answer within ``seconds``; imports get two minutes anyway."""
+        return cls(answer=seconds, start=max(START_SECONDS, seconds), stall=seconds)
+
+
+class Failures:
+    """Failures in a row by member."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._counts: dict[tuple[int, bool], int] = {}
+        self._calm: dict[int, int] = {}
+
+    def answered(self, member: int) -> None:
+        """The member carried out an invocation."""
+        self._counts.pop((member, False), None)
+        self._calm[member] = self._calm.get(member, 0) + 1
+        if self._calm[member] >= self._limits.calm:
+            self._counts.pop((member, True), None)
+
+    def count(self, member: int, death: Death, step: int) -> int:
+        """Book a failure at ``step`` (rows, or the version); returns how many there are in a row.
+
+        Raises:
+            ActorFailed, LearnerFailed: it was restarted as often as the limits allow, or another
+                try would end the same way.
+        """
+        self._calm[member] = 0
+        count = self._counts[member, death.own] = self._counts.get((member, death.own), 0) + 1
+        limit = self._limits.failures if death.own else self._limits.kills
+        if count <= limit and not death.fatal:
+            return count
+        if member == LEARNER:
+            raise LearnerFailed(step, death.why, count - 1)
+        raise ActorFailed(member - 1, step, death.why, count - 1)

@@ -1,0 +1,185 @@
+"""Books of what was handed out: invocations not answered, rounds granted, rows claimed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from artos.protocol.invocations import Claim, Invoke
+
+
+@dataclass(slots=True)
+class Outstanding:
+    """One invocation a member has not answered yet, and when it was sent (seconds)."""
+
+    call: Invoke
+    sent: float
+
+
+class Invocations:
+    """Per member the invocations in flight, in order; each is answered once."""
+
+    def __init__(self) -> None:
+        self._queues: dict[int, deque[Outstanding]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, member: int, call: Invoke, now: float) -> None:
+        """Book an invocation as sent."""
+        self._queues.setdefault(member, deque()).append(Outstanding(call, now))
+        self._count += 1
+
+    def answer(self, member: int, firing: int) -> Invoke | None:
+        """Book the answer to the member's oldest invocation; None if we asked for nothing such."""
+        queue = self._queues.get(member)
+        if not queue or queue[0].call.firing != firing:
+            return None
+        self._count -= 1
+        return queue.popleft().call
+
+    def of(self, member: int) -> tuple[Invoke, ...]:
+        """What the member has still to answer, oldest first."""
+        return tuple(entry.call for entry in self._queues.get(member, ()))
+
+    def through(self, member: int, firing: int) -> tuple[Invoke, ...]:
+        """What the member has still to answer up to that firing; () if it has answered that."""
+        calls = self.of(member)
+        last = next((at for at, call in enumerate(calls) if call.firing == firing), -1)
+        return calls[: last + 1]
+
+    def includes(self, member: int, trigger: str) -> bool:
+        """Whether the member has still to answer something that this trigger asked for."""
+        return any(entry.call.trigger == trigger for entry in self._queues.get(member, ()))
+
+    def last(self, member: int) -> Invoke | None:
+        """What the member was asked for last, if it has still to answer that."""
+        queue = self._queues.get(member)
+        return queue[-1].call if queue else None
+
+    def after(self, member: int, firing: int, silent: Container[str]) -> int:
+        """Invocations after that firing, which may be unanswered, without those of ``silent``."""
+        calls = [call.firing for call in self.of(member) if call.trigger not in silent]
+        return len(calls) - (calls.index(firing) + 1 if firing in calls else 0)
+
+    def restamp(self, member: int, now: float) -> None:
+        """The member starts anew: give its invocations their full time again."""
+        for entry in self._queues.get(member, ()):
+            entry.sent = now
+
+    def __iter__(self) -> Iterator[tuple[int, Invoke]]:
+        """Everything that members have still to answer, each one's oldest first."""
+        for member, queue in self._queues.items():
+            for entry in queue:
+                yield member, entry.call
+
+    def overdue(self, now: float, seconds: float) -> Iterator[tuple[int, Invoke]]:
+        """Members whose oldest invocation was sent more than ``seconds`` ago."""
+        for member, queue in self._queues.items():
+            if queue and now - queue[0].sent > seconds:
+                yield member, queue[0].call
+
+    def touch(self, member: int, now: float) -> None:
+        """The member answered: its next invocation begins only now."""
+        queue = self._queues.get(member)
+        if queue:
+            queue[0].sent = max(queue[0].sent, now)
+
+
+class Rounds:
+    """Rows that actors were told to sample, in rounds of ``steps``, and that they wrote.
+
+    ``granted`` and ``written`` are sums over all actors, kept as such because they are asked for
+    with every event, however many actors there are.
+    """
+
+    def __init__(self, actors: Iterable[int], steps: int) -> None:
+        self._steps = steps
+        self._granted = dict.fromkeys(actors, 0)
+        self._written = dict.fromkeys(self._granted, 0)
+        self._most = 1
+        self.granted = self.written = 0
+
+    def grant(self, actor: int) -> int | None:
+        """One more round: the row up to which the actor is to sample.
+
+        None if it still has as many rounds to sample as were ever granted at once.
+        """
+        if self._granted[actor] - self._written[actor] >= self._most * self._steps:
+            return None
+        self._granted[actor] += self._steps
+        self.granted += self._steps
+        return self._granted[actor]
+
+    def at_once(self, rounds: int) -> None:
+        """So many rounds are granted at once."""
+        self._most = max(self._most, rounds)
+
+    def granted_to(self, actor: int) -> int:
+        """The row up to which an actor is to sample."""
+        return self._granted[actor]
+
+    def written_by(self, actor: int) -> int:
+        """Rows an actor has written."""
+        return self._written[actor]
+
+    def wrote(self, actor: int, rows: int) -> int:
+        """An actor has written ``rows`` rows by now; returns how many that were before."""
+        before, self._written[actor] = self._written[actor], rows
+        self.written += rows - before
+        return before
+
+
+@dataclass
+class _Cursor:
+    claimed: int = 0
+    acknowledged: int = 0
+    used: dict[int, int] = field(default_factory=dict)  # from acknowledged on: start to stop
+
+
+class Claims:
+    """Cursors of consumers over actors: acknowledged only up to the first row still in use.
+
+    What the ``uncounted`` consumers are done with has not been consumed: others need it still.
+    """
+
+    def __init__(self, uncounted: Container[str] = ()) -> None:
+        self._uncounted = uncounted
+        self._cursors: dict[tuple[str, int], _Cursor] = {}
+        self._furthest: dict[int, int] = {}
+        self._consumed = 0
+
+    def claim(self, consumer: str, claims: Iterable[Claim]) -> None:
+        """Book rows as handed over."""
+        for claim in claims:
+            cursor = self._cursors.setdefault((consumer, claim.actor), _Cursor())
+            cursor.claimed = max(cursor.claimed, claim.stop)
+            cursor.used.pop(claim.start, None)
+
+    def claimed(self, consumer: str, actor: int) -> int:
+        """The row up to which an actor's rows were handed over to a consumer."""
+        cursor = self._cursors.get((consumer, actor))
+        return cursor.claimed if cursor else 0
+
+    def done(self, consumer: str, claim: Claim) -> tuple[int, int]:
+        """Book rows as used; returns the consumer's ``(claimed, acknowledged)`` for that actor."""
+        cursor = self._cursors[consumer, claim.actor]
+        cursor.used[claim.start] = claim.stop
+        while (stop := cursor.used.pop(cursor.acknowledged, None)) is not None:
+            cursor.acknowledged = stop
+        if consumer not in self._uncounted:
+            self._advance(claim.actor, cursor.acknowledged)
+        return cursor.claimed, cursor.acknowledged
+
+    def consumed(self) -> int:
+        """Rows acknowledged, counted once per actor by its furthest consumer that counts."""
+        return self._consumed
+
+    def _advance(self, actor: int, acknowledged: int) -> None:
+        # Kept as a running sum: it is asked for with every firing, however many actors there are.
+        gained = acknowledged - self._furthest.get(actor, 0)
+        if gained > 0:
+            self._furthest[actor] = acknowledged
+            self._consumed += gained

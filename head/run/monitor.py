@@ -1,0 +1,173 @@
+"""The workload monitor: what a run did so far, as numbers (checklist C4, A36b; table row 40)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from artos.buffer.actor_block import ActorBlock
+from artos.lag import ActorLag, added, class_name, measure
+from artos.protocol.invocations import Claim
+from artos.spec import VERSION_KEY
+from head.run.times import Times
+
+
+def lags_of_claims(
+    blocks: Mapping[int, ActorBlock], claims: Iterable[Claim], version: int
+) -> list[ActorLag]:
+    """How many versions older than ``version`` the rows of each claim are, none below 0.
+
+    Rows are counted as environment steps.
+    """
+    return [_lag_of_claim(blocks[claim.actor], claim, version) for claim in claims]
+
+
+def _lag_of_claim(block: ActorBlock, claim: Claim, version: int) -> ActorLag:
+    versions = np.concatenate(block.views(VERSION_KEY, claim.start, claim.stop))
+    return measure(claim.actor, (version - versions).clip(min=0), block.spec.envs)
+
+
+class LagMeter:
+    """Policy lag: the learner's version minus the version that rows or actors have (C4)."""
+
+    def __init__(self) -> None:
+        self.rows = self.total = self._largest = 0
+        self.classes: tuple[int, ...] = ()
+
+    def add(self, lag: ActorLag) -> None:
+        """Count the lags of some rows."""
+        self.rows += lag.rows
+        self.total += lag.total
+        self._largest = max(self._largest, lag.largest)
+        self.classes = added(self.classes, lag.classes)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over everything counted so far, None before anything was."""
+        return self.total / self.rows if self.rows else None
+
+    @property
+    def largest(self) -> int | None:
+        """The largest so far, None before anything was counted."""
+        return self._largest if self.rows else None
+
+    @property
+    def histogram(self) -> dict[str, int]:
+        """Rows by lag, in classes that double: ``{"0": 512, "1": 40, "2-3": 8}``."""
+        return {class_name(number): rows for number, rows in enumerate(self.classes) if rows}
+
+    def facts(self) -> dict[str, Any]:
+        """Mean and maximum as they are written down, None for what was not measured."""
+        return {"mean": None if self.mean is None else round(self.mean, 4), "max": self.largest}
+
+
+class Monitor:
+    """Counts and sums of a run. Fed by the coordinator, read by the view and the records.
+
+    Policy lag is measured at both honest points (checklist C4): ``lag`` of the rows learned from,
+    whether handed over or drawn, of all and of each actor's; ``round_lag`` of the actors' weights
+    at the end of a round, after the update and the pull.
+    ``actors_by_update`` says for how many updates in a row how many actors took part:
+    ``(updates, actors)``. ``drawn``: whether the learner draws rows with samplers.
+    """
+
+    def __init__(self, window: int = 100) -> None:
+        self.returns: deque[float] = deque(maxlen=window)
+        self.episodes = 0
+        self.updates = 0
+        self.restarts = 0
+        self.rows_lost = 0
+        self.drawn = False
+        self.lag = LagMeter()
+        self.lag_of: dict[int, LagMeter] = {}
+        self.round_lag = LagMeter()
+        self.actors_by_update: list[tuple[int, int]] = []
+        self.metrics: dict[str, float] = {}
+        self.times = Times()
+        self.first_step: float | None = None
+        self._finished: list[tuple[int, float, int]] = []
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return of the last ``window`` episodes, None before the first."""
+        return sum(self.returns) / len(self.returns) if self.returns else None
+
+    def sampled(
+        self,
+        actor: int,
+        returns: Iterable[float],
+        lengths: Iterable[int],
+        times: Mapping[str, float],
+        steps: int,
+    ) -> None:
+        """The actor finished a round, when the run had made ``steps`` environment steps."""
+        for value, length in zip(returns, lengths, strict=True):
+            self.returns.append(value)
+            self.episodes += 1
+            self._finished.append((steps, value, length))
+        self.times.spend("actors", f"actor {actor}", times)
+
+    def stepped(self, began: float) -> None:
+        """Environments were stepped from that time (seconds of the run's clock) on."""
+        self.first_step = began if self.first_step is None else self.first_step
+
+    def helped(self, times: Mapping[str, float]) -> None:
+        """The learner finished an invocation that publishes nothing."""
+        self.times.spend("learner", "learner", times)
+
+    def learned(self, metrics: Mapping[str, float], times: Mapping[str, float]) -> None:
+        """The learner finished an update."""
+        self.updates += 1
+        self.metrics = dict(metrics)
+        self.times.spend("learner", "learner", times)
+
+    def learned_from(
+        self, handed: Sequence[ActorLag], drawn: Sequence[ActorLag] = ()
+    ) -> dict[str, Any]:
+        """An update learned from rows it was handed or drew; returns lags as the journal has them.
+
+        ``lags`` are ``(actor, mean, maximum)`` of each claim, or of what was drawn of each actor.
+        """
+        lags = (*handed, *drawn)
+        if not lags:
+            return {}
+        self.drawn |= bool(drawn)
+        update = LagMeter()
+        for lag in lags:
+            for meter in (update, self.lag, self.lag_of.setdefault(lag.actor, LagMeter())):
+                meter.add(lag)
+        told = [(lag.actor, round(lag.total / lag.rows, 4), lag.largest) for lag in lags]
+        found = update.facts()
+        return {"lag_mean": found["mean"], "lag_max": found["max"], "lags": told}
+
+    def lag_by_actor(self, *, spread: bool = False) -> dict[int, dict[str, Any]]:
+        """Mean and maximum (``max``) of the lags of each actor's rows that were learned from.
+
+        With ``spread`` also how many ``rows`` these were, and their ``histogram``.
+        """
+        return {
+            actor: meter.facts()
+            | ({"rows": meter.rows, "histogram": meter.histogram} if spread else {})
+            for actor, meter in sorted(self.lag_of.items())
+        }
+
+    def round_ended(self, version: int, bound: Iterable[int]) -> None:
+        """The learner minted ``version`` and actors pulled: count the lags of what they hold."""
+        lags = version - np.fromiter(bound, np.int64)
+        self.round_lag.add(measure(0, lags.clip(min=0)))
+
+    def took_part(self, actors: int) -> None:
+        """So many actors sampled for the version that was just made."""
+        runs = self.actors_by_update
+        if runs and runs[-1][1] == actors:
+            runs[-1] = (runs[-1][0] + 1, actors)
+        else:
+            runs.append((1, actors))
+
+    def drain_episodes(self) -> list[tuple[int, float, int]]:
+        """``(steps, return, length)`` of the episodes that ended since the last call."""
+        drained, self._finished = self._finished, []
+        return drained

@@ -1,0 +1,156 @@
+"""From what was asked for to what a run begins with: its registration, folder and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from artos.buffer.run_memory import Node, check_space
+from artos.errors import Refused
+from artos.plan import Plan
+from artos.runtime.preloaded import Preloaded
+from artos.spec import ArraySpec
+from artos.system.cleanup import remove_images
+from artos.system.durable import write_durably
+from head.records import checkpoint, provenance
+from head.records.checkpoint import Manifest, check_workload
+from head.records.run_folder import RunFolder, writing
+from head.run.recorder import OBJECT, flattened, named
+from head.run.request import Request
+from triggers.registration import Registration, prepare
+
+HostFaults = Callable[[Plan], list[str]]
+"""Why the actors of a plan cannot live on this machine."""
+
+
+def registered(
+    request: Request, preloaded: Preloaded | None, host_faults: HostFaults = lambda plan: []
+) -> Registration:
+    """The verified plan of what was asked for.
+
+    Raises:
+        Refused: all faults at once.
+    """
+    reference = request.reference()
+    return prepare(
+        reference, request.seed, preloaded, apart=not request.inline, deadline=request.deadline,
+        host_faults=host_faults,
+    )  # fmt: skip
+
+
+def continued(
+    request: Request,
+    folder: RunFolder,
+    preloaded: Preloaded | None,
+    host_faults: HostFaults = lambda plan: [],
+) -> tuple[Registration, Manifest]:
+    """The registration of a run that goes on, and what its checkpoint says about itself.
+
+    Raises:
+        CheckpointFault, Refused: it does not fit, or not any more.
+    """
+    manifest = checkpoint.read_manifest(folder.checkpoint)
+    registration = registered(request, preloaded, host_faults).resumed(manifest.resumes + 1)
+    plan = registration.plan
+    check_workload(folder.checkpoint, manifest, plan.name, plan.env)
+    check_space(plan)
+    return registration, manifest
+
+
+@contextmanager
+def restored(request: Request, folder: RunFolder, registration: Registration) -> Iterator[Node]:
+    """The memory of a run that goes on, with its weights as they were saved."""
+    remove_images(folder.path)  # if the machine was started anew nobody else finds them
+    with Node(registration.plan, folder.path.name, folder.logs) as node:
+        _restore(folder, node)
+        _store(folder, request, registration)
+        yield node
+
+
+def new_folder(request: Request, registration: Registration) -> RunFolder:
+    """The folder of a new run.
+
+    Raises:
+        RunExists, Refused: the one asked for cannot be had.
+    """
+    plan = registration.plan
+    config = {**request.config(), "algorithm": plan.name, "env": plan.env}
+    config |= _resolved(request, registration)
+    if request.run_dir is not None:
+        return RunFolder.create(request.run_dir, config)
+    root = request.folder / "runs"
+    return RunFolder.create_numbered(root, plan.name, plan.env, plan.seed, config)
+
+
+@contextmanager
+def node_of(folder: RunFolder, registration: Registration) -> Iterator[Node]:
+    """The memory of a new run; its folder is discarded if there is not enough, or it is refused."""
+    try:
+        node = Node(registration.plan, folder.path.name, folder.logs)
+    except BaseException:
+        folder.discard()
+        raise
+    try:
+        with node:
+            yield node
+    except Refused:
+        folder.discard()
+        raise
+
+
+def stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> Request:
+    """What was asked for when the run began, with these ``settings`` instead of stored ones."""
+    stored = {**folder.config, "settings": folder.config["settings"] | settings}
+    stored.pop("origin", None)  # that is where it began
+    names = Request.__dataclass_fields__.keys() & stored.keys()
+    kept = {name: stored[name] for name in names} | {"run_dir": folder.path, "quiet": quiet}
+    return Request(**{**kept, "folder": Path(stored["folder"])})
+
+
+def _resolved(request: Request, registration: Registration) -> dict[str, Any]:
+    """What reproduces the run: all settings, and what it was made of, by whom and where."""
+    return {
+        "settings": registration.resolved,
+        "versions": registration.versions,
+        "host": provenance.host(),
+        "origin": request.origin or provenance.origin(request.folder),
+    }
+
+
+def _store(folder: RunFolder, request: Request, registration: Registration) -> None:
+    # What was changed when resuming also holds for the next time.
+    resolved = _resolved(request, registration)
+    settings = {"settings": resolved.pop("settings")}
+    resumed = [*folder.config.get("resumed", ()), resolved]
+    folder.config = folder.config | settings | {"resumed": resumed}
+    with writing(folder.path):
+        text = msgspec.json.format(msgspec.json.encode(folder.config))
+        write_durably(folder.config_file, text + b"\n")
+
+
+def _restore(folder: RunFolder, node: Node) -> None:
+    empty = {a.name: _blank(a) for a in node.plan.objects[0].arrays}
+    saved = checkpoint.read_manifest(folder.checkpoint).objects.keys() & node.objects.keys()
+    values = {f"{OBJECT}{name}": _blank(node.objects[name].spec.arrays[0]) for name in saved}
+    expected = checkpoint.layout_of(named(empty, node.plan) | values)
+    arrays, manifest = checkpoint.load(folder.checkpoint, expected)
+    node.restore(flattened(arrays, node.plan), manifest.version)
+    for name in saved:
+        node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
+    _drop_half_a_line(folder.journal)
+
+
+def _blank(spec: ArraySpec) -> Any:
+    return np.zeros(spec.shape, spec.dtype)
+
+
+def _drop_half_a_line(journal: Path) -> None:
+    """Cut off what a killed supervisor left unfinished, so that the next line is a line."""
+    if journal.exists():
+        with journal.open("r+b") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)

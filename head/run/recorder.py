@@ -1,0 +1,286 @@
+"""Keeps a run's records up to date: status, CSV, episodes, checkpoints, summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from numpy.typing import NDArray
+
+from artos.buffer.board import LEARNER
+from artos.buffer.run_memory import Node
+from artos.clock import Clock
+from artos.errors import NotSaved
+from artos.plan import Plan
+from artos.system.process_age import age
+from artos.usage import Bill
+from head.records import checkpoint
+from head.records.checkpoint import Manifest
+from head.records.curve import draw
+from head.records.gaps import Gaps
+from head.records.progress_log import ProgressLog, flatten
+from head.records.run_folder import RunFolder
+from head.records.status import Status, Summary
+from head.run.coordination.coordinator import Coordinator
+from head.run.objects import Newest
+
+_LOG_SECONDS = 0.5
+_CHECKPOINT_SECONDS = 2.0
+_CHECKPOINT_SHARE = 0.01
+_CHECKPOINT = "the checkpoint"
+_SINCE = "the last one stays, and it is tried again; make room"
+_GAP = "the run goes on without it, and it is tried again; make room"
+RESTORED = (
+    "weights", "optimiser state", "what is published beside them", "policy version",
+    "step, update and episode counters", "how many actors take part, and what decides that",
+)  # fmt: skip
+OBJECT = "object."
+"""A checkpoint's arrays that are called so are what is published beside the weights."""
+_NOT_RESTORED = (
+    "environment states: every environment starts a new episode",
+    "random streams: actors draw from new streams derived from seed, actor and resume count",
+    "what a learner keeps beside its module, its optimiser and what it publishes: its setup makes "
+    "it anew",
+    "policy lag, times, restarts and lost rows: counted from here on",
+)
+_EXPERIENCE = "experience sampled but not yet learned from: it is sampled again"
+_REPLAY = (
+    "the replay buffer: it is empty again, rows that were learned from are gone too, and with them "
+    "the priorities and random streams of samplers"
+)
+
+
+class Recorder:
+    """Reads the coordinator, writes the run folder. Called after each batch of events."""
+
+    def __init__(
+        self, plan: Plan, folder: RunFolder, log: ProgressLog, node: Node,
+        coordinator: Coordinator, clock: Clock, gaps: Gaps, *, before: Manifest | None = None,
+    ) -> None:  # fmt: skip
+        self._plan, self._folder, self._log, self._node = plan, folder, log, node
+        self._coordinator, self._clock = coordinator, clock
+        self._before, self._gaps = before, gaps
+        self._created = clock.now()
+        self._began: float | None = None
+        self._ended: float | None = None
+        self._steps_at_begin = coordinator.steps
+        self._next_log = clock.now()
+        self._next_save = clock.now()  # the first as soon as there are weights to save
+        self._saved_version = before.version if before else -1
+        if before:
+            coordinator.monitor.updates = before.updates
+            coordinator.monitor.episodes = before.episodes
+            coordinator.monitor.returns.extend(self._log.past_episodes().returns.tolist())
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training: from when all members were ready until nothing was left to do."""
+        earlier = self._before.seconds if self._before else 0.0
+        return earlier + self._running
+
+    @property
+    def _running(self) -> float:
+        if self._began is None:
+            return 0.0
+        return (self._clock.now() if self._ended is None else self._ended) - self._began
+
+    @property
+    def _starting(self) -> float:
+        return (self._clock.now() if self._began is None else self._began) - self._created
+
+    def _first_step_seconds(self) -> float | None:
+        first = self._coordinator.monitor.first_step
+        return None if first is None else age() - (self._clock.now() - first)
+
+    def trained(self) -> None:
+        """The last invocation was answered: stopping the members is no training any more."""
+        self._ended = self._clock.now()
+
+    def update(self, show: Callable[[Status], None], due: bool) -> bool:
+        """Write what is due to be written; ``show`` gets a status if the view wants one.
+
+        Returns whether anything was written to the log.
+        """
+        coordinator = self._coordinator
+        if self._began is None and coordinator.all_ready:
+            self._began, self._steps_at_begin = self._clock.now(), coordinator.steps
+        now = self._clock.now()
+        log_due = now >= self._next_log
+        if log_due or due:
+            status = self.status()
+            if log_due:
+                self._next_log = now + _LOG_SECONDS
+                self._write(status)
+            if due:
+                show(status)
+        if now >= self._next_save:
+            self.save()
+        return log_due
+
+    def _write(self, status: Status) -> None:
+        with self._gaps.allowed("episodes.csv", _GAP):
+            self._log.episodes(self._coordinator.monitor.drain_episodes())
+        if self._coordinator.monitor.updates:
+            with self._gaps.allowed("progress.csv or events/", _GAP):
+                self._log.write(status)
+
+    def status(self) -> Status:
+        """A snapshot of the run."""
+        coordinator, monitor = self._coordinator, self._coordinator.monitor
+        running = self._running
+        rate = (coordinator.steps - self._steps_at_begin) / running if running > 0 else 0.0
+        return Status(
+            algorithm=self._plan.name,
+            env=self._plan.env,
+            seconds=self.seconds,
+            steps=coordinator.steps,
+            total_steps=self._plan.total_steps,
+            updates=monitor.updates,
+            version=coordinator.version,
+            steps_per_second=rate,
+            mean_return_100=monitor.mean_return,
+            episodes=monitor.episodes,
+            lag_mean=monitor.lag.mean,
+            lag_max=monitor.lag.largest,
+            restarts=monitor.restarts,
+            rows_lost=monitor.rows_lost,
+            fill=self._fill(),
+            waits=coordinator.waits(),
+            metrics=monitor.metrics,
+            times={"start": self._starting} | monitor.times.seconds(),
+            shares=monitor.times.shares(),
+        )
+
+    def _fill(self) -> dict[str, float]:
+        capacity = self._plan.capacity * len(self._coordinator.blocks)
+        used: dict[str, int] = {}
+        for block in self._coordinator.blocks.values():
+            for name, header in block.headers.items():
+                held = min(header.written - header.released, self._plan.capacity)
+                used[name] = used.get(name, 0) + held
+        return {name: rows / capacity for name, rows in used.items()}
+
+    def save(self) -> None:
+        """Save a checkpoint of the newest version, unless it is saved already.
+
+        What the learner has published and not reported yet waits: its counters would be too old.
+        The next is due so much later that saving takes a hundredth of the time at most.
+        """
+        began = self._clock.now()
+        if self._node.weights.version > self._saved_version:
+            with self._node.newest() as slot:
+                if not self._coordinator.has_booked(slot.firing):
+                    return
+                arrays = {name: array.copy() for name, array in slot.arrays.items()}
+            with self._gaps.allowed(_CHECKPOINT, _SINCE):
+                objects = self._coordinator.objects.newest()
+                values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
+                manifest = self._manifest(slot.version, objects)
+                saved = named(arrays, self._plan) | values
+                checkpoint.save(self._folder.checkpoint, saved, manifest)
+                self._saved_version = slot.version
+        cost = self._clock.now() - began
+        self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
+
+    def see_saved(self) -> None:
+        """See that nothing learned is lost.
+
+        Raises:
+            NotSaved: the newest version could not be saved at the end.
+        """
+        if why := self._gaps.why(_CHECKPOINT):
+            raise NotSaved(str(self._folder.path), self._node.weights.version, why)
+
+    def _manifest(self, version: int, objects: Mapping[str, Newest]) -> Manifest:
+        blocks = self._coordinator.blocks.values()
+        return Manifest(
+            workload=self._plan.name,
+            env=self._plan.env,
+            seed=self._plan.seed,
+            version=version,
+            steps=self._coordinator.consumed,
+            updates=self._coordinator.monitor.updates,
+            episodes=self._coordinator.monitor.episodes,
+            seconds=self.seconds,
+            rows=tuple(block.written for block in blocks),
+            incarnations=tuple(block.incarnation for block in blocks),
+            resumes=self._plan.resumes,
+            objects={name: found.version for name, found in objects.items()},
+            scaling=self._coordinator.scaler.kept,
+            restored=RESTORED,
+            not_restored=self._not_restored(),
+        )
+
+    def _not_restored(self) -> tuple[str, ...]:
+        """What who goes on from here has lost; where rows are kept to be drawn that is all rows."""
+        replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.drawn
+        return (*_NOT_RESTORED[:2], _REPLAY if replayed else _EXPERIENCE, *_NOT_RESTORED[2:])
+
+    def finish(self, outcome: str, bill: Bill, *, why: str = "", curve: bool = True) -> Summary:
+        """Save, write the last rows, the curve (unless in a hurry) and the summary.
+
+        The members have ended.
+        """
+        self._coordinator.book_finished(LEARNER)
+        status = self.status()
+        self._write(status)
+        self._log.close()
+        self.save()
+        if curve:
+            draw(self._folder)
+        summary = Summary(
+            algorithm=status.algorithm,
+            env=status.env,
+            seed=self._plan.seed,
+            steps=status.steps,
+            updates=status.updates,
+            seconds=status.seconds,
+            steps_per_second=status.steps_per_second,
+            mean_return_100=status.mean_return_100,
+            lag_mean=status.lag_mean,
+            lag_max=status.lag_max,
+            restarts=status.restarts,
+            rows_lost=status.rows_lost,
+            outcome=outcome,
+            times=status.times,
+            shares=status.shares,
+            times_by_member=self._coordinator.monitor.times.by_member(),
+            not_restored=self._before.not_restored if self._before else (),
+            actors_by_update=tuple(self._coordinator.monitor.actors_by_update),
+            progress=flatten(status),
+            lag_by_actor=self._coordinator.monitor.lag_by_actor(spread=True),
+            lag_histogram=self._coordinator.monitor.lag.histogram,
+            wall_seconds=age(),
+            first_step_seconds=self._first_step_seconds(),
+            why=why,
+            **msgspec.structs.asdict(bill),
+        )
+        if lacks := self._gaps.why(_CHECKPOINT):
+            why = why or f"what it learned last could not be saved: {lacks}"
+            summary = msgspec.structs.replace(summary, outcome="failed", why=why)
+        with self._gaps.allowed("summary.json", "it is missing"):
+            self._folder.write_summary(summary)
+        return summary
+
+
+def named(arrays: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[Any]]:
+    """What a checkpoint holds: each parameter under its own name, then the learner's state."""
+    saved = {name: array for name, array in arrays.items() if name != "params"}
+    at = 0
+    for name, shape in plan.layout:
+        size = 1
+        for side in shape:
+            size *= side
+        saved[f"model.{name}"] = arrays["params"][at : at + size].reshape(shape)
+        at += size
+    return saved
+
+
+def flattened(saved: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[Any]]:
+    """The inverse of ``named``."""
+    import numpy as np  # noqa: PLC0415
+
+    parts = [saved[f"model.{name}"].reshape(-1) for name, _ in plan.layout]
+    arrays = {n: array for n, array in saved.items() if not n.startswith(("model.", OBJECT))}
+    return arrays | {"params": np.concatenate(parts)}

@@ -1,0 +1,173 @@
+"""The replay processes of a run, on the head node (checklist A19): started, told, started again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from artos.clock import Clock
+from artos.errors import DataPathFailed
+from artos.plan import Plan, Site
+from artos.protocol import wire
+from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
+from artos.system.child_modules import ChildModule
+from artos.system.exit_report import START_SECONDS
+from artos.transport.counters import Tally
+from artos.transport.sidecar import Companion
+
+_ANSWER_SECONDS, _END_SECONDS = 10.0, 2.0
+
+
+class _Receiver:
+    """One replay process and its orders."""
+
+    def __init__(self, orders: ReplayOrders, clock: Clock, process: str) -> None:
+        self.orders = orders
+        log = Path(orders.site.logs) / f"replay-{orders.number}.log"
+        self.companion = Companion(process, log, clock)
+        self.tally = Tally(orders.tally_path, REPLAY_COUNTS)
+
+    def await_listening(self) -> None:
+        """Wait until agents may connect. From then on it listens there for good.
+
+        Raises:
+            DataPathFailed: it ended instead.
+        """
+        message = self.companion.answer(START_SECONDS)
+        if not isinstance(message, wire.Listening):
+            self.companion.end(_END_SECONDS)
+            raise DataPathFailed(ChildModule.REPLAY, self.companion.last_words)
+        self.orders = msgspec.structs.replace(self.orders, endpoint=message.endpoint)
+
+    def obeys(self, message: wire.Terms) -> bool:
+        """Whether it said that these terms are in force; False if it died or hangs."""
+        answer = self.companion.answer(_ANSWER_SECONDS)
+        while isinstance(answer, wire.Listening):  # said when it was last started
+            answer = self.companion.answer(_ANSWER_SECONDS)
+        return answer == message
+
+
+class ReplayHost:
+    """Starts the replay processes of a run and keeps them alive.
+
+    Actor ``a`` is served by process ``a % receivers``. ``keys_folder`` None: no TCP, the agents are
+    on this machine (``host`` is of no use then). ``host`` is the address that agents connect to.
+    ``weights_dtype`` "bfloat16" halves the bytes of float32 weights on the wire.
+    ``process`` is the module to run.
+    """
+
+    def __init__(
+        self, plan: Plan, site: Site, plan_file: Path, keys_folder: Path | None, host: str,
+        clock: Clock, epoch: int = 0, receivers: int = 1, weights_dtype: str = "float32",
+        process: str = ChildModule.REPLAY,
+    ) -> None:  # fmt: skip
+        self._terms: dict[int, int] = {}
+        self._bases: dict[int, int] = {}
+        self._nodes: dict[int, str] = {}
+        count = min(receivers, plan.actors)
+        self._receivers = [
+            _Receiver(
+                ReplayOrders(
+                    site, str(plan_file), _anywhere(site, keys_folder, host, number),
+                    "" if keys_folder is None else str(keys_folder), number, count, epoch,
+                    weights_dtype,
+                ),
+                clock,
+                process,
+            )
+            for number in range(count)
+        ]  # fmt: skip
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Where agents connect to, once started; they stay the same."""
+        return tuple(each.orders.endpoint for each in self._receivers)
+
+    @property
+    def wire_bytes(self) -> int:
+        """Bytes that came in from agents and that went out as weights."""
+        return sum(each.tally["bytes"] + each.tally["weights"] for each in self._receivers)
+
+    @property
+    def faults(self) -> int:
+        """What replay processes survived so far."""
+        return sum(each.tally["faults"] for each in self._receivers)
+
+    @property
+    def malformed(self) -> int:
+        """Messages that replay processes refused so far."""
+        return sum(each.tally["bad"] for each in self._receivers)
+
+    def start(self) -> None:
+        """Start them all; returns once agents may connect.
+
+        Raises:
+            DataPathFailed: one of them ends, or does not say where it listens.
+        """
+        for each in self._receivers:
+            self._begin(each)
+        for each in self._receivers:
+            each.await_listening()
+
+    def _begin(self, receiver: _Receiver) -> None:
+        receiver.companion.start(receiver.orders, wire.Terms(self._terms, self._bases, self._nodes))
+
+    def terms(
+        self, terms: Mapping[int, int], bases: Mapping[int, int], nodes: Mapping[int, str]
+    ) -> None:
+        """Actors have places: from now on only rows of these terms are taken, from ``bases`` on.
+
+        They are taken of ``nodes`` only (actor → node, "": of none).
+
+        Returns once that is so: no row of an older place appears in a block after this call.
+
+        Raises:
+            DataPathFailed: a replay process cannot be kept alive.
+        """
+        self._terms |= terms
+        self._bases |= bases
+        self._nodes |= nodes
+        message = wire.Terms(dict(terms), dict(bases), dict(nodes))
+        for each in self._receivers:
+            each.companion.tell(message)
+        for each in self._receivers:
+            if not each.obeys(message):
+                # It died, and whoever takes its place is told first of all.
+                each.companion.end(0.0)
+                self._begin(each)
+                each.await_listening()
+
+    def nudge(self) -> None:
+        """Rows were released or a version published. Never blocks."""
+        for each in self._receivers:
+            each.companion.tell(wire.Nudge())
+
+    def reap(self) -> None:
+        """Start those again that died, where they listened before. Call it on SIGCHLD and on ticks.
+
+        Raises:
+            DataPathFailed: one of them died too often in a row.
+        """
+        for each in self._receivers:
+            if each.companion.due():
+                self._begin(each)
+
+    def pids(self) -> dict[str, int]:
+        """Process ids by name."""
+        found = {f"replay-{each.orders.number}": each.companion.pid for each in self._receivers}
+        return {name: pid for name, pid in found.items() if pid is not None}
+
+    def stop(self, seconds: float = _END_SECONDS) -> None:
+        """End them; those that do not within ``seconds`` are killed."""
+        for each in self._receivers:
+            each.companion.hang_up()
+        for each in self._receivers:
+            each.companion.end(seconds)
+
+
+def _anywhere(site: Site, keys_folder: Path | None, host: str, number: int) -> str:
+    if keys_folder is None:
+        return f"ipc://{site.folder}/replay-{number}.ipc"
+    return f"tcp://{host}:*"

@@ -1,0 +1,176 @@
+"""One run from wiring to summary, wherever its members live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from typing import Protocol
+
+from artos.buffer.run_memory import Node
+from artos.clock import WakingClock
+from artos.run_state import STOPPING
+from artos.runtime.control import announced
+from artos.system.signals import StopRequests, child_deaths
+from artos.usage import Bill
+from head.records.checkpoint import Manifest
+from head.records.gaps import Gaps
+from head.records.progress_log import ProgressLog
+from head.records.provenance import differences
+from head.records.run_folder import RunFolder, writing
+from head.records.status import Status, Summary
+from head.run.coordination.coordinator import Coordinator
+from head.run.coordination.members import Members
+from head.run.coordination.row_events import Intake
+from head.run.recorder import Recorder
+from head.run.scaler import Scaler
+from head.run.wiring import connect
+from triggers.journal import Journal
+from triggers.registration import Registration
+
+
+class RunMembers(Members, Protocol):
+    """The members of a run and the loop that serves them: inline, here, or on a cluster."""
+
+    def child_ended(self) -> None:
+        """A child of this process ended. Safe in a signal handler."""
+
+    def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
+        """Start everything and serve until the coordinator is finished."""
+
+    def bill(self) -> Bill:
+        """What the actors cost so far."""
+
+    def stop(self) -> None:
+        """End every member in order."""
+
+    def kill(self) -> None:
+        """End every member at once."""
+
+
+class View(Protocol):
+    """Who is told how a run goes."""
+
+    @property
+    def due(self) -> bool:
+        """Whether ``show`` wants a status now."""
+
+    def show(self, status: Status) -> None:
+        """This is the newest status."""
+
+    def note(self, text: str) -> None:
+        """Say this line at once."""
+
+    def last(self, status: Status) -> None:
+        """This is how it stands at the end."""
+
+    def finish(self, summary: Summary, folder: RunFolder) -> None:
+        """The run is over."""
+
+
+class Session:
+    """A run's coordinator, records and view; ``members`` are made once these can be told things.
+
+    Raises:
+        Refused: the records cannot be begun.
+    """
+
+    def __init__(
+        self, registration: Registration, folder: RunFolder, node: Node, requests: StopRequests,
+        view: View, members: Callable[[Session], RunMembers], before: Manifest | None = None,
+        intake: Intake | None = None,
+    ) -> None:  # fmt: skip
+        self._folder, self._node, self._requests, self._before = folder, node, requests, before
+        self._view = view
+        self.clock = clock = WakingClock()
+        self._outcome, self._told = "done", False
+        with ExitStack() as opened:
+            self._journal, log = self._open_records(opened)
+            self._members = members(self)
+            plan = registration.plan
+            self._coordinator = coordinator = Coordinator(
+                plan, node.blocks, node.weights, self._members, clock, self._journal,
+                base_steps=before.steps if before else 0,
+                scaler=Scaler(plan, registration.policy, before.scaling if before else None),
+                intake=intake, objects=node.objects,
+            )  # fmt: skip
+            connect(registration.table, coordinator, clock, self._journal)
+            self._gaps = Gaps()
+            self._recorder = Recorder(
+                plan, folder, log, node, coordinator, clock, self._gaps, before=before
+            )
+            opened.pop_all()
+
+    def _open_records(self, opened: ExitStack) -> tuple[Journal, ProgressLog]:
+        folder, before = self._folder, self._before
+        with writing(folder.path):
+            journal = Journal(folder.journal, self.clock.now())
+            opened.callback(journal.close)
+            log = ProgressLog(folder, before.steps if before else None)
+            return journal, opened.enter_context(log)
+
+    def undisturbed(self) -> AbstractContextManager[None]:
+        """See ``StopRequests.undisturbed``."""
+        return self._requests.undisturbed()
+
+    def run(self) -> Summary:
+        """Run to the end; save and clean up whatever happens."""
+        with announced(self._folder.path, self._node.site) as self._tell:
+            self._note_what_is_not_restored()
+            try:
+                self._serve()
+            except BaseException as error:
+                stopped = isinstance(error, KeyboardInterrupt)
+                self._outcome = "interrupted" if stopped else "failed"
+                self._members.kill()
+                self._finish(
+                    "" if stopped else f"{type(error).__name__}: {error}", curve=not stopped
+                )
+                raise
+            summary = self._finish()
+            self._recorder.see_saved()
+            return summary
+
+    def _serve(self) -> None:
+        with (
+            child_deaths(self._members.child_ended),
+            self._requests.draining(self.drain),
+        ):
+            self._members.run(self._coordinator, self._after)
+            self._recorder.trained()
+            self._members.stop()
+
+    def _finish(self, why: str = "", *, curve: bool = True) -> Summary:
+        self._tell(STOPPING)
+        summary = self._recorder.finish(self._outcome, self._members.bill(), why=why, curve=curve)
+        with self._gaps.allowed("journal.jsonl", "its last lines are missing"):
+            self._journal.close()
+        self._view.last(self._recorder.status())
+        self._view.finish(summary, self._folder)
+        return summary
+
+    def drain(self) -> None:
+        """Finish what is in flight, and no more."""
+        # In a signal handler, which may have interrupted the view: nothing is printed here.
+        self._outcome = "interrupted"
+        self._coordinator.drain()
+        self._node.board.bell.ring()
+
+    def _after(self) -> None:
+        if self._outcome == "interrupted" and not self._told:
+            self._told = True
+            self._tell(STOPPING)
+            self._view.note("stopping: what is in flight is finished and saved (again: at once)")
+        if self._recorder.update(self._view.show, self._view.due):
+            with self._gaps.allowed("journal.jsonl"):
+                self._journal.flush()
+
+    def _note_what_is_not_restored(self) -> None:
+        if self._before is not None:
+            self._view.note(f"resumed at step {self._before.steps}; not restored:")
+            for what in (*self._before.not_restored, *self._other_versions()):
+                self._view.note(f"  - {what}")
+
+    def _other_versions(self) -> Iterator[str]:
+        config = self._folder.config
+        now = config["resumed"][-1]["versions"]
+        return differences(config.get("versions", {}), now)

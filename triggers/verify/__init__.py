@@ -1,0 +1,1 @@
+"""Checks a table of triggers before anything is started, and reports every fault at once."""

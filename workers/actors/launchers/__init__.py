@@ -1,0 +1,1 @@
+"""How processes of actors come to be: as clones of an image, as forks, or from nothing."""

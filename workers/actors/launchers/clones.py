@@ -1,0 +1,225 @@
+"""Actors restored from the image of a warm template (design §7, checklist A20, A25; leap 1)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from artos.errors import ArtosError, RestoreFailed, TemplateFailed
+from artos.protocol.invocations import Failed, FromMember
+from artos.runtime.identity import WAKE, Identity, tell
+from artos.system.child import Child, ProcessSpec, Start, command, start
+from artos.system.child_modules import ChildModule
+from workers.actors.launchers.early import Early
+from workers.actors.launchers.launcher import TEMPLATE, Birth, Kind, Place
+from workers.checkpoint.checkpointer import Checkpointer, Shot
+from workers.checkpoint.criu import common_memory
+from workers.checkpoint.criu.driver import Criu, Operation
+from workers.checkpoint.images import Image
+from workers.host.slots import Slot
+
+_FAILURES = 3
+
+
+class Clones:
+    """One template is started, checkpointed and gone; every actor is a restored copy of it.
+
+    Only the first are forked, if there is an ``early`` way to do that: they need not wait for the
+    template, which is only started if there are to be others.
+    First its memory goes to a file that all clones share, where the machine allows that.
+    Restores run side by side, ``at_once`` at a time. A clone is told who it is through the file it
+    inherits in the place of the template's identity file; then a signal wakes it. A restore that
+    fails is tried again; three failures in a row bar this way.
+    """
+
+    kind: Kind = "clone"
+
+    def __init__(
+        self,
+        place: Place,
+        member: int,
+        criu: Criu,
+        checkpointer: Checkpointer,
+        prefix: Callable[[Slot | None], Sequence[str]],
+        at_once: int,
+        begin: Start = start,
+        early: Early | None = None,
+    ) -> None:
+        self._place, self._criu, self._checkpointer = place, criu, checkpointer
+        self._prefix = prefix
+        self._at_once, self._early = at_once, early
+        self._asked: list[tuple[int, Slot | None]] = []
+        self._restores: dict[int, tuple[Operation, Slot | None]] = {}
+        self._born: list[Birth] = []
+        self._failures = 0
+        self._image: Image | None = None
+        self._shot: Shot | None = None
+        self._sharing: subprocess.Popen[bytes] | None = None
+        self._pid = 0
+        self._failed = ""
+        self._identity = Path(place.site.folder) / "identity"
+        self._identity.touch(mode=0o600)
+        self._log = place.log(TEMPLATE)
+        self._member, self._begin = member, begin
+        self._template: Child | None = None
+
+    def request(self, member: int, slot: Slot | None) -> None:
+        """See ``Way.request``. Who is on the way already is not made twice."""
+        if member in self._restores or any(member == asked for asked, _ in self._asked):
+            return
+        if not self._has_forked(member, slot):
+            self._asked.append((member, slot))
+
+    def _has_forked(self, member: int, slot: Slot | None) -> bool:
+        if self._early is None or self._image is not None:
+            return False
+        birth = self._early.birth(member, slot)
+        if birth is not None:
+            self._born.append(birth)
+        return birth is not None
+
+    def _see_to_template(self) -> None:
+        wanted = self._asked or self._early is None or self._early.others
+        if self._template is not None or self._image is not None or not wanted:
+            return
+        place = self._place
+        site = place.text_for(self._member)
+        arguments = ("image", site, str(place.plan_file), str(self._identity))
+        self._template = self._begin(
+            ProcessSpec(ChildModule.TEMPLATE, arguments, apart=True), self._log
+        )
+
+    def heard(self, message: FromMember) -> None:
+        """See ``Way.heard``: a template that is ready is checkpointed."""
+        if isinstance(message, Failed):
+            self._failed = message.trace
+            return
+        assert self._template is not None
+        try:
+            self._pid = _first_of_namespace(self._template.pid)
+        except OSError as error:
+            self._failed = str(error)
+            return
+        self._sharing = self._share() if common_memory.SUPPORTED else None
+        if self._sharing is None:
+            self._take()
+
+    def _share(self) -> subprocess.Popen[bytes]:
+        file = Path(self._place.site.folder) / "template.memory"
+        # In a process of its own: the supervisor has no time for it.
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                command(common_memory.__name__, str(self._pid), str(file)),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def _take(self) -> None:
+        try:
+            self._shot = self._checkpointer.take(self._pid, TEMPLATE)
+        except (ArtosError, OSError) as error:
+            self._failed = str(error)
+
+    def poll(self) -> list[Birth]:
+        """See ``Way.poll``."""
+        if self._failed:
+            raise TemplateFailed(self.kind, self._failed)
+        self._see_to_template()
+        self._watch_template()
+        if self._sharing is not None and self._sharing.poll() is not None:
+            self._sharing = None  # and if it failed, each clone has all of its memory for itself
+            self._take()
+        try:
+            self._finish_dump()
+            self._finish_restores()
+            self._begin_restores()
+        except ArtosError as error:
+            self._failed = str(error)
+        born, self._born = self._born, []
+        if self._failed and not born:  # else it is told the next time: nobody is lost
+            raise TemplateFailed(self.kind, self._failed)
+        return born
+
+    def _watch_template(self) -> None:
+        gone = self._template is not None and self._template.died() is not None
+        if gone and self._shot is None:
+            assert self._template is not None
+            raise TemplateFailed(self.kind, self._template.log_tail() or "the template ended")
+
+    def _finish_dump(self) -> None:
+        if self._shot is not None and self._checkpointer.is_done(self._shot):
+            self._image, self._shot = self._shot.image, None
+            self._end_template()
+
+    def _end_template(self) -> None:
+        if self._template is not None:
+            self._template.kill()
+            self._template = None
+
+    def _begin_restores(self) -> None:
+        if self._image is None:
+            return
+        while self._asked and len(self._restores) < self._at_once:
+            member, slot = self._asked.pop(0)
+            self._restores[member] = self._restore(member, slot), slot
+
+    def _restore(self, member: int, slot: Slot | None) -> Operation:
+        assert self._image is not None
+        identity = Path(f"{self._identity}-{member}")
+        tell(identity, Identity(self._place.site_for(member)))
+        with ExitStack() as stack:
+            log = stack.enter_context(self._place.log_of(member).open("ab"))
+            who = stack.enter_context(identity.open("rb"))
+            # By the paths that CRIU saw: absolute and without links.
+            held = {self._identity: who.fileno(), self._log: log.fileno()}
+            inherit = {os.path.realpath(path): descriptor for path, descriptor in held.items()}
+            return self._criu.restore(self._image, inherit, self._prefix(slot))
+
+    def _finish_restores(self) -> None:
+        for member, (operation, slot) in list(self._restores.items()):
+            try:
+                outcome = operation.poll()
+            except RestoreFailed:
+                del self._restores[member]
+                self._failures += 1
+                if self._failures >= _FAILURES:
+                    raise
+                self._asked.append((member, slot))
+                continue
+            if outcome is not None:
+                del self._restores[member]
+                self._failures = 0
+                self._born.append(self._woken(member, outcome.pid))
+
+    def _woken(self, member: int, pid: int) -> Birth:
+        os.kill(pid, WAKE)
+        return Birth(member, Child(pid, self._place.path_of(member)), self.kind)
+
+    def close(self) -> None:
+        """See ``Way.close``."""
+        for operation, _ in self._restores.values():
+            operation.cancel()
+        if self._sharing is not None:
+            self._sharing.kill()
+            self._sharing.wait()
+        if self._shot is not None:
+            self._shot.operation.cancel()
+        self._end_template()
+
+
+def _first_of_namespace(pid: int) -> int:
+    """The process itself, or that which ``unshare`` forked in it, by its number here.
+
+    Raises:
+        OSError: it has ended.
+    """
+    (numbers,) = re.findall(r"NSpid:(.*)", Path(f"/proc/{pid}/status").read_text())
+    if numbers.split()[-1] == "1":
+        return pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    if not children:
+        raise OSError(f"the template's process {pid} has no child any more")
+    return int(children[0])

@@ -1,0 +1,171 @@
+"""Where an actor waits that has nothing to do: in memory, frozen, or as an image (leap 3)."""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from artos.scaling.elastic import Park
+from artos.system.cgroups import ROOT, groups, text
+
+Tier = Literal["never", "memory", "freeze", "checkpoint"]
+"""Where an actor waits: with its slot; alive without one; stopped; as an image without process."""
+
+WORTH = 20
+"""A tier must cost at most one in this many of the seconds that an actor will be idle."""
+
+PRESSURE = 0.85
+"""Share of the memory in use from which on memory is worth giving back."""
+
+_BELOW: dict[Tier, Tier] = {"checkpoint": "freeze", "freeze": "memory"}
+
+# Seconds in and out, until they have been measured: a Python actor with 150 MB of private memory.
+_PRIORS: dict[Tier, tuple[float, float]] = {"freeze": (1e-4, 5e-4), "checkpoint": (0.13, 0.1)}
+
+
+class Costs:
+    """What a tier costs: running medians of the seconds it took into it and out of it again."""
+
+    def __init__(self, window: int = 15) -> None:
+        self._window = window
+        self._taken: dict[tuple[Tier, bool], deque[float]] = {}
+
+    def into(self, tier: Tier, seconds: float) -> None:
+        """An actor went into the tier."""
+        self._note(tier, False, seconds)
+
+    def out_of(self, tier: Tier, seconds: float) -> None:
+        """An actor came out of the tier and runs."""
+        self._note(tier, True, seconds)
+
+    def of(self, tier: Tier) -> float:
+        """Seconds of one round trip; before the first of each way what is usual."""
+        priors = _PRIORS.get(tier, (0.0, 0.0))
+        return sum(
+            statistics.median(self._taken.get((tier, out)) or (priors[out],))
+            for out in (False, True)
+        )
+
+    def _note(self, tier: Tier, out: bool, seconds: float) -> None:
+        self._taken.setdefault((tier, out), deque(maxlen=self._window)).append(seconds)
+
+
+class IdleForecast:
+    """How long one actor will be idle: at least as long as in the shortest of its last pauses.
+
+    The minimum, not the mean: ``choose`` promises something, and that rests on it.
+    """
+
+    def __init__(self, window: int = 5) -> None:
+        self._pauses: deque[float] = deque(maxlen=window)
+
+    def noted(self, seconds: float) -> None:
+        """The actor was idle for that long."""
+        self._pauses.append(seconds)
+
+    @property
+    def seconds(self) -> float | None:
+        """The forecast; None before the first pause."""
+        return min(self._pauses, default=None)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known when an actor has finished a round.
+
+    ``idle`` is the forecast in seconds (None: unknown), ``for_good`` that nobody will ask for the
+    actor until the workload grows again. ``pressure`` is whether memory is short, ``gives_back``
+    whether an image frees any: one on a tmpfs takes as much as it gives. ``burns_cpu`` is whether
+    the actor goes on computing while it has nothing to do. ``available`` are the tiers of this
+    host that this actor has not refused.
+    """
+
+    available: frozenset[Tier] = frozenset({"memory", "freeze", "checkpoint"})
+    idle: float | None = None
+    for_good: bool = False
+    pressure: bool = False
+    gives_back: bool = True
+    burns_cpu: bool = False
+
+
+def choose(park: Park, seen: Situation, costs: Costs) -> Tier:
+    """The tier an actor is to wait in.
+
+    A fixed choice is obeyed, or the nearest below it that the host has. With ``never`` an actor
+    keeps its slot between rounds; it gives it back only when it is idle for good.
+
+    ``auto`` keeps actors in memory, where going on costs nothing. It leaves it for what memory
+    cannot do: give memory back when that is short (checkpoint), stop an actor that burns the
+    CPU others need (freeze), and either only if the round trip costs at most 1/20 of the idle
+    time forecast. The forecast is never more than the actor's last pause, so all the round trips
+    of a run together take at most 1/20 of its pauses, whatever their sequence. Hence ``auto`` is
+    at most five per cent of the idle time slower than the best fixed choice, which pays nothing
+    at best. An actor that is idle for good waits for nothing: it becomes an image, else it is
+    frozen.
+    """
+    if park == "auto":
+        return _auto(seen, costs)
+    if park == "never":
+        return "memory" if seen.for_good else "never"
+    return _nearest(park, seen)
+
+
+def _auto(seen: Situation, costs: Costs) -> Tier:
+    if seen.for_good:
+        return _nearest("checkpoint", seen)
+    if seen.pressure and seen.gives_back and _pays("checkpoint", seen, costs):
+        return "checkpoint"
+    if seen.burns_cpu and _pays("freeze", seen, costs):
+        return "freeze"
+    return "memory"
+
+
+def _pays(tier: Tier, seen: Situation, costs: Costs) -> bool:
+    return tier in seen.available and seen.idle is not None and seen.idle >= WORTH * costs.of(tier)
+
+
+def _nearest(tier: Tier, seen: Situation) -> Tier:
+    while tier not in seen.available and tier in _BELOW:
+        tier = _BELOW[tier]
+    return tier
+
+
+# -- reading the host --------------------------------------------------------------------------
+
+
+def under_pressure(root: Path = ROOT) -> bool:
+    """Whether memory is short, on the machine or in the control groups this process is in."""
+    return memory_in_use(root) >= PRESSURE
+
+
+def memory_in_use(root: Path = ROOT) -> float:
+    """Share of the memory in use: of the machine's, or of the tightest control group's limit."""
+    machine = psutil.virtual_memory()
+    shares = (_share(folder) for folder in groups("memory", root))
+    return max(1 - machine.available / machine.total, *(s for s in shares if s is not None), 0.0)
+
+
+def _share(folder: Path) -> float | None:
+    """A group's use of its limit, without file pages the kernel would drop. None: no limit."""
+    for limit, used, droppable in (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        allowed, taken = text(folder / limit), text(folder / used)
+        if allowed.isdigit() and taken.isdigit() and int(allowed) > 0:
+            dropped = sum(_stat(folder, droppable))
+            return (int(taken) - dropped) / int(allowed)
+    return None
+
+
+def _stat(folder: Path, name: str) -> Iterator[int]:
+    for line in text(folder / "memory.stat").splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            yield int(value)

@@ -1,0 +1,84 @@
+"""Weights on their way in: pieces written straight into a slot, published once all are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
+
+from artos.buffer.model_block import ObjectRegion, Slot
+from artos.protocol.wire import Weights
+from artos.transport.bfloat16 import BFLOAT16, widen
+
+PARAMS = "params"
+
+
+class Assembly:
+    """Puts the pieces of one version after the other together.
+
+    Until the last piece of a version is there and every checksum was right, nobody can see any of
+    it; what is torn or damaged is dropped as a whole.
+    """
+
+    def __init__(self, region: ObjectRegion) -> None:
+        self._region = region
+        self._slot: Slot | None = None
+        self._version, self._next = -1, 0
+
+    @property
+    def have(self) -> int:
+        """The version that is published here."""
+        return self._region.version
+
+    def take(self, piece: Weights) -> bool:
+        """Take a piece; True if a version is complete and published, or was given up."""
+        if piece.start == 0:
+            self._begin(piece)
+        if piece.version != self._version or piece.start != self._next:
+            return False  # of a version that is not wanted or was given up
+        if not self._fits(piece):
+            self.drop()
+            return True
+        self._next += len(piece.content)
+        if self._next < piece.total:
+            return False
+        self._publish(piece.version)
+        return True
+
+    def drop(self) -> None:
+        """Forget what came of a version so far: its rest will not come."""
+        self._version = -1
+
+    def _begin(self, piece: Weights) -> None:
+        self._next = 0
+        self._version = piece.version if piece.version > self.have else -1
+
+    def _fits(self, piece: Weights) -> bool:
+        content = piece.content
+        if xxh3_64_intdigest(content) != piece.checksum:
+            return False
+        target = self._target()
+        size = 2 if piece.dtype == BFLOAT16 else target.itemsize
+        first, count = piece.start // size, len(content) // size
+        whole = piece.total == target.size * size and len(content) == count * size
+        if not whole or first + count > target.size:
+            return False
+        part = target[first : first + count]
+        if piece.dtype == BFLOAT16:
+            widen(np.frombuffer(content, np.uint16), part)
+        else:
+            part[:] = np.frombuffer(content, target.dtype)
+        return True
+
+    def _target(self) -> NDArray[Any]:
+        if self._slot is None:
+            self._slot = self._region.allocate()
+        return self._slot.arrays[PARAMS].reshape(-1)
+
+    def _publish(self, version: int) -> None:
+        assert self._slot is not None
+        self._region.commit(self._slot, version)
+        self._slot = None
+        self.drop()

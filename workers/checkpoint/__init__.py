@@ -1,0 +1,1 @@
+"""Images of processes: taken, kept, moved and brought back to life (paper §3.3)."""

@@ -1,0 +1,303 @@
+"""An actor moves house: its image and what it needs travel as one file to another worker (A25).
+
+With the image go the actor's block, unless its rows are elsewhere already, and, if it is a clone,
+the memory it shares with its template. What a process sleeps on goes too: a semaphore's memory
+counts who sleeps there, so on a fresh one a sleeper that moved in would never be woken. The weights
+do not: the actor binds those of the worker it came to. Paths may differ there; what the image names
+is opened where it then lies.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.board import Board
+from artos.buffer.doorbell import SEMAPHORE_BYTES
+from artos.buffer.segment import Segment
+from artos.errors import ImageUnusable
+from artos.plan import Site
+from artos.protocol.unreadable import UNREADABLE
+from workers.checkpoint.bundle_file import Unpacker, packing, unpacking
+from workers.checkpoint.criu.opened import opened_in
+from workers.checkpoint.facts import Facts, Host, faults
+from workers.checkpoint.images import FACTS, Image, ImageStore
+
+_FORMAT = 1
+_MANIFEST, _IMAGE = "parcel.json", "image/"
+_BLOCK, _MEMORY, _LOG = "block", "memory", "log"
+_MOVED = "moved.json"
+"""Lies in an image that came from elsewhere: where the files are that it names."""
+_SHARED = (_BLOCK, "model", "board")
+_PARTIAL = ".partial"
+_LONGEST_NAME = 200
+
+
+class Home(msgspec.Struct, frozen=True):
+    """Where an actor lives: its site, whose member it is, and the file it logs to.
+
+    ``code`` is the folder that the user's modules are imported from.
+    """
+
+    site: Site
+    log: str
+    code: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """The run's shared memory."""
+        return Path(os.path.realpath(self.site.folder))
+
+    @property
+    def shared(self) -> dict[str, Path]:
+        """The files that an actor there shares with others, by what they are."""
+        site = self.site
+        paths = {
+            _BLOCK: site.block_path(site.member - 1),
+            "model": site.model_path,
+            "board": site.board_path,
+        }
+        return {what: Path(os.path.realpath(paths[what])) for what in _SHARED}
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a parcel begins with: all that has to be known to refuse it before the bulk arrives.
+
+    ``names`` are the paths in the image by what they are, ``sizes`` bytes of the shared files,
+    ``bell`` is the semaphore of the actor's mailbox. ``rows``: the block is in the parcel. ``code``
+    is where it looks for what it has not imported yet, "" if there is nothing.
+    """
+
+    image: str
+    site: Site
+    facts: Facts
+    names: Mapping[str, str]
+    sizes: Mapping[str, int]
+    bell: bytes
+    rows: bool = True
+    code: str = ""
+    format: int = _FORMAT
+
+
+# -- away ------------------------------------------------------------------------------------------
+
+
+def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
+    """Write one file with the image of the actor that lived in ``home``, and what it needs.
+
+    The image stays; drop it once the parcel arrived, for there must not be two of one actor.
+    Without ``rows`` the block stays, too: whoever unpacks has one that begins where it ends.
+
+    Raises:
+        ImageUnusable: the image is damaged, or names files that would stay behind.
+        OSError: the parcel cannot be written; nothing is left of it.
+    """
+    image.check()
+    facts, names, shared = image.facts, _names(image, home), home.shared
+    files = dict(shared)
+    if _MEMORY in names:
+        files[_MEMORY] = Path(moved(image).get(names[_MEMORY], names[_MEMORY]))
+    sizes = {what: path.stat().st_size for what, path in files.items()}
+    code = home.code if home.code and Path(home.code).is_dir() else ""
+    manifest = Manifest(image.name, home.site, facts, names, sizes, bytes(_bell(home)), rows, code)
+    with packing(target) as parcel:
+        parcel.note(_MANIFEST, manifest)
+        if rows:
+            parcel.file(_BLOCK, shared[_BLOCK])
+        if _MEMORY in names:
+            parcel.file(_MEMORY, files[_MEMORY])
+        for name in _travelling(facts):
+            parcel.file(f"{_IMAGE}{name}", image.folder / name)
+
+
+def _names(image: Image, home: Home) -> dict[str, str]:
+    """What the image calls the files that its actor has open or mapped in its home."""
+    known = {str(path): what for what, path in home.shared.items()}
+    known[os.path.realpath(home.log)] = _LOG
+    found, stay = {}, []
+    places = moved(image)
+    for name in opened_in(image.folder):
+        now = places.get(name, name)
+        if now in known:
+            found[known[now]] = name
+        elif Path(now).parent == home.folder and now.endswith(f".{_MEMORY}"):
+            found[_MEMORY] = name
+        elif Path(now).is_relative_to(home.folder):
+            stay.append(f"its actor uses {now}, which would stay behind")
+    stay += [f"its actor does not use {path}" for path, what in known.items() if what not in found]
+    if stay:
+        raise ImageUnusable(image.name, stay)
+    return found
+
+
+# -- in --------------------------------------------------------------------------------------------
+
+
+def unpack(parcel: Path, store: ImageStore, home: Home, criu: str) -> Image:
+    """Move the actor in a parcel into ``home`` on this worker; its image is then ready to restore.
+
+    Its block, if it came along, takes the place of what lies there; model block and board are there
+    already. A parcel that is refused changes nothing. ``criu`` is the version that will restore it.
+    Until this returns nobody may put a message into the actor's mailbox, and the first one
+    afterwards must have it bind weights.
+
+    Raises:
+        ImageUnusable: the parcel is damaged, or does not fit this host or home; says why.
+        ImageBudget, ShmTooSmall: there is no room for the image, or for the block.
+    """
+    with unpacking(parcel) as opened:
+        manifest = opened.note(_MANIFEST, Manifest)
+        if wrong := misfits(manifest, home, criu):
+            raise ImageUnusable(manifest.image, wrong)
+        image = store.begin(manifest.image, sum(manifest.facts.files.values()))
+        files = (*([_BLOCK] if manifest.rows else []), _MEMORY)
+        arriving = {what: _arriving(home, what) for what in files}
+        try:
+            _receive(opened, manifest, image, arriving)
+            memory = home.folder / f"{opened.sums.get(_MEMORY, '')[:16]}.{_MEMORY}"
+            _note_moves(image, manifest.names, home, memory)
+            _furnish(home, arriving, memory, manifest.bell)
+            image.seal(manifest.facts)
+        finally:
+            image.abandon()  # unless it was sealed
+            for path in arriving.values():
+                path.unlink(missing_ok=True)
+    return image
+
+
+def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
+    """Every reason why the actor cannot live in that home on this host, in words."""
+    if manifest.format != _FORMAT:
+        return [f"its parcel has format {manifest.format}, {_FORMAT} is known here"]
+    facts, was, site = manifest.facts, manifest.site, home.site
+    found = [*_malformed(manifest), *faults(facts, Host.here(criu, facts.host.libraries))]
+    if found:
+        return found
+    if manifest.code and not Path(manifest.code).is_dir():
+        found.append(f"its code is looked for in {manifest.code}, which is not here")
+    if (was.member, was.members) != (site.member, site.members):
+        found.append(
+            f"it is member {was.member} of {was.members}, not {site.member} of {site.members}"
+        )
+    for what, path in home.shared.items():
+        size = manifest.sizes.get(what, 0)
+        here = path.stat().st_size if path.exists() else None
+        if here is None and not (what == _BLOCK and manifest.rows):
+            found.append(f"there is no {what} {path}")
+        if here not in (None, size):
+            found.append(f"the {what} {path} has {here} bytes, where it comes from {size}")
+    if not found and not manifest.rows:
+        rows = ActorBlock.attach(home.shared[_BLOCK]).written
+        if rows != facts.step:
+            found.append(f"it was taken at row {facts.step}, and its block here is at {rows}")
+    return found
+
+
+def _malformed(manifest: Manifest) -> Iterator[str]:
+    """What no parcel of ours says, in words."""
+    facts, known = manifest.facts, {*_SHARED, _MEMORY, _LOG}
+    if not all(map(_is_name, (manifest.image, *facts.files))):
+        yield "it has files outside of its image"
+    if strange := {*manifest.names, *manifest.sizes} - known:
+        yield f"it names what is not known here: {', '.join(map(repr, sorted(strange)))}"
+    if min((*facts.files.values(), *manifest.sizes.values()), default=0) < 0:
+        yield "it has files of less than nothing"
+    if missing := {*manifest.names, *_SHARED} - {*manifest.sizes, _LOG}:
+        yield f"it does not say how large these are: {', '.join(sorted(missing))}"
+    if len(manifest.bell) != SEMAPHORE_BYTES:
+        yield f"its semaphore has {len(manifest.bell)} bytes"
+    if "\0" in manifest.code:
+        yield "its code is nowhere"
+
+
+def _is_name(name: str) -> bool:
+    """Whether a file of that name lies in its folder, and stands in nobody's way there."""
+    taken = name in ("", ".", "..", FACTS) or name.endswith(_PARTIAL)
+    return not taken and len(name) <= _LONGEST_NAME and not {"/", "\0"} & {*name}
+
+
+def _arriving(home: Home, what: str) -> Path:
+    block = home.shared[_BLOCK]
+    return block.with_name(f"{block.name}.{what}{_PARTIAL}")
+
+
+def _receive(
+    parcel: Unpacker, manifest: Manifest, image: Image, arriving: Mapping[str, Path]
+) -> None:
+    """Take everything out, in the order it was packed; only then see whether it is the same."""
+    for what, path in arriving.items():
+        if what in manifest.names:
+            parcel.file(what, path, manifest.sizes[what])
+    for name in _travelling(manifest.facts):
+        parcel.file(f"{_IMAGE}{name}", image.folder / name, manifest.facts.files[name])
+    if changed := parcel.changed():
+        raise ImageUnusable(image.name, [f"{name} is not what was packed" for name in changed])
+
+
+def _note_moves(image: Image, names: Mapping[str, str], home: Home, memory: Path) -> None:
+    """Remember in the image where the files are now that it names."""
+    places = {**home.shared, _LOG: Path(os.path.realpath(home.log)), _MEMORY: memory}
+    moves = {name: str(places[what]) for what, name in names.items()}
+    (image.folder / _MOVED).write_bytes(msgspec.json.encode(moves))
+
+
+def _furnish(home: Home, arriving: Mapping[str, Path], memory: Path, bell: bytes) -> None:
+    """Memory, block and mailbox become those that the sleeping process left."""
+    # Clones of one template share it here too: the name is that of the content.
+    if arriving[_MEMORY].exists() and not memory.exists():
+        arriving[_MEMORY].rename(memory)
+    if _BLOCK in arriving:
+        came, block = Segment.attach(arriving[_BLOCK]), home.shared[_BLOCK]
+        # In place if it is there: others may have it mapped.
+        lies = Segment.attach(block) if block.exists() else Segment.create(block, len(came))
+        lies.memory[:] = came.memory
+    _bell(home)[:] = bell
+
+
+# -- alive again -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def belongings(image: Image, home: Home) -> Iterator[dict[str, int]]:
+    """What to restore the image with (``inherit``) in that home, whether it came there or not.
+
+    Open descriptors by the paths that the image names; CRIU opens and maps those instead.
+    """
+    log = os.path.realpath(home.log)
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(Path(now).open("ab" if now == log else "r+b")).fileno()
+            for name, now in (moved(image) or {log: log}).items()
+        }
+
+
+def moved(image: Image) -> dict[str, str]:
+    """Where the files are that the image names, if they are not where it names them.
+
+    Raises:
+        ImageUnusable: nobody can tell any more.
+    """
+    try:
+        return msgspec.json.decode((image.folder / _MOVED).read_bytes(), type=dict[str, str])
+    except FileNotFoundError:
+        return {}
+    except UNREADABLE as error:
+        raise ImageUnusable(image.name, [f"{_MOVED} cannot be read ({error})"]) from error
+
+
+# -- pieces ----------------------------------------------------------------------------------------
+
+
+def _travelling(facts: Facts) -> list[str]:
+    return [name for name in facts.files if name != _MOVED]
+
+
+def _bell(home: Home) -> memoryview:
+    """The memory of the semaphore that the actor sleeps on for messages."""
+    site = home.site
+    return Board.attach(site.board_path, site.members).down(site.member).bell.memory

@@ -1,0 +1,161 @@
+"""A parcel: files and notes in one file, in order, with a checksum of each at its end.
+
+It is compressed (LZ4): memory of a process takes a quarter of its bytes then, in less time than it
+takes to send the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, cast
+
+import lz4.frame
+import msgspec
+
+from artos.errors import ImageUnusable
+from artos.protocol.unreadable import UNREADABLE
+
+_SUMS = "sums.json"
+_PARTIAL = ".partial"
+_CHUNK = 1 << 18
+_NOTES, _FRAME = 4 << 20, 16 << 10
+"""Bytes that all that is no file may take, and what the archive adds to each file."""
+_BROKEN = (EOFError, RuntimeError, ValueError)
+"""What LZ4 raises when it is given something else, or only the beginning; and odd headers."""
+
+
+class _Summing:
+    """A file being read, and the checksum of what was."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._sum = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._sum.update(data)
+        return data
+
+    @property
+    def sum(self) -> str:
+        return self._sum.hexdigest()
+
+
+class Packer:
+    """Fills a parcel; what was put in is summed as it is written, so it may change meanwhile."""
+
+    def __init__(self, tar: tarfile.TarFile) -> None:
+        self._tar = tar
+        self.sums: dict[str, str] = {}
+
+    def note(self, name: str, content: Any) -> None:
+        """Put in a value as JSON."""
+        data = msgspec.json.encode(content)
+        entry = tarfile.TarInfo(name)
+        entry.size = len(data)
+        self._put(entry, io.BytesIO(data))
+
+    def file(self, name: str, path: Path) -> None:
+        """Put in the content of a file."""
+        with path.open("rb") as file:
+            self._put(self._tar.gettarinfo(arcname=name, fileobj=file), file)
+
+    def _put(self, entry: tarfile.TarInfo, file: IO[bytes]) -> None:
+        summing = _Summing(file)
+        self._tar.addfile(entry, summing)
+        self.sums[entry.name] = summing.sum
+
+
+class _Bounded:
+    """A file of which no more is read than is allowed: a few bytes may unpack to any number."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.left = file, _NOTES
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(min(size, self.left + 1))
+        self.left -= len(data)
+        if self.left < 0:
+            raise tarfile.TarError("it holds more than it says")
+        return data
+
+
+class Unpacker:
+    """Takes out of a parcel what was put in, in the same order."""
+
+    def __init__(self, tar: tarfile.TarFile, bounded: _Bounded) -> None:
+        self._tar, self._bounded = tar, bounded
+        self.sums: dict[str, str] = {}
+
+    def note(self, name: str, kind: type[Any]) -> Any:
+        """Take out a value."""
+        with self._next(name) as file:
+            summing = _Summing(file)
+            data = summing.read()
+        self.sums[name] = summing.sum
+        return msgspec.json.decode(data, type=kind)
+
+    def file(self, name: str, target: Path, size: int) -> None:
+        """Take out a file of ``size`` bytes; where it has only zeros the copy has holes."""
+        self._bounded.left += size + _FRAME
+        with self._next(name, size) as source, target.open("wb") as copy:
+            summing = _Summing(source)
+            while data := summing.read(_CHUNK):
+                if data.count(0) == len(data):
+                    copy.seek(len(data), os.SEEK_CUR)
+                else:
+                    copy.write(data)
+            copy.truncate()
+        self.sums[name] = summing.sum
+
+    def changed(self) -> list[str]:
+        """What is not what was put in, of all that was taken out; asked last."""
+        found = dict(self.sums)
+        packed = self.note(_SUMS, dict[str, str])
+        return [name for name in found if packed.get(name) != found[name]]
+
+    def _next(self, name: str, size: int | None = None) -> IO[bytes]:
+        entry = self._tar.next()
+        if entry is not None and size not in (None, entry.size):
+            raise tarfile.TarError(f"{name} has {entry.size} bytes instead of {size}")
+        file = self._tar.extractfile(entry) if entry is not None and entry.name == name else None
+        if file is None:
+            found = "nothing" if entry is None else entry.name
+            raise tarfile.TarError(f"{found} in the place of {name}")
+        return file
+
+
+@contextmanager
+def packing(target: Path) -> Iterator[Packer]:
+    """Make a parcel that is there when it is whole, and not before."""
+    partial = target.with_name(f"{target.name}{_PARTIAL}")
+    try:
+        with lz4.frame.open(partial, "wb") as file, tarfile.open(fileobj=file, mode="w|") as tar:
+            packer = Packer(tar)
+            yield packer
+            packer.note(_SUMS, packer.sums)
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def unpacking(parcel: Path) -> Iterator[Unpacker]:
+    """Open a parcel.
+
+    Raises:
+        ImageUnusable: it is damaged, as far as can be told by its form.
+    """
+    try:
+        with lz4.frame.open(parcel, "rb") as file:
+            bounded = _Bounded(file)
+            with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as tar:
+                yield Unpacker(tar, bounded)
+    except (tarfile.TarError, *UNREADABLE, *_BROKEN) as error:
+        raise ImageUnusable(parcel.name, [f"the parcel is damaged ({error})"]) from error

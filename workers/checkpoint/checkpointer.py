@@ -1,0 +1,160 @@
+"""Images of actors: taken, kept and brought back to life (paper §3.3; checklist A23, A25)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from artos.errors import CheckpointRefused
+from artos.plan import Site
+from workers.checkpoint.bundle import Home, belongings, pack, unpack
+from workers.checkpoint.criu.driver import Criu, Operation
+from workers.checkpoint.criu.unavailable import NoCriu
+from workers.checkpoint.facts import Facts
+from workers.checkpoint.foreign_memory import unused
+from workers.checkpoint.images import Image, ImageStore, estimate
+from workers.checkpoint.proc_folder import is_collision, remove_left
+from workers.host.slots import Slot
+
+
+class Progress(NamedTuple):
+    """How far an actor is: rows it committed, and the policy version it sampled with."""
+
+    step: int
+    version: int
+
+
+_TRIES = 5
+
+
+@dataclass
+class Shot:
+    """A dump that goes on, what it is of, and how often it was begun."""
+
+    image: Image
+    operation: Operation
+    facts: Facts
+    tries: int = 1
+
+
+class Checkpointer:
+    """Takes images into a store and restores them, whatever of both goes on by itself.
+
+    ``gives_back`` says whether an image frees the memory of its process: one on a tmpfs does not.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        criu: Criu | NoCriu,
+        store: ImageStore,
+        prefix: Callable[[Slot | None], Sequence[str]],
+        progress: Callable[[int], Progress],
+        *,
+        gives_back: bool,
+    ) -> None:
+        self._site, self._criu, self._store = site, criu, store
+        self._prefix, self._progress = prefix, progress
+        self.gives_back = gives_back
+        remove_left(Path.cwd())
+
+    def take(self, pid: int, name: str, actor: int = -1) -> Shot:
+        """Begin to checkpoint a process that is asleep; it ends with the dump.
+
+        Raises:
+            CriuUnavailable: this host cannot.
+            ImageBudget: there is no room for the image.
+            OSError: the process is gone.
+        """
+        image = self._store.begin(name, estimate(pid))
+        try:
+            facts = self._facts(pid, actor)
+            return Shot(image, self._criu.dump(pid, image), facts)
+        except BaseException:
+            image.abandon()
+            raise
+
+    def _facts(self, pid: int, actor: int) -> Facts:
+        if actor < 0:
+            return Facts.of(pid, self._criu.version)
+        step, version = self._progress(actor)
+        block = str(self._site.block_path(actor))
+        return Facts.of(
+            pid, self._criu.version, block=block, actor=actor, step=step, policy_version=version
+        )
+
+    def is_done(self, shot: Shot) -> bool:
+        """Whether a dump is over; then its image is sealed.
+
+        Raises:
+            CheckpointRefused: it failed; the process runs on, nothing is left of the image.
+        """
+        try:
+            if shot.operation.poll() is None:
+                return False
+        except CheckpointRefused as refused:
+            remove_left(Path.cwd())  # members work where we do
+            if shot.tries == _TRIES or not is_collision(refused.log):
+                raise
+            self._again(shot, refused.pid)
+            return False
+        shot.image.seal(shot.facts)
+        return True
+
+    def _again(self, shot: Shot, pid: int) -> None:
+        new = self.take(pid, shot.image.name, shot.facts.actor)
+        shot.image, shot.operation, shot.facts = new.image, new.operation, new.facts
+        shot.tries += 1
+
+    def revive(self, image: Image, log: Path, slot: Slot | None) -> Operation:
+        """Begin to restore an image on a slot's CPU, its output going to ``log``.
+
+        Raises:
+            ImageUnusable: it is damaged or does not fit this host.
+        """
+        with belongings(image, Home(self._site, str(log))) as inherit:
+            return self._criu.restore(image, inherit, self._prefix(slot))
+
+    # -- from one node to another; these take long, and may be called by another thread --------
+
+    @property
+    def criu(self) -> str:
+        """CRIU's version, "" without it."""
+        return self._criu.version
+
+    def parcel(self, number: int) -> Path:
+        """Where the parcel of that number lies, beside the images."""
+        return self._store.folder / f"{number}.parcel"
+
+    def pack(self, image: Image, home: Home, number: int) -> None:
+        """See ``migration.pack``; the actor's rows do not come along."""
+        pack(image, home, self.parcel(number), rows=False)
+
+    def unpack(self, number: int, home: Home) -> Image:
+        """See ``migration.unpack``; nothing is left of the parcel."""
+        parcel = self.parcel(number)
+        try:
+            return unpack(parcel, self._store, home, self._criu.version)
+        finally:
+            parcel.unlink(missing_ok=True)
+
+    # ------------------------------------------------------------------------------------------
+
+    def drop(self, image: Image) -> None:
+        """Nobody needs the image any more."""
+        self._store.drop(image.name)
+
+    def free_memory(self, pids: Iterable[int]) -> None:
+        """Remove what came with clones from elsewhere, if no image and none of ``pids`` needs it.
+
+        Nothing may be under way.
+        """
+        for path in unused(Path(self._site.folder), self._store.images, pids):
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove every image."""
+        self._store.close()
+        remove_left(Path.cwd(), moment=0.0)

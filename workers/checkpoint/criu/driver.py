@@ -1,0 +1,88 @@
+"""The CRIU driver: dumps processes to images and makes processes of images, without waiting.
+
+Each request goes to a CRIU process of its own (``criu swrk``), as CRIU's own library does it:
+only so the restored process can be our child, inherit files, and be restored under ``numactl``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from artos.clock import Clock, SystemClock
+from artos.errors import CriuUnavailable
+from workers.checkpoint.criu.find import find_criu, version_of
+from workers.checkpoint.criu.lazy import LazyPages
+from workers.checkpoint.criu.operation import Operation, Outcome
+from workers.checkpoint.criu.options import rpc
+from workers.checkpoint.criu.tasks import DumpTask, RestoreTask
+from workers.checkpoint.criu.unavailable import NoCriu
+from workers.checkpoint.images import Image
+
+__all__ = ["Criu", "NoCriu", "Operation", "Outcome", "criu_here"]
+
+_LIMIT = 30.0
+
+
+class Criu:
+    """Starts dumps and restores; several may be under way at once.
+
+    Call it from the main thread: a restored process dies with the *thread* that asked for it.
+    ``limit`` is how many seconds one request may take before CRIU is taken for hung.
+    """
+
+    def __init__(self, binary: Path, clock: Clock | None = None, limit: float = _LIMIT) -> None:
+        self._binary, self._clock, self._limit = binary, clock or SystemClock(), limit
+
+    @property
+    def version(self) -> str:
+        """CRIU's version, for the facts of an image."""
+        return ".".join(map(str, version_of(self._binary)))
+
+    def dump(self, pid: int, image: Image, *, leave_running: bool = False) -> Operation:
+        """Write the process to the image, which must be partial; then it ends, or runs on.
+
+        When it succeeded the image is still to be sealed; when it failed the image is abandoned.
+
+        Raises:
+            CheckpointRefused: CRIU cannot even be started; the process runs on.
+        """
+        task = DumpTask(pid, image, leave_running=leave_running)
+        return Operation(task, task.start([str(self._binary)]), self._clock, self._limit)
+
+    def restore(
+        self,
+        image: Image,
+        inherit: Mapping[str, int],
+        prefix: Sequence[str] = (),
+        *,
+        lazy: bool = False,
+    ) -> Operation:
+        """Make a process of the image, as a child of ours.
+
+        ``inherit`` maps the path of a file as it was at the dump to the open descriptor that takes
+        its place; the caller may close it at once. ``prefix`` is a command that runs CRIU, such as
+        ``numactl --physcpubind=1``: affinity is inherited, not part of the image. With ``lazy``
+        memory comes on first touch, and the outcome's ``pages`` are to be looked after.
+
+        Raises:
+            ImageUnusable: the image is damaged or does not fit this host; nothing was started.
+            RestoreFailed: CRIU cannot even be started.
+        """
+        image.check(self.version)
+        pages = LazyPages(self._binary, image) if lazy else None
+        task = RestoreTask(image, inherit, pages)
+        worker = task.start([*prefix, str(self._binary)])
+        return Operation(task, worker, self._clock, self._limit)
+
+    def __repr__(self) -> str:
+        return f"<Criu {self._binary} {self.version}>"
+
+
+def criu_here(clock: Clock | None = None) -> Criu | NoCriu:
+    """The driver for this host."""
+    try:
+        rpc()
+        return Criu(find_criu(), clock)
+    except CriuUnavailable as why:
+        return NoCriu(why)

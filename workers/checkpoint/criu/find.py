@@ -1,0 +1,99 @@
+"""Where CRIU is on this machine: the one asked for, the one we built, or the system's."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from artos.errors import CriuUnavailable
+from artos.system.private_folder import keep
+from artos.system.user_cache import user_cache
+
+LEAST = (4, 1)
+"""Older ones do not know how kernels since 6.13 lay out the vDSO."""
+
+FEATURES = Path("/dev/shm/artos-criu")
+"""Where the CRIU that we build keeps what it knows of the kernel (25 ms a call)."""
+
+_AGAIN = "artos setup criu"
+_PATIENCE = 10.0
+
+
+def cache_folder() -> Path:
+    """What is built once for this user: ``$ARTOS_CACHE``, else a folder of the XDG cache."""
+    return Path(os.environ.get("ARTOS_CACHE") or user_cache())
+
+
+def find_criu() -> Path:
+    """The CRIU to use: ``$ARTOS_CRIU``, else what deploy/setup/criu.sh built, else the system's.
+
+    Also sees to the folder of its feature cache, which a reboot has emptied.
+
+    Raises:
+        CriuUnavailable: there is none, or it is too old; says what to do.
+    """
+    if asked := os.environ.get("ARTOS_CRIU"):
+        return _checked(Path(asked), "unset ARTOS_CRIU, or name a newer one")
+    for binary in _candidates():
+        if version_of(binary) >= LEAST:
+            return _checked(binary, _AGAIN)
+    raise CriuUnavailable(*_why_not())
+
+
+@functools.cache
+def version_of(binary: Path) -> tuple[int, ...]:
+    """The version of a CRIU as numbers, ``(4, 1, 1)``; empty if it does not run."""
+    try:
+        said = subprocess.run(
+            [binary, "--version"], capture_output=True, text=True, timeout=_PATIENCE, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    found = re.search(r"^Version: ([\d.]+)", said, re.MULTILINE)
+    return tuple(map(int, found[1].split("."))) if found else ()
+
+
+def _candidates() -> Iterator[Path]:
+    yield from sorted(cache_folder().glob("criu-*/bin/criu"), key=version_of, reverse=True)
+    if found := shutil.which("criu"):
+        yield Path(found)
+
+
+def _checked(binary: Path, fix: str) -> Path:
+    if not (version := version_of(binary)):
+        raise CriuUnavailable(f"{binary} does not run", fix)
+    if version < LEAST:
+        raise CriuUnavailable(
+            f"{binary} is version {_text(version)}, {_text(LEAST)} is needed", fix
+        )
+    _see_to_feature_cache()
+    return binary
+
+
+def _see_to_feature_cache() -> None:
+    if os.geteuid() != 0:
+        return  # only root's CRIU looks there, and believes what it reads
+    try:
+        keep(FEATURES)
+    except OSError as error:
+        raise CriuUnavailable(str(error), f"rm -r {FEATURES}") from error
+
+
+def _why_not() -> tuple[str, str]:
+    """Reason and remedy, as deploy/setup/criu.sh left them if it has tried."""
+    try:
+        reason, fix = (cache_folder() / "criu-missing").read_text().splitlines()
+    except (OSError, ValueError):
+        old = shutil.which("criu")
+        found = f"only {old} ({_text(version_of(Path(old)))})" if old else "none"
+        return f"no CRIU from {_text(LEAST)} on was found ({found})", _AGAIN
+    return reason, fix
+
+
+def _text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version)) or "does not run"

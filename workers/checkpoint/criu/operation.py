@@ -1,0 +1,220 @@
+"""One request to one CRIU process: asked for now, answered later, never waited for by itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from artos.clock import Clock, Deadline
+from artos.errors import ArtosError, DeadlineExceeded
+from artos.system.private_folder import open_own
+from workers.checkpoint.criu.cleanup import wait_for
+from workers.checkpoint.criu.lazy import LazyPages
+from workers.checkpoint.criu.options import Answer
+
+_LONGEST_ANSWER = 1 << 16
+_PATIENCE = 5.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A request that succeeded: the process it was about, and how many seconds it took.
+
+    ``pages`` is what still hands out memory to a lazily restored process; look after it.
+    """
+
+    pid: int
+    seconds: float
+    pages: LazyPages | None = None
+
+
+class Task(ABC):
+    """What a request is for, and what follows from its end."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What is being done, for messages."""
+
+    @abstractmethod
+    def done(self, answer: Answer, seconds: float) -> Outcome:
+        """CRIU says that it worked and has exited."""
+
+    @abstractmethod
+    def failed(self, why: str, answer: Answer | None) -> ArtosError:
+        """It did not work, ``why`` if CRIU could not say. Cleans up; what the caller gets."""
+
+
+class Worker:
+    """A CRIU process with a socket to it; it gets one request and exits when it has answered.
+
+    ``request`` encodes what is asked, given the open ``folder`` of the image; ``keep`` are
+    descriptors that CRIU inherits, ``mark`` is added to its environment, ``stdin`` is for a command
+    that reads before it becomes CRIU.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        request: Callable[[int], bytes],
+        folder: Path,
+        log: Path,
+        keep: Sequence[int] = (),
+        mark: Mapping[str, str] = MappingProxyType({}),
+        stdin: int = subprocess.DEVNULL,
+    ) -> None:
+        self._folder = open_own(folder)  # what is restored from elsewhere may be anything
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with theirs, log.open("ab") as errors:
+                self._socket.send(request(self._folder))
+                self._process = subprocess.Popen(
+                    [*command, "swrk", str(theirs.fileno())],
+                    stdin=stdin,
+                    stdout=errors,
+                    stderr=errors,  # what goes wrong before CRIU opens its log
+                    env={**os.environ, **mark},
+                    pass_fds=(theirs.fileno(), *keep),
+                    start_new_session=True,  # a group of its own, to be killed as a whole
+                )
+            self._pidfd = os.pidfd_open(self._process.pid)
+        except BaseException:
+            self._let_go()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """CRIU's process id."""
+        return self._process.pid
+
+    def has_exited(self) -> bool:
+        """Whether it is gone; it is not reaped by asking."""
+        return self._pidfd < 0 or wait_for(self._pidfd, 0.0)
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until it is gone, at most so long."""
+        return self._pidfd < 0 or wait_for(self._pidfd, seconds)
+
+    def answer(self) -> Answer | None:
+        """What it answered; None if it died before that."""
+        try:
+            data = self._socket.recv(_LONGEST_ANSWER, socket.MSG_DONTWAIT)
+        except (BlockingIOError, ConnectionError):
+            return None
+        return Answer.decode(data) if data else None
+
+    def kill(self) -> None:
+        """SIGKILL for it and the helpers it forked."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> int:
+        """Reap it (it must have exited or been killed); returns its exit status."""
+        status = self._process.wait(_PATIENCE)
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+            self._let_go()
+        return status
+
+    def _let_go(self) -> None:
+        self._socket.close()
+        os.close(self._folder)
+
+
+class Operation:
+    """A dump or restore under way. CRIU's exit (SIGCHLD) is when ``poll`` has news.
+
+    Ask until it has an outcome or raises, or ``cancel`` it: it holds a process and two descriptors
+    until then. After its end it says the same again.
+    """
+
+    def __init__(self, task: Task, worker: Worker, clock: Clock, limit: float) -> None:
+        self._task, self._worker, self._clock, self._limit = task, worker, clock, limit
+        self._began = clock.now()
+        self._outcome: Outcome | None = None
+        self._error: ArtosError | None = None
+
+    @property
+    def due(self) -> float:
+        """When, by the clock, CRIU is taken for hung and ``poll`` gives it up."""
+        return self._began + self._limit
+
+    @property
+    def criu_pid(self) -> int:
+        """Process id of the CRIU at work."""
+        return self._worker.pid
+
+    def poll(self) -> Outcome | None:
+        """The outcome if there is one, None while CRIU works. Never waits.
+
+        Raises:
+            CheckpointRefused: a dump failed; the process runs on.
+            RestoreFailed: a restore failed; no process is left of it.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._outcome is None and self._worker.has_exited():
+            self._finish()
+        elif self._outcome is None and self._clock.now() >= self.due:
+            self._give_up(f"CRIU did not finish within {self._limit:g} s")
+        if self._error is not None:
+            raise self._error
+        return self._outcome
+
+    def wait(self, seconds: float) -> Outcome:
+        """The outcome; sleeps at most ``seconds``.
+
+        Raises:
+            DeadlineExceeded: CRIU is still at it.
+            CheckpointRefused, RestoreFailed: as ``poll``.
+        """
+        deadline = Deadline(seconds)
+        while (outcome := self.poll()) is None:
+            if deadline.passed:
+                raise DeadlineExceeded(f"the {self._task.name}", seconds)
+            self._worker.wait(min(deadline.left, self.due - self._clock.now()))
+        return outcome
+
+    def cancel(self) -> None:
+        """Give it up: CRIU is killed, its half-done work removed. Fine if it has ended."""
+        if self._outcome is None and self._error is None:
+            self._give_up("it was cancelled")
+
+    def _give_up(self, why: str) -> None:
+        self._worker.kill()
+        self._worker.wait(_PATIENCE)
+        self._fail(why, self._worker.answer())
+
+    def _finish(self) -> None:
+        answer = self._worker.answer()
+        if answer is None or not answer.success:
+            self._worker.kill()  # the helpers of a CRIU that died
+            self._fail("" if answer is not None else "CRIU died in the middle", answer)
+            return
+        self._worker.close()
+        try:
+            self._outcome = self._task.done(answer, self._clock.now() - self._began)
+        except ArtosError as error:
+            self._error = error
+
+    def _fail(self, why: str, answer: Answer | None) -> None:
+        status = self._worker.close()
+        how = f" ({_how(status)})" if answer is None else ""
+        self._error = self._task.failed(f"{why}{how}" if why else "", answer)
+
+    def __repr__(self) -> str:
+        state = "done" if self._outcome else "failed" if self._error else "under way"
+        return f"<Operation {self._task.name} {state}>"
+
+
+def _how(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"exit status {status}"

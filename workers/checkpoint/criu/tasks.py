@@ -1,0 +1,140 @@
+"""Dump and restore: what each asks CRIU for, and how it cleans up when it comes to nothing."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from artos.buffer.segment import free_bytes
+from artos.errors import ArtosError, CheckpointRefused, RestoreFailed
+from workers.checkpoint.criu.cleanup import MARK, Traces, end_half_restored
+from workers.checkpoint.criu.lazy import LazyPages
+from workers.checkpoint.criu.log import CLOSE, FULL, Culprit, culprit, error_lines, read_log
+from workers.checkpoint.criu.operation import Outcome, Task, Worker
+from workers.checkpoint.criu.options import Answer, Dump, Restore
+from workers.checkpoint.criu.suspects import suspects
+from workers.checkpoint.images import Image
+
+_DUMP_LOG = "dump.log"
+_FULL = 1 << 16
+_numbers = itertools.count(1)
+
+
+class DumpTask(Task):
+    """A process becomes an image."""
+
+    def __init__(self, pid: int, image: Image, *, leave_running: bool) -> None:
+        self._pid, self._image, self._leave_running = pid, image, leave_running
+        self._log = image.folder / _DUMP_LOG
+
+    @property
+    def name(self) -> str:
+        """See ``Task.name``."""
+        return f"dump of process {self._pid} to image {self._image.name}"
+
+    def start(self, command: Sequence[str]) -> Worker:
+        """Ask CRIU.
+
+        Raises:
+            CheckpointRefused: CRIU cannot be started.
+        """
+        try:
+            return Worker(command, self._request, self._image.folder, self._log)
+        except OSError as error:
+            raise self.failed(f"CRIU cannot be started ({error})", None) from error
+
+    def _request(self, folder: int) -> bytes:
+        return Dump(self._pid, folder, _DUMP_LOG, self._leave_running).encode()
+
+    def done(self, answer: Answer, seconds: float) -> Outcome:
+        """See ``Task.done``: the image is whole, and still to be sealed."""
+        del answer
+        self._log.unlink(missing_ok=True)
+        return Outcome(self._pid, seconds)
+
+    def failed(self, why: str, answer: Answer | None) -> ArtosError:
+        """See ``Task.failed``: what was written is removed, the process runs on."""
+        del answer
+        log = read_log(self._log)
+        # CRIU itself may die of a process that ends while it looks (``BUG at criu/cgroup.c``).
+        if not Path(f"/proc/{self._pid}").exists():
+            why = "the process is gone"
+        words, remedy = Culprit(why) if why else self._culprit(log)
+        self._image.abandon(log)
+        return CheckpointRefused(self._pid, words, error_lines(log), remedy)
+
+    def _culprit(self, log: str) -> Culprit:
+        # The log lies on the same filesystem: when that is full nothing more is written to it.
+        if free_bytes(self._image.folder) < _FULL:
+            return FULL
+        words, remedy = culprit(log)
+        held = suspects(self._pid)
+        return Culprit("; ".join([words, *held]), remedy or (CLOSE if held else ""))
+
+
+class RestoreTask(Task):
+    """An image becomes a process."""
+
+    def __init__(self, image: Image, inherit: Mapping[str, int], pages: LazyPages | None) -> None:
+        self._image, self._inherit, self._pages = image, inherit, pages
+        self._log = (pages.work if pages else image.folder) / image.next_name("restore", ".log")
+        self._traces = Traces(f"{os.getpid()}-{next(_numbers)}")
+
+    @property
+    def name(self) -> str:
+        """See ``Task.name``."""
+        return f"restore of image {self._image.name}"
+
+    def start(self, command: Sequence[str]) -> Worker:
+        """Ask CRIU.
+
+        Raises:
+            RestoreFailed: CRIU, or the command that runs it, cannot be started.
+        """
+        try:
+            worker = self._start(command)
+        except OSError as error:
+            raise self.failed(f"CRIU cannot be started ({error})", None) from error
+        self._traces.add_criu(worker.pid)
+        return worker
+
+    def _start(self, command: Sequence[str]) -> Worker:
+        keep = tuple(self._inherit.values())
+        for descriptor in keep:
+            self._traces.add_file(descriptor)
+        stdin = subprocess.DEVNULL
+        if self._pages is not None:
+            command, stdin = self._pages.waits(command), self._pages.ready
+        mark = {MARK: self._traces.mark}
+        folder = self._image.folder
+        return Worker(command, self._request, folder, self._log, keep, mark, stdin)
+
+    def _request(self, folder: int) -> bytes:
+        work = self._pages.folder if self._pages is not None else -1
+        return Restore(folder, self._log.name, self._inherit, work).encode()
+
+    def done(self, answer: Answer, seconds: float) -> Outcome:
+        """See ``Task.done``."""
+        self._log.unlink(missing_ok=True)
+        if self._pages is not None:
+            self._pages.serve(answer.pid)
+        return Outcome(answer.pid, seconds, self._pages)
+
+    def failed(self, why: str, answer: Answer | None) -> ArtosError:
+        """See ``Task.failed``: nothing is left of the process; the log stays in the image."""
+        if answer is not None:
+            self._traces.pid = answer.pid
+        self._add_log()
+        end_half_restored(self._traces)
+        log = read_log(self._log)
+        if self._pages is not None:
+            log += self._pages.close()
+        return RestoreFailed(self._image.name, why or culprit(log).words, error_lines(log))
+
+    def _add_log(self) -> None:
+        if self._log.exists():
+            with self._log.open("rb") as log:
+                self._traces.add_file(log.fileno())

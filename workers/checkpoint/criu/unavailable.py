@@ -1,0 +1,47 @@
+"""The driver of a host without CRIU: the same calls, each refused with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from artos.errors import CriuUnavailable
+from workers.checkpoint.images import Image
+
+
+class NoCriu:
+    """Stands where ``Criu`` would; whoever asks it for an image is told why there is none."""
+
+    def __init__(self, why: CriuUnavailable) -> None:
+        self.why = why
+
+    @property
+    def version(self) -> str:
+        """There is none."""
+        return ""
+
+    def dump(self, pid: int, image: Image, *, leave_running: bool = False) -> NoReturn:
+        """Refused.
+
+        Raises:
+            CriuUnavailable: always; nothing was written, the process runs on.
+        """
+        del pid, leave_running
+        image.abandon()
+        raise self.why
+
+    def restore(
+        self,
+        image: Image,
+        inherit: Mapping[str, int],
+        prefix: Sequence[str] = (),
+        *,
+        lazy: bool = False,
+    ) -> NoReturn:
+        """Refused.
+
+        Raises:
+            CriuUnavailable: always.
+        """
+        del image, inherit, prefix, lazy
+        raise self.why

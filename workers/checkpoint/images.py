@@ -1,0 +1,244 @@
+"""Process images on tmpfs or disk: whole or not there, within a budget, gone with the workload."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from xxhash import xxh3_64_hexdigest
+
+from artos.buffer.segment import free_bytes
+from artos.errors import ImageBudget, ImageUnusable
+from artos.protocol.unreadable import UNREADABLE
+from artos.system import private_folder
+from workers.checkpoint.facts import Facts, Host, faults
+
+FACTS = "facts.json"
+_PARTIAL = ".partial"
+_LOGS = ("*.log", "stats-*")
+_PAGES = "pages-"
+_FACTS_ROOM = 256 << 10
+_SMALL_FILES = 1 << 20
+"""What an image takes beside its memory pages (bytes, generous)."""
+
+
+class Image:
+    """A folder with the image of one process: partial until sealed, then never written again."""
+
+    def __init__(self, store: ImageStore, name: str, *, sealed: bool = False) -> None:
+        self._store, self.name, self.sealed = store, name, sealed
+        self._restores = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are at present; sealing moves it."""
+        return self._store.folder / (self.name if self.sealed else f"{self.name}{_PARTIAL}")
+
+    @property
+    def facts(self) -> Facts:
+        """What it was taken of.
+
+        Raises:
+            ImageUnusable: they cannot be read, so nobody knows what this is.
+        """
+        try:
+            return msgspec.json.decode((self.folder / FACTS).read_bytes(), type=Facts)
+        except (OSError, *UNREADABLE) as error:
+            raise ImageUnusable(self.name, [f"its facts cannot be read ({error})"]) from error
+
+    def files(self) -> dict[str, int]:
+        """Bytes of each of its files by name, without logs."""
+        logs = {path for pattern in _LOGS for path in self.folder.glob(pattern)}
+        return {
+            path.name: path.stat().st_size
+            for path in self.folder.iterdir()
+            if path not in logs and path.is_file() and path.name != FACTS
+        }
+
+    def seal(self, facts: Facts) -> None:
+        """Declare it whole: note how its files are, and give it its name in one step.
+
+        An older image of that name is dropped. The budget is not asked again: this is the only
+        copy of its process.
+        """
+        sizes = self.files()
+        facts = msgspec.structs.replace(facts, files=sizes, sums=self._sums(sizes))
+        with (self.folder / FACTS).open("r+b") as file:
+            file.write(msgspec.json.encode(facts))
+            file.truncate()
+        self._store._sealed(self, sum(sizes.values()))
+
+    def abandon(self, log: str = "") -> None:
+        """Remove what a dump left that came to nothing; its ``log`` is kept beside the images."""
+        if not self.sealed:
+            self._store._abandoned(self, log)
+
+    def check(self, criu: str | None = None) -> None:
+        """See that it is whole and fits this host, and that version of CRIU if one is given.
+
+        Raises:
+            ImageUnusable: names every file that is missing, truncated or changed, every mismatch.
+        """
+        if not self.sealed:
+            raise ImageUnusable(self.name, ["it was never finished"])
+        facts = self.facts
+        here = Host.here(facts.host.criu if criu is None else criu, facts.host.libraries)
+        wrong = [*self._damage(facts), *faults(facts, here)]
+        if wrong:
+            raise ImageUnusable(self.name, wrong)
+
+    def _damage(self, facts: Facts) -> list[str]:
+        if not facts.files:
+            return ["it has no files"]
+        present = self.files()
+        lacking = [
+            f"{name} is missing" if name not in present else
+            f"{name} has {present[name]} bytes instead of {size}"
+            for name, size in facts.files.items()
+            if present.get(name) != size
+        ]  # fmt: skip
+        if lacking:
+            return lacking
+        sums = self._sums(facts.files)
+        return [f"{name} was changed" for name in sums if facts.sums.get(name) != sums[name]]
+
+    def _sums(self, names: Iterable[str]) -> dict[str, str]:
+        """A checksum of each file but memory pages: megabytes, for which nobody here has time."""
+        return {
+            name: xxh3_64_hexdigest((self.folder / name).read_bytes())
+            for name in names
+            if not name.startswith(_PAGES)
+        }
+
+    def next_name(self, kind: str, suffix: str = "") -> str:
+        """A name in its folder for what belongs to one restore: several may run at once."""
+        self._restores += 1
+        return f"{kind}-{self._restores}{suffix}"
+
+    def __repr__(self) -> str:
+        return f"<Image {self.name} {'sealed' if self.sealed else 'partial'}>"
+
+
+class ImageStore:
+    """The images of one workload in ``folder``, at most ``budget`` bytes of them.
+
+    Invariant: a folder without the partial suffix holds a whole image. The budget is held by
+    estimates before a dump, so it can be exceeded by as much as one estimate was short.
+    """
+
+    def __init__(self, folder: Path, budget: int) -> None:
+        self.folder, self.budget = folder, budget
+        private_folder.keep(folder)
+        self._images: dict[str, Image] = {}
+        self._sizes: dict[str, int] = {}
+        self._pending: dict[str, int] = {}
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Take over what an earlier owner sealed, and remove what it did not finish."""
+        for path in self.folder.iterdir():
+            if path.name.endswith(_PARTIAL) or not path.is_dir():
+                _remove(path)
+            else:
+                image = Image(self, path.name, sealed=True)
+                self._keep(image, sum(image.files().values()))
+
+    def begin(self, name: str, estimate: int = 0) -> Image:
+        """An empty partial image; ``estimate`` is how many bytes its dump will take.
+
+        An image that ``name`` has already stays until the new one is sealed.
+
+        Raises:
+            ImageBudget: budget or filesystem have no room for it.
+            OSError: the filesystem has just become full.
+        """
+        needed = estimate + _SMALL_FILES
+        room = min(self.budget - self.used, free_bytes(self.folder))
+        if needed > room:
+            raise ImageBudget(name, needed, room, self.budget, str(self.folder))
+        image = Image(self, name)
+        _remove(image.folder)
+        image.folder.mkdir(mode=0o700)
+        try:
+            _reserve(image.folder / FACTS)
+        except OSError:
+            _remove(image.folder)
+            raise
+        self._pending[name] = needed
+        return image
+
+    def image(self, name: str) -> Image | None:
+        """The sealed image of that name."""
+        return self._images.get(name)
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """All that are sealed."""
+        return tuple(self._images.values())
+
+    @property
+    def used(self) -> int:
+        """Bytes of the sealed images, and of the estimates for those being dumped."""
+        return sum(self._sizes.values()) + sum(self._pending.values())
+
+    def drop(self, name: str) -> None:
+        """Remove an image, whole or partial; fine if there is none."""
+        self._pending.pop(name, None)
+        self._sizes.pop(name, None)
+        self._images.pop(name, None)
+        for path in (self.folder / name, self.folder / f"{name}{_PARTIAL}"):
+            _remove(path)
+
+    def close(self) -> None:
+        """Remove everything. Doing it twice is fine."""
+        self._images, self._sizes, self._pending = {}, {}, {}
+        private_folder.remove(self.folder)
+
+    def _sealed(self, image: Image, size: int) -> None:
+        final = self.folder / image.name
+        # Away first: a folder cannot be renamed over one that is not empty.
+        _remove(final)
+        image.folder.rename(final)
+        image.sealed = True
+        self._pending.pop(image.name, None)
+        self._keep(image, size)
+
+    def _keep(self, image: Image, size: int) -> None:
+        self._images[image.name], self._sizes[image.name] = image, size
+
+    def _abandoned(self, image: Image, log: str) -> None:
+        self._pending.pop(image.name, None)
+        _remove(image.folder)
+        if log:
+            with suppress(OSError):  # it may be about a filesystem that is full
+                (self.folder / f"{image.name}.log").write_text(log)
+
+    def __repr__(self) -> str:
+        return f"<ImageStore {self.folder} {len(self._images)} images {self.used} bytes>"
+
+
+def estimate(pid: int) -> int:
+    """Bytes an image of the process will take: the memory that is its own (0 if it is gone)."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    rows = (line.split() for line in lines if line.startswith(("RssAnon:", "VmSwap:")))
+    return sum(int(row[1]) << 10 for row in rows)
+
+
+def _reserve(file: Path) -> None:
+    """Room for the facts: once its process has ended an image must not fail for want of that."""
+    with file.open("xb") as facts:
+        os.posix_fallocate(facts.fileno(), 0, _FACTS_ROOM)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,201 @@
+"""What this host can do with an actor that waits: the tiers, why one is missing, what would help.
+
+``look()`` tries everything for real, ``tiers_of()`` decides; ``probe()`` is both, once a process.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from artos.errors import CriuUnavailable
+from workers.checkpoint.criu.find import cache_folder, find_criu, version_of
+
+_PATIENCE = 20.0
+_NEEDED = {"SYS_ADMIN": 21, "SYS_PTRACE": 19, "NET_ADMIN": 12}
+"""Capabilities CRIU uses on a process in a PID namespace of its own, with their bits."""
+_LAZY = ("--feature", "uffd-noncoop")
+
+
+class Tier(msgspec.Struct, frozen=True):
+    """Whether this host has it. ``reason`` says through what, or why not; ``fix`` is a command."""
+
+    available: bool
+    reason: str
+    fix: str = ""
+
+
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found by trying. A text says what is wrong; empty, nothing is."""
+
+    criu: str = ""
+    """The CRIU that is used, with its version."""
+    no_criu: str = ""
+    criu_fix: str = ""
+    check: str = ""
+    """What ``criu check`` complains about."""
+    no_binding: str = ""
+    no_rights: str = ""
+    no_namespace: str = ""
+    no_lazy: str = ""
+    no_numactl: str = ""
+
+
+@functools.cache
+def probe() -> dict[str, Tier]:
+    """The tiers of this host by name: memory freeze checkpoint clone fork pin lazy."""
+    return tiers_of(look())
+
+
+def tiers_of(found: Findings) -> dict[str, Tier]:
+    """Decide from what was found."""
+    checkpoint = _checkpoint(found)
+    return {
+        "memory": Tier(True, "always: the actor stays alive and gives its slot back"),
+        "freeze": Tier(True, "always: the actor is stopped (SIGSTOP) and uses no CPU"),
+        "checkpoint": checkpoint,
+        "clone": _and(checkpoint, found.no_namespace, f"{_AS_ROOT}, with util-linux"),
+        "fork": Tier(True, "always: a warm process forks actors"),
+        "pin": _pin(found),
+        "lazy": _and(checkpoint, found.no_lazy, "use a kernel with userfaultfd"),
+    }
+
+
+_AS_ROOT = "run as root (a container: --privileged)"
+
+
+def _checkpoint(found: Findings) -> Tier:
+    if found.no_criu:
+        return Tier(False, found.no_criu, found.criu_fix)
+    if found.no_rights:
+        return Tier(False, found.no_rights, _AS_ROOT)
+    if found.no_binding:
+        return Tier(False, found.no_binding, "artos setup criu")
+    if found.check:
+        return Tier(False, f"criu check: {found.check}", "artos setup criu")
+    return Tier(True, found.criu)
+
+
+def _and(tier: Tier, fault: str, fix: str) -> Tier:
+    return Tier(False, fault, fix) if tier.available and fault else tier
+
+
+def _pin(found: Findings) -> Tier:
+    if found.no_numactl:
+        return Tier(False, found.no_numactl, "apt-get install numactl")
+    return Tier(True, "by numactl")
+
+
+# -- trying --------------------------------------------------------------------------------------
+
+
+def look() -> Findings:
+    """Try all of it. Takes milliseconds: what CRIU says of this kernel is remembered."""
+    found = Findings(
+        no_binding="" if _is_installed("pycriu") else "pycriu is not installed",
+        no_rights=rights_missing(),
+        no_namespace=_complaint("unshare", "--pid", "--fork", "true"),
+        no_numactl=_complaint("numactl", "--physcpubind", str(_some_cpu()), "true"),
+    )
+    try:
+        binary = find_criu()
+    except CriuUnavailable as error:
+        return msgspec.structs.replace(found, no_criu=error.reason, criu_fix=error.fix)
+    found = msgspec.structs.replace(found, criu=_describe(binary))
+    if found.no_rights:
+        return found  # then CRIU can only complain about that
+    return msgspec.structs.replace(found, check=_check(binary), no_lazy=_check(binary, *_LAZY))
+
+
+def _describe(binary: Path) -> str:
+    return f"by CRIU {'.'.join(map(str, version_of(binary)))} ({binary})"
+
+
+def rights_missing() -> str:
+    """What this process lacks to checkpoint others; nothing if it may."""
+    if os.geteuid() != 0:
+        return "CRIU needs root"
+    effective = int(_status()["CapEff"], 16)
+    missing = [name for name, bit in _NEEDED.items() if not effective >> bit & 1]
+    return f"root lacks the capabilities {' '.join(missing)} here" if missing else ""
+
+
+def _is_installed(package: str) -> bool:
+    # Importing it would take 0.1 s, also of the runs that never ask CRIU for anything.
+    return any((Path(folder) / package / "__init__.py").exists() for folder in sys.path)
+
+
+def _status() -> dict[str, str]:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _some_cpu() -> int:
+    return min(os.sched_getaffinity(0))
+
+
+def _complaint(*command: str | Path) -> str:
+    """The last thing a command says when it fails; nothing if it does well."""
+    if not shutil.which(command[0]):
+        return f"{command[0]} is not installed"
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{type(error).__name__}: {error}"
+    if not done.returncode:
+        return ""
+    return _worst((done.stderr + done.stdout).splitlines()) or f"exit status {done.returncode}"
+
+
+def _worst(lines: Sequence[str]) -> str:
+    errors = [line for line in lines if "Error" in line]
+    return next((line.strip() for line in reversed(errors or lines) if line.strip()), "")
+
+
+# -- what CRIU says of this kernel, remembered ----------------------------------------------------
+
+
+def _check(binary: Path, *arguments: str) -> str:
+    """``criu check``, or the feature named: its complaint. What went well is not asked again."""
+    stamp = cache_folder() / f"criu-check{''.join(arguments)}"
+    key = _key(binary)
+    if _text(stamp) == key:
+        return ""
+    complaint = _complaint(binary, "check", *arguments)
+    if not complaint:
+        _remember(stamp, key)
+    return complaint
+
+
+def _key(binary: Path) -> str:
+    """All that the answer depends on."""
+    stat = binary.stat()
+    rights = _status()["CapEff"]
+    return f"{binary} {stat.st_mtime_ns} {stat.st_size} {platform.release()} {rights}"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _remember(path: Path, text: str) -> None:
+    own = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        own.write_text(text)
+        own.replace(path)
+    except OSError:
+        return  # a folder we may not write to: it is asked again next time

@@ -1,0 +1,262 @@
+"""``artos worker``: one daemon per node that opens and closes sites as the head says."""
+
+from __future__ import annotations
+
+import logging
+import re
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from artos.clock import LONGEST, Clock, SystemClock
+from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
+from artos.faults import Faults, Seldom
+from artos.protocol import wire
+from artos.protocol.fields import NAME
+from artos.system.archives import Archives
+from artos.system.closing import Closing
+from artos.system.signals import StopRequests
+from artos.system.user_cache import user_cache
+from artos.system.waker import Bell
+from artos.transport.endpoints import HEAD
+from artos.transport.handshakes import LinkFault
+from artos.transport.keys import Keys
+from artos.transport.link_faults import unreachable
+from artos.transport.messenger import Post
+from artos.version import VERSION
+from workers.daemon.executor_host import SiteHost
+from workers.daemon.state import WorkerHome
+from workers.host.cpus import usable_cpus
+
+_log = logging.getLogger(__name__)
+_LOAD_PERIOD = 1.0
+_FIRST_WORD = 60.0
+"""Seconds for the head's first word; one that has answered once may be away for any time."""
+_HANDOVER = 1 / 3
+"""Share of the time for leaving that the head has to close the sites, before it is done here."""
+_CLOSING = 30.0
+"""Seconds for a site to close: its actors end, their rows are sent, the run is told."""
+_FAREWELL = 2.0
+_LAST_TICK = 0.1
+_NEVER = float("inf")
+_ANY_HOST = re.compile(r"^tcp://(0\.0\.0\.0|\*|\[::\])(?=:)")
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """What ``artos worker`` was told. ``slots`` 0: all CPUs that may be used here.
+
+    ``stop_seconds`` is the time from SIGTERM until nothing is left.
+    """
+
+    head: str
+    keys: Path
+    name: str
+    slots: int = 0
+    stop_seconds: float = 30.0
+
+    def cpus(self) -> tuple[int, ...]:
+        """The CPUs that are this node's slots.
+
+        Raises:
+            Refused: everything that is wrong with the options.
+        """
+        here = usable_cpus()
+        faults = []
+        if not NAME.fullmatch(self.name):
+            faults.append(f"--name {self.name!r}: use letters, digits, dots and dashes")
+        if not 0 <= self.slots <= len(here):
+            faults.append(f"--slots {self.slots}: {len(here)} CPUs may be used here")
+        if not self.head.startswith("tcp://"):
+            faults.append(f"--head {self.head!r}: write tcp://IP:PORT")
+        if not 0 < self.stop_seconds <= LONGEST:
+            faults.append(
+                f"--stop-seconds must be positive, at most {LONGEST:g}, not {self.stop_seconds:g}"
+            )
+        if faults:
+            raise Refused(faults)
+        return here[: self.slots or None]
+
+
+class WorkerDaemon(Closing):
+    """One node of a cluster. Sleeps until the head, a site or a signal wakes it."""
+
+    def __init__(self, options: WorkerOptions, clock: Clock | None = None) -> None:
+        self._options, self._clock = options, clock or SystemClock()
+        self._faults, self._seldom = Faults(), Seldom(_log)
+        cpus, keys = options.cpus(), Keys.load(options.keys)
+        cache = user_cache()
+        with ExitStack() as stack:
+            home = stack.enter_context(WorkerHome(cache / "nodes", options.name, options.head))
+            self._bell = stack.enter_context(Bell())
+            self._sites = SiteHost(
+                options.name, cpus, options.keys.resolve(), Archives(cache / "code"), home.folder,
+                self._clock, _CLOSING, self._faults,
+            )  # fmt: skip
+            self._post = stack.enter_context(
+                Post.connect(options.head, keys, home.peer, self._bell.ring, self._clock)
+            )
+            stack.callback(self._sites.kill)
+            self._hello = wire.Hello(
+                options.name, wire.PROTOCOL, VERSION, len(cpus), _memory_mb(), {}, home.before
+            )
+            self._owned = stack.pop_all()
+        self._greeted_at = self._next_load = self._clock.now()
+        self._welcome = self._over = False
+        self._stopping = False
+        self._link_fault: LinkFault | None = None
+        self._leaving_since = self._bye_since = _NEVER
+
+    def close(self) -> None:
+        """End what is left and let go of everything; twice is fine."""
+        self._owned.close()
+
+    def run(self) -> None:
+        """Serve until told to stop (SIGTERM, Ctrl-C) and nothing is left.
+
+        Raises:
+            Refused: the head does not want this node, and why.
+            NoHead, WrongKeys, DeadlineExceeded: the head never answered.
+            KeyboardInterrupt: told to stop a second time.
+        """
+        with StopRequests() as requests, requests.draining(self._stop):
+            self._greet()
+            while not self._over:
+                self._bell.wait(self._patience(), self._sites.descriptors)
+                with requests.undisturbed():
+                    self.turn()
+
+    def turn(self) -> None:
+        """Do all there is to do now."""
+        now = self._clock.now()
+        contained = self._faults.contained
+        for _, message in self._post.take():
+            with contained(type(message).__name__, self._refuse, passing=_NotWanted):
+                self._heard(message)
+        if self._stopping:
+            self._leave(now)
+        for word in self._sites.step():
+            self._send(word)
+        if self._welcome and now >= self._next_load:
+            self._next_load = now + _LOAD_PERIOD
+            self._send(self._load())
+        self._look_at_link()
+        if not self._welcome and now - self._greeted_at > _FIRST_WORD:
+            what = f"the head at {self._options.head} to answer"
+            raise self._unreachable() or DeadlineExceeded(what, _FIRST_WORD)
+
+    def _look_at_link(self) -> None:
+        """Say once why the head cannot be reached, each time that it begins to be so."""
+        before, self._link_fault = self._link_fault, self._post.link_fault
+        if self._link_fault is not before and (why := self._unreachable()):
+            _log.warning("%s; %s goes on trying", why, self._options.name)
+
+    def _unreachable(self) -> NoHead | WrongKeys | None:
+        options, fault = self._options, self._link_fault
+        me = f"node {options.name}"
+        return unreachable(fault, options.head, options.keys, me) if fault else None
+
+    def _patience(self) -> float:
+        if self._stopping:
+            return _LAST_TICK
+        return max(0.0, self._next_load - self._clock.now()) if self._welcome else _LOAD_PERIOD
+
+    def _send(self, message: wire.Message) -> None:
+        with self._faults.contained(f"telling the head {type(message).__name__}"):
+            self._post.send(HEAD, message)
+
+    def _refuse(self, why: str) -> None:
+        self._send(wire.Refusal(why))
+
+    def _load(self) -> wire.Load:
+        return wire.Load(
+            cpu=psutil.cpu_percent() / 100, memory=psutil.virtual_memory().percent / 100,
+            faults=self._faults.count + self._post.faults.count, malformed=self._post.malformed,
+        )  # fmt: skip
+
+    # -- what the head says --------------------------------------------------------------------
+
+    def _heard(self, message: wire.Message) -> None:
+        match message:
+            case wire.Welcome():
+                _log.info("%s belongs to %s", self._options.name, self._options.head)
+                self._welcome = True
+            case wire.Refusal(why=why):
+                if not self._welcome:
+                    raise _NotWanted([why])
+                self._seldom.warning("the head refused a message: %s", why)
+            case wire.Restarted():
+                self._greet()
+            case wire.Assign() if not self._stopping:
+                self._sites.assign(self._reachable(message))
+            case wire.Unassign(run=run):
+                self._sites.unassign(run)
+            case wire.Archive():
+                self._keep(message)
+            case wire.ReadLog():
+                self._send(self._sites.log(message))
+            case wire.Bye():
+                self._over = self._bye_since < _NEVER
+
+    def _greet(self) -> None:
+        """Say hello, to a head that does not know of us (any more)."""
+        self._welcome, self._greeted_at = False, self._clock.now()
+        self._sites.ask_again()
+        self._send(msgspec.structs.replace(self._hello, runs=self._sites.runs))
+        if self._leaving_since < _NEVER:
+            self._send(wire.Leaving(_WHY))
+
+    def _keep(self, archive: wire.Archive) -> None:
+        try:
+            self._sites.archived(archive)
+        except (Refused, OSError) as error:
+            _log.warning("the code of a run cannot be kept: %s; it is asked for again", error)
+
+    def _reachable(self, assign: wire.Assign) -> wire.Assign:
+        """A head that listens on any address is where it was found."""
+        host = self._options.head.rpartition(":")[0]
+        steering, *experience = (
+            _ANY_HOST.sub(host, end) for end in (assign.steering, *assign.experience)
+        )
+        return msgspec.structs.replace(assign, steering=steering, experience=tuple(experience))
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        """SIGTERM or Ctrl-C, in the handler."""
+        self._stopping = True
+        self._bell.ring()
+
+    def _leave(self, now: float) -> None:
+        """The head takes the actors elsewhere; what it leaves is closed; then say goodbye."""
+        if self._leaving_since == _NEVER:
+            self._leaving_since = now
+            _log.info("leaving: actors end, what they committed is sent (again: at once)")
+            self._send(wire.Leaving(_WHY))
+        since, most = now - self._leaving_since, self._options.stop_seconds
+        if not self._welcome or since > _HANDOVER * most:
+            self._sites.unassign_all()
+        if since > most:
+            self._sites.kill()
+        if not self._sites.runs and self._sites.empty:
+            self._say_goodbye(now)
+
+    def _say_goodbye(self, now: float) -> None:
+        if self._bye_since == _NEVER:
+            self._bye_since = now
+            self._send(wire.Bye())
+        self._over = self._over or not self._welcome or now - self._bye_since > _FAREWELL
+
+
+class _NotWanted(Refused):
+    """The head does not want this node."""
+
+
+_WHY = "its worker was told to stop"
+
+
+def _memory_mb() -> int:
+    return int(psutil.virtual_memory().total // 2**20)

@@ -1,0 +1,293 @@
+"""The sites on this node: one process per run, as the head wants them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from artos.buffer.segment import reap_orphans
+from artos.clock import Clock
+from artos.errors import Refused
+from artos.faults import Faults
+from artos.protocol.orders import SiteOrder, write_order
+from artos.protocol.wire import (
+    Archive,
+    Assign,
+    Fetch,
+    LogPiece,
+    Message,
+    ReadLog,
+    SiteEnded,
+)  # fmt: skip
+from artos.system.archives import Archives
+from artos.system.child import Child, ProcessSpec, start
+from artos.system.child_modules import ChildModule
+from artos.system.cleanup import remove_unlinked_images
+from artos.system.exit_report import Death
+from artos.system.logs import piece
+from artos.system.private_folder import keep
+from workers.daemon.cpu_shares import allot
+from workers.daemon.orphans import Strays
+
+_SETTLED = 1.0
+_MOST_OF_A_LOG = 100_000  # bytes of an answer
+_MOST_RUNS = 20
+"""Runs whose logs are kept on a node after they are over."""
+
+
+@dataclass(slots=True)
+class _Site:
+    """A site's process. ``end_by`` is when it is killed, None while it may live."""
+
+    order: SiteOrder
+    child: Child
+    descriptor: int
+    end_by: float | None = None
+
+    @property
+    def epoch(self) -> int:
+        return self.order.assign.epoch
+
+    def signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # it has just ended
+            signal.pidfd_send_signal(self.descriptor, number)
+
+
+class SiteHost:
+    """Brings the processes there are in line with the orders of the head, a ``step`` at a time.
+
+    ``folder`` has a folder for each run with its order, logs and images.
+    """
+
+    def __init__(
+        self, node: str, cpus: Sequence[int], keys: Path, archives: Archives, folder: Path,
+        clock: Clock, patience: float, faults: Faults | None = None,
+    ) -> None:  # fmt: skip
+        self._node, self._cpus, self._keys = node, cpus, keys
+        self._archives, self._folder, self._clock = archives, folder, clock
+        self._patience = patience
+        self._faults = faults or Faults()
+        self._wanted: dict[str, Assign] = {}
+        self._sites: dict[str, _Site] = {}
+        self._asked: set[str] = set()
+        self._strays: dict[str, Strays] = {}
+        self._tidy_at = clock.now()
+
+    def __repr__(self) -> str:
+        return f"<SiteHost {self._node} wanted={[*self._wanted]} there={[*self._sites]}>"
+
+    @property
+    def runs(self) -> dict[str, int]:
+        """The runs that have, or are about to have, a site here, and its epoch."""
+        here = {run: site.epoch for run, site in self._living().items()}
+        return here | {run: assign.epoch for run, assign in self._wanted.items()}
+
+    @property
+    def empty(self) -> bool:
+        """Whether no site is left."""
+        return not self._sites
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Can be read when a site has ended, or what was left of one."""
+        left = [each for strays in self._strays.values() for each in strays.descriptors]
+        return [*(site.descriptor for site in self._sites.values()), *left]
+
+    def _living(self) -> dict[str, _Site]:
+        return {run: site for run, site in self._sites.items() if site.end_by is None}
+
+    # -- what the head wants -------------------------------------------------------------------
+
+    def assign(self, assign: Assign) -> None:
+        """Have this site, in the place of an older one of the run."""
+        self._wanted[assign.run] = assign
+
+    def unassign(self, run: str) -> None:
+        """Have no site of this run; one that is wanted afterwards is another one."""
+        self._wanted.pop(run, None)
+        if run in self._sites:
+            self._end(self._sites[run])
+
+    def unassign_all(self) -> None:
+        """Have no sites."""
+        for run in {*self._wanted, *self._sites}:
+            self.unassign(run)
+
+    def archived(self, archive: Archive) -> None:
+        """Code came from the head, or it has none of that name.
+
+        Raises:
+            Refused: it is damaged; it will be asked for again.
+        """
+        self._asked.discard(archive.archive)
+        if archive.content:
+            self._archives.put(archive.archive, archive.content)
+
+    def ask_again(self) -> None:
+        """The head has forgotten what it was asked for."""
+        self._asked.clear()
+
+    def log(self, wanted: ReadLog) -> LogPiece:
+        """A piece of a log of a run, also of one that is over."""
+        file = self._folder / wanted.run / "logs" / f"{wanted.log}.log"
+        if not file.exists():
+            there = ", ".join(sorted(path.stem for path in file.parent.glob("*.log"))) or "none"
+            why = f"node {self._node} has no log {wanted.log!r} of run {wanted.run}; there are"
+            return LogPiece(wanted.number, fault=f"{why}: {there}")
+        data, end = piece(file, wanted.offset, _MOST_OF_A_LOG)
+        return LogPiece(wanted.number, end, content=data)
+
+    # -- what becomes of it --------------------------------------------------------------------
+
+    def step(self) -> list[Message]:
+        """Reap, end, open and change sites; returns what the head must be told. Never blocks."""
+        said: list[Message] = []
+        contained = self._faults.contained
+        for run, site in [*self._sites.items()]:
+            with contained(f"the site of {run}"):
+                said += self._look_at(run, site)
+        for run, assign in [*self._wanted.items()]:
+            if run not in self._sites:
+                said += self._open(assign)
+        for run in self._strays.keys() - self._wanted.keys():
+            self._strays.pop(run).close()
+        with contained("sharing out the CPUs"):
+            self._share()
+        with contained("tidying up"):
+            self._tidy()
+        return said
+
+    def _look_at(self, run: str, site: _Site) -> list[Message]:
+        site.child.cap_log()
+        if (status := site.child.died()) is not None:
+            return [SiteEnded(run, site.epoch, self._forget(run, site, status))]
+        if site.end_by is not None:
+            self._end(site)
+        elif self._wanted[run].epoch != site.epoch:
+            self._end(site, signal.SIGINT)  # who began it is dead
+        return []
+
+    def _tidy(self) -> None:
+        """Remove memory and images of sites that were killed, here or with an earlier daemon."""
+        if self._clock.now() >= self._tidy_at:
+            self._tidy_at = float("inf")
+            reap_orphans()
+            for images in self._folder.glob("*/images"):
+                remove_unlinked_images(images)
+
+    def _end(self, site: _Site, how: signal.Signals = signal.SIGTERM) -> None:
+        now = self._clock.now()
+        if site.end_by is None:
+            site.end_by = now + self._patience
+            site.signal(how)
+        elif now >= site.end_by:
+            site.child.kill()
+
+    def _forget(self, run: str, site: _Site, status: int) -> str:
+        """Why a site ended, "" if it was told to."""
+        os.close(site.descriptor)
+        del self._sites[run]
+        self._file(run).unlink(missing_ok=True)
+        wanted = self._wanted.get(run)
+        if site.end_by is None and wanted is not None and wanted.epoch == site.epoch:
+            del self._wanted[run]  # only the head says whether there is another try
+        if status < 0:
+            self._tidy_at = self._clock.now() + _SETTLED
+        if status == 0 or (site.end_by is not None and status == -signal.SIGTERM):
+            return ""
+        return Death.of_process(site.child.pid, status, site.child.log_tail(10)).why
+
+    def _open(self, assign: Assign) -> list[Message]:
+        name = assign.archive
+        if name and name not in self._archives:
+            asked = name in self._asked
+            self._asked.add(name)
+            return [] if asked else [Fetch(name)]
+        try:
+            if self._alone(assign.run):
+                self._start(assign, str(self._archives.unpacked(name)) if name else "")
+        except (Refused, OSError) as error:
+            return self._cannot_open(assign, str(error))
+        except Exception as error:
+            self._faults.add(f"opening the site of {assign.run}", error)
+            return self._cannot_open(assign, f"{type(error).__name__}: {error}")
+        return []
+
+    def _cannot_open(self, assign: Assign, why: str) -> list[Message]:
+        del self._wanted[assign.run]
+        return [SiteEnded(assign.run, assign.epoch, f"it could not be opened: {why}")]
+
+    def _alone(self, run: str) -> bool:
+        """Whether nothing is left of an earlier site, which would be taken for this one."""
+        now = self._clock.now()
+        if run not in self._strays:
+            self._strays[run] = Strays(self._folder / run, now + self._patience)
+        gone = self._strays[run].gone(now)
+        if gone:
+            del self._strays[run]
+        return gone
+
+    def _start(self, assign: Assign, code: str) -> None:
+        self._make_room()
+        folder = self._folder / assign.run
+        (keep(folder) / "logs").mkdir(exist_ok=True)
+        order = SiteOrder(
+            assign, self._node, str(self._keys), code, str(folder / "logs"), str(folder / "images"),
+            self._allot({assign.run: assign.slots})[assign.run],
+        )  # fmt: skip
+        write_order(self._file(assign.run), order)
+        with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
+            child = start(spec, folder / "logs" / "site.log")
+        self._sites[assign.run] = _Site(order, child, os.pidfd_open(child.pid))
+
+    def _share(self) -> None:
+        """Tell sites whose share has changed."""
+        living = self._living()
+        for run, cpus in self._allot({}).items():
+            site = living[run]
+            assign = self._wanted[run]
+            if cpus != site.order.cpus or assign != site.order.assign:
+                site.order = msgspec.structs.replace(site.order, assign=assign, cpus=cpus)
+                write_order(self._file(run), site.order)
+                site.signal(signal.SIGHUP)
+
+    def _allot(self, more: dict[str, int]) -> dict[str, tuple[int, ...]]:
+        living = self._living()
+        slots = {run: self._wanted[run].slots for run in living} | more
+        return allot(self._cpus, slots, {run: site.order.cpus for run, site in living.items()})
+
+    def _file(self, run: str) -> Path:
+        return self._folder / run / "site.json"
+
+    def _make_room(self) -> None:
+        """Remove the logs of runs that are over for longest."""
+        over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
+        for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End every site at once."""
+        for run, site in [*self._sites.items()]:
+            site.child.kill()
+            self._forget(run, site, -signal.SIGKILL)
+        for strays in self._strays.values():
+            strays.close()
+        self._strays.clear()
+
+
+@contextmanager
+def _blocked(*numbers: signal.Signals) -> Iterator[None]:
+    """What is started meanwhile hears these signals only once it wants to."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

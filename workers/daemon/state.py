@@ -1,0 +1,46 @@
+"""What a worker node keeps between two lives of its daemon, and the lock that there is one only."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+from pathlib import Path
+
+from artos.errors import Refused
+from artos.system import private_folder
+from artos.system.closing import Closing
+
+
+class WorkerHome(Closing):
+    """The folder of a node by its name and head: one daemon on this machine has it at a time.
+
+    ``peer`` is what this daemon is called towards the head, ``before`` what the last one was: as
+    the lock could be taken, that one is dead.
+    """
+
+    def __init__(self, root: Path, name: str, head: str) -> None:
+        self.folder = root / f"{name}-{hashlib.sha256(head.encode()).hexdigest()[:8]}"
+        try:
+            private_folder.keep(self.folder)
+        except OSError as error:
+            why = f"what this worker keeps cannot be written: {error}"
+            raise Refused([f"{why}; set XDG_CACHE_HOME to a folder of yours"]) from error
+        self._lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            why = f"a worker called {name} is alive on this machine"
+            raise Refused([f"{why}: stop it, or give this one another --name"]) from None
+        self.before = os.pread(self._lock, 200, 0).decode(errors="replace")
+        self.peer = f"{name}/{secrets.token_hex(4)}"
+        os.truncate(self._lock, 0)
+        os.pwrite(self._lock, self.peer.encode(), 0)
+
+    def close(self) -> None:
+        """Let another daemon have it; twice is fine."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1

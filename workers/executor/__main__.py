@@ -1,0 +1,113 @@
+"""``python -P -m workers.executor FILE``: the site of a run on this worker (see ``SiteOrder``).
+
+Exit status 0 says that it was told to close, 1 that it closed of itself; why is in its log.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from artos.buffer.run_memory import CacheNode
+from artos.clock import SystemClock
+from artos.protocol.orders import SiteOrder, read_order
+from artos.system.child import end_with_parent
+from artos.system.logging_setup import logging_to, to_stderr
+from artos.transport.keys import Keys
+from artos.transport.messenger import Post
+from workers.executor.agent_host import AgentHost
+from workers.executor.executor import RunSite, local_plan
+
+_log = logging.getLogger(__name__)
+_POST_SECONDS = 5.0
+
+
+class SiteProcess:
+    """The site that the order in ``file`` asks for; who changes the file sends SIGHUP.
+
+    SIGTERM closes it in order, SIGINT without sending what is still here.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._order = file, read_order(file, SiteOrder)
+        self._changed = False
+
+    def run(self) -> str:
+        """Be that site; returns why it closed, "" if it was told to."""
+        order, assign, clock = self._order, self._order.assign, SystemClock()
+        plan = local_plan(assign.plan, assign.folder, order.code)
+        name = f"{assign.run}.{order.node}"
+        keys = Keys.load(Path(order.keys)) if order.keys else None
+        with (
+            CacheNode(plan, name, Path(order.logs)) as node,
+            Post.connect(assign.steering, keys, order.node, node.board.bell.ring) as post,
+        ):
+            agent = AgentHost(
+                plan, node.site, node.plan_file, assign.experience,
+                Path(order.keys) if order.keys else None, order.node, assign.epoch, clock,
+                node.lock,
+            )  # fmt: skip
+            site = RunSite(order, node, post, agent, clock)
+            with _handling(self._handlers(site)):
+                why = self._serve(site)
+            post.close(0.0 if site.abandoned else _POST_SECONDS)
+        return why
+
+    def _serve(self, site: RunSite) -> str:
+        try:
+            why = site.run(lambda: self._reread(site))
+            site.close()
+        finally:
+            site.kill()
+        return why
+
+    def _handlers(self, site: RunSite) -> dict[signal.Signals, Callable[[], None]]:
+        return {
+            signal.SIGTERM: site.close_soon,
+            signal.SIGINT: site.give_up,
+            signal.SIGCHLD: site.child_ended,
+            signal.SIGHUP: self._file_changed,
+        }
+
+    def _file_changed(self) -> None:
+        self._changed = True
+
+    def _reread(self, site: RunSite) -> None:
+        if self._changed:
+            self._changed = False
+            site.use(read_order(self._file, SiteOrder).cpus)
+
+
+@contextmanager
+def _handling(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
+    """React to signals like that, also to those that came before and were held back."""
+    for number, handler in handlers.items():
+        signal.signal(number, lambda *_, handler=handler: handler())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            signal.signal(number, signal.SIG_IGN if number != signal.SIGCHLD else signal.SIG_DFL)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the process; returns its exit status."""
+    # What comes before there is anything to close is seen as soon as there is.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    end_with_parent(signal.SIGTERM)
+    faulthandler.enable()
+    with logging_to(to_stderr):
+        why = SiteProcess(Path(arguments[0])).run()
+        if why:
+            _log.warning("this site is closed: %s", why)
+    return 1 if why else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

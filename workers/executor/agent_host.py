@@ -1,0 +1,115 @@
+"""The transfer agent of a site, on a worker node: started, told, started again (checklist A21)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from artos.buffer.actor_block import ActorBlock
+from artos.clock import Clock, Deadline
+from artos.plan import Plan, Site
+from artos.protocol import wire
+from artos.protocol.orders import AGENT_COUNTS, AgentOrders
+from artos.system.child_modules import ChildModule
+from artos.transport.counters import Tally
+from artos.transport.sidecar import Companion
+
+_EXIT = 1.0  # seconds that a process takes to end once it wants to
+
+
+class AgentHost:
+    """Starts the transfer agent of a site and keeps it alive.
+
+    ``plan`` (and what ``plan_file`` holds) is the plan of the workers: a consumer per stage.
+    ``lock`` is the descriptor of the lock of the site's shared memory: the agent holds it too, and
+    removes the folder if it outlives the site. ``process`` is the module to run.
+    """
+
+    def __init__(
+        self, plan: Plan, site: Site, plan_file: Path, endpoints: tuple[str, ...],
+        keys_folder: Path | None, node: str, epoch: int, clock: Clock, lock: int = -1,
+        compress: bool = True, process: str = ChildModule.AGENT,
+    ) -> None:  # fmt: skip
+        keys = "" if keys_folder is None else str(keys_folder)
+        self._orders = AgentOrders(
+            site, str(plan_file), endpoints, keys, node, epoch, lock, compress=compress
+        )
+        self._stages, self._site, self._clock = plan.consumers, site, clock
+        self._companion = Companion(process, Path(site.logs) / "agent.log", clock)
+        self._tally = Tally(self._orders.tally_path, AGENT_COUNTS)
+        self._terms = wire.Terms({}, {})
+
+    @property
+    def wire_bytes(self) -> int:
+        """Bytes that went out as experience and that came in as weights."""
+        return self._tally["bytes"] + self._tally["weights"]
+
+    @property
+    def faults(self) -> int:
+        """What it survived so far."""
+        return self._tally["faults"]
+
+    @property
+    def malformed(self) -> int:
+        """Messages that it refused so far."""
+        return self._tally["bad"]
+
+    def start(self) -> None:
+        """Start it; it connects by itself."""
+        lock = [self._orders.lock] if self._orders.lock >= 0 else []
+        self._companion.start(self._orders, self._terms, lock)
+
+    def terms(self, terms: Mapping[int, int], bases: Mapping[int, int]) -> None:
+        """These actors live here, in these terms, and no others; their blocks are there.
+
+        Never blocks.
+        """
+        self._terms = wire.Terms(dict(terms), dict(bases))
+        self._companion.tell(self._terms)
+
+    def nudge(self) -> None:
+        """Rows were committed. Never blocks."""
+        self._companion.tell(wire.Nudge())
+
+    def reap(self) -> None:
+        """Start it again if it died. Call it on SIGCHLD and on ticks.
+
+        Raises:
+            DataPathFailed: it died too often in a row.
+        """
+        if self._companion.due():
+            self.start()
+
+    def pids(self) -> dict[str, int]:
+        """Its process id by name."""
+        pid = self._companion.pid
+        return {} if pid is None else {"agent": pid}
+
+    def finish(self, seconds: float) -> dict[int, int]:
+        """Have it ship what is committed within ``seconds`` and end; returns rows left per actor.
+
+        Call it when no actor is at work any more.
+        """
+        deadline = Deadline(seconds, self._clock)
+        self._companion.tell(wire.Finish(deadline.left))
+        while not self._companion.end(deadline.left + _EXIT) and not deadline.passed:
+            self.start()  # it was killed on the way: another one goes on
+            self._companion.tell(wire.Finish(deadline.left))
+        return self.unsent()
+
+    def unsent(self) -> dict[int, int]:
+        """Rows that are committed here and not known to have arrived, by actor."""
+        left = {actor: self._unsent(actor) for actor in self._terms.terms}
+        return {actor: rows for actor, rows in left.items() if rows}
+
+    def _unsent(self, actor: int) -> int:
+        block = ActorBlock.attach(self._site.block_path(actor))
+        arrived = [
+            block.headers[stage.keys[0]].cursor(number)[1]
+            for number, stage in enumerate(self._stages)
+        ]
+        return block.written - min(arrived)
+
+    def stop(self) -> None:
+        """End it at once; what was not shipped stays in the blocks."""
+        self._companion.end(0.0)

@@ -1,0 +1,147 @@
+"""Wires the process manager of one run's actors from what this host can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from artos.buffer.board import template_member
+from artos.buffer.run_memory import Node
+from artos.buffer.segment import free_bytes
+from artos.clock import Clock
+from artos.errors import Refused
+from artos.plan import Plan
+from artos.protocol.invocations import Invoke
+from artos.runtime.preloaded import Preloaded
+from artos.scaling.elastic import Elastic
+from artos.system.child import start
+from artos.system.cleanup import image_faults, image_folder
+from triggers.passers import MessagePasser
+from workers.actors.idle_tiers import ParkingLot
+from workers.actors.launchers.clones import Clones
+from workers.actors.launchers.early import Early
+from workers.actors.launchers.forks import Forks
+from workers.actors.launchers.launcher import ColdStart, Nursery, Place, Way
+from workers.actors.process_manager import ProcessManager
+from workers.actors.tier_policy import Tier
+from workers.actors.usage import Accounts
+from workers.checkpoint.checkpointer import Checkpointer, Progress
+from workers.checkpoint.criu.driver import Criu, NoCriu, criu_here
+from workers.checkpoint.images import ImageStore
+from workers.checkpoint.tiers import probe
+from workers.host import pinning
+from workers.host.cpus import host_slots
+from workers.host.slots import Slot, SlotTable
+
+_ORDER = ("clone", "fork", "cold")
+
+
+def muster(
+    node: Node,
+    home: Path,
+    mailboxes: Mapping[int, MessagePasser[Invoke]],
+    progress: Callable[[int], Progress],
+    clock: Clock,
+    preloaded: Preloaded | None = None,
+    cpus: Sequence[int] | None = None,
+) -> ProcessManager:
+    """The process manager of the actors of ``node``; images are kept in ``home`` by default.
+
+    It has a slot for each of ``cpus``, by default of those that may be used here.
+    """
+    elastic = node.plan.elastic
+    place = Place(node.site, node.plan_file, node.plan.reference.folder)
+    slots = slots_here(elastic) if cpus is None else slots_on(elastic, cpus)
+    pin = elastic.pin and probe()["pin"].available
+    prefix = partial(_prefix, pin=pin)
+    criu, accounts = criu_here(clock), Accounts(clock)
+    checkpointer = _checkpointer(node, home, elastic, criu, prefix, progress)
+    lot = ParkingLot(elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock)
+    ways = _ways(
+        place, elastic, criu, checkpointer, prefix, len(slots), node.plan.actors, preloaded
+    )
+    return ProcessManager(
+        place, node.plan.actors, mailboxes, Nursery(ways), slots, SlotTable(slots, clock), lot,
+        accounts, clock, pin=pin,
+    )  # fmt: skip
+
+
+def faults(plan: Plan) -> list[str]:
+    """Everything about how the plan's actors are to live that this host cannot do, in words."""
+    found = image_faults(plan.elastic.images)
+    try:
+        slots = len(slots_here(plan.elastic))
+    except Refused as refused:
+        return [*found, *refused.faults]
+    if plan.elastic.park == "never" and plan.actors > slots:
+        found.append(
+            f"park=never keeps a slot for each of {plan.actors} actors, and there are {slots}: "
+            "take fewer actors or another park"
+        )
+    return found
+
+
+def slots_here(elastic: Elastic) -> list[Slot]:
+    """A slot for each CPU that actors may use, or the first few of them.
+
+    Raises:
+        Refused: more are asked for than there are.
+    """
+    slots = host_slots()
+    if elastic.slots > len(slots):
+        raise Refused([f"slots={elastic.slots}, but only {len(slots)} CPUs may be used here"])
+    return list(slots[: elastic.slots or None])
+
+
+def slots_on(elastic: Elastic, cpus: Sequence[int]) -> list[Slot]:
+    """A slot for each of these CPUs, or the first few of them if no more are asked for."""
+    return list(host_slots(affinity=cpus)[: elastic.slots or None])
+
+
+def _prefix(slot: Slot | None, *, pin: bool) -> Sequence[str]:
+    return pinning.numactl_prefix(slot) if pin and slot is not None else ()
+
+
+def _tiers() -> frozenset[Tier]:
+    names: tuple[Tier, ...] = ("memory", "freeze", "checkpoint")
+    here = probe()
+    return frozenset(name for name in names if here[name].available)
+
+
+def _checkpointer(
+    node: Node,
+    home: Path,
+    elastic: Elastic,
+    criu: Criu | NoCriu,
+    prefix: Callable[[Slot | None], Sequence[str]],
+    progress: Callable[[int], Progress],
+) -> Checkpointer:
+    folder = image_folder(Path(node.site.folder), elastic.images, home)
+    store = ImageStore(folder, elastic.image_mb * 1_000_000 or free_bytes(folder) // 2)
+    gives_back = elastic.images != "tmpfs"
+    return Checkpointer(node.site, criu, store, prefix, progress, gives_back=gives_back)
+
+
+def _ways(
+    place: Place,
+    elastic: Elastic,
+    criu: Criu | NoCriu,
+    template: Checkpointer,
+    prefix: Callable[[Slot | None], Sequence[str]],
+    at_once: int,
+    actors: int,
+    preloaded: Preloaded | None,
+) -> list[Callable[[], Way]]:
+    """Ways to start actors, best first; the one asked for, and those below it."""
+    member, begin = template_member(place.site.members), preloaded.start if preloaded else start
+    early = None
+    if preloaded is not None and elastic.start == "auto":
+        early = Early(preloaded, place, pinning.pin, at_once, others=actors > at_once)
+    ways: dict[str, Callable[[], Way]] = {}
+    if isinstance(criu, Criu) and probe()["clone"].available:
+        ways["clone"] = lambda: Clones(place, member, criu, template, prefix, at_once, begin, early)
+    ways["fork"] = lambda: Forks(place, member, pinning.pin, begin)
+    ways["cold"] = lambda: ColdStart(place, prefix)
+    first = elastic.start if elastic.start in ways else next(iter(ways))
+    return [way for name, way in ways.items() if _ORDER.index(name) >= _ORDER.index(first)]

@@ -1,0 +1,308 @@
+"""A run's site on a worker: its actors here, their shared memory, and what ships their rows.
+
+The run process steers it; rows and weights go past it, between the transfer agent and the replay
+buffer. It is to its actors what the supervisor is on one machine.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artos.buffer.board import LEARNER
+from artos.buffer.run_memory import CacheNode
+from artos.clock import Clock
+from artos.errors import BadMessage, ShmTooSmall
+from artos.faults import Faults, Seldom
+from artos.plan import Plan
+from artos.protocol import wire
+from artos.protocol.invocations import Failed, FromMember, Ready
+from artos.protocol.orders import SiteOrder
+from artos.runtime.loop import Loop
+from artos.system.logs import end
+from artos.transport.endpoints import HEAD
+from artos.transport.messenger import Post
+from triggers.mailboxes import Mail
+from workers.executor.agent_host import AgentHost
+from workers.executor.local_actors import LocalActors
+from workers.executor.migration import Porter
+from workers.executor.version_gate import Gate
+
+_log = logging.getLogger(__name__)
+_STOP_SECONDS = 5.0
+_SHIP_SECONDS = 10.0
+_ALONE_SECONDS = 60.0
+"""A site whose run is silent for so long has been given up by it long ago."""
+_MOST_OF_A_LOG = 64 << 10  # bytes, when it is over
+_NEWS_SECONDS = 5.0
+"""News that change nothing but the bill are told that seldom."""
+
+
+class RunSite(Loop):
+    """Obeys the run process, tells it what its actors say, and closes in order."""
+
+    def __init__(
+        self,
+        order: SiteOrder,
+        node: CacheNode,
+        post: Post,
+        agent: AgentHost,
+        clock: Clock,
+    ) -> None:
+        super().__init__(node.board, clock)
+        self._order, self._node, self._post, self._agent = order, node, post, agent
+        self._faults, self._seldom = Faults(), Seldom(_log)
+        self._mail = Mail(node.board)
+        self._actors = LocalActors(node, self._mail, Path(order.images), clock, cpus=order.cpus)
+        self._gate = Gate(lambda: node.weights.version, self._actors.passers)
+        self._porter = Porter(self._actors, self._tell, self.child_ended, self._arrived, clock)
+        self._terms: dict[int, int] = {}
+        self._bases: dict[int, int] = {}
+        self._lodged: set[int] = set()
+        self._told: wire.SiteNews | None = None
+        self._news_due = clock.now()
+        self.closing = False
+        self.why = ""
+        self._given_up = False
+
+    def run(self, after: Callable[[], None]) -> str:
+        """Open the site and serve until it is to be closed; returns why, "" if it was told to."""
+        self._agent.start()
+        assign = self._order.assign
+        criu = self._actors.criu
+        self._tell(wire.SiteUp(self._order.node, assign.epoch, assign.slots, criu))
+        self.serve(lambda: self.closing, after)
+        return self.why
+
+    def close_soon(self) -> None:
+        """Close in order, from within the loop. Safe in a signal handler."""
+        self.closing = True
+        self._board.bell.ring()
+
+    def give_up(self) -> None:
+        """As ``close_soon``, for a run that has begun anew. Safe in a signal handler."""
+        self._given_up = True
+        self.close_soon()
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody wants to have what is still here."""
+        return self._given_up or bool(self.why)
+
+    def _tell(self, message: wire.Message) -> None:
+        self._post.send(HEAD, message)
+
+    # -- what the run process wants ------------------------------------------------------------
+
+    def _take_mail(self) -> None:
+        for _, message in self._post.take():
+            with self._faults.contained(type(message).__name__, self._refuse):
+                try:
+                    self._obey(message)
+                except BadMessage as error:
+                    self._mail.malformed += 1
+                    self._refuse(error.why)
+
+    def _refuse(self, why: str) -> None:
+        self._tell(wire.Refusal(why))
+
+    def _obey(self, message: wire.Message) -> None:
+        match message:
+            case wire.Start() | wire.Prepare():
+                self._bring_up(message)
+            case wire.Call(member=member) if member in self._lodged:
+                self._porter.stays(member)
+                self._gate.send(message)
+            case wire.End(member=member, leaves=leaves):
+                self._end(member)
+                if leaves:
+                    self._leave(member - 1)
+            case wire.Pack() | wire.Bring() | wire.Piece():
+                self._carry(message)
+            case wire.Retire(member=member) if member in self._lodged:
+                self._actors.retire(member)
+            case wire.CloseSite():
+                self.closing = True
+            case wire.Restarted():
+                self.closing, self.why = True, "the run does not know this site any more"
+            case wire.Refusal(why=why):
+                self._seldom.warning("the run refused what it was told: %s", why)
+            case wire.Call() | wire.Retire():
+                pass  # of one that was ended meanwhile
+            case _:
+                raise BadMessage(f"{type(message).__name__} is nothing to tell a site")
+
+    def _bring_up(self, message: wire.Start | wire.Prepare) -> None:
+        member = message.member
+        if not 0 < member <= self._node.plan.actors:
+            raise BadMessage(f"there is no member {member}")
+        if isinstance(message, wire.Start) or message.parcel:
+            self._end(member)
+        try:
+            self._lodge(message)
+        except ShmTooSmall as error:
+            self._tell(_no_room(message, error))
+            return
+        if message.parcel:
+            self._porter.fetch(member, message.parcel)
+        elif isinstance(message, wire.Start):
+            self._actors.start(member)
+        else:
+            self._actors.prepare(member)
+
+    def _lodge(self, message: wire.Start | wire.Prepare) -> None:
+        actor = message.member - 1
+        if self._terms.get(actor) != message.term:
+            self._node.open(actor, message.term, message.base)
+            self._terms[actor], self._bases[actor] = message.term, message.base
+            self._agent.terms(dict(self._terms), dict(self._bases))
+        self._lodged.add(message.member)
+
+    def _carry(self, message: wire.Pack | wire.Bring | wire.Piece) -> None:
+        match message:
+            case wire.Pack(member=member, number=number) if member not in self._lodged:
+                self._tell(wire.Packed(number, "it does not live here"))
+            case wire.Pack():
+                self._porter.pack(message)
+            case wire.Bring():
+                self._porter.bring(message)
+            case wire.Piece():
+                self._porter.take(message)
+
+    def _end(self, member: int) -> None:
+        self._lodged.discard(member)
+        self._gate.forget(member)
+        self._porter.forget(member)
+        if member - 1 in self._node.blocks:
+            self._actors.end(member)
+
+    def _leave(self, actor: int) -> None:
+        """It lives elsewhere, and all its rows are there."""
+        self._terms.pop(actor, None)
+        self._bases.pop(actor, None)
+        self._agent.terms(dict(self._terms), dict(self._bases))
+        self._node.shut(actor)
+
+    # -- what happens here ---------------------------------------------------------------------
+
+    def _changed(self, member: int) -> None:
+        if member == LEARNER:
+            self._gate.look()
+            return
+        if member < self._actors.template:
+            self._agent.nudge()
+        for message in self._actors.reports(member):
+            with self._faults.contained(f"{type(message).__name__} from member {member}"):
+                self._pass_on(member, message)
+
+    def _pass_on(self, member: int, told: FromMember) -> None:
+        if member not in self._lodged:
+            return
+        written = self._node.blocks[member - 1].written
+        self._tell(wire.Said(member, self._terms[member - 1], told, written))
+        if isinstance(told, Failed):
+            self._end(member)  # so its process does not also die of it
+
+    def _follow_children(self) -> None:
+        for member, death in self._actors.deaths():
+            self._changed(member)  # its last words come first
+            if member in self._lodged:
+                self._end(member)
+                written = self._node.blocks[member - 1].written
+                self._agent.nudge()
+                self._tell(
+                    wire.Died(
+                        member, self._terms[member - 1], death.why, death.step, death.own,
+                        death.fatal, written,
+                    )
+                )  # fmt: skip
+        self._porter.look()
+        self._agent.reap()
+
+    def _arrived(self, member: int, seconds: float) -> None:
+        """An actor from another node goes on here; it does not know, so it does not say so."""
+        incarnation = self._node.blocks[member - 1].incarnation
+        self._pass_on(member, Ready(seconds, incarnation, "moved"))
+
+    def _tick(self) -> None:
+        self._actors.tick()
+        self._gate.look()
+        if self._post.silent().get(HEAD, 0.0) > _ALONE_SECONDS:
+            self.closing, self.why = True, f"nothing of the run for {_ALONE_SECONDS:g} s"
+        now, news = self._clock.now(), self._news()
+        if now >= self._news_due or not _same(news, self._told):
+            self._told, self._news_due = news, now + _NEWS_SECONDS
+            self._tell(news)
+
+    def _news(self) -> wire.SiteNews:
+        waiting = [m for m in self._lodged if self._gate.holds(m) or self._actors.held_back(m)]
+        written = {m - 1: self._node.blocks[m - 1].written for m in self._lodged}
+        return wire.SiteNews(
+            self._bill(), tuple(sorted(waiting)), written, self._agent.wire_bytes,
+            self._faults.count + self._post.faults.count + self._agent.faults,
+            self._mail.malformed + self._post.malformed + self._agent.malformed,
+        )  # fmt: skip
+
+    def _bill(self) -> dict[str, Any]:
+        return msgspec.structs.asdict(self._actors.bill())
+
+    def use(self, cpus: tuple[int, ...]) -> None:
+        """These are the CPUs of its actors from now on."""
+        self._actors.use(cpus)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let actors end, ship what they committed, report. Nothing of theirs is left."""
+        self._porter.close()
+        self._actors.tell_to_stop()
+        self._actors.stop(_STOP_SECONDS)
+        for member in tuple(self._lodged):
+            self._node.blocks[member - 1].recover()
+            for told in self._mail.take(member):
+                self._pass_on(member, told)
+        unsent = self._agent.finish(0.0 if self.abandoned else _SHIP_SECONDS)
+        self._tell(self._news())
+        if not self.abandoned:
+            self._tell_logs()
+        self._tell(wire.SiteClosed(self._bill(), unsent))
+
+    def _tell_logs(self) -> None:
+        for log in sorted(Path(self._order.logs).glob("*.log")):
+            with self._faults.contained(f"sending {log.name}"):
+                self._tell(wire.SiteLog(log.stem, end(log, _MOST_OF_A_LOG)))
+
+    def kill(self) -> None:
+        """End everything at once."""
+        self._porter.close()
+        self._actors.stop(0.0)
+        self._agent.stop()
+
+
+def _same(news: wire.SiteNews, told: wire.SiteNews | None) -> bool:
+    return told is not None and (news.held_back, news.written) == (told.held_back, told.written)
+
+
+def _no_room(message: wire.Start | wire.Prepare, error: ShmTooSmall) -> wire.Died:
+    why, rows = str(error), message.base
+    return wire.Died(message.member, message.term, why, None, own=True, fatal=True, written=rows)
+
+
+def local_plan(encoded: bytes, there: str, here: str) -> Plan:
+    """The plan with all paths below the folder ``there`` of the head as they are ``here``."""
+    plan = msgspec.json.decode(encoded)
+    return msgspec.convert(_moved(plan, there, here) if there and here else plan, Plan)
+
+
+def _moved(value: Any, there: str, here: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _moved(item, there, here) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_moved(item, there, here) for item in value]
+    if isinstance(value, str) and (value == there or value.startswith(f"{there}/")):
+        return here + value[len(there) :]
+    return value

@@ -1,0 +1,239 @@
+"""Carries actors of a site out and in: their images, as parcels that the run fetches or has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from artos.clock import Clock, Deadline
+from artos.errors import BadMessage, BadParcel
+from artos.protocol import wire
+from artos.system.closing import Closing
+from artos.transport.served_files import Incoming, cut
+from workers.actors.process_manager import Arrival
+from workers.checkpoint.images import Image
+from workers.executor.local_actors import LocalActors
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_AT_ONCE = 2
+"""Parcels that are fetched at a time: each has one piece on its way."""
+_PIECE_SECONDS = 30.0
+"""For a piece of a parcel to come, after which its actor begins anew."""
+_HANDS_SECONDS = 60.0
+"""For what is being unpacked and is not wanted any more."""
+
+
+@dataclass
+class _Outgoing:
+    """An actor that is to move out. ``packing`` goes on once there is an image of it."""
+
+    member: int
+    packing: Future[None] | None = None
+    packed: bool = False
+
+
+@dataclass
+class _Coming:
+    """An actor that moves in; ``until`` the next piece must be here, once it is fetched."""
+
+    member: int
+    file: Incoming
+    until: Deadline | None = None
+    unpacking: Future[Image] | None = None
+    restoring: bool = False
+
+
+class Porter(Closing):
+    """Packs and unpacks with a thread of its own; all else goes on a ``look`` at a time.
+
+    ``tell`` sends to the run, ``ring`` has somebody ``look`` soon, ``arrived`` is told of a member
+    that goes on here, and how many seconds that took.
+    """
+
+    def __init__(
+        self,
+        actors: LocalActors,
+        tell: Callable[[wire.Message], None],
+        ring: Callable[[], None],
+        arrived: Callable[[int, float], None],
+        clock: Clock,
+    ) -> None:
+        self._actors, self._tell, self._ring = actors, tell, ring
+        self._tell_arrived, self._clock = arrived, clock
+        self._outgoing: dict[int, _Outgoing] = {}
+        self._coming: dict[int, _Coming] = {}
+        # A process that is restored dies with the thread that asked for it: that is not this one.
+        self._hands = ThreadPoolExecutor(1, "porter")
+
+    # -- out -----------------------------------------------------------------------------------
+
+    def pack(self, order: wire.Pack) -> None:
+        """Make a parcel of a member that lives here and is idle."""
+        self._outgoing[order.number] = _Outgoing(order.member)
+        self.look()
+
+    def bring(self, wish: wire.Bring) -> None:
+        """The run wants a piece of a parcel."""
+        outgoing, piece = self._outgoing.get(wish.number), wire.Piece(wish.number, wish.start)
+        if outgoing is not None and outgoing.packed:
+            try:
+                piece = cut(self._parcel(wish.number), wish)
+            except (BadMessage, OSError) as error:
+                self._tell(wire.Refusal(str(error)))
+        self._tell(piece)
+
+    def _see_to_outgoing(self, number: int, outgoing: _Outgoing) -> None:
+        member, images = outgoing.member, self._actors.images
+        try:
+            if outgoing.packing is None:
+                image = self._actors.shelve(member)
+                if image is not None:
+                    home = self._actors.home_of(member)
+                    outgoing.packing = self._do(images.pack, image, home, number)
+            elif outgoing.packing.done():
+                outgoing.packing.result()
+                outgoing.packed = True
+                self._tell(wire.Packed(number))
+        except Exception as error:
+            del self._outgoing[number]
+            self._tell(wire.Packed(number, str(error)))
+
+    # -- in ------------------------------------------------------------------------------------
+
+    def fetch(self, member: int, number: int) -> None:
+        """The run has a parcel of a member that is to live here."""
+        self._actors.expect(member)
+        try:
+            file = Incoming(number, self._parcel(number))
+        except OSError as error:
+            self._tell(wire.Unfit(number, str(error)))
+            self._actors.miss(member)
+            return
+        self._coming[number] = _Coming(member, file)
+        self.look()
+
+    def take(self, piece: wire.Piece) -> None:
+        """A piece of a parcel came."""
+        coming = self._coming.get(piece.number)
+        if coming is None or coming.unpacking is not None:
+            return  # of one that is not wanted any more
+        try:
+            coming.file.take(piece)
+        except (BadParcel, OSError) as error:
+            self._give_up(piece.number, coming, str(error))
+            return
+        if coming.file.whole:
+            home = self._actors.home_of(coming.member)
+            coming.unpacking = self._do(self._actors.images.unpack, piece.number, home)
+            self.look()
+        else:
+            self._ask(coming)
+
+    def _ask(self, coming: _Coming) -> None:
+        coming.until = Deadline(_PIECE_SECONDS, self._clock)
+        self._tell(coming.file.wish)
+
+    def _see_to_coming(self, number: int, coming: _Coming) -> None:
+        if coming.unpacking is None:
+            if coming.until is not None and coming.until.passed:
+                why = f"nothing came of its parcel for {_PIECE_SECONDS:g} s"
+                self._give_up(number, coming, why)
+            return
+        if coming.restoring or not coming.unpacking.done():
+            return
+        try:
+            image = coming.unpacking.result()
+        except Exception as error:  # a parcel is what another node made it
+            self._give_up(number, coming, str(error))
+            return
+        coming.restoring = True
+        self._actors.take_in(coming.member, image)
+
+    def _begin_to_fetch(self) -> None:
+        fetched = [each for each in self._coming.values() if each.unpacking is None][:_AT_ONCE]
+        for coming in fetched:
+            if coming.until is None:
+                self._ask(coming)
+
+    def _give_up(self, number: int, coming: _Coming, why: str) -> None:
+        del self._coming[number]
+        coming.file.close()
+        self._tell(wire.Unfit(number, why))
+        self._actors.miss(coming.member)
+
+    def _settle(self, arrival: Arrival) -> None:
+        for number, coming in tuple(self._coming.items()):
+            if coming.member == arrival.member:
+                del self._coming[number]
+                if arrival.lost:
+                    self._tell(wire.Unfit(number, arrival.lost))
+        if not arrival.lost:
+            self._tell_arrived(arrival.member, arrival.seconds)
+
+    # -- both ----------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """See what became of what was begun, and begin what can be. Never waits."""
+        for number, outgoing in tuple(self._outgoing.items()):
+            if not outgoing.packed:
+                self._see_to_outgoing(number, outgoing)
+        for number, coming in tuple(self._coming.items()):
+            self._see_to_coming(number, coming)
+        for arrival in self._actors.arrivals():
+            self._settle(arrival)
+        self._begin_to_fetch()
+
+    def stays(self, member: int) -> None:
+        """The member does not move out (any more): nothing is left of a parcel of it."""
+        for number, outgoing in tuple(self._outgoing.items()):
+            if outgoing.member == member:
+                del self._outgoing[number]
+                self._remove(self._parcel(number), outgoing.packing)
+
+    def _remove(self, parcel: Path, packing: Future[None] | None) -> None:
+        """Now, or once it is made: nobody waits for that."""
+        if packing is None or packing.cancel():
+            parcel.unlink(missing_ok=True)
+        else:
+            packing.add_done_callback(lambda _: parcel.unlink(missing_ok=True))
+
+    def forget(self, member: int) -> None:
+        """The member is ended: nothing is left of its parcels."""
+        self.stays(member)
+        for number, coming in tuple(self._coming.items()):
+            if coming.member == member:
+                del self._coming[number]
+                coming.file.close()
+                self._drop(coming)
+                self._parcel(number).unlink(missing_ok=True)
+
+    def _drop(self, coming: _Coming) -> None:
+        """Nothing of it may appear any more: another process is about to take its place."""
+        unpacking = coming.unpacking
+        if unpacking is None or coming.restoring or unpacking.cancel():
+            return
+        wait([unpacking], _HANDS_SECONDS)
+        if unpacking.done() and unpacking.exception() is None:
+            self._actors.images.drop(unpacking.result())
+
+    def _parcel(self, number: int) -> Path:
+        return self._actors.images.parcel(number)
+
+    def _do(self, what: Callable[P, T], *about: P.args, **named: P.kwargs) -> Future[T]:
+        work = self._hands.submit(what, *about, **named)
+        work.add_done_callback(lambda _: self._ring())
+        return work
+
+    def close(self) -> None:
+        """Let go of everything; what is being packed is finished first."""
+        self._hands.shutdown(cancel_futures=True)
+        for coming in self._coming.values():
+            coming.file.close()
+        for number in (*self._outgoing, *self._coming):
+            self._parcel(number).unlink(missing_ok=True)
+        self._outgoing, self._coming = {}, {}

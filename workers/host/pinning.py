@@ -1,0 +1,67 @@
+"""Pinning a process to the CPU and memory node of its slot, and seeing that it really is."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from artos.errors import NotPinned
+from workers.host.slots import Slot
+
+_ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S*)", re.MULTILINE)
+
+
+def numactl_prefix(slot: Slot) -> list[str]:
+    """The command to put before the one that starts or restores a process of this slot.
+
+    Affinity and memory policy are inherited, and not part of an image: a restored process has
+    those of whoever restores it.
+    """
+    memory = [] if slot.node is None else [f"--membind={slot.node}"]
+    return ["numactl", f"--physcpubind={slot.cpu}", *memory]
+
+
+def pin(pid: int, slot: Slot) -> None:
+    """Move every thread of a live process to the slot's CPU. Its memory stays where it is.
+
+    Raises:
+        NotPinned: the kernel did not do it, or the process is gone.
+    """
+    done: set[int] = set()
+    # A thread that is not pinned yet may start another one meanwhile: until none is new.
+    while new := _threads(pid) - done:
+        for thread in new:
+            with suppress(OSError):  # it ended, or we may not: `verify` tells
+                os.sched_setaffinity(thread, {slot.cpu})
+        done |= new
+    verify(pid, slot)
+
+
+def verify(pid: int, slot: Slot) -> None:
+    """See in /proc that every thread of a process may run on the slot's CPU and on no other.
+
+    Raises:
+        NotPinned: some thread may not, or runs elsewhere, or the process is gone.
+    """
+    found = {thread: cpus for thread in _threads(pid) if (cpus := _allowed(pid, thread))}
+    if set(found.values()) != {str(slot.cpu)}:
+        raise NotPinned(pid, slot.cpu, found)
+
+
+def _threads(pid: int) -> set[int]:
+    try:
+        return {int(name) for name in os.listdir(f"/proc/{pid}/task")}  # noqa: PTH208 (names)
+    except FileNotFoundError:
+        return set()
+
+
+def _allowed(pid: int, thread: int) -> str:
+    """CPUs a thread may run on, as the kernel lists them; empty if it ended meanwhile."""
+    try:
+        status = Path(f"/proc/{pid}/task/{thread}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    match = _ALLOWED.search(status)
+    return match[1] if match else ""
