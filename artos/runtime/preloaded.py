@@ -59,9 +59,13 @@ class Preloaded(Closing):
         return self._process.pid
 
     def start(
-        self, spec: ProcessSpec, log: Path, *,
-        stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None,
-    ) -> Child:  # fmt: skip
+        self,
+        spec: ProcessSpec,
+        log: Path,
+        *,
+        stdin: IO[bytes] | None = None,
+        stdout: IO[bytes] | None = None,
+    ) -> Child:
         """See ``child.Start``: forked, or started anew if that cannot be.
 
         Raises:

@@ -139,9 +139,13 @@ class Start(Protocol):
     """
 
     def __call__(
-        self, spec: ProcessSpec, log: Path, *,
-        stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None,
-    ) -> Child:  # fmt: skip
+        self,
+        spec: ProcessSpec,
+        log: Path,
+        *,
+        stdin: IO[bytes] | None = None,
+        stdout: IO[bytes] | None = None,
+    ) -> Child:
         """Make it."""
 
 

@@ -38,7 +38,11 @@ class CollectedLogs:
         if name is None or int(name[1] or 0) >= self._actors or len(log.content) > _MOST:
             _log.warning("node %s sent a log that is none: %s", node, log.name)
             return
-        self._owed.pop(node, None)
+        if node in self._owed:
+            del self._owed[node]
+            (self._folder / node / _MISSING).unlink(
+                missing_ok=True
+            )  # of an earlier part of the run
         self._write(node, f"{log.name}.log", log.content)
 
     def close(self, whys: Mapping[str, str]) -> None:

@@ -47,10 +47,12 @@ def test_a_site_that_was_opened_again_sends_what_both_said(
     logs.keep("w1", SiteLog("site"))
     logs.expect("w1")
     logs.close({"w1": "its site is gone"})
+    assert (tmp_path / "w1" / "missing.log").exists()
     logs.expect("w1")
     logs.keep("w1", SiteLog("site"))
     logs.close({})
     assert len(logged) == 1
+    assert not (tmp_path / "w1" / "missing.log").exists()
 
 
 @pytest.mark.parametrize("log", [SiteLog("actor-4"), SiteLog("x"), SiteLog("site", bytes(2 << 20))])
