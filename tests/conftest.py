@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 from collections.abc import Iterator
@@ -48,6 +49,13 @@ def logged() -> Iterator[list[str]]:
     lines: list[str] = []
     with logging_to(lines.append):
         yield lines
+
+
+@pytest.fixture
+def atari() -> None:
+    """Skip where the extra is not installed."""
+    if importlib.util.find_spec("ale_py") is None:
+        pytest.skip("needs the extra: pip install 'artos[atari]'")
 
 
 @pytest.fixture(autouse=True)

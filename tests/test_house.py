@@ -76,8 +76,7 @@ def test_daemons_import_nothing_that_runs_user_code() -> None:
     found = {
         f"{name_of(path)} imports {module}"
         for path in sources("head", "workers")
-        if name_of(path)
-        != "workers.agent.__main__"  # has triggers of users
+        if name_of(path) != "workers.agent.__main__"  # has triggers of users
         for module in imports(path)
         if any(module == each or module.startswith(f"{each}.") for each in loaders | runs)
     }

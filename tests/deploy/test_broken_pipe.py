@@ -1,8 +1,6 @@
 """``artos ... | head``: that somebody has read enough is no error."""
 
-from helpers import PATIENCE
-
-from tests.helpers import python
+from helpers import PATIENCE, python
 
 
 def test_readers_may_hang_up() -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import ROOT, SUPPORT
 
 from deploy.cli.__main__ import main
 from evaluation.core import registry
 from evaluation.core.report import Results
 from head.records.run_folder import RunFolder
 
-ROOT = Path(__file__).parents[2]
-README, COUNTING = ROOT / "README.md", ROOT / "tests" / "runs" / "counting.py"
+README, COUNTING = ROOT / "README.md", SUPPORT / "counting.py"
 WORKLOAD = ("counting.py:workload", "--total-steps", "64")
 HERE: dict[str, tuple[str, ...]] = {
     "run": (*WORKLOAD, "--inline"),
@@ -35,7 +35,7 @@ HERE: dict[str, tuple[str, ...]] = {
 }
 """Commands that are to be had without a cluster."""
 OF_A_CLUSTER = {"submit", "drain", "scale"}
-"""What these print is parsed by ``Cluster.ask`` in ``tests/daemons``, and there only."""
+"""What these print is parsed by ``Cluster.ask`` in the tests of daemons, and there only."""
 DAEMONS = {"head", "worker"}
 OTHERS = {"setup", "completion"}
 """They print no result of their own, as the README says."""

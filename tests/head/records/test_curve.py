@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from helpers import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.image import imread
+
+from head.records import curve
+from head.records.episodes import Episodes
+from head.records.progress_log import ProgressLog
+from head.records.run_folder import RunFolder
+
+RETURNS = st.lists(st.floats(-1e6, 1e6), max_size=250)
+
+
+def fill(folder: RunFolder, episodes: int) -> None:
+    log = ProgressLog(folder)
+    for number in range(episodes):
+        log.episodes([(10 * number, float(number % 50), number % 50)])
+    log.close()
+
+
+@given(RETURNS.filter(len))
+def test_the_running_mean_is_that_of_the_newest(returns: list[float]) -> None:
+    expected = [np.mean(returns[: stop + 1][-100:]) for stop in range(len(returns))]
+    column = np.array(returns)
+    means = Episodes(column, column, column).running_mean(100)
+    np.testing.assert_allclose(means, expected, atol=1e-6)
+
+
+def test_episodes_come_back_as_they_were_logged(folder: RunFolder) -> None:
+    assert len(Episodes.read(folder.episodes)) == 0
+    log = ProgressLog(folder)
+    log.episodes([(10, 1.25, 3), (10, float("inf"), 4)])
+    log.episodes([])
+    log.close()
+    episodes = Episodes.read(folder.episodes)
+    assert episodes.steps.tolist() == [10, 10]
+    assert episodes.returns.tolist() == [1.25, float("inf")]
+    assert episodes.lengths.tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("episodes", [0, 1, 2, 300])
+def test_a_curve_is_drawn_whatever_the_run_holds(folder: RunFolder, episodes: int) -> None:
+    fill(folder, episodes)
+    path = curve.draw(folder)
+    assert path == folder.curve
+    picture = imread(path)
+    assert picture.shape[:2] == (585, 1040)
+    assert len(np.unique(picture.reshape(-1, picture.shape[2]), axis=0)) > 10
+
+
+def test_very_long_runs_are_thinned_but_keep_their_last_episode() -> None:
+    kept = curve._spread(1_000_000, 4_000)
+    assert (len(kept), kept[0], kept[-1]) == (4_000, 0, 999_999)
+    assert (np.diff(kept) > 0).all()
+
+
+def test_a_curve_that_cannot_be_drawn_is_one_warning_line(
+    folder: RunFolder, logged: list[str]
+) -> None:
+    folder.episodes.write_text("step,return,length\nnot,a,number\n")
+    assert curve.draw(folder) is None
+    (line,) = logged
+    assert line.startswith("the learning curve was not drawn: ValueError")
+    assert not folder.curve.exists()
+
+
+def test_a_drawing_that_fails_keeps_the_last_curve(folder: RunFolder) -> None:
+    fill(folder, 3)
+    curve.draw(folder)
+    before = folder.curve.read_bytes()
+    folder.episodes.write_text("step,return,length\nnot,a,number\n")
+    assert curve.draw(folder) is None
+    assert folder.curve.read_bytes() == before
+
+
+@pytest.mark.processes
+def test_records_and_view_load_neither_torch_nor_matplotlib() -> None:
+    code = (
+        "import sys, head.records.curve, head.records.progress_log, head.records.checkpoint\n"
+        "import deploy.display.view\n"
+        "print([m for m in ('torch', 'matplotlib', 'tensorboardX', 'workers') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,36 @@
+"""Fixtures of the tests with a cluster on this machine."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clusters import Cluster
+from helpers import SUPPORT
+
+HERE = Path(__file__).parent
+USERS = ("staged.py", "witness.py", "publishing.py", "episodes.py", "journey.py")
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """A user's folder on the head."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    for file in (SUPPORT / "counting.py", *(HERE / name for name in USERS)):
+        shutil.copy(file, folder)
+    return folder
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, code: Path) -> Iterator[Cluster]:
+    """A head and no workers yet; nothing may be left of it."""
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    there = Cluster(folder, code)
+    try:
+        yield there
+    finally:
+        there.close()

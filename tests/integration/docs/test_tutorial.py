@@ -1,0 +1,172 @@
+"""The documents say what is so: their examples are the files, and the files run."""
+
+import csv
+import json
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from helpers import PATIENCE, ROOT, unrolled
+from user_folder import UserFolder
+
+EXAMPLES = ROOT / "docs" / "examples"
+SHOWN_IN = {
+    "my_algo.py": "docs/tutorial.md",
+    "my_trigger.py": "docs/tutorial.md",
+    "my_env.py": "docs/how-to.md",
+    "my_pipeline.py": "docs/how-to.md",
+    "my_scaling.py": "docs/how-to.md",
+    "peek.py": "docs/how-to.md",
+    "table.py": "README.md",
+}
+
+
+def code_blocks(document: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / document).read_text(), re.M | re.S)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_shown_code_is_the_file(name: str) -> None:
+    text = (EXAMPLES / name).read_text()
+    without_docstring = text.split('"""\n\n', 1)[1]
+    assert {text, without_docstring} & set(code_blocks(SHOWN_IN[name]))
+
+
+def test_own_algorithm_takes_fewer_than_60_lines() -> None:
+    assert len((EXAMPLES / "my_algo.py").read_text().splitlines()) < 60
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/tutorial.md", "docs/how-to.md"])
+def test_links_lead_somewhere(document: str) -> None:
+    path = ROOT / document
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text())
+    assert [t for t in targets if not (path.parent / t).exists()] == []
+
+
+@pytest.mark.processes
+def test_own_algorithm_runs_beside_files_called_like_ours(user: UserFolder) -> None:
+    ended = user.artos("run", "my_algo.py:workload", "--total-steps", "2048", "--json")
+    assert ended.returncode == 0, ended.stderr
+    summary = user.summary()
+    assert json.loads(ended.stdout) == summary
+    assert summary["algorithm"] == "a2c"
+    assert summary["steps"] == 2048
+    assert summary["updates"] == 8
+    assert summary["lag_max"] == summary["restarts"] == summary["rows_lost"] == 0
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_own_algorithm_uses_a_module_of_the_users_called_like_ours(user: UserFolder) -> None:
+    (user.path / "workers.py").write_text("BONUS = 0.02\n")
+    algorithm = user.path / "my_algo.py"
+    algorithm.write_text("from workers import BONUS\n\n" + algorithm.read_text())
+    ended = user.artos("run", "my_algo.py:workload", "--total-steps", "512", "--json")
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_own_algorithm_learns(user: UserFolder) -> None:
+    """A random policy makes about 22; untrained for longer it stays there."""
+    ended = user.artos("run", "my_algo.py:workload", "--seed", "1", "--json")
+    assert ended.returncode == 0, ended.stderr
+    assert user.summary()["mean_return_100"] >= 100
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_own_trigger_staggers_the_weights(user: UserFolder) -> None:
+    """Four actors in turn: each is 0, 1, 2 or 3 versions behind, whatever the timing."""
+    ended = user.artos("run", "my_trigger.py:staggered", "--total-steps", "5120", "--json")
+    assert ended.returncode == 0, ended.stderr
+    summary = user.summary()
+    assert summary["updates"] == 10
+    assert summary["lag_max"] == 3
+    assert 1.0 < summary["lag_mean"] < 1.5
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_own_pipeline_absorbs_each_actor_once(user: UserFolder) -> None:
+    """Four actors, ten rounds: a gradient and advantages for each, then a step with the sum."""
+    ended = user.artos("run", "my_pipeline.py:eager", "--total-steps", "5120", "--json")
+    assert ended.returncode == 0, ended.stderr
+    summary = user.summary()
+    assert (summary["updates"], summary["lag_max"], summary["rows_lost"]) == (10, 0, 0)
+    (path,) = user.path.glob("runs/*/journal.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    fired = [line["trigger"] for line in lines if "trigger" in line]
+    for target, times in (("learner.weigh", 40), ("learner.absorb", 40), ("transfer", 120)):
+        assert fired.count(target) == times
+    assert _last_metric(user, "absorbed_late") == 0
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_own_scaling_policy_decides(user: UserFolder) -> None:
+    goal = ("--set", "goal=10", "--total-steps", "40960", "--json")
+    ended = user.artos("run", "my_scaling.py:patient", *goal)
+    assert ended.returncode == 0, ended.stderr
+    actors = unrolled(user.summary()["actors_by_update"])
+    assert (actors[0], actors[-1]) == (2, 8)
+
+
+def _last_metric(user: UserFolder, name: str) -> float:
+    (path,) = user.path.glob("runs/*/progress.csv")
+    *_, last = csv.DictReader(path.read_text().splitlines())
+    return float(last[f"metrics/{name}"])
+
+
+@pytest.mark.processes
+def test_the_readmes_example_runs(user: UserFolder) -> None:
+    (shown,) = code_blocks("README.md")
+    assert len(shown.splitlines()) <= 15
+    ended = user.artos("run", "table.py:ppo", "--total-steps", "2048", "--json")
+    assert ended.returncode == 0, ended.stderr
+    assert user.summary()["algorithm"] == "my-ppo"
+
+
+def test_own_environment_runs(user: UserFolder) -> None:
+    ended = user.artos(
+        "run", "ppo", "--env", "my_env:make", "--inline", "--total-steps", "2048", "--json"
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert user.summary()["env"] == "my_env:make"
+
+
+def test_explain_runs_nothing(user: UserFolder) -> None:
+    shown = user.artos("explain", "my_trigger.py:staggered")
+    assert shown.returncode == 0, shown.stderr
+    assert "DataKeyTrigger" in shown.stdout
+    assert "TakeTurns(actors=4" in shown.stdout
+    assert not (user.path / "runs").exists()
+
+
+@pytest.mark.processes
+def test_buffer_of_a_live_run_can_be_read(user: UserFolder) -> None:
+    run = user.start("run", "my_algo.py:workload", "--total-steps", "10000000", "--json")
+    try:
+        _until_it_learns(user, run)
+        (folder,) = user.shm.iterdir()
+        seen = user.python("peek.py", str(folder))
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=PATIENCE)
+    finally:
+        run.kill()
+        run.communicate()
+    assert run.returncode == 130, errors
+    assert seen.returncode == 0, seen.stderr
+    assert "next.observations float32  (256, 4)" in seen.stdout
+    assert "mean reward 1.0" in seen.stdout
+    assert user.summary()["outcome"] == "interrupted"
+
+
+def _until_it_learns(user: UserFolder, run: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not any(b"done" in p.read_bytes() for p in user.path.glob("runs/*/journal.jsonl")):
+        assert run.poll() is None, run.communicate()
+        assert time.monotonic() < deadline, "no firing was answered"
+        time.sleep(0.05)

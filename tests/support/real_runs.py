@@ -1,0 +1,172 @@
+"""Real `artos` processes for tests: started in a folder of their own, watched, killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import safetensors.numpy
+from helpers import PATIENCE, ROOT
+from numpy.typing import NDArray
+
+from artos.buffer.segment import PREFIX, shm_root
+
+TINY = ("--set", "envs=1", "--set", "steps=16", "--set", "minibatches=1", "--set", "epochs=1")
+"""Settings that keep PPO's rounds short."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an `artos` process ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+class Artos:
+    """One `artos` process; ``within`` is a command that runs it."""
+
+    def __init__(
+        self, folder: Path, arguments: tuple[object, ...], *, within: Sequence[str] = (),
+        **environment: str,
+    ) -> None:  # fmt: skip
+        # Files, not pipes: a child that outlived its parent must not keep a reader waiting.
+        self._out, self._err = folder / "stdout.txt", folder / "stderr.txt"
+        with self._out.open("w") as out, self._err.open("w") as err:
+            self.process = subprocess.Popen(
+                [*within, sys.executable, "-P", "-m", "deploy.cli", *map(str, arguments)],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment},
+                start_new_session=True,
+            )  # fmt: skip
+        self._known: dict[int, psutil.Process] = {}
+
+    @property
+    def said(self) -> str:
+        """What it printed for the user so far."""
+        return self._err.read_text()
+
+    def wait(self, seconds: float = PATIENCE) -> Outcome:
+        """Wait until it has ended."""
+        status = self.process.wait(seconds)
+        return Outcome(status, self._out.read_text(), self.said)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to it alone."""
+        self.process.send_signal(number)
+
+    def member(self, number: int) -> psutil.Process | None:
+        """The process of a member (0: learner, k: actor k - 1), if it runs."""
+        return next((p for p in self.children() if _member_of(p) == number), None)
+
+    def children(self) -> list[psutil.Process]:
+        """Its descendants that run."""
+        try:
+            found = psutil.Process(self.process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            found = []
+        self._known |= {p.pid: p for p in found}
+        return found
+
+    def survivors(self) -> list[psutil.Process]:
+        """Descendants seen at any time that still run."""
+        return [p for p in self._known.values() if runs(p)]
+
+    def end(self) -> None:
+        """Kill it and whatever it started."""
+        self.children()
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        for process in self.survivors():
+            process.kill()
+
+    def until(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+        """Wait until something observable holds while the process runs."""
+        end = time.monotonic() + seconds
+        while not condition():
+            self.children()
+            assert self.process.poll() is None, f"ended early: {self.wait()}"
+            assert time.monotonic() < end, f"never came: {condition}\n{self.said}"
+            time.sleep(0.005)
+
+
+def _member_of(process: psutil.Process) -> int | None:
+    """By its log: clones and forks have the command line of their template."""
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE or "-P" not in process.cmdline():
+            return None
+        log = Path(f"/proc/{process.pid}/fd/1").readlink().name
+    except (psutil.Error, OSError):
+        return None
+    if log == "learner.log":
+        return 0
+    found = re.fullmatch(r"actor-(\d+)\.log", log)
+    return int(found[1]) + 1 if found else None
+
+
+def runs(process: psutil.Process) -> bool:
+    """Whether it is alive; one that nobody has reaped yet is not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def shared_memory() -> list[str]:
+    """Folders of runs in shared memory."""
+    return sorted(path.name for path in shm_root().glob(f"{PREFIX}*"))
+
+
+def journal(run: Path) -> list[dict[str, Any]]:
+    """All lines of a run's journal so far; a last one half written is left out."""
+    path = run / "journal.jsonl"
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def updates(run: Path) -> int:
+    """Updates that the journal says are done."""
+    return sum(line.get("by") == "learner" for line in journal(run))
+
+
+def checkpointed(run: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of a run's newest checkpoint."""
+    folder = run / "checkpoint"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    arrays: dict[str, NDArray[Any]] = safetensors.numpy.load_file(folder / manifest["file"])
+    return arrays
+
+
+def book_of(run: Path) -> NDArray[np.int64]:
+    """What the newest checkpoint says was learned from: rows (actor, step, identity, count)."""
+    arrays = checkpointed(run)
+    book: NDArray[np.int64] = arrays["learner.book"][: int(arrays["learner.count"][0])]
+    return book
+
+
+def assert_each_row_once(run: Path, rows: int) -> None:
+    """Every actor's rows from 0 on without gap or repeat, also by what the environments counted."""
+    book = book_of(run)
+    assert len(book) == rows
+    for actor in (0, 1):
+        _, step, identity, count = book[book[:, 0] == actor].T
+        np.testing.assert_array_equal(step, np.arange(rows // 2))
+        same_process = identity[1:] == identity[:-1]
+        np.testing.assert_array_equal(np.diff(count)[same_process], 1)
