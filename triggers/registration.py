@@ -27,7 +27,7 @@ from artos.system.child_modules import ChildModule
 from artos.system.exit_report import SLOW, START_SECONDS
 from triggers.table import Table, decode_table
 from triggers.verify import verifier
-from triggers.wiring import complete, pace
+from triggers.wiring import completed
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,7 @@ def prepare(
     load = partial(load_object, folder=reference.folder)
     table = decode_table(plan.triggers, load)
     policy = plan.scaling.policy(load) if isinstance(plan.scaling, Own) else None
-    pace(table)
-    plan = complete(plan, table)
+    plan, table = completed(plan, table)
     faults += host_faults(plan)
     faults = [*early, *faults, *made.faults, *verifier.faults(plan, table)]
     if faults:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import msgspec
 
 from artos.buffer.layout import Consumer
@@ -69,23 +71,17 @@ def max_lags(table: Table) -> list[tuple[str, int, int]]:
     return [(target, p.size, p.max_lag) for target, p in parts if p.max_lag is not None]
 
 
-def pace(table: Table) -> None:
-    """Let the triggers that invoke sampling grant that lead."""
-    ahead = lead(table)
-    for part in sampling_parts(table):
-        if isinstance(part, ObjectKeyTrigger) and part.key == MODEL_PARAM:
-            part.lead = max(part.lead, ahead)
-
-
 def window(plan: Plan, table: Table) -> Window:
     """What paces sampling where updates take rounds of some actors; open where they do not."""
+    part = _paced(plan, table)
+    return Window() if part is None else part.window
+
+
+def _paced(plan: Plan, table: Table) -> DataKeyTrigger | None:
+    """The one trigger of updates that bounds the lag of the rows it takes."""
     silent = silent_targets(plan)
     parts = [p for t, ps in data_triggers(table).items() if t not in silent for p in ps]
-    if len(parts) == 1 and (part := parts[0]).max_lag is not None:
-        if part.n is not None and part.n < plan.actors and part.size == plan.steps:
-            part.window = Window(part.n, part.max_lag)
-        return part.window
-    return Window()
+    return parts[0] if len(parts) == 1 and parts[0].max_lag is not None else None
 
 
 def sampling_parts(table: Table) -> list[Trigger]:
@@ -98,10 +94,33 @@ def samples(target: str) -> bool:
     return role_of(target) == "actors" and method_of(target) != "sync"
 
 
-def complete(plan: Plan, table: Table) -> Plan:
-    """Fill in what the table implies: consumers, and the capacity where none was given.
+def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
+    """The plan and the table with what each implies for the other; what was given stays as it is.
 
-    The capacity holds what may be claimed and not yet acknowledged plus what may be sampled
+    The plan gets its consumers, and a capacity where none was given. The triggers that invoke
+    sampling get their lead, the one that paces it gets its window.
+    """
+    return _with_consumers(plan, table), _with_pace(plan, table)
+
+
+def _with_pace(plan: Plan, table: Table) -> Table:
+    paced, ahead = deepcopy(table), lead(table)
+    for part in sampling_parts(paced):
+        if isinstance(part, ObjectKeyTrigger) and part.key == MODEL_PARAM:
+            part.lead = max(part.lead, ahead)
+    _open_window(plan, _paced(plan, paced))
+    return paced
+
+
+def _open_window(plan: Plan, part: DataKeyTrigger | None) -> None:
+    if part is None or part.n is None or part.max_lag is None:
+        return
+    if part.n < plan.actors and part.size == plan.steps:
+        part.window = Window(part.n, part.max_lag)
+
+
+def _with_consumers(plan: Plan, table: Table) -> Plan:
+    """The capacity holds what may be claimed and not yet acknowledged plus what may be sampled
     meanwhile, in whole rounds so that rounds lie contiguously.
     """
     draft = msgspec.structs.replace(plan, consumers=consumers(table))

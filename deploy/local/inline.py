@@ -40,6 +40,14 @@ class Inline:
         """Queue an invocation."""
         self._queue.append((member, call))
 
+    def waits_for_slot(self, member: int) -> bool:
+        """Nobody waits for a slot."""
+        return False
+
+    def unplaced(self, member: int) -> str:
+        """Everybody has a place: this process."""
+        return ""
+
     def end(self, member: int) -> None:
         """Drop the member and what was queued for it."""
         self._queue = deque(entry for entry in self._queue if entry[0] != member)

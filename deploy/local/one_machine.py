@@ -36,7 +36,15 @@ class OneMachine(Supervisor):
         return self._here.bill()
 
     def _begin(self, coordinator: Coordinator) -> None:
-        coordinator.held_back = self._here.held_back
+        """Nothing is needed before actors are started."""
+
+    def waits_for_slot(self, member: int) -> bool:
+        """See ``Members.waits_for_slot``."""
+        return self._here.held_back(member)
+
+    def unplaced(self, member: int) -> str:
+        """Everybody has a place: this machine."""
+        return ""
 
     def _actor_changed(self, member: int) -> None:
         if member < self._here.template:

@@ -39,6 +39,7 @@ from evaluation.pipelining.prefilled import SAMPLED, SECONDS, members
 from evaluation.pipelining.rounds import OBSERVATIONS, Recording
 from evaluation.pipelining.rounds_plan import PARAMS, fill, plan
 from head.run.coordination.coordinator import Coordinator
+from head.run.coordination.ports import Ports
 from head.run.wiring import connect
 from triggers.journal import Journal
 from triggers.table import Table
@@ -85,8 +86,7 @@ def measure(
         everyone = (LEARNER, *map(actor_member, range(plan.actors)))
         with members(node, everyone, Receiver) as boxes, _journal(Path(logs)) as journal:
             clock = SystemClock()
-            coordinator = Coordinator(plan, node.blocks, node.weights, boxes, clock, journal)
-            connect(table, coordinator, clock, journal)
+            coordinator = connect(plan, table, Ports.of(node, boxes, clock, journal))
             coordinator.begin()
             laps = list(_laps(node, coordinator, WARM_UP + iterations))[WARM_UP:]
     return {name: statistics.median(lap[name] for lap in laps) for name in laps[0]}

@@ -73,6 +73,14 @@ class Mailboxes:
     def __init__(self, board: Board, members: int) -> None:
         self.passers = {n: QueuePasser(board.down(n)) for n in range(members)}
 
+    def waits_for_slot(self, member: int) -> bool:
+        """Everybody has a CPU."""
+        return False
+
+    def unplaced(self, member: int) -> str:
+        """Everybody has a place."""
+        return ""
+
     def end(self, number: int) -> None:
         """Nobody dies here, and the number of actors stays."""
         raise DeadlineExceeded(f"member {number}, which failed", 0)

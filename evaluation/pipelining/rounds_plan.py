@@ -24,7 +24,7 @@ from evaluation.pipelining.rounds import FRAME, OBSERVATIONS, STACK, Recording, 
 from triggers.algorithms.pipelines import Pipeline, learner_rows
 from triggers.object_key import ObjectKeyTrigger
 from triggers.table import Table
-from triggers.wiring import complete
+from triggers.wiring import completed
 
 SPEC = EnvSpec(
     "rounds", (Part(OBSERVATIONS, FRAME, "uint8", STACK),), ActionSpec("discrete", (), (6,))
@@ -72,7 +72,7 @@ def plan(
         silent=("preprocess", "first_pass", "accumulate"),
         env_spec=msgspec.to_builtins(SPEC),
     )  # fmt: skip
-    return complete(draft, table), table
+    return completed(draft, table)
 
 
 def fill(block: ActorBlock, recording: Recording, steps: int) -> None:

@@ -39,6 +39,7 @@ from artos.runtime.member import Line
 from artos.spec import ArraySpec, DataKey
 from evaluation.baselines.timing import answer
 from head.run.coordination.coordinator import Coordinator
+from head.run.coordination.ports import Ports
 from head.run.wiring import connect
 from triggers import DataKeyTrigger
 from triggers.journal import Journal
@@ -79,6 +80,14 @@ class Mailboxes:
     def __init__(self, board: Board) -> None:
         self.passers = {LEARNER: QueuePasser(board.down(LEARNER))}
 
+    def waits_for_slot(self, member: int) -> bool:
+        """Everybody has a CPU."""
+        return False
+
+    def unplaced(self, member: int) -> str:
+        """Everybody has a place."""
+        return ""
+
     def end(self, member: int) -> None:
         """Nobody dies here."""
         raise AssertionError(f"member {member} cannot be ended")
@@ -101,9 +110,8 @@ def coordinating(node: Node, folder: Path) -> Iterator[Coordinator]:
     """The coordinator of the node's workload, every actor announced."""
     clock, journal = SystemClock(), Journal(folder / "journal.jsonl")
     members = Mailboxes(node.board)
-    coordinator = Coordinator(node.plan, node.blocks, node.weights, members, clock, journal)
     table: Table = {TARGET: DataKeyTrigger((REWARDS,), n=1, size=1)}
-    connect(table, coordinator, clock, journal)
+    coordinator = connect(node.plan, table, Ports.of(node, members, clock, journal))
     coordinator.begin()
     try:
         yield coordinator

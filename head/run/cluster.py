@@ -132,11 +132,17 @@ class ClusterRun(Supervisor):
             nodes.bill(), bytes_on_wire=wire_bytes, nodes=tuple(sorted(nodes.seen))
         )
 
+    def waits_for_slot(self, member: int) -> bool:
+        """See ``Members.waits_for_slot``."""
+        return self._remote.whereabouts.held_back(member)
+
+    def unplaced(self, member: int) -> str:
+        """See ``Members.unplaced``."""
+        return self._remote.whereabouts.homeless(member)
+
     # -- the loop ------------------------------------------------------------------------------
 
     def _begin(self, coordinator: Coordinator) -> None:
-        coordinator.held_back = self._remote.whereabouts.held_back
-        coordinator.homeless = self._remote.whereabouts.homeless
         self._replay.start()
         self._remote.begin(coordinator)
         self._remote.step()

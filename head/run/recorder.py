@@ -103,7 +103,7 @@ class Recorder:
         Returns whether anything was written to the log.
         """
         coordinator = self._coordinator
-        if self._began is None and coordinator.all_ready:
+        if self._began is None and coordinator.state.crew.all_ready:
             self._began, self._steps_at_begin = self._clock.now(), coordinator.steps
         now = self._clock.now()
         log_due = now >= self._next_log
@@ -153,9 +153,9 @@ class Recorder:
         )
 
     def _fill(self) -> dict[str, float]:
-        capacity = self._plan.capacity * len(self._coordinator.blocks)
+        capacity = self._plan.capacity * len(self._coordinator.ports.blocks)
         used: dict[str, int] = {}
-        for block in self._coordinator.blocks.values():
+        for block in self._coordinator.ports.blocks.values():
             for name, header in block.headers.items():
                 held = min(header.written - header.released, self._plan.capacity)
                 used[name] = used.get(name, 0) + held
@@ -174,7 +174,7 @@ class Recorder:
                     return
                 arrays = {name: array.copy() for name, array in slot.arrays.items()}
             with self._gaps.allowed(_CHECKPOINT, _SINCE):
-                objects = self._coordinator.objects.newest()
+                objects = self._coordinator.state.objects.newest()
                 values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
                 manifest = self._manifest(slot.version, objects)
                 saved = named(arrays, self._plan) | values
@@ -193,13 +193,13 @@ class Recorder:
             raise NotSaved(str(self._folder.path), self._node.weights.version, why)
 
     def _manifest(self, version: int, objects: Mapping[str, Newest]) -> Manifest:
-        blocks = self._coordinator.blocks.values()
+        blocks = self._coordinator.ports.blocks.values()
         return Manifest(
             workload=self._plan.name,
             env=self._plan.env,
             seed=self._plan.seed,
             version=version,
-            steps=self._coordinator.consumed,
+            steps=self._coordinator.state.consumed,
             updates=self._coordinator.monitor.updates,
             episodes=self._coordinator.monitor.episodes,
             seconds=self.seconds,
@@ -207,7 +207,7 @@ class Recorder:
             incarnations=tuple(block.incarnation for block in blocks),
             resumes=self._plan.resumes,
             objects={name: found.version for name, found in objects.items()},
-            scaling=self._coordinator.scaler.kept,
+            scaling=self._coordinator.state.scaler.kept,
             restored=RESTORED,
             not_restored=self._not_restored(),
         )

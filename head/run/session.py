@@ -20,6 +20,7 @@ from head.records.run_folder import RunFolder, writing
 from head.records.status import Status, Summary
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.members import Members
+from head.run.coordination.ports import Ports
 from head.run.coordination.row_events import Intake
 from head.run.recorder import Recorder
 from head.run.scaler import Scaler
@@ -87,13 +88,12 @@ class Session:
             self._journal, log = self._open_records(opened)
             self._members = members(self)
             plan = registration.plan
-            self._coordinator = coordinator = Coordinator(
-                plan, node.blocks, node.weights, self._members, clock, self._journal,
+            self._coordinator = coordinator = connect(
+                plan, registration.table,
+                Ports.of(node, self._members, clock, self._journal, intake),
                 base_steps=before.steps if before else 0,
                 scaler=Scaler(plan, registration.policy, before.scaling if before else None),
-                intake=intake, objects=node.objects,
             )  # fmt: skip
-            connect(registration.table, coordinator, clock, self._journal)
             self._gaps = Gaps()
             self._recorder = Recorder(
                 plan, folder, log, node, coordinator, clock, self._gaps, before=before

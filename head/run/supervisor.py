@@ -136,7 +136,7 @@ class Supervisor(Loop):
         return self._coordinator.engine.due()
 
     def _scale(self, actors: int) -> Scaled:
-        most = self._coordinator.plan.actors
+        most = self._coordinator.state.plan.actors
         try:
             self._coordinator.scale(actors)
         except CannotScale as error:

@@ -2,42 +2,62 @@
 
 from __future__ import annotations
 
-from artos.clock import Clock
+from artos.plan import Plan
+from artos.spec import VERSION_KEY
 from head.run.coordination.coordinator import Coordinator
+from head.run.coordination.dispatcher import Dispatcher
+from head.run.coordination.failures import Limits
+from head.run.coordination.ports import Ports
+from head.run.coordination.recovery import Recovery
+from head.run.coordination.state import RunState
+from head.run.scaler import Scaler
 from triggers.base import Firing
 from triggers.engine import Engine
-from triggers.journal import Journal
+from triggers.events import Arrived
 from triggers.passers import DirectPasser, MessagePasser
 from triggers.table import Table
-from triggers.wiring import max_lags, pace, role_of, window
+from triggers.wiring import role_of, window
 from triggers.wrapper import TriggerWrapper
 
 
-def connect(table: Table, coordinator: Coordinator, clock: Clock, journal: Journal) -> Engine:
+def connect(
+    plan: Plan, table: Table, ports: Ports, base_steps: int = 0, limits: Limits | None = None,
+    scaler: Scaler | None = None,
+) -> Coordinator:  # fmt: skip
     """Draw the workload: which firing goes where.
 
     ::
 
         actor      --commit-->   cache buffer   --transfer-->        replay buffer
         actor      --commit-->   replay buffer  (no transfer trigger: same rows, same blocks)
-        replay buffer            --learner.*-->  coordinator  --invocation-->  learner
+        replay buffer            --learner.*-->  dispatcher   --invocation-->  learner
         learner    --publish-->  model block
-        model block, time        --actors.*-->   coordinator  --invocation-->  actors
+        model block, time        --actors.*-->   dispatcher   --invocation-->  actors
 
-    Firings are passed to the coordinator by direct calls; its invocations, by the ``passers`` of
-    its members: through a mailbox on this machine, by ZeroMQ to another node.
+    Firings are passed to the dispatcher by direct calls; its invocations, by the ``passers`` of
+    the members: through a mailbox on this machine, by ZeroMQ to another node.
     """
+
+    def arrive(firing: Firing) -> None:
+        # Head and worker share this machine's blocks: what is transferred has arrived.
+        for claim in firing.claims:
+            rows = dict.fromkeys((*firing.keys, VERSION_KEY), claim.stop)
+            engine.feed(Arrived(claim.actor, rows, firing.version))
+
+    def clocks() -> set[str]:
+        return engine.clocks()
+
+    state = RunState(plan, table, ports, base_steps, limits, scaler)
+    recovery = Recovery(ports, state)
+    dispatcher = Dispatcher(ports, state, recovery, window(plan, table), clocks)
     passers: dict[str, MessagePasser[Firing]] = {
-        "transfer": DirectPasser(coordinator.transfer),
-        "learner": DirectPasser(coordinator.invoke_learner),
-        "actors": DirectPasser(coordinator.invoke_actors),
+        "transfer": DirectPasser(arrive),
+        "learner": DirectPasser(dispatcher.invoke_learner),
+        "actors": DirectPasser(dispatcher.invoke_actors),
     }
-    pace(table)
-    coordinator.sampling.window = window(coordinator.plan, table)
-    coordinator.bindings.max_lags = max_lags(table)
     wrappers = [
         TriggerWrapper(target, trigger, passers[role_of(target)])
         for target, trigger in table.items()
     ]
-    coordinator.engine = Engine(wrappers, clock, journal.fired)
-    return coordinator.engine
+    engine = Engine(wrappers, ports.clock, ports.journal.fired)
+    return Coordinator(ports, state, recovery, dispatcher, engine)

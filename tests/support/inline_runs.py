@@ -13,6 +13,7 @@ from artos.buffer.run_memory import Node
 from artos.clock import SystemClock
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
+from head.run.coordination.ports import Ports
 from head.run.request import reference_of
 from head.run.wiring import connect
 from triggers.journal import Journal
@@ -40,8 +41,7 @@ def finished(registration: Registration, folder: Path, members: type[Inline] = I
     journal = Journal(path)
     with Node(plan, "inline", folder) as node:
         crowd = members(node)
-        coordinator = Coordinator(plan, node.blocks, node.weights, crowd, clock, journal)
-        connect(registration.table, coordinator, clock, journal)
+        coordinator = connect(plan, registration.table, Ports.of(node, crowd, clock, journal))
         crowd.run(coordinator, lambda: None)
         crowd.stop()
         arrays = {name: np.copy(array) for name, array in node.weights.newest.arrays.items()}

@@ -14,7 +14,7 @@ from artos.spec import ArraySpec, DataKey
 from triggers import Firing, Trigger
 from triggers.events import Arrived, Committed, Event, Joined, Recheck
 from triggers.table import Table
-from triggers.wiring import complete, pace
+from triggers.wiring import completed
 
 KEYS = ("observations", "rewards")
 
@@ -64,5 +64,6 @@ def new_plan(table: Table, **changes: object) -> Plan:
         layout=(), triggers={},
         methods={"actors": ("sample",), "learner": ("preprocess", "update")},
     )  # fmt: skip
-    pace(table)
-    return complete(msgspec.structs.replace(plan, **changes), table)
+    plan, paced = completed(msgspec.structs.replace(plan, **changes), table)
+    table.update(paced)
+    return plan

@@ -14,7 +14,7 @@ from artos.protocol.invocations import Claim
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.events import Published, Rewound
 from triggers.window import Window
-from triggers.wiring import pace, window
+from triggers.wiring import window
 
 
 def acted(actors: int, n: int, max_lag: int, order: Choose) -> Play:
@@ -71,9 +71,8 @@ def test_actors_are_as_far_ahead_as_they_may_be() -> None:
 )
 def test_elsewhere_it_is_open(part: DataKeyTrigger) -> None:
     wired = {"learner.update": part, "actors.sample": ObjectKeyTrigger()}
-    pace(wired)
     assert window(new_plan(wired, actors=4, steps=STEPS), wired).n == 0
-    assert part.window.n == 0
+    assert [p.window.n for p in wired["learner.update"].parts()] == [0]
 
 
 def test_nobody_waits_for_who_lost_its_place() -> None:

@@ -6,166 +6,101 @@ same coordinator runs a cluster, one machine and one process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
-from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import LEARNER, actor_member
-from artos.buffer.model_block import ObjectRegion
-from artos.clock import Clock
-from artos.plan import Plan
-from artos.protocol.invocations import Claim, Done, Failed, FromMember, Invoke, Ready
-from artos.spec import VERSION_KEY
+from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
 from artos.system.exit_report import Death
-from head.run.coordination.active_actors import Crew
-from head.run.coordination.failures import Limits
-from head.run.coordination.ledger import Claims, Invocations, Rounds
-from head.run.coordination.members import Members
-from head.run.coordination.pull_queue import Pulls
+from head.run.coordination.dispatcher import Dispatcher
+from head.run.coordination.ports import Ports
 from head.run.coordination.recovery import Recovery, name_of
 from head.run.coordination.relocation import Relocation
-from head.run.coordination.row_events import Commits, Intake
-from head.run.coordination.sampling import Sampling
-from head.run.coordination.standstill import Standstill
-from head.run.coordination.weight_versions import Bindings
+from head.run.coordination.state import RunState
 from head.run.monitor import Monitor, lags_of_claims
-from head.run.objects import Objects
-from head.run.scaler import Scaler, check_number
-from triggers.base import Firing
+from head.run.scaler import check_number
 from triggers.engine import Engine
-from triggers.events import Arrived, Joined, Left, Published
-from triggers.journal import Journal
-from triggers.wiring import fewest, method_of, silent_targets
+from triggers.events import Joined, Left, Published
+from triggers.wiring import fewest
 
 
 class Coordinator:
-    """Books and budget of one workload, and how many actors it has (paper §4.1, checklist A19).
-
-    ``held_back`` says of a member whether its invocations wait for something that is not its own
-    doing, e.g. for a free slot; ``homeless`` what it waits for, in words, while it has no place to
-    run at.
-    """
-
-    engine: Engine
+    """Turns what members do into events for the triggers (paper §4.1); ``connect`` makes one."""
 
     def __init__(
-        self,
-        plan: Plan,
-        blocks: Mapping[int, ActorBlock],
-        model: ObjectRegion,
-        members: Members,
-        clock: Clock,
-        journal: Journal,
-        *,
-        base_steps: int = 0,
-        limits: Limits | None = None,
-        scaler: Scaler | None = None,
-        intake: Intake | None = None,
-        objects: Mapping[str, ObjectRegion] = MappingProxyType({}),
-    ) -> None:
-        self.plan, self.blocks, self.model = plan, blocks, model
-        self.objects = Objects(objects)
-        self.monitor, self.base_steps = Monitor(), base_steps
-        self.scaler = scaler or Scaler(plan)
-        self._members, self._clock, self._journal = members, clock, journal
-        self._limits = limits or Limits.within(plan.deadline)
-        self._silent = silent_targets(plan)
-        self._invocations, self._claims = Invocations(), Claims(self._silent)
-        self._rounds = Rounds(blocks, plan.steps)
-        self._first_version = max(0, model.version)
-        self._crew = Crew(members, clock, self.scaler, self._first_version)
-        self._recovery = Recovery(
-            plan, blocks, members, self._crew, self._invocations, self._limits, clock, journal,
-            held_back=lambda member: self.held_back(member),  # noqa: PLW0108  # they are set later
-            homeless=lambda member: self.homeless(member),  # noqa: PLW0108
-            in_place=intake is None or intake.in_place,
-        )  # fmt: skip
-        each_round = "actors.sync" not in plan.triggers
-        self.bindings = Bindings(blocks, self._rounds, self._claims, each_round=each_round)
-        self._version = self._learned_version = -1
-        self._pulls = Pulls(self._invocations, self._invoke)
-        self.sampling = Sampling(
-            plan, model, self._rounds, self.bindings, self._invocations, self._pulls, base_steps
-        )
-        self._intake = intake or Commits(blocks, shipped="transfer" in plan.triggers)
-        self._relocation = Relocation(plan, self._rounds, self._claims, self._intake, journal)
-        self._standstill = Standstill(self._limits, clock.now())
-        self.held_back: Callable[[int], bool] = lambda member: False
-        self.homeless: Callable[[int], str] = lambda member: ""
+        self, ports: Ports, state: RunState, recovery: Recovery, dispatcher: Dispatcher,
+        engine: Engine,
+    ) -> None:  # fmt: skip
+        self.ports, self.state, self.engine = ports, state, engine
+        self._recovery, self._dispatcher = recovery, dispatcher
+        self._sampling = dispatcher.sampling
+        self._relocation = Relocation(ports, state, engine)
 
     # -- state ---------------------------------------------------------------------------------
 
     @property
-    def steps(self) -> int:
-        """Environment steps committed, with those of earlier parts of a resumed run."""
-        return self.base_steps + self._rounds.written * self.plan.envs
+    def monitor(self) -> Monitor:
+        """What the run did so far, as numbers."""
+        return self.state.monitor
 
     @property
-    def consumed(self) -> int:
-        """Environment steps the learner is done with; all there are where it claims none."""
-        rows = self._claims.consumed() if self.plan.consumers else self._rounds.written
-        return self.base_steps + rows * self.plan.envs
+    def steps(self) -> int:
+        """See ``RunState.steps``."""
+        return self.state.steps
 
     @property
     def version(self) -> int:
-        """The newest policy version."""
-        return self._version
+        """The newest policy version that the triggers know of."""
+        return self.state.announced
 
     @property
     def published(self) -> int:
         """The newest policy version that actors can have, whether or not it is announced yet."""
-        return self.model.version
+        return self.ports.model.version
 
-    def has_booked(self, firing: int) -> bool:
-        """Whether the books hold what went into the weights that this firing of a trigger made."""
-        return not self._invocations.through(LEARNER, firing)
+    @property
+    def actors(self) -> range:
+        """The actors that take part now."""
+        return self.state.crew.actors
 
     @property
     def draining(self) -> bool:
         """Whether no more sampling is granted although there is budget left."""
-        return self.sampling.draining
+        return self._sampling.draining
 
     @property
     def finished(self) -> bool:
         """Nothing more will be granted, and what was is done.
 
-        Who waits for room that only more rounds of others would make is not waited for.
+        An actor that waits for room which only more rounds of others would make is not waited for.
         """
-        if self._version < 0:
+        if self.version < 0:
             return False
         if self.draining:
             return self._recovery.nobody_works()
-        return self.sampling.budget_spent and len(self._invocations) == 0
+        return self._sampling.budget_spent and len(self.state.invocations) == 0
 
-    @property
-    def all_ready(self) -> bool:
-        """Whether the learner and all actors that take part have reported that they are set up."""
-        return self._crew.all_ready
-
-    @property
-    def actors(self) -> range:
-        """The actors that take part now."""
-        return self._crew.actors
+    def has_booked(self, firing: int) -> bool:
+        """Whether the books hold what went into the weights that this firing of a trigger made."""
+        return not self.state.invocations.through(LEARNER, firing)
 
     def drain(self) -> None:
         """Grant no more sampling; what is in flight is finished."""
-        self.sampling.draining = True
+        self._sampling.draining = True
 
     def waits(self) -> dict[str, str]:
-        """Who waits for what, in words."""
-        members, version = (LEARNER, *map(actor_member, self.actors)), self._version
-        return {name_of(member): self._recovery.wait_of(member, version) for member in members}
+        """What each member waits for, in words."""
+        members = (LEARNER, *map(actor_member, self.actors))
+        return {name_of(member): self._recovery.wait_of(member) for member in members}
 
     # -- events from the node ------------------------------------------------------------------
 
     def begin(self) -> None:
         """Announce the actors to the triggers; waiting for the first version begins."""
         # A resumed run announces the version it continues from, not all that led to it.
-        self._version = max(-1, self.model.version - 1)
+        self.state.announced = max(-1, self.published - 1)
         for actor in self.actors:
             self.engine.feed(Joined(actor))
-        self._crew.begin()
+        self.state.crew.begin()
 
     def look(self, member: int) -> None:
         """Something of this member changed: see what it committed or published."""
@@ -176,32 +111,32 @@ class Coordinator:
 
     def _published(self) -> None:
         # Looked up first: the objects of an update are there before its weights, so none is missed.
-        newest, firing = self.model.made_by()
-        for event in self.objects.news():
-            self._standstill.moved(self._clock.now())
+        newest, firing = self.ports.model.made_by()
+        for event in self.state.objects.news():
+            self.state.standstill.moved(self.ports.clock.now())
             self.engine.feed(event)
-        while self._version < newest:
-            self._standstill.moved(self._clock.now())
-            if self._version >= self._first_version:
+        while self.version < newest:
+            self.state.standstill.moved(self.ports.clock.now())
+            if self.version >= self.state.first_version:
                 self._end_round()
-            self._version += 1
+            self.state.announced += 1
             self._rescale()
-            self.sampling.begin(self.actors, self._version)
-            later = self._invocations.after(LEARNER, firing, self._silent)
-            ahead = later + newest - self._version
-            self.sampling.window.ahead = ahead
-            self.engine.feed(Published(self.model.spec.name, self._version, ahead))
+            self._sampling.begin()
+            later = self.state.invocations.after(LEARNER, firing, self.state.silent)
+            ahead = later + newest - self.version
+            self._sampling.window.ahead = ahead
+            self.engine.feed(Published(self.ports.model.spec.name, self.version, ahead))
 
     def _end_round(self) -> None:
-        held = [self.bindings.held[actor] for actor in self.actors]
+        held = [self.state.versions.held[actor] for actor in self.actors]
         self.monitor.took_part(len(held))
         if min(held) >= 0:
-            self.monitor.round_ended(self._version, held)
+            self.monitor.round_ended(self.version, held)
 
     def _committed(self, actor: int) -> None:
-        rows, events = self._intake.news(actor)
-        if self._rounds.wrote(actor, rows) < rows:
-            self._standstill.moved(self._clock.now())
+        rows, events = self.ports.intake.news(actor)
+        if self.state.rounds.wrote(actor, rows) < rows:
+            self.state.standstill.moved(self.ports.clock.now())
         for event in events:
             self.engine.feed(event)
 
@@ -216,53 +151,49 @@ class Coordinator:
                 self.died(member, Death(message.trace, message.step, fatal=message.fatal))
 
     def _ready(self, member: int, ready: Ready) -> None:
-        now, seconds = self._clock.now(), self._crew.ready(member)
-        self._standstill.moved(now)
+        now, seconds = self.ports.clock.now(), self.state.crew.ready(member)
+        self.state.standstill.moved(now)
         if seconds is None:
             self.monitor.restarts += 1
-        self._journal.ready(now, name_of(member), ready, seconds)
-        self._invocations.restamp(member, now)
+        self.ports.journal.ready(now, name_of(member), ready, seconds)
+        self.state.invocations.restamp(member, now)
         if member == LEARNER:  # started anew it may have made newer ones before this is heard
-            self._learned_version = max(self._learned_version, self._first_version)
+            self.state.learned = max(self.state.learned, self.state.first_version)
 
     def _done(self, member: int, done: Done) -> None:
         self.look(member)
-        call = self._invocations.answer(member, done.firing)
+        call = self.state.invocations.answer(member, done.firing)
         if call is None:
             return
         self._recovery.answered(member)
-        self._invocations.touch(member, self._clock.now())
+        self.state.invocations.touch(member, self.ports.clock.now())
         if member == LEARNER:
-            self._standstill.moved(self._clock.now())
+            self.state.standstill.moved(self.ports.clock.now())
             self._learned(call, done)
         else:
-            self.bindings.answered(member - 1, done.version)
-            self._pulls.answered(member, self._version - done.version)
+            self.state.versions.answered(member - 1, done.version)
+            self._dispatcher.pulls.answered(member, self.version - done.version)
             self.monitor.sampled(member - 1, done.returns, done.lengths, done.times, self.steps)
-            self.monitor.stepped(self._clock.now() - done.seconds)
+            self.monitor.stepped(self.ports.clock.now() - done.seconds)
             self._note(done.firing, member, seconds=done.seconds, version=done.version)
 
     def _learned(self, call: Invoke, done: Done) -> None:
         # An update that publishes starts from the version before the one it makes.
-        began, used = self._learned_version, () if done.unread else call.claims
-        if call.trigger in self._silent:
+        began, used = self.state.learned, () if done.unread else call.claims
+        if call.trigger in self.state.silent:
             self.monitor.helped(done.times)
             used = ()  # the update that follows is handed them, too
         else:
             self.monitor.learned(done.metrics, done.times)
-            self._learned_version = done.version
-            self._standstill.updated(call, done.version > began)
-        lags = lags_of_claims(self.blocks, used, began)
+            self.state.learned = done.version
+            self.state.standstill.updated(call, done.version > began)
+        lags = lags_of_claims(self.ports.blocks, used, began)
         facts = {"version": done.version} | self.monitor.learned_from(lags, done.drawn)
-        self._acknowledge(call.trigger, call.claims)
+        self._dispatcher.acknowledge(call.trigger, call.claims)
         self._note(done.firing, LEARNER, seconds=done.seconds, times=done.times, **facts)
 
-    def _acknowledge(self, consumer: str, claims: tuple[Claim, ...]) -> None:
-        for claim in claims:
-            self.blocks[claim.actor].acknowledge(consumer, *self._claims.done(consumer, claim))
-
     def _note(self, firing: int, member: int, **facts: Any) -> None:
-        self._journal.done(self._clock.now(), firing, name_of(member), **facts)
+        self.ports.journal.done(self.ports.clock.now(), firing, name_of(member), **facts)
 
     # -- how many actors -----------------------------------------------------------------------
 
@@ -273,63 +204,23 @@ class Coordinator:
             CannotScale: more than are registered, or too few for a trigger.
         """
         table = {wrapper.trigger_id: wrapper.trigger for wrapper in self.engine.wrappers}
-        check_number(actors, fewest(table), self.plan.actors)
-        self._crew.scale(actors)
+        check_number(actors, fewest(table), self.state.plan.actors)
+        self.state.crew.scale(actors)
 
     def _rescale(self) -> None:
         """Before a version is announced: who joins samples under it, who leaves does not."""
         monitor = self.monitor
-        joined, left = self._crew.turn(
-            self._version, monitor.metrics, monitor.mean_return, self.objects.values()
+        joined, left = self.state.crew.turn(
+            self.version, monitor.metrics, monitor.mean_return, self.state.objects.values()
         )
         for actor in left:
-            self.engine.feed(Left(actor, self._rounds.granted_to(actor)))
+            self.engine.feed(Left(actor, self.state.rounds.granted_to(actor)))
         for actor in joined:
-            self.bindings.joined(actor)
+            self.state.versions.joined(actor)
             # Actor 0 always takes part: its rounds are those that the new ones fall in with.
-            self.engine.feed(Joined(actor, 0, self._rounds.granted_to(0)))
+            self.engine.feed(Joined(actor, 0, self.state.rounds.granted_to(0)))
         if joined or left:
-            self._journal.write({"actors": self._crew.count, "version": self._version})
-
-    # -- destinations of firings ---------------------------------------------------------------
-
-    def invoke_learner(self, firing: Firing) -> None:
-        """A learner trigger fired: hand over the rows it claimed."""
-        if firing.dropped:
-            self._claims.claim(firing.trigger, firing.dropped)
-            self.monitor.rows_lost += sum(c.stop - c.start for c in firing.dropped) * self.plan.envs
-            self._acknowledge(firing.trigger, firing.dropped)
-            return
-        if not firing.claims and self._invocations.includes(LEARNER, firing.trigger):
-            self._in_vain(firing)  # a period that passed while the learner was busy
-            return
-        progress = min(1.0, self.consumed / self.plan.total_steps)
-        method = method_of(firing.trigger)
-        call = Invoke(firing.number, firing.trigger, method, firing.claims, progress=progress)
-        self._invoke(LEARNER, call)
-        self._claims.claim(firing.trigger, firing.claims)
-
-    def invoke_actors(self, firing: Firing) -> None:
-        """An actor trigger fired: grant rounds of sampling, or have weights pulled."""
-        if not self.sampling.fire(firing, self.actors, self._version):
-            self._in_vain(firing)
-
-    def _in_vain(self, firing: Firing) -> None:
-        if firing.trigger in self.engine.clocks():
-            self._journal.take_back(firing.number)
-            self._standstill.in_vain(firing.trigger)
-
-    def transfer(self, firing: Firing) -> None:
-        """A transfer trigger fired: head and worker share this machine's blocks, so rows arrive."""
-        for claim in firing.claims:
-            rows = dict.fromkeys((*firing.keys, VERSION_KEY), claim.stop)
-            self.engine.feed(Arrived(claim.actor, rows, firing.version))
-
-    def _invoke(self, member: int, call: Invoke) -> None:
-        if not self._recovery.waits(member):
-            # First, so that the books cost the member no time.
-            self._members.passers[member].pass_message(call)
-        self._invocations.add(member, call, self._clock.now())
+            self.ports.journal.write({"actors": self.state.crew.count, "version": self.version})
 
     # -- when actors move ----------------------------------------------------------------------
 
@@ -339,14 +230,14 @@ class Coordinator:
         What it ``committed`` and nobody received is lost: counted, noted and sampled again.
         """
         self.look(actor_member(actor))
-        lost = self._relocation.move(self.engine, actor, term, committed, node)
-        self.monitor.rows_lost += len(lost) * self.plan.envs
+        lost = self._relocation.move(actor, term, committed, node)
+        self.monitor.rows_lost += len(lost) * self.state.plan.envs
         return lost.start
 
     def restarting(self, member: int) -> None:
         """A member that did no wrong is being started elsewhere; it reports ``Ready`` there."""
-        self._crew.lost(member)
-        self._crew.started(member)
+        self.state.crew.lost(member)
+        self.state.crew.started(member)
 
     # -- when things die -----------------------------------------------------------------------
 
@@ -356,8 +247,8 @@ class Coordinator:
         Raises:
             ActorFailed, LearnerFailed: it failed too often in a row.
         """
-        self._members.end(member)
-        self._recovery.died(member, death, self._version)
+        self.ports.members.end(member)
+        self._recovery.died(member, death)
         self.look(member)
         self.book_finished(member)
         if self._recovery.needed(member):
@@ -366,19 +257,19 @@ class Coordinator:
 
     def book_finished(self, member: int) -> None:
         """What a member finished just before it died counts as done, so no row is used twice."""
-        for call in self._invocations.of(member):
+        for call in self.state.invocations.of(member):
             if not self._finished_before_death(member, call):
                 return
-            self._invocations.answer(member, call.firing)
+            self.state.invocations.answer(member, call.firing)
             if member == LEARNER:
-                self._learned(call, Done(call.firing, self.model.version))
+                self._learned(call, Done(call.firing, self.published))
             else:
                 self._note(call.firing, member, recovered=True)
 
     def _finished_before_death(self, member: int, call: Invoke) -> bool:
         if member == LEARNER:
-            return call in self._invocations.through(LEARNER, self.model.made_by()[1])
-        return bool(call.stop) and call.stop <= self._rounds.written_by(member - 1)
+            return call in self.state.invocations.through(LEARNER, self.ports.model.made_by()[1])
+        return bool(call.stop) and call.stop <= self.state.rounds.written_by(member - 1)
 
     def tick(self) -> None:
         """Check deadlines and time triggers. Cheap; called about once a second and when one is due.
@@ -390,6 +281,7 @@ class Coordinator:
         for member, death in self._recovery.late():
             self.died(member, death)
         self._recovery.restart_due()
-        if self.all_ready and not self.finished and self._recovery.nobody_works(but_pulls=True):
+        idle = self.state.crew.all_ready and not self.finished
+        if idle and self._recovery.nobody_works(but_pulls=True):
             clocks = self.engine.clocks() - {"actors.sync"}
-            self._standstill.check(self._clock.now(), clocks, self.waits)
+            self.state.standstill.check(self.ports.clock.now(), clocks, self.waits)

@@ -16,6 +16,12 @@ class Members(Protocol):
     def passers(self) -> Mapping[int, MessagePasser[Invoke]]:
         """What carries invocations to each member, by member number."""
 
+    def waits_for_slot(self, member: int) -> bool:
+        """Whether its invocations wait for what is not its own doing, e.g. for a free slot."""
+
+    def unplaced(self, member: int) -> str:
+        """What the member waits for, in words, while it has no place to run at; "" if it has."""
+
     def end(self, member: int) -> None:
         """Kill what is left of the member, so that nobody writes its memory any more.
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from artos.plan import Plan
-from head.run.coordination.ledger import Claims, Rounds
-from head.run.coordination.row_events import Intake
+from head.run.coordination.ports import Ports
+from head.run.coordination.state import RunState
 from triggers.data_key import DataKeyTrigger
 from triggers.engine import Engine
 from triggers.events import Rewound
-from triggers.journal import Journal
 
 
 class Relocation:
     """Keeps an actor's rows up to a border; what lies beyond is sampled again at its next place."""
 
-    def __init__(
-        self, plan: Plan, rounds: Rounds, claims: Claims, intake: Intake, journal: Journal
-    ) -> None:
-        self._plan, self._rounds, self._claims = plan, rounds, claims
-        self._intake, self._journal = intake, journal
+    def __init__(self, ports: Ports, state: RunState, engine: Engine) -> None:
+        self._plan, self._rounds, self._claims = state.plan, state.rounds, state.claims
+        self._intake, self._journal, self._engine = ports.intake, ports.journal, engine
 
-    def move(self, engine: Engine, actor: int, term: int, committed: int, node: str) -> range:
+    def move(self, actor: int, term: int, committed: int, node: str) -> range:
         """The actor leaves ``node``, where it ``committed`` so many rows; its next term begins.
 
         The journal lists the rows that it was asked for there and that it samples elsewhere: at
@@ -31,7 +27,7 @@ class Relocation:
         Returns:
             The rows that are lost; the actor begins its next place with the first of them.
         """
-        base = self._border(engine, actor)
+        base = self._border(actor)
         self._intake.rewind(actor, term, base)
         self._rounds.wrote(actor, base)
         # A node may say what it likes, but a cache holds no more than that.
@@ -41,10 +37,10 @@ class Relocation:
         if lost or (node and granted > base):
             facts = {"lost": len(lost), "actor": actor, "node": node, "from": base}
             self._journal.write(facts | {"granted": granted})
-        engine.feed(Rewound(actor, base))
+        self._engine.feed(Rewound(actor, base))
         return lost
 
-    def _border(self, engine: Engine, actor: int) -> int:
+    def _border(self, actor: int) -> int:
         """The last row up to which all are there that ends a round, or was handed over as a last.
 
         So a round is of one place, unless the learner has begun to use it. Whoever samples rows as
@@ -54,10 +50,10 @@ class Relocation:
         if not self._plan.consumers:
             return rows
         whole = rows - rows % self._plan.steps
-        return max([whole, *(stop for stop in self._claimed(engine, actor) if stop <= rows)])
+        return max([whole, *(stop for stop in self._claimed(actor) if stop <= rows)])
 
-    def _claimed(self, engine: Engine, actor: int) -> Iterator[int]:
-        for wrapper in engine.wrappers:
+    def _claimed(self, actor: int) -> Iterator[int]:
+        for wrapper in self._engine.wrappers:
             for part in wrapper.trigger.parts():
                 if isinstance(part, DataKeyTrigger):
                     yield part.taken(actor)

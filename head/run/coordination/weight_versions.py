@@ -17,12 +17,13 @@ class Bindings:
     """
 
     def __init__(
-        self, actors: Iterable[int], rounds: Rounds, claims: Claims, *, each_round: bool
-    ) -> None:
+        self, actors: Iterable[int], rounds: Rounds, claims: Claims,
+        max_lags: Sequence[tuple[str, int, int]], *, each_round: bool,
+    ) -> None:  # fmt: skip
         self.held = dict.fromkeys(actors, -1)
-        self.max_lags: Sequence[tuple[str, int, int]] = ()
         self._asked = dict(self.held)
         self._rounds, self._claims, self._each_round = rounds, claims, each_round
+        self._max_lags = max_lags
 
     def joined(self, actor: int) -> None:
         """Who was away has missed what others pulled meanwhile."""
@@ -53,7 +54,7 @@ class Bindings:
         stop = self._rounds.granted_to(actor)
         return any(
             behind + (stop - self._claims.claimed(target, actor) - 1) // size > max_lag
-            for target, size, max_lag in self.max_lags
+            for target, size, max_lag in self._max_lags
         )
 
     def __repr__(self) -> str:

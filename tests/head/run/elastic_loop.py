@@ -22,13 +22,14 @@ from artos.scaling.actor_count import Actors
 from artos.spec import VERSION_KEY, ArraySpec, DataKey, ObjectKey
 from artos.system.exit_report import Death
 from head.run.coordination.coordinator import Coordinator
+from head.run.coordination.ports import Ports
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.journal import Journal
 from triggers.passers import direct_passers
 from triggers.table import Table
 from triggers.verify.verifier import faults
-from triggers.wiring import complete, pace
+from triggers.wiring import completed
 
 NOISE = "noise_scale"
 STEPS = 4
@@ -36,7 +37,7 @@ SECONDS = 0.5
 """How long a round and an update are said to take."""
 
 
-def plan_of(scaling: Actors, table: Table, rounds: int, capacity: int = 0) -> Plan:
+def plan_of(scaling: Actors, table: Table, rounds: int, capacity: int = 0) -> tuple[Plan, Table]:
     """Rounds of four steps; stops once ``rounds`` rounds (summed over the actors) are sampled."""
     most = scaling.most
     draft = Plan(
@@ -50,10 +51,9 @@ def plan_of(scaling: Actors, table: Table, rounds: int, capacity: int = 0) -> Pl
         layout=(), triggers={target: trigger.encode() for target, trigger in table.items()},
         methods={"actors": ("sample",), "learner": ("update",)}, scaling=scaling,
     )  # fmt: skip
-    pace(table)
-    plan = complete(draft, table)
-    assert faults(plan, table) == []
-    return plan
+    plan, paced = completed(draft, table)
+    assert faults(plan, paced) == []
+    return plan, paced
 
 
 class Troupe:
@@ -73,6 +73,7 @@ class Troupe:
         self._set_up = set(self._up)
         self._version_of: dict[int, int] = {}
         self.sleepers: set[int] = set()
+        self.waiting_for_slot: set[int] = set()
         self.used: list[tuple[Claim, ...]] = []
         self.lags: list[int] = []
         self.said: list[tuple[str, int]] = []
@@ -84,6 +85,12 @@ class Troupe:
     def _ask(self, member: int, call: Invoke) -> None:
         assert member in self._up, f"member {member} was sent work and never prepared"
         self._queues.setdefault(member, deque()).append(call)
+
+    def waits_for_slot(self, member: int) -> bool:
+        return member in self.waiting_for_slot
+
+    def unplaced(self, member: int) -> str:
+        return ""
 
     def prepare(self, member: int) -> None:
         assert member not in self._up
@@ -231,17 +238,15 @@ def troupe(
     scaling: Actors, table: Table, rounds: int, folder: Path, seed: int = 0, capacity: int = 0
 ) -> Iterator[Troupe]:
     """A workload ready to begin, wired as a run is."""
-    draft = plan_of(scaling, table, rounds, capacity)
+    draft, paced = plan_of(scaling, table, rounds, capacity)
     clock, journal = ManualClock(), Journal(folder / "journal.jsonl")
     plan = msgspec.json.decode(msgspec.json.encode(draft), type=Plan)
     try:
         with Node(plan, "elastic", folder) as node:
             members = Troupe(node, seed)
             members.clock = clock
-            members.coordinator = Coordinator(
-                plan, node.blocks, node.weights, members, clock, journal, objects=node.objects
-            )
-            connect(table, members.coordinator, clock, journal)
+            ports = Ports.of(node, members, clock, journal)
+            members.coordinator = connect(plan, paced, ports)
             yield members
     finally:
         journal.close()

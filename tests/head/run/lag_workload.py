@@ -19,6 +19,7 @@ from artos.protocol.invocations import Done, Invoke, Ready
 from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
 from head.run.coordination.coordinator import Coordinator
+from head.run.coordination.ports import Ports
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.base import Trigger
@@ -26,7 +27,7 @@ from triggers.journal import Journal, read
 from triggers.passers import direct_passers
 from triggers.table import Table
 from triggers.verify.verifier import faults
-from triggers.wiring import complete, pace
+from triggers.wiring import completed
 
 ACTORS = 4
 
@@ -40,7 +41,7 @@ def table(sync: Trigger, max_lag: int | None) -> Table:
     }
 
 
-def plan_of(wired: Table, rounds: int) -> Plan:
+def plan_of(wired: Table, rounds: int) -> tuple[Plan, Table]:
     """Four actors, rounds of one step; stops after ``rounds`` of them."""
     draft = Plan(
         reference=Reference("tests:lag"), name="lag", env="", seed=0, actors=ACTORS, envs=1,
@@ -50,10 +51,9 @@ def plan_of(wired: Table, rounds: int) -> Plan:
         layout=(), triggers={target: trigger.encode() for target, trigger in wired.items()},
         methods={"actors": ("sample",), "learner": ("update",)},
     )  # fmt: skip
-    pace(wired)
-    plan = complete(draft, wired)
-    assert faults(plan, wired) == []
-    return plan
+    plan, paced = completed(draft, wired)
+    assert faults(plan, paced) == []
+    return plan, paced
 
 
 class Loop:
@@ -128,7 +128,7 @@ class Result:
     def __init__(self, coordinator: Coordinator, loop: Loop, journal: Path) -> None:
         self.mean, self.largest = coordinator.monitor.lag.mean, coordinator.monitor.lag.largest
         self.rows_lost = coordinator.monitor.rows_lost
-        self.bound, self.pulls = dict(coordinator.bindings.held), loop.pulls
+        self.bound, self.pulls = dict(coordinator.state.versions.held), loop.pulls
         learned = [line for line in read(journal) if line.get("by") == "learner"]
         self.consumed_mean = [line["lag_mean"] for line in learned]
         self.consumed_max = [line["lag_max"] for line in learned]
@@ -148,13 +148,12 @@ def finished(
 ) -> Iterator[Result]:
     """A finished run of so many rounds."""
     wired, clock = table(sync, max_lag), ManualClock()
-    plan = plan_of(wired, rounds)
+    plan, wired = plan_of(wired, rounds)
     path = folder / "journal.jsonl"
     journal = Journal(path)
     with Node(plan, "lag", folder) as node:
         loop = Loop(node)
-        coordinator = Coordinator(plan, node.blocks, node.weights, loop, clock, journal)
-        connect(wired, coordinator, clock, journal)
+        coordinator = connect(plan, wired, Ports.of(node, loop, clock, journal))
         loop.run(coordinator)
         journal.close()
         yield Result(coordinator, loop, path)

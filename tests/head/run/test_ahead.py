@@ -17,7 +17,7 @@ from triggers.passers import DirectPasser
 
 
 def sample(players: Troupe, actor: int, rows: int, version: int) -> None:
-    block = players.coordinator.blocks[actor]
+    block = players.coordinator.ports.blocks[actor]
     start = block.allocate(rows - block.written, seconds=0.0)
     for step in range(start, rows):
         block.arrays[VERSION_KEY][block.index(step)] = version
@@ -26,8 +26,8 @@ def sample(players: Troupe, actor: int, rows: int, version: int) -> None:
 
 
 def publish(players: Troupe, version: int, firing: int) -> None:
-    slot = players.coordinator.model.allocate()
-    players.coordinator.model.commit(slot, version, firing)
+    slot = players.coordinator.ports.model.allocate()
+    players.coordinator.ports.model.commit(slot, version, firing)
 
 
 def test_a_learner_that_dies_before_its_first_version_has_published_nothing(

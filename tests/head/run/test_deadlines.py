@@ -28,8 +28,8 @@ def players(tmp_path: Path) -> Iterator[Troupe]:
 
 def later(players: Troupe, share: float) -> None:
     """This share of the time to answer passes; the time to start is as long."""
-    assert players.coordinator._limits.start == players.coordinator._limits.answer
-    players.clock.advance(share * players.coordinator._limits.answer)
+    assert players.coordinator.state.limits.start == players.coordinator.state.limits.answer
+    players.clock.advance(share * players.coordinator.state.limits.answer)
     players.coordinator.tick()
 
 
@@ -62,11 +62,11 @@ def test_who_hangs_again_is_restarted_again(players: Troupe) -> None:
 
 def test_who_was_held_back_has_its_full_time_afterwards(players: Troupe) -> None:
     assert players.coordinator.waits()["actor 0"].startswith("running sample")
-    players.coordinator.held_back = lambda member: member == ACTOR
+    players.waiting_for_slot = {ACTOR}
     assert players.coordinator.waits() == {"learner": "rows", "actor 0": "a slot or its process"}
     for _ in range(3):
         later(players, 1.1)
-    players.coordinator.held_back = lambda member: False
+    players.waiting_for_slot = set()
     later(players, 0.9)
     assert restarts(players) == 0
     later(players, 0.2)
@@ -82,14 +82,14 @@ def test_who_waited_for_room_has_its_full_time_afterwards(tmp_path: Path) -> Non
             coordinator.receive(member, Ready(0.0))
         publish(players, 0, 0)
         coordinator.look(LEARNER)
-        block, rounds = coordinator.blocks[0], players._queues[ACTOR]
+        block, rounds = coordinator.ports.blocks[0], players._queues[ACTOR]
         while block.free() >= STEPS and rounds:
             call = rounds.popleft()
             sample(players, 0, call.stop, 0)
             coordinator.receive(ACTOR, Done(call.firing, 0))
         assert block.free() == 0
         assert rounds, "it was told to sample more than there is room for"
-        coordinator.held_back = lambda member: member == LEARNER
+        players.waiting_for_slot = {LEARNER}
         for _ in range(3):
             later(players, 1.1)
         first = players._queues[LEARNER].popleft()

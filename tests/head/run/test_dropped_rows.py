@@ -21,7 +21,7 @@ def begin(players: Troupe) -> None:
 
 
 def cursor(players: Troupe, actor: int) -> tuple[int, int]:
-    return players.coordinator.blocks[actor].headers["rewards"].cursor(0)
+    return players.coordinator.ports.blocks[actor].headers["rewards"].cursor(0)
 
 
 def test_dropped_rows_make_room_and_are_counted(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_dropped_rows_make_room_and_are_counted(tmp_path: Path) -> None:
     with troupe(ByHand(2, 2), full_batch(), 100, tmp_path) as players:
         begin(players)
         coordinator, sent = players.coordinator, players._queues
-        capacity = coordinator.plan.capacity
+        capacity = coordinator.state.plan.capacity
         rounds = 2 * capacity // STEPS
         for number in range(1, rounds + 1):
             publish(players, number, 0)  # as if many versions came of something else
@@ -38,10 +38,10 @@ def test_dropped_rows_make_room_and_are_counted(tmp_path: Path) -> None:
                 sample(players, actor, number * STEPS, number - 1)
         assert LEARNER not in sent
         assert coordinator.monitor.rows_lost == 2 * rounds * STEPS
-        for actor, block in coordinator.blocks.items():
+        for actor, block in coordinator.ports.blocks.items():
             assert cursor(players, actor) == (rounds * STEPS, rounds * STEPS)
             assert block.free() == capacity
-        assert coordinator.consumed == coordinator.steps
+        assert coordinator.state.consumed == coordinator.steps
 
 
 def test_rows_dropped_behind_rows_in_use_wait_for_those(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_who_comes_back_pulls_the_newest_weights_first(tmp_path: Path) -> None:
     with troupe(Schedule({0: 2, 2: 1, 6: 2}), table, 20, tmp_path) as run:
         run.begin()
         run.run(updates=7)
-        block = run.coordinator.blocks[1]
+        block = run.coordinator.ports.blocks[1]
         newest = block.arrays["policy_version"][block.index(block.written - 1)]
         assert int(newest.ravel()[0]) == 6
 
@@ -226,7 +226,7 @@ def test_an_actor_that_leaves_and_dies_finishes_its_round(tmp_path: Path) -> Non
         run.begin()
         while ("retire", 1) not in run.said:
             run.step()
-        before = run.coordinator.blocks[1].written
+        before = run.coordinator.ports.blocks[1].written
         run.kill(1)
         if before < 2 * STEPS:
             assert run.said[-1] == ("start", 1)
@@ -237,9 +237,9 @@ def test_an_actor_that_leaves_and_dies_finishes_its_round(tmp_path: Path) -> Non
 
 def test_only_those_who_take_part_are_waited_for(tmp_path: Path) -> None:
     with troupe(ByHand(2, 4), full_batch(), 20, tmp_path) as run:
-        assert not run.coordinator.all_ready
+        assert not run.coordinator.state.crew.all_ready
         run.begin()
-        assert run.coordinator.all_ready
+        assert run.coordinator.state.crew.all_ready
         assert list(run.coordinator.waits()) == ["learner", "actor 0", "actor 1"]
         assert run.coordinator.actors == range(2)
 
@@ -247,10 +247,10 @@ def test_only_those_who_take_part_are_waited_for(tmp_path: Path) -> None:
 def test_who_is_held_back_is_not_taken_for_hung(tmp_path: Path) -> None:
     with troupe(ByHand(2, 2), full_batch(), 20, tmp_path) as run:
         run.begin()
-        clock = run.coordinator._clock
+        clock = run.coordinator.ports.clock
         assert isinstance(clock, ManualClock)
-        run.coordinator.held_back = lambda member: member == 2
-        clock.advance(run.coordinator.plan.deadline + 1)
+        run.waiting_for_slot = {2}
+        clock.advance(run.coordinator.state.plan.deadline + 1)
         run.coordinator.tick()
         assert run.said == [("end", 0), ("start", 0)], "the other one hangs"
 

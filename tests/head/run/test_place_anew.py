@@ -16,13 +16,14 @@ from artos.protocol.invocations import Done, Invoke, Ready
 from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
 from head.run.coordination.coordinator import Coordinator
+from head.run.coordination.ports import Ports
 from head.run.coordination.row_events import Arrivals
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, Trigger
 from triggers.journal import Journal
 from triggers.passers import direct_passers
 from triggers.table import Table
-from triggers.wiring import complete, pace
+from triggers.wiring import completed
 
 STEPS, CAPACITY = 4, 16
 
@@ -40,6 +41,12 @@ class Players:
     def end(self, member: int) -> None: ...
 
     def start(self, member: int) -> None: ...
+
+    def waits_for_slot(self, member: int) -> bool:
+        return False
+
+    def unplaced(self, member: int) -> str:
+        return ""
 
     def prepare(self, member: int) -> None: ...
 
@@ -82,15 +89,12 @@ def stage(folder: Path, size: int = STEPS, later: Trigger | None = None) -> Iter
         objects=(ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], 3),), layout=(),
         triggers={}, methods={"actors": ("sample",), "learner": ("update",)},
     )  # fmt: skip
-    pace(table)
-    with Node(complete(plan, table), "anew", folder) as node:
+    plan, table = completed(plan, table)
+    with Node(plan, "anew", folder) as node:
         for block in node.blocks.values():
             block.arrays[VERSION_KEY][:] = 0
-        coordinator = Coordinator(
-            node.plan, node.blocks, node.weights, players, clock, journal,
-            intake=Arrivals(node.blocks),
-        )  # fmt: skip
-        connect(table, coordinator, clock, journal)
+        ports = Ports.of(node, players, clock, journal, Arrivals(node.blocks))
+        coordinator = connect(node.plan, table, ports)
         there = Stage(node, coordinator, players)
         for actor in (0, 1):
             assert there.place(actor, 1) == 0

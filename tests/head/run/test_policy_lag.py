@@ -118,7 +118,7 @@ def test_rows_that_would_be_too_old_are_not_sampled(
 def test_what_is_fresh_enough_is_not_pulled_again(tmp_path: Path) -> None:
     """The books of one actor: rounds of 8 rows, updates of 8, at most two versions old."""
     rounds, claims = Rounds((0,), 8), Claims()
-    books = Bindings((0,), rounds, claims, each_round=False)
+    books = Bindings((0,), rounds, claims, (), each_round=False)
     books.max_lags = [("learner.update", 8, 2)]
     rounds.at_once(3)
 
@@ -166,4 +166,4 @@ def test_real_actors_and_a_real_learner_make_the_same_sawtooth(tmp_path: Path) -
     learned = [line for line in read(tmp_path / "journal.jsonl") if line.get("by") == "learner"]
     assert [line["lag_max"] for line in learned] == [0, 1, 2] * 4
     assert [line["lag_mean"] for line in learned] == [0.0, 1.0, 2.0] * 4
-    assert coordinator.bindings.held == dict.fromkeys(range(4), 12)
+    assert coordinator.state.versions.held == dict.fromkeys(range(4), 12)

@@ -135,7 +135,7 @@ def test_nobody_is_asked_to_act_before_there_are_weights(
     assert {m: [c.stop for c in calls] for m, calls in run._queues.items()} == {
         1: [STEPS], 2: [STEPS]
     }  # fmt: skip
-    run.coordinator._journal.flush()
+    run.coordinator.ports.journal.flush()
     assert [line["trigger"] for line in lines(tmp_path)] == ["actors.sample"]
 
 
@@ -145,7 +145,7 @@ def test_what_a_clock_finds_nobody_for_is_no_line_of_the_journal(tmp_path: Path)
         while not run.coordinator.finished:
             wait(run, 1.0, times=20)
             run.step()
-        run.coordinator._journal.flush()
+        run.coordinator.ports.journal.flush()
         asked = [line["firing"] for line in lines(tmp_path) if line["trigger"] == "actors.sample"]
         done = {line.get("done") for line in read(tmp_path / "journal.jsonl")}
         assert set(asked) <= done, "each led to something"
@@ -159,7 +159,7 @@ def test_a_block_that_nobody_empties_is_a_standstill_and_no_reason_not_to_stop(
     table = clocked() | {"learner.update": DataKeyTrigger(("rewards",), n=2, size=STEPS)}
     with troupe(ByHand(2, 2), table, 50, tmp_path, capacity=2 * STEPS) as run:
         run.begin()
-        run.coordinator.sampling.window.in_turn = lambda actors, rows: [0]  # type: ignore[method-assign]
+        run.coordinator._sampling.window.in_turn = lambda actors, rows: [0]  # type: ignore[method-assign]
         for _ in range(2):
             wait(run, 1.0)
             run.step()

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from helpers import SUPPORT
 from real_cluster import Cluster
-from worlds import World
 
 
 @pytest.fixture
@@ -20,12 +19,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield there
     finally:
         there.close()
-
-
-@pytest.fixture
-def world() -> World:
-    """A schedule without processes."""
-    return World()
 
 
 @pytest.fixture

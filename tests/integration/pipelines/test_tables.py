@@ -18,7 +18,7 @@ from triggers.explain import explain
 from triggers.journal import read
 from triggers.table import Table
 from triggers.verify.verifier import faults
-from triggers.wiring import complete, pace
+from triggers.wiring import completed
 
 TARGETS = {
     "none": ["learner.update"],
@@ -66,7 +66,7 @@ def test_a_number_of_actors_that_changes(pipeline: str, lag: int, tmp_path: Path
     assert [len(claims) for claims in handed] == batches
     assert coordinator.monitor.updates == len(batches)
     assert coordinator.monitor.rows_lost == 0
-    assert coordinator.consumed == coordinator.steps == 16 * sum(batches)
+    assert coordinator.state.consumed == coordinator.steps == 16 * sum(batches)
 
 
 # -- faults ----------------------------------------------------------------------------------------
@@ -83,8 +83,7 @@ def draft(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 def found_in(draft: Plan, table: Table, **changes: Any) -> list[str]:
     table = {**table, "actors.sample": ObjectKeyTrigger()}
     plan = msgspec.structs.replace(draft, **{"consumers": (), "capacity": 0} | changes)
-    pace(table)
-    return faults(complete(plan, table), table)
+    return faults(*completed(plan, table))
 
 
 UPDATE, EVERY_SECOND = DataKeyTrigger(KEYS, size=16), TimeTrigger(1)

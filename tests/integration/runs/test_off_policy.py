@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from real_runs import ROOT, Outcome, journal
+from real_runs import Outcome, journal
 
 from head.records.checkpoint import read_manifest
 from head.records.progress_log import read_history
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.processes
 def test_clock_fires_actors_and_learner(
     mode: tuple[str, ...], artos: Callable[..., Outcome], home: Path
 ) -> None:
-    shutil.copy(ROOT / "tests" / "runs" / "replaying.py", home)
+    shutil.copy(Path(__file__).with_name("replaying.py"), home)
     outcome = artos("run", "replaying.py:workload", "--json", "--run-dir", "off", *mode)
     assert outcome.status == 0, outcome.err
     summary = outcome.summary

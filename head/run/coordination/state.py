@@ -1,0 +1,58 @@
+"""What a run knows of itself: the actors that take part, what is under way, what was done."""
+
+from __future__ import annotations
+
+from artos.plan import Plan
+from head.run.coordination.active_actors import Crew
+from head.run.coordination.failures import Limits
+from head.run.coordination.ledger import Claims, Invocations, Rounds
+from head.run.coordination.ports import Ports
+from head.run.coordination.standstill import Standstill
+from head.run.coordination.weight_versions import Bindings
+from head.run.monitor import Monitor
+from head.run.objects import Objects
+from head.run.scaler import Scaler
+from triggers.table import Table
+from triggers.wiring import max_lags, silent_targets
+
+
+class RunState:
+    """The books of one workload. ``base_steps`` were made by earlier parts of a resumed run.
+
+    ``announced`` is the newest version that the triggers know of, ``learned`` the newest that the
+    learner has reported.
+    """
+
+    def __init__(
+        self, plan: Plan, table: Table, ports: Ports, base_steps: int = 0,
+        limits: Limits | None = None, scaler: Scaler | None = None,
+    ) -> None:  # fmt: skip
+        self.plan, self.base_steps = plan, base_steps
+        self.limits = limits or Limits.within(plan.deadline)
+        self.scaler = scaler or Scaler(plan)
+        self.silent = silent_targets(plan)
+        self.monitor, self.objects = Monitor(), Objects(ports.objects)
+        self.invocations, self.claims = Invocations(), Claims(self.silent)
+        self.rounds = Rounds(ports.blocks, plan.steps)
+        self.versions = Bindings(
+            ports.blocks, self.rounds, self.claims, max_lags(table),
+            each_round="actors.sync" not in plan.triggers,
+        )  # fmt: skip
+        self.first_version = max(0, ports.model.version)
+        self.announced = self.learned = -1
+        self.crew = Crew(ports.members, ports.clock, self.scaler, self.first_version)
+        self.standstill = Standstill(self.limits, ports.clock.now())
+
+    @property
+    def steps(self) -> int:
+        """Environment steps committed, with those of earlier parts of a resumed run."""
+        return self.base_steps + self.rounds.written * self.plan.envs
+
+    @property
+    def consumed(self) -> int:
+        """Environment steps the learner is done with; all there are where it claims none."""
+        rows = self.claims.consumed() if self.plan.consumers else self.rounds.written
+        return self.base_steps + rows * self.plan.envs
+
+    def __repr__(self) -> str:
+        return f"<RunState {self.steps} steps, version {self.announced}, {self.crew!r}>"
