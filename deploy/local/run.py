@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from artos.buffer.run_memory import Node, check_space
+from artos.clock import WakingClock
 from artos.runtime.preloaded import Preloaded
 from artos.system.logging_setup import logging_to
 from artos.system.signals import StopRequests
@@ -14,21 +14,17 @@ from deploy.display.logged_view import LoggedView
 from deploy.display.view import LiveView
 from deploy.local.inline import Inline
 from deploy.local.one_machine import OneMachine
-from head.records.checkpoint import Manifest
 from head.records.curve import import_ahead
 from head.records.run_folder import RunFolder
 from head.records.status import Summary
 from head.run.preparation import (
-    continued,
-    new_folder,
-    node_of,
-    registered,
-    restored,
+    Prepared,
+    begun,
+    resumed,
     stored_request,
 )
 from head.run.request import Request
 from head.run.session import RunMembers, Session
-from triggers.registration import Registration
 from workers.executor import build
 
 _REGISTRATION = "registration"
@@ -46,14 +42,8 @@ def run(request: Request, preloaded: Preloaded | None = None) -> Summary:
         view.phase(_REGISTRATION)
         if preloaded is not None:
             import_ahead()  # the other process imports, too, and takes longer
-        registration = registered(request, preloaded, build.faults)
-        check_space(registration.plan)
-        with (
-            requests.held(),
-            new_folder(request, registration) as folder,
-            node_of(folder, registration) as node,
-        ):
-            return _finished(registration, folder, node, request, requests, view)
+        with begun(request, requests, preloaded, build.faults) as prepared:
+            return _seen_through(prepared, request, requests, view)
 
 
 def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
@@ -67,9 +57,8 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
         request = stored_request(folder, settings, quiet)
         with request.preload() as preloaded, _view(request) as view:
             view.phase(_REGISTRATION)
-            registration, manifest = continued(request, folder, preloaded, build.faults)
-            with requests.held(), restored(request, folder, registration) as node:
-                return _finished(registration, folder, node, request, requests, view, manifest)
+            with resumed(request, folder, requests, preloaded, build.faults) as prepared:
+                return _seen_through(prepared, request, requests, view)
 
 
 def _view(request: Request) -> LiveView:
@@ -77,17 +66,19 @@ def _view(request: Request) -> LiveView:
     return LiveView(sys.stderr, quiet=request.quiet, panel=not request.inline)
 
 
-def _finished(
-    registration: Registration, folder: RunFolder, node: Node, request: Request,
-    requests: StopRequests, view: LiveView, before: Manifest | None = None,
-) -> Summary:  # fmt: skip
-    def members(session: Session) -> RunMembers:
-        if request.inline:
-            return Inline(node)
-        return OneMachine(
-            node, folder.path, session.clock, session.undisturbed, registration.preloaded
-        )
-
-    logged = LoggedView(view, folder.log)
+def _seen_through(
+    prepared: Prepared, request: Request, requests: StopRequests, view: LiveView
+) -> Summary:
+    logged, clock = LoggedView(view, prepared.folder.log), WakingClock()
     with logging_to(logged.note):
-        return Session(registration, folder, node, requests, logged, members, before).run()
+        members = _members(prepared, request, requests, clock)
+        return Session(prepared, requests, logged, members, clock).run()
+
+
+def _members(
+    prepared: Prepared, request: Request, requests: StopRequests, clock: WakingClock
+) -> RunMembers:
+    if request.inline:
+        return Inline(prepared.node)
+    preloaded = prepared.registration.preloaded
+    return OneMachine(prepared.node, prepared.folder.path, clock, requests.undisturbed, preloaded)

@@ -16,9 +16,8 @@ from typing import Any
 
 import msgspec
 
-from artos.buffer.run_memory import Node, check_space
 from artos.buffer.segment import IMAGES
-from artos.clock import SystemClock
+from artos.clock import Clock, SystemClock, WakingClock
 from artos.errors import ArtosError
 from artos.exit_status import REFUSALS, ExitStatus
 from artos.plan import Plan
@@ -29,17 +28,14 @@ from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.signals import StopRequests
 from artos.transport.endpoints import HEAD
 from artos.transport.messenger import Post
-from head.records.checkpoint import Manifest
 from head.records.run_folder import RunFolder
 from head.records.status import Status, Summary
 from head.run.cluster import Address, ClusterRun
 from head.run.coordination.row_events import Arrivals
 from head.run.preparation import (
-    continued,
-    new_folder,
-    node_of,
-    registered,
-    restored,
+    Prepared,
+    begun,
+    resumed,
     stored_request,
 )
 from head.run.request import Request
@@ -59,10 +55,9 @@ class NewsView:
     While the head is away it is told nothing: it would only have to read what is no news any more.
     """
 
-    def __init__(self, run: str, head: Post) -> None:
-        self._run, self._head, self._clock = run, head, SystemClock()
-        self._due = self._clock.now()
-        self.cluster: ClusterRun | None = None
+    def __init__(self, run: str, head: Post, cluster: ClusterRun, clock: Clock) -> None:
+        self._run, self._head, self._cluster, self._clock = run, head, cluster, clock
+        self._due = clock.now()
 
     @property
     def due(self) -> bool:
@@ -76,11 +71,10 @@ class NewsView:
             self._tell(status)
 
     def _tell(self, status: Status) -> None:
-        if self.cluster is None:
-            return
-        state = STOPPING if self.cluster.draining else RUNNING
-        facts = _plain(msgspec.structs.asdict(status) | self.cluster.facts())
-        self._head.send(HEAD, wire.RunNews(self._run, state, self.cluster.waits_for(), facts))
+        cluster = self._cluster
+        state = STOPPING if cluster.draining else RUNNING
+        facts = _plain(msgspec.structs.asdict(status) | cluster.facts())
+        self._head.send(HEAD, wire.RunNews(self._run, state, cluster.waits_for(), facts))
 
     def note(self, text: str) -> None:
         """See ``session.View``."""
@@ -126,25 +120,19 @@ class RunProcess:
 
     def _begin(self, requests: StopRequests) -> Summary:
         request = self._request()
-        with request.preload() as preloaded:
-            registration = registered(request, preloaded)
-            check_space(registration.plan)
-            with (
-                requests.held(),
-                new_folder(request, registration) as folder,
-                node_of(folder, registration) as node,
-            ):
-                return self._session(registration, folder, node, requests)
+        with request.preload() as preloaded, begun(request, requests, preloaded) as prepared:
+            return self._session(prepared, requests).run()
 
     def _resume(self, requests: StopRequests) -> Summary:
         asked = self._request()
         with RunFolder.resume(Path(self._order.folder)) as folder:
             stored = stored_request(folder, asked.settings, quiet=True)
             request = replace(stored, folder=self._code, origin=asked.origin)
-            with request.preload() as preloaded:
-                registration, manifest = continued(request, folder, preloaded)
-                with requests.held(), restored(request, folder, registration) as node:
-                    return self._session(registration, folder, node, requests, manifest)
+            with (
+                request.preload() as preloaded,
+                resumed(request, folder, requests, preloaded) as prepared,
+            ):
+                return self._session(prepared, requests).run()
 
     def _request(self) -> Request:
         asked = self._order.request
@@ -152,27 +140,19 @@ class RunProcess:
         folder = Path(self._order.folder)
         return Request(**{**known, "run_dir": folder, "folder": self._code, "quiet": True})
 
-    def _session(
-        self, registration: Registration, folder: RunFolder, node: Node, requests: StopRequests,
-        before: Manifest | None = None,
-    ) -> Summary:  # fmt: skip
-        order = self._order
+    def _session(self, prepared: Prepared, requests: StopRequests) -> Session:
+        order, clock, node = self._order, WakingClock(), prepared.node
         keys = Path(order.keys) if order.keys else None
-        parcels = folder.path / f"{IMAGES}-moving"
+        parcels = prepared.folder.path / f"{IMAGES}-moving"
         address = Address(order.run, order.epoch, order.code, parcels, order.host, keys)
-        view = NewsView(order.run, self._head)
-        here, there = apart(registration)
-
-        def members(session: Session) -> ClusterRun:
-            view.cluster = ClusterRun(
-                node, there, address, self._head, session.clock, session.drain,
-                session.undisturbed, registration.preloaded,
-            )  # fmt: skip
-            return view.cluster
-
+        here, there = apart(prepared.registration)
+        cluster = ClusterRun(
+            node, there, address, self._head, clock, requests.undisturbed, here.preloaded
+        )
         self._ring.rings = node.board.bell.ring
-        arrivals = Arrivals(node.blocks)
-        return Session(here, folder, node, requests, view, members, before, arrivals).run()
+        view = NewsView(order.run, self._head, cluster, SystemClock())
+        prepared = replace(prepared, registration=here)
+        return Session(prepared, requests, view, cluster, clock, Arrivals(node.blocks))
 
 
 def apart(registration: Registration) -> tuple[Registration, Plan]:

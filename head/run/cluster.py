@@ -64,7 +64,7 @@ class ClusterRun(Supervisor):
     """The members of a run, its actors on worker nodes, and the loop that serves them.
 
     ``plan`` is what the workers are to go by. ``head`` is the line to the head daemon, which says
-    where actors live; ``drain`` is called when it wants the run to finish.
+    where actors live.
     """
 
     def __init__(
@@ -74,12 +74,11 @@ class ClusterRun(Supervisor):
         address: Address,
         head: Post,
         clock: Clock,
-        drain: Callable[[], None],
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
         preloaded: Preloaded | None = None,
     ) -> None:
         self._cache_plan, self._address, self._head = plan, address, head
-        self._drain, self._faults, self._seldom = drain, Faults(), Seldom(_log)
+        self._faults, self._seldom = Faults(), Seldom(_log)
         keys = Keys.load(address.keys) if address.keys else None
         endpoint = f"tcp://{address.host}:*" if keys else f"ipc://{node.site.folder}/steering"
         self._steering = Post.serve(endpoint, keys, node.board.bell.ring)
@@ -224,7 +223,7 @@ class ClusterRun(Supervisor):
                 except CannotScale as error:
                     return str(error)
             case "stop":
-                self._drain()
+                self._coordinator.drain()
             case _:
                 return f"a run can be told to scale or to stop, not to {wish.what!r}"
         return ""

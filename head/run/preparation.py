@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from artos.runtime.preloaded import Preloaded
 from artos.spec import ArraySpec
 from artos.system.cleanup import remove_images
 from artos.system.durable import write_durably
+from artos.system.signals import StopRequests
 from head.records import checkpoint, provenance
 from head.records.checkpoint import Manifest, check_workload
 from head.records.run_folder import RunFolder, writing
@@ -26,6 +28,51 @@ from triggers.registration import Registration, prepare
 
 HostFaults = Callable[[Plan], list[str]]
 """Why the actors of a plan cannot live on this machine."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run begins with; ``before`` is what the checkpoint of a resumed one says."""
+
+    registration: Registration
+    folder: RunFolder
+    node: Node
+    before: Manifest | None = None
+
+
+@contextmanager
+def begun(
+    request: Request, requests: StopRequests, preloaded: Preloaded | None,
+    host_faults: HostFaults = lambda plan: [],
+) -> Iterator[Prepared]:  # fmt: skip
+    """A new run: its code registered, its folder and its memory made; the memory is removed again.
+
+    Raises:
+        Refused, RunExists, ShmTooSmall: nothing is left behind.
+    """
+    registration = registered(request, preloaded, host_faults)
+    check_space(registration.plan)
+    with (
+        requests.held(),
+        new_folder(request, registration) as folder,
+        node_of(folder, registration) as node,
+    ):
+        yield Prepared(registration, folder, node)
+
+
+@contextmanager
+def resumed(
+    request: Request, folder: RunFolder, requests: StopRequests, preloaded: Preloaded | None,
+    host_faults: HostFaults = lambda plan: [],
+) -> Iterator[Prepared]:  # fmt: skip
+    """The same for a run that goes on in ``folder`` from its checkpoint.
+
+    Raises:
+        CheckpointFault, Refused: it does not fit, or not any more.
+    """
+    registration, manifest = continued(request, folder, preloaded, host_faults)
+    with requests.held(), restored(request, folder, registration) as node:
+        yield Prepared(registration, folder, node, manifest)
 
 
 def registered(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from typing import Protocol
 
-from artos.buffer.run_memory import Node
 from artos.clock import WakingClock
 from artos.run_state import STOPPING
 from artos.runtime.control import announced
 from artos.system.signals import StopRequests, child_deaths
 from artos.usage import Bill
-from head.records.checkpoint import Manifest
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.provenance import differences
@@ -22,11 +20,11 @@ from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.members import Members
 from head.run.coordination.ports import Ports
 from head.run.coordination.row_events import Intake
+from head.run.preparation import Prepared
 from head.run.recorder import Recorder
 from head.run.scaler import Scaler
 from head.run.wiring import connect
 from triggers.journal import Journal
-from triggers.registration import Registration
 
 
 class RunMembers(Members, Protocol):
@@ -69,25 +67,24 @@ class View(Protocol):
 
 
 class Session:
-    """A run's coordinator, records and view; ``members`` are made once these can be told things.
+    """A run's coordinator and records, its ``members``, and the ``view`` that shows how it goes.
 
     Raises:
         Refused: the records cannot be begun.
     """
 
     def __init__(
-        self, registration: Registration, folder: RunFolder, node: Node, requests: StopRequests,
-        view: View, members: Callable[[Session], RunMembers], before: Manifest | None = None,
-        intake: Intake | None = None,
+        self, prepared: Prepared, requests: StopRequests, view: View, members: RunMembers,
+        clock: WakingClock, intake: Intake | None = None,
     ) -> None:  # fmt: skip
-        self._folder, self._node, self._requests, self._before = folder, node, requests, before
-        self._view = view
-        self.clock = clock = WakingClock()
-        self._outcome, self._told = "done", False
+        registration, before = prepared.registration, prepared.before
+        self._folder, self._node, self._before = prepared.folder, prepared.node, before
+        self._requests, self._view, self._members, self._clock = requests, view, members, clock
+        self._told = False
+        plan, node, folder = registration.plan, self._node, self._folder
         with ExitStack() as opened:
+            opened.callback(members.kill)
             self._journal, log = self._open_records(opened)
-            self._members = members(self)
-            plan = registration.plan
             self._coordinator = coordinator = connect(
                 plan, registration.table,
                 Ports.of(node, self._members, clock, self._journal, intake),
@@ -103,14 +100,10 @@ class Session:
     def _open_records(self, opened: ExitStack) -> tuple[Journal, ProgressLog]:
         folder, before = self._folder, self._before
         with writing(folder.path):
-            journal = Journal(folder.journal, self.clock.now())
+            journal = Journal(folder.journal, self._clock.now())
             opened.callback(journal.close)
             log = ProgressLog(folder, before.steps if before else None)
             return journal, opened.enter_context(log)
-
-    def undisturbed(self) -> AbstractContextManager[None]:
-        """See ``StopRequests.undisturbed``."""
-        return self._requests.undisturbed()
 
     def run(self) -> Summary:
         """Run to the end; save and clean up whatever happens."""
@@ -119,44 +112,41 @@ class Session:
             try:
                 self._serve()
             except BaseException as error:
-                stopped = isinstance(error, KeyboardInterrupt)
-                self._outcome = "interrupted" if stopped else "failed"
                 self._members.kill()
-                self._finish(
-                    "" if stopped else f"{type(error).__name__}: {error}", curve=not stopped
-                )
+                if isinstance(error, KeyboardInterrupt):
+                    self._finish("interrupted", curve=False)
+                else:
+                    self._finish("failed", f"{type(error).__name__}: {error}")
                 raise
-            summary = self._finish()
+            summary = self._finish("interrupted" if self._coordinator.draining else "done")
             self._recorder.see_saved()
             return summary
 
     def _serve(self) -> None:
         with (
             child_deaths(self._members.child_ended),
-            self._requests.draining(self.drain),
+            self._requests.draining(self._drain),
         ):
             self._members.run(self._coordinator, self._after)
             self._recorder.trained()
             self._members.stop()
 
-    def _finish(self, why: str = "", *, curve: bool = True) -> Summary:
+    def _finish(self, outcome: str, why: str = "", *, curve: bool = True) -> Summary:
         self._tell(STOPPING)
-        summary = self._recorder.finish(self._outcome, self._members.bill(), why=why, curve=curve)
+        summary = self._recorder.finish(outcome, self._members.bill(), why=why, curve=curve)
         with self._gaps.allowed("journal.jsonl", "its last lines are missing"):
             self._journal.close()
         self._view.last(self._recorder.status())
         self._view.finish(summary, self._folder)
         return summary
 
-    def drain(self) -> None:
-        """Finish what is in flight, and no more."""
+    def _drain(self) -> None:
         # In a signal handler, which may have interrupted the view: nothing is printed here.
-        self._outcome = "interrupted"
         self._coordinator.drain()
         self._node.board.bell.ring()
 
     def _after(self) -> None:
-        if self._outcome == "interrupted" and not self._told:
+        if self._coordinator.draining and not self._told:
             self._told = True
             self._tell(STOPPING)
             self._view.note("stopping: what is in flight is finished and saved (again: at once)")
