@@ -160,7 +160,7 @@ def _run(options: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
         summary = _summary(options, settings)
     if options.json:
-        print_json(summary)
+        print_json(summary.plain())
     return ExitStatus.of_outcome(summary.outcome)
 
 

@@ -232,33 +232,28 @@ def _flow(parts: Sequence[Text], width: int) -> Text:
 
 
 def _headline(summary: Summary) -> str:
-    mean = _number(summary.mean_return_100)
+    mean = _number(summary.status.mean_return_100)
     return (
-        f"{summary.algorithm} on {summary.env}: {summary.outcome}, "
+        f"{summary.status.algorithm} on {summary.status.env}: {summary.outcome}, "
         f"mean return {mean} over the last 100 episodes"
     )
 
 
 def _summary_table(summary: Summary) -> Table:
+    status = summary.status
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
-    steps = (
-        f"{summary.steps:,} in {clock_text(summary.seconds)} ({summary.steps_per_second:,.0f}/s)"
-    )
+    steps = f"{status.steps:,} in {clock_text(status.seconds)} ({status.steps_per_second:,.0f}/s)"
     table.add_row("steps", Text(steps))
-    table.add_row("updates", Text(f"{summary.updates:,}"))
-    table.add_row("policy lag", Text(_lags(summary)))
-    table.add_row("restarts", Text(f"{summary.restarts}, rows lost {summary.rows_lost:,}"))
-    if summary.shares:
-        table.add_row("time", _times(summary.shares, _NARROW))
+    table.add_row("updates", Text(f"{status.updates:,}"))
+    table.add_row("policy lag", Text(f"mean {_lag(status.lag_mean)}, max {_lag(status.lag_max)}"))
+    table.add_row("restarts", Text(f"{status.restarts}, rows lost {status.rows_lost:,}"))
+    if status.shares:
+        table.add_row("time", _times(status.shares, _NARROW))
     if summary.not_restored:
         table.add_row("not resumed", Text("\n".join(summary.not_restored)))
     return table
-
-
-def _lags(summary: Summary) -> str:
-    return f"mean {_lag(summary.lag_mean)}, max {_lag(summary.lag_max)}"
 
 
 def _lag(value: float | None) -> str:

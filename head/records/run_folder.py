@@ -110,7 +110,7 @@ class RunFolder(Closing):
 
     def write_summary(self, summary: Summary) -> None:
         """Write ``summary.json`` in one step."""
-        write_durably(self.summary, _pretty(summary))
+        write_durably(self.summary, _pretty(summary.plain()))
 
     def discard(self) -> None:
         """Undo ``create`` for a run that was refused before it began; a foreign file stays."""

@@ -229,32 +229,21 @@ class Recorder:
         self.save()
         if curve:
             draw(self._folder)
+        monitor = self._coordinator.monitor
         summary = Summary(
-            algorithm=status.algorithm,
-            env=status.env,
-            seed=self._plan.seed,
-            steps=status.steps,
-            updates=status.updates,
-            seconds=status.seconds,
-            steps_per_second=status.steps_per_second,
-            mean_return_100=status.mean_return_100,
-            lag_mean=status.lag_mean,
-            lag_max=status.lag_max,
-            restarts=status.restarts,
-            rows_lost=status.rows_lost,
+            status,
+            bill,
+            self._plan.seed,
             outcome=outcome,
-            times=status.times,
-            shares=status.shares,
-            times_by_member=self._coordinator.monitor.times.by_member(),
             not_restored=self._before.not_restored if self._before else (),
-            actors_by_update=tuple(self._coordinator.monitor.actors_by_update),
+            actors_by_update=tuple(monitor.actors_by_update),
+            lag_by_actor=monitor.lag_by_actor(spread=True),
+            lag_histogram=monitor.lag.histogram,
+            times_by_member=monitor.times.by_member(),
             progress=flatten(status),
-            lag_by_actor=self._coordinator.monitor.lag_by_actor(spread=True),
-            lag_histogram=self._coordinator.monitor.lag.histogram,
             wall_seconds=age(),
             first_step_seconds=self._first_step_seconds(),
             why=why,
-            **msgspec.structs.asdict(bill),
         )
         if lacks := self._gaps.why(_CHECKPOINT):
             why = why or f"what it learned last could not be saved: {lacks}"

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.clock import ManualClock
+from artos.usage import Bill
 from deploy.display import screen, text_curve
 from deploy.display.view import LiveView
 from head.records.episodes import Episodes
@@ -35,12 +36,12 @@ STATUS = Status(
     metrics={"value_loss": 12.3, "[red]kl": 0.003},
     shares={"learner.learn": 0.75, "learner.wait": 0.25, "actors.environment": 1.0},
 )  # fmt: skip
-SUMMARY = Summary(
-    algorithm="ppo", env="CartPole-v1", seed=1, steps=500_000, updates=244, seconds=31.2,
-    steps_per_second=16_025.0, mean_return_100=482.1, lag_mean=0.5, lag_max=2, restarts=1,
-    rows_lost=128, shares={"learner.learn": 0.75, "learner.wait": 0.25},
-    not_restored=("episodes in progress",),
+LAST = msgspec.structs.replace(
+    STATUS, steps=500_000, updates=244, seconds=31.2, steps_per_second=16_025.0,
+    mean_return_100=482.1, lag_mean=0.5, restarts=1, rows_lost=128,
+    shares={"learner.learn": 0.75, "learner.wait": 0.25},
 )  # fmt: skip
+SUMMARY = Summary(LAST, Bill(), 1, not_restored=("episodes in progress",))
 
 
 def changed(**fields: object) -> Status:
@@ -336,7 +337,7 @@ def test_where_time_goes_is_told_of_the_learner_and_of_the_actors(folder: RunFol
     }  # fmt: skip
     stream = Stream()
     with LiveView(stream) as view:
-        view.finish(msgspec.structs.replace(SUMMARY, shares=shares), folder)
+        view.finish(msgspec.structs.replace(SUMMARY, status=changed(shares=shares)), folder)
     told = [" ".join(line.split()) for line in stream.text.splitlines()]
     at = told.index("time actors: environment 40% wait for room 60%")
     assert told[at + 1] == "learner: learn 25% wait 75%"
@@ -379,6 +380,7 @@ def test_a_lag_that_was_not_measured_is_told_from_none(folder: RunFolder) -> Non
     assert "lag 0.00 (max 0)" in screen.line(changed(lag_mean=0.0, lag_max=0))
     stream = Stream()
     with LiveView(stream) as view:
-        summary = msgspec.structs.replace(SUMMARY, lag_mean=None, lag_max=None)
+        unknown = changed(lag_mean=None, lag_max=None)
+        summary = msgspec.structs.replace(SUMMARY, status=unknown)
         view.finish(summary, folder)
     assert re.search(r"policy lag +mean -, max -\s", stream.text)

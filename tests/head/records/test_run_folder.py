@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -14,9 +16,10 @@ from hypothesis import strategies as st
 from records_writer import Start
 
 from artos.errors import CheckpointFault, Refused, RunExists
+from artos.usage import Bill
 from head.records import checkpoint
 from head.records.run_folder import RunFolder, default_path
-from head.records.status import Summary
+from head.records.status import Status, Summary
 
 CONFIG = {"algorithm": "ppo", "env": "CartPole-v1", "seed": 3, "set": {"lr": 0.001}}
 MANIFEST = checkpoint.Manifest(
@@ -120,11 +123,25 @@ def test_a_killed_writers_drafts_go_when_the_run_is_resumed(tmp_path: Path) -> N
     assert not list(path.glob(".*.tmp"))
 
 
-def test_the_summary_is_json_with_the_stable_fields(tmp_path: Path) -> None:
-    summary = Summary("ppo", "CartPole-v1", 1, 100, 2, 1.5, 66.7, None, 0.5, 2, 0, 0)
+STABLE = {
+    "algorithm", "env", "seed", "steps", "updates", "seconds", "steps_per_second",
+    "mean_return_100", "lag_mean", "lag_max", "restarts", "rows_lost", "outcome", "times",
+    "not_restored", "starts", "held_cpu_seconds", "used_cpu_seconds", "parked_mb_seconds",
+    "actors_by_update", "bytes_on_wire", "nodes", "lag_by_actor", "lag_histogram", "shares",
+    "times_by_member", "progress", "wall_seconds", "first_step_seconds", "why",
+}  # fmt: skip
+
+
+def test_the_summary_is_json_with_the_stable_fields_on_one_level(
+    tmp_path: Path, status: Callable[..., Status]
+) -> None:
+    summary = Summary(status(steps=100, waits={"learner": "rows"}), Bill(nodes=("w1",)), seed=7)
     with RunFolder.create(tmp_path, CONFIG) as folder:
         folder.write_summary(summary)
-        assert msgspec.json.decode(folder.summary.read_bytes(), type=Summary) == summary
+        found = json.loads(folder.summary.read_bytes())
+    assert set(found) >= STABLE
+    assert (found["steps"], found["nodes"], found["seed"]) == (100, ["w1"], 7)
+    assert "waits" not in found
 
 
 def test_names_are_numbered_upwards_from_the_highest(tmp_path: Path) -> None:

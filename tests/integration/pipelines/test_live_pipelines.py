@@ -103,7 +103,8 @@ def test_runs_go_on_with_another_pipeline(home: Path) -> None:
     folder, _ = inline(home, "r", pipeline="minibatch")
     more = {"total_steps": 2 * ACTORS * STEPS * ROUNDS, "pipeline": "dual+minibatch"}
     summary = resume(folder, more, quiet=True)
-    assert (summary.updates, summary.steps) == (2 * ROUNDS, 2 * ACTORS * STEPS * ROUNDS)
+    last = summary.status
+    assert (last.updates, last.steps) == (2 * ROUNDS, 2 * ACTORS * STEPS * ROUNDS)
     fired = [line["trigger"] for line in journal(folder) if "trigger" in line]
     assert fired.count("learner.first_pass") == 2 * ACTORS * ROUNDS
     # Blocks begin anew with every part of a run, and so does the count of their rows.

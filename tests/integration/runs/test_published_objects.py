@@ -80,7 +80,7 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 def test_it_fires_is_read_by_policies_saved_and_restored(own: Path) -> None:
     summary = run(asked(own))
-    assert summary.steps == 64
+    assert summary.status.steps == 64
     assert [line["version"] for line in firings(own / "r")] == [0, 1, 2, 3]
     manifest = manifest_of(own / "r")
     assert manifest["objects"] == {"counts": 3}

@@ -17,5 +17,5 @@ SETTINGS = {"total_steps": 128, "envs": 2, "steps": 16, "minibatches": 1, "epoch
 def test_ppo_runs_on(kind: str, home: Path) -> None:
     settings = {"env": f"toys_to_run:{kind}", **SETTINGS}
     summary = run(Request("ppo", settings, inline=True, quiet=True, folder=home))
-    assert summary.mean_return_100 == 20.0
-    assert summary.steps == 128
+    assert summary.status.mean_return_100 == 20.0
+    assert summary.status.steps == 128
