@@ -40,7 +40,7 @@ from triggers.wiring import fewest, method_of, silent_targets
 
 
 class Coordinator:
-    """Books and budget of one workload, and how many actors it has (paper §4.1, checklist A19).
+    """Books and budget of one workload, and how many actors it has (paper §4.1).
 
     ``held_back`` says of a member whether its invocations wait for something that is not its own
     doing, e.g. for a free slot; ``homeless`` what it waits for, in words, while it has no place to

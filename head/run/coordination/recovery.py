@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recovery:
-    """Deaths and deadlines of a workload's members (checklist A19).
+    """Deaths and deadlines of a workload's members.
 
     A member that is started anew is logged. ``held_back`` knows whose invocations wait for
     something that is not its doing, e.g. a free slot; ``homeless`` who has no place yet.
