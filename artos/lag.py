@@ -1,4 +1,4 @@
-"""Policy lag of rows a learner learned from: the learner's version minus the row's (checklist C4).
+"""Policy lag of rows a learner learned from: the learner's version minus the row's.
 
 How lags spread is counted in classes that double: 0, 1, 2-3, 4-7, ...
 """

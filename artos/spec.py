@@ -16,7 +16,7 @@ from artos.scaling.elastic import Elastic
 OnFull = Literal["wait", "overwrite"]
 
 VERSION_KEY = "policy_version"
-"""Implied data key: the policy version that produced a row (checklist C3)."""
+"""Implied data key: the policy version that produced a row."""
 
 
 MODEL_PARAM = "model_param"
@@ -26,7 +26,7 @@ VALUE = "value"
 
 
 class DataKey(msgspec.Struct, frozen=True):
-    """One kind of experience, kept in one consecutive cyclic array per actor (checklist A11).
+    """One kind of experience, kept in one consecutive cyclic array per actor (paper §4.2).
 
     ``shape`` and ``dtype`` describe one environment's value in one step, so an actor with ``envs``
     environments stores rows of ``(envs, *shape)``; with ``per_env=False`` a row is just ``shape``.
@@ -58,7 +58,7 @@ class DataKey(msgspec.Struct, frozen=True):
 
 
 class ObjectKey(msgspec.Struct, frozen=True):
-    """A model-related object in the model data block, e.g. ``model_param`` (checklist A10).
+    """A model-related object in the model data block, e.g. ``model_param`` (paper §4.2).
 
     ``model_param`` are the weights; others are one array of ``shape`` and ``dtype``, declared by
     the learner that publishes them.
@@ -104,7 +104,7 @@ class ArraySpec(msgspec.Struct, frozen=True):
 
 
 class Actor(Protocol):
-    """The sampling role (checklist C1): runs in an actor process, the only writer of its block."""
+    """The sampling role: runs in an actor process, the only writer of its block."""
 
     envs: int
 
@@ -116,7 +116,7 @@ class Actor(Protocol):
 
 
 class Learner(Protocol):
-    """The learning role (checklist C1): owns the weights, mints versions."""
+    """The learning role: owns the weights, mints versions."""
 
     def setup(self, context: Any) -> None:
         """Build the network and the optimiser; called once in the learner process."""

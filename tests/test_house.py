@@ -238,5 +238,90 @@ def test_the_pattern_for_machines_leaves_others_alone(line: str) -> None:
     assert not MACHINE.search(line)
 
 
+OUTSIDE = re.compile(
+    r"""\b[ACS]\d{1,2}[a-z]?\b                           # A20, C4: items of a list kept elsewhere
+      | \b(?i:checklist|layout\.md|design\.md|chapter)\b
+      | \b(?i:leap|issue|table\ row|exercise|output)s?\ \#?\d
+      | \b(?i:design|section),?\ §?\d | \bdesign,?\ § | (?<!paper\ )(?<!,\ )§
+    """,
+    re.VERBOSE,
+)
+"""References to documents that a reader of the repository does not have; the paper is public."""
+
+
+def test_no_text_refers_to_a_document_outside_the_repository() -> None:
+    found = []
+    for path in tracked():
+        if path.suffix not in (".py", ".md", ".sh", ".svg") or path == Path(__file__):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if OUTSIDE.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["(checklist A20)", "see A36b", "(C4-C6)", "(leap 5)", "(design §7)", "the rows (§4.2)",
+     "issue 2, section 6", "table row 40", "as layout.md has it"],
+)  # fmt: skip
+def test_the_pattern_for_outside_documents_finds_them(line: str) -> None:
+    assert OUTSIDE.search(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["(paper §4.2, Table 3)", "(paper §3.3, §4.3)", "A2C", "a chance of 1 in 20", "V1, W2 = 1, 2",
+     "Appendix A.1 there", "leaps and bounds", "the output of 2 actors"],
+)  # fmt: skip
+def test_the_pattern_for_outside_documents_leaves_others_alone(line: str) -> None:
+    assert not OUTSIDE.search(line)
+
+
+def missing(page: str, text: str) -> list[str]:
+    """Paths in backticks that lead nowhere; short names are those of the section's folder."""
+    folder, found = ROOT, []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("#"):
+            heading = ROOT / line.lstrip("# ")
+            folder = heading if heading.is_dir() else folder
+        for name in re.findall(r"`([\w./-]+)`", line):
+            whole, short = name.startswith(FOLDERS), page == ARCHITECTURE and name.endswith(".py")
+            here = short and (folder != ROOT and any(folder.rglob(name)))
+            if (whole or short) and not (here or (ROOT / name).exists()):
+                found.append(f"{page}:{number}: {name}")
+    return found
+
+
+ARCHITECTURE = "docs/architecture.md"
+FOLDERS = tuple(f"{folder}/" for folder in (*FLOORS, "tests", "docs"))
+
+
+PAGES = [str(path.relative_to(ROOT)) for path in tracked() if path.suffix == ".md"]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
+def test_paths_on_the_pages_are_there(page: str) -> None:
+    assert missing(page, (ROOT / page).read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("`artos/gone.py`", "artos/gone.py"), ("## head/run\n`gone.py`", "gone.py"),
+     ("## head/run\n`trigger.py`", "trigger.py"), ("## head\n`run/gone/`", None)],
+)  # fmt: skip
+def test_a_path_that_leads_nowhere_is_found(text: str, name: str | None) -> None:
+    found = missing(ARCHITECTURE, f"{text}\n`artos/spec.py` `head/run/`\n")
+    assert [each.rpartition(" ")[2] for each in found] == ([name] if name else [])
+
+
+def test_every_folder_has_its_place_on_the_page() -> None:
+    """A folder of the upper floors is a process or a thing of one: the page says which."""
+    text = (ROOT / ARCHITECTURE).read_text()
+    folders = {path.parent.relative_to(ROOT) for path in sources(*FLOORS)}
+    named = {str(folder) for folder in folders if len(folder.parts) == 2}
+    assert [name for name in sorted(named) if name not in text] == []
+
+
 def test_python_is_the_one_the_project_is_for() -> None:
     assert sys.version_info >= (3, 11)

@@ -28,7 +28,7 @@ class DataKeyTrigger(Trigger):
     With ``max_lag`` rows whose policy version will be more than that many versions behind when they
     are consumed are never handed over, assuming that each invocation mints at most one version.
     Producers are paced so that this hardly happens, and what must be given up is reported in
-    ``Firing.dropped`` (checklist C4, leap 5). Whoever grants rounds may share a ``window`` with it.
+    ``Firing.dropped``. Whoever grants rounds may share a ``window`` with it.
     """
 
     keys: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Prints the wiring of a workload as a table and a drawing, before anything runs (leap 10)."""
+"""Prints the wiring of a workload as a table and a drawing, before anything runs."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class ObjectKeyTrigger(Trigger):
 
     The key is ``model_param``, the weights, or any object that the learner publishes.
     Fires on the first version it sees and on every ``every``-th after it. With ``probability``
-    each actor is chosen independently with that probability (checklist C6), from a stream of its
+    each actor is chosen independently with that probability, from a stream of its
     own seeded by ``seed``. ``lead`` lets producers be that many rounds ahead of the versions: the
     first firing grants ``1 + lead`` rounds and every later one grants one; where each version
     consumes one round of every actor, no row is then more than ``lead`` versions old when consumed.

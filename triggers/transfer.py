@@ -13,7 +13,7 @@ from triggers.verify.supply import Supply
 
 @dataclass
 class TransferTrigger(Trigger):
-    """``TransferTrigger(keys, condition)`` of paper §4.2 (checklist A15).
+    """``TransferTrigger(keys, condition)`` of paper §4.2.
 
     ``keys`` is one group of data keys or several: several are shipped one after the other, each as
     a firing of its own, which makes the dual-stage pipeline. It fires for an actor when ``size``

@@ -9,7 +9,7 @@ _ANY_TIME = 1 << 62  # more than any version
 
 
 class Window:
-    """Paces a workload whose updates take rounds of some actors and not of all (leap 5).
+    """Paces a workload whose updates take rounds of some actors and not of all.
 
     A round that is granted while version v is the newest is of use to updates of versions v to
     v + ``max_lag``. No more are granted than these updates can take, ``n`` each, and an update

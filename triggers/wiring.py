@@ -58,7 +58,7 @@ def consumers(table: Table) -> tuple[Consumer, ...]:
 
 
 def lead(table: Table) -> int:
-    """Rounds actors may be ahead of the learner: the tightest ``max_lag`` of the table (leap 5).
+    """Rounds actors may be ahead of the learner: the tightest ``max_lag`` of the table.
 
     Without any ``max_lag`` sampling and learning alternate, as on-policy algorithms expect.
     """

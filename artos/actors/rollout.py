@@ -30,7 +30,7 @@ is not in the next row: after a truncation and at the end of a round; elsewhere 
 
 
 class RolloutActor:
-    """Runs ``envs`` copies of ``env`` side by side with one batched inference per step (S3).
+    """Runs ``envs`` copies of ``env`` side by side with one batched inference per step.
 
     ``env`` is any Gymnasium id or ``module:factory``; ``policy`` a ``Policy`` or a function that
     builds a module with ``act`` and ``evaluate`` from an ``EnvSpec``. ``clip_rewards`` stores

@@ -1,7 +1,7 @@
 """Process-shared semaphores in mapped memory, and the memory fence both block kinds rely on.
 
 POSIX semaphores are plain memory: no descriptor, no name, no thread. A process asleep on one can be
-checkpointed, and killing a process at any point leaves the semaphore usable (design §4).
+checkpointed, and killing a process at any point leaves the semaphore usable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The model data block: versioned objects in pinned slots, never torn, never mixed (design §4)."""
+"""The model data block: versioned objects in pinned slots, never torn or mixed (paper §4.2)."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ class ObjectRegion:
 
 
 class ModelBlock:
-    """All objects of one workload in one file (checklist A10)."""
+    """All objects of one workload in one file."""
 
     def __init__(self, segment: Segment, specs: Sequence[ObjectSpec], start: int) -> None:
         self.segment = segment

@@ -85,7 +85,7 @@ class EnvSpec(msgspec.Struct, frozen=True):
         return self.autoreset == AutoresetMode.NEXT_STEP.value
 
     def data_keys(self) -> tuple[DataKey, ...]:
-        """The keys of one step, in the order they are written (paper Table 3, checklist A11)."""
+        """The keys of one step, in the order they are written (paper §4.2)."""
         keys = [DataKey(p.name, p.shape, p.dtype, stack=p.stack) for p in self.parts]
         keys += [
             DataKey("actions", self.actions.shape, self.actions.stored_dtype),

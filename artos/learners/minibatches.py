@@ -19,7 +19,7 @@ def indivisible(plan: Plan, minibatches: int) -> list[str]:
 
 
 def too_early(plan: Plan, minibatches: int) -> list[str]:
-    """What a plan's triggers ask for that needs other minibatches, in words (A31)."""
+    """What a plan's triggers ask for that needs other minibatches, in words."""
     found, actors = [], plan.at_work.most
     if "learner.accumulate" in plan.triggers and minibatches != 1:
         found.append("learner.accumulate adds up one gradient of the full batch: set minibatches=1")

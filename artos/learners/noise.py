@@ -10,7 +10,7 @@ _MOST = 1e9
 class GradientNoise:
     """Estimates tr(Σ) / |G|² from gradients of minibatches and that of all of them together.
 
-    Appendix A.1 of the paper: the squared norm of a gradient of B rows is |G|² + tr(Σ) / B on
+    Appendix A.1 there: the squared norm of a gradient of B rows is |G|² + tr(Σ) / B on
     average, so two sizes of B tell both apart. Either is averaged over updates before they are
     divided, with weight ``decay`` on the past. It costs nothing but the sum of gradients, since
     they are those the learner steps with; that weights move a little from minibatch to minibatch

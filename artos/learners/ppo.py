@@ -35,7 +35,7 @@ class PPO(TorchLearner):
     actors there are, it is published as the object ``noise_scale`` and shown as a metric.
 
     ``update`` does all of it. What can be done before all rows are there is done by those of its
-    other methods that a trigger table fires (checklist A31, A33): ``preprocess`` computes
+    other methods that a trigger table fires (paper §4.4): ``preprocess`` computes
     advantages, ``accumulate`` adds up the gradient of the full batch, ``first_pass`` steps on
     minibatches of those who came first. ``update`` then does the rest, which after a crash is all.
     """
@@ -126,7 +126,7 @@ class PPO(TorchLearner):
         self._seconds = {"learn": time.perf_counter() - began}
 
     def first_pass(self, batch: Batch, call: Invoke) -> None:
-        """The first epoch over these rows, in minibatches of their own (A32).
+        """The first epoch over these rows, in minibatches of their own.
 
         Rows are left to ``update`` while older ones of their actor are still to be learned from,
         or for all this process knows may be: each version then has all steps on its own rows and

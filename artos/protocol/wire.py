@@ -1,4 +1,4 @@
-"""Every message between nodes, in one place: tagged, typed, versioned, no pickle (design §6, §10).
+"""Every message between nodes, in one place: tagged, typed, versioned, no pickle.
 
 A message on a socket is one frame of MessagePack. Never more: between two frames of one message
 libzmq 4.3.5 may abort the process when a connection ends (``!_more (src/fq.cpp:80)``), a calling

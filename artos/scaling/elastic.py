@@ -1,4 +1,4 @@
-"""How a workload's actors live on their node: plain data that travels in a plan (design §7)."""
+"""How a workload's actors live on their node: plain data that travels in a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets between nodes: encrypted, alive, and open only to who has a key (design §10).
+"""Sockets between nodes: encrypted, alive, and open only to holders of a key.
 
 A context with a socket that ``serve`` made with keys needs a ``Gate``; without one nobody gets in.
 """

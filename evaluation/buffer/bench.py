@@ -43,7 +43,7 @@ RIVALS: Mapping[str, tuple[str, str, int]] = {
     "Reverb": ("reverb", "buffer.reverb_side", 1),
 }
 
-# (measure of ours, contestant, goal): issue 2, section 6.
+# (measure of ours, contestant, goal): docs/benchmarks.md names the goals.
 GOALS: Sequence[tuple[str, str, float | None]] = (
     ("write.rollout", f"{WRITE}: plain copy", 0.9),
     ("write", f"{WRITE}: plain copy", None),

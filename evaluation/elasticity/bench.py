@@ -91,7 +91,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
 
 
 def judge(results: Results, scale: Scale) -> None:
-    """Set the results against the goals of issue 3."""
+    """Set the results against their goals."""
 
     def ratio(group: str, mine: str, theirs: str, goal: float | None = None) -> None:
         results.compare(f"{group}: {mine}", f"{group}: {theirs}", goal, "at most")

@@ -58,7 +58,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
 
 
 def judge(results: Results, scale: Scale) -> None:
-    """Set the results against the goals of issue 4."""
+    """Set the results against their goals."""
 
     def ratio(case: str, against: str, goal: float | None, bound: Bound = "at most") -> None:
         results.compare(case, against, goal, bound)

@@ -213,7 +213,7 @@ def _has_bfloat16() -> bool:
 
 
 def goals(cases: Sequence[str]) -> list[Goal]:
-    """The goals of issue 2, section 6, over the cases that were measured."""
+    """The goals over the cases that were measured."""
 
     def of(group: str, mine: bool) -> tuple[str, ...]:
         inside = [case for case in cases if case.startswith(f"{group}: ")]

@@ -8,7 +8,7 @@ from evaluation.core.runner import Contestant, Say, alternate, ours
 ACTORS = (1, 10, 100, 1_000)
 UNIT = "µs"
 LATENCY_GOAL, FLAT_GOAL = 2.0, 1.15
-"""Issue 2, section 6; differences below 1.15 count as equal on a shared machine."""
+"""At most this many times as long; differences below 1.15 count as equal on a shared machine."""
 _DEADLINE_SECONDS = 180.0
 
 

@@ -1,4 +1,4 @@
-"""A replay process: the only writer of its actors' blocks on the head node (paper §4.2)."""
+"""A replay process: the only writer of its actors' blocks on the head node (paper §4.1)."""
 
 from __future__ import annotations
 

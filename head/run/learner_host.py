@@ -1,4 +1,4 @@
-"""The learner process of a workload, on the head node (checklist A19)."""
+"""The learner process of a workload, on the head node (paper §4.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workload monitor: what a run did so far, as numbers (checklist C4, A36b; table row 40)."""
+"""The workload monitor: what a run did so far, as numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _lag_of_claim(block: ActorBlock, claim: Claim, version: int) -> ActorLag:
 
 
 class LagMeter:
-    """Policy lag: the learner's version minus the version that rows or actors have (C4)."""
+    """Policy lag: the learner's version minus the version that rows or actors have."""
 
     def __init__(self) -> None:
         self.rows = self.total = self._largest = 0
@@ -67,7 +67,7 @@ class LagMeter:
 class Monitor:
     """Counts and sums of a run. Fed by the coordinator, read by the view and the records.
 
-    Policy lag is measured at both honest points (checklist C4): ``lag`` of the rows learned from,
+    Policy lag is measured at both honest points: ``lag`` of the rows learned from,
     whether handed over or drawn, of all and of each actor's; ``round_lag`` of the actors' weights
     at the end of a round, after the update and the pull.
     ``actors_by_update`` says for how many updates in a row how many actors took part:

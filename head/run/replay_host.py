@@ -1,4 +1,4 @@
-"""The replay processes of a run, on the head node (checklist A19): started, told, started again."""
+"""The replay processes of a run, on the head node: started, told, started again."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def check_number(actors: int, least: int, most: int) -> None:
 
 
 class Scaler:
-    """The number of actors from update to update, as the plan's ``scaling`` has it (leap 11).
+    """The number of actors from update to update, as the plan's ``scaling`` has it.
 
     Updates are counted from 0; the number ``at`` an update is that of the round it learns from.
     ``policy`` is the user's own where the plan names one, ``kept`` is from the run's checkpoint.

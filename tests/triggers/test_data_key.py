@@ -1,4 +1,4 @@
-"""DataKeyTrigger: enough rows of some keys from enough actors, each row exactly once (A12)."""
+"""DataKeyTrigger: enough rows of some keys from enough actors, each row exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ObjectKeyTrigger, TimeTrigger, TransferTrigger and a trigger of the user's own (A13-A15)."""
+"""ObjectKeyTrigger, TimeTrigger, TransferTrigger and a trigger of the user's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three ways a message travels: direct call, local queue, remote ZeroMQ (checklist A17)."""
+"""The three ways a message travels: direct call, local queue, remote ZeroMQ (paper §4.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every recipe of the paper's Table 3 as a table that is verified and fires as it says (A18)."""
+"""Every recipe of the paper's Table 3 as a table that is verified and fires as it says."""
 
 from __future__ import annotations
 

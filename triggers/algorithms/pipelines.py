@@ -1,4 +1,4 @@
-"""Ways to overlap sampling, transfer and learning, as rows of a trigger table (paper §3.4).
+"""Ways to overlap sampling, transfer and learning, as rows of a trigger table (paper §4.4).
 
 They go with a learner that has the methods of ``artos.PPO``; an update never depends on whether
 they were fired. On one machine a transfer moves a cursor only.
@@ -13,10 +13,10 @@ from triggers import DataKeyTrigger, TransferTrigger
 from triggers.table import Table
 
 Pipeline = Literal["none", "dual", "minibatch", "dual+minibatch", "full"]
-"""``dual``: what advantages are made of is shipped first, and they are computed as it comes (A33).
+"""``dual``: the keys that advantages are made of travel first; they are computed as these come.
 
-``minibatch``: the first epoch begins with those who are first (A31); ``full``: the gradient of the
-full batch is added up as rows come; it needs the advantages of all and so contains ``dual``.
+``minibatch``: the first epoch begins with the actors whose rows came first. ``full``: the gradient
+of the full batch is added up as rows come; it needs all advantages and therefore contains ``dual``.
 """
 
 FIRST = (

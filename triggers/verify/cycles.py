@@ -17,7 +17,7 @@ from triggers.wiring import data_triggers, lead, role_of, sampling_parts, silent
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
-    """Amounts of rows with which the run would stand still, each with what to change (leap 10)."""
+    """Amounts of rows with which the run would stand still, each with what to change."""
     granted = _rows_before_update(plan, table)
     found = [*_capacity(plan), *_chances(table)]
     for target, part in _waiting(table):

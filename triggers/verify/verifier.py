@@ -23,7 +23,7 @@ ROLES = ("actors", "learner", "transfer")
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
-    """Everything wrong with a completed plan and its table, each with what to change (leap 10).
+    """Everything wrong with a completed plan and its table, each with what to change.
 
     Names and numbers are checked first: only where they hold does it make sense to ask whether the
     wiring can ever move.

@@ -1,4 +1,4 @@
-"""Where actors wait that have nothing to do, and how they get in and out (paper §3.3; leap 3)."""
+"""Where actors wait that have nothing to do, and how they get in and out (paper §3.3)."""
 
 from __future__ import annotations
 

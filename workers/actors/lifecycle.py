@@ -1,4 +1,4 @@
-"""The life of an actor as a table: which move leads from which state to which (design §7)."""
+"""The life of an actor as a table: which move leads from which state to which."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process manager of a node: the life of its actor processes (paper §3.3, §4.3; A20, A23-A25).
+"""The process manager of a node: the life of its actor processes (paper §3.3, §4.3).
 
 An actor runs only while it holds a slot. What it is asked to do waits here until it has one; when
 it has answered the slot goes back and the actor is parked: asleep, frozen, or as an image.

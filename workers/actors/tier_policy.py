@@ -1,4 +1,4 @@
-"""Where an actor waits that has nothing to do: in memory, frozen, or as an image (leap 3)."""
+"""Where an actor waits that has nothing to do: in memory, frozen, or as an image (paper §3.3)."""
 
 from __future__ import annotations
 

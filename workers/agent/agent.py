@@ -1,4 +1,4 @@
-"""The transfer agent of a site: between the cache blocks and the head's replay processes (§4.2)."""
+"""The transfer agent of a site: between the cache blocks and the head's replays (paper §4.2)."""
 
 from __future__ import annotations
 

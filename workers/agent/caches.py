@@ -1,4 +1,4 @@
-"""The cache blocks of a site's actors, and which of their rows a trigger wants shipped (A15)."""
+"""The cache blocks of a site's actors, and which of their rows a trigger wants shipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An actor moves house: its image and what it needs travel as one file to another worker (A25).
+"""An actor moves house: its image and what it needs travel as one file to another worker.
 
 With the image go the actor's block, unless its rows are elsewhere already, and, if it is a clone,
 the memory it shares with its template. What a process sleeps on goes too: a semaphore's memory

@@ -1,4 +1,4 @@
-"""Images of actors: taken, kept and brought back to life (paper §3.3; checklist A23, A25)."""
+"""Images of actors: taken, kept and brought back to life (paper §3.3, §4.3)."""
 
 from __future__ import annotations
 

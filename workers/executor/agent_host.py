@@ -1,4 +1,4 @@
-"""The transfer agent of a site, on a worker node: started, told, started again (checklist A21)."""
+"""The transfer agent of a site, on a worker node: started, told, started again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CPU slots and the queue for them (checklist A20): who may run an invocation, and where."""
+"""CPU slots and the queue for them (paper §4.3): who may run an invocation, and where."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class BatchStore:
 
 
 class Batch:
-    """The rows of A claims of T steps each, on blocks of E environments (checklist A11, A12).
+    """The rows of A claims of T steps each, on blocks of E environments.
 
     Values keep the data keys' dtypes; nothing is copied before it is asked for. With a ``store``
     arrays are reused: what ``gather`` or ``take`` returned for a key lasts until its next call.
@@ -195,7 +195,7 @@ class Batch:
             yield part
 
     def versions(self) -> Ints:
-        """The policy version of every row, (A, T) int64, a copy (checklist C3)."""
+        """The policy version of every row, (A, T) int64, a copy."""
         return self.gather(VERSION_KEY)
 
     def _array(self, use: str, key: DataKey, lead: tuple[int, ...]) -> NDArray[Any]:

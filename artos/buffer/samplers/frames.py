@@ -1,4 +1,4 @@
-"""Chosen rows of several blocks, copied the shortest way; frame stacks rebuilt (design §4)."""
+"""Chosen rows of several blocks, copied the shortest way; frame stacks rebuilt."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class TransitionReader:
     has reserved their place meanwhile, or is another one. Such rows are picked anew, so a torn row
     is never returned; with them go those that the writer, at the pace just seen, would reach before
     the next look.
-    Rows of versions before ``min_version`` are left out (checklist C3, C4); ``stale`` counts them.
+    Rows of versions before ``min_version`` are left out; ``stale`` counts them.
     With ``run`` each pick stands for that many rows from it on, and values get an axis for them.
 
     Raises:

@@ -26,7 +26,7 @@ class UniformSampler:
 
     Where the next row begins another episode, ``next.KEY`` is no successor: mask it by the ends (or
     ask for ``next.ages``: 0 there). Rows whose key ``valid`` is false are never drawn. ``max_lag``
-    leaves out rows of policies more than that many versions old (checklist C3, C4).
+    leaves out rows of policies more than that many versions old.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What becomes of an actor's rows when it leaves a node (design §9; checklist A19)."""
+"""What becomes of an actor's rows when it leaves a node."""
 
 from __future__ import annotations
 

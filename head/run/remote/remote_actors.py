@@ -1,4 +1,4 @@
-"""The actors of a run that live on worker nodes (paper §4.1, §4.3; checklist A19, A21).
+"""The actors of a run that live on worker nodes (paper §4.1, §4.3).
 
 They are reached through the sites of the run, one per node. What a site reports of an actor counts
 once the rows it speaks of are in the head's block, so nothing is learnt from before it is there.

@@ -192,7 +192,7 @@ def plain_block(folder: ShmFolder, rows: int, *keys: DataKey) -> ActorBlock:
     return block
 
 
-def test_left_out_exponents_are_those_of_the_paper(folder: ShmFolder) -> None:
+def test_left_out_exponents_are_those_of_schaul_et_al(folder: ShmFolder) -> None:
     sampler = PrioritisedSampler({0: plain_block(folder, 4)}, ("rewards",), 4)
     assert (sampler.alpha, sampler.beta) == (0.6, 0.4)
 

@@ -191,7 +191,7 @@ def test_parts_of_a_batch_add_up_to_the_whole(cuts: list[int], masked: bool) -> 
 
 
 def plain_vtrace(log_rho, r, v, nv, term, trunc, gamma, clip_rho, clip_c, lam):
-    """The sum of equation 1 in the paper, for one sequence."""
+    """The sum of equation 1 of Espeholt et al. 2018, for one sequence."""
     steps = len(r)
     ratio = [math.exp(x) for x in log_rho]
     rho = [min(clip_rho, x) for x in ratio]

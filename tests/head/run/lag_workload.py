@@ -59,8 +59,8 @@ def plan_of(wired: Table, rounds: int) -> tuple[Plan, Table]:
 class Loop:
     """``Members``: actors with a cached version, a learner that mints versions.
 
-    Real blocks and a real model block; only what the chapter leaves out, acting and learning, is
-    left out here. ``ends`` holds the actors' versions at the end of each round, ``minted`` the
+    Real blocks and a real model block; only acting and learning, which do not change the lag, are
+    left out. ``ends`` holds the actors' versions at the end of each round, ``minted`` the
     learner's.
     """
 
@@ -132,7 +132,7 @@ class Result:
         learned = [line for line in read(journal) if line.get("by") == "learner"]
         self.consumed_mean = [line["lag_mean"] for line in learned]
         self.consumed_max = [line["lag_max"] for line in learned]
-        # The first entry is before round 1; the chapter prints rounds 1 to 12.
+        # The first entry is before round 1 and no round's.
         self.versions = loop.minted[1:]
         self.held = loop.ends[1:]
 

@@ -1,4 +1,4 @@
-"""Policy lag as the actor-learner chapter reports it comes out of the engine (checklist C4-C6)."""
+"""Policy lag of four actors whose every pull is known beforehand comes out of the engine."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from triggers import ObjectKeyTrigger, TimeTrigger
 from triggers.base import Trigger
 from triggers.journal import read
 
-PRINTED = [
-    # Output 20.2.1: round, learner's version, versions of the actors, largest lag.
+EXPECTED = [
+    # Pulls at every third version: round, learner's version, versions of the actors, largest lag.
     (1, 1, [0, 0, 0, 0], 1), (2, 2, [0, 0, 0, 0], 2), (3, 3, [3, 3, 3, 3], 0),
     (4, 4, [3, 3, 3, 3], 1), (5, 5, [3, 3, 3, 3], 2), (6, 6, [6, 6, 6, 6], 0),
     (7, 7, [6, 6, 6, 6], 1), (8, 8, [6, 6, 6, 6], 2), (9, 9, [9, 9, 9, 9], 0),
@@ -27,14 +27,14 @@ PRINTED = [
 ]  # fmt: skip
 
 
-def test_the_reference_run_prints_the_chapters_table(tmp_path: Path) -> None:
+def test_pulls_at_every_third_version(tmp_path: Path) -> None:
     with finished(ObjectKeyTrigger("model_param", every=3), 12, tmp_path) as run:
         lags = run.end_lags.max(axis=1).tolist()
         rounds = range(1, len(run.versions) + 1)
-        assert list(zip(rounds, run.versions, run.held, lags, strict=True)) == PRINTED
+        assert list(zip(rounds, run.versions, run.held, lags, strict=True)) == EXPECTED
 
 
-def test_the_reference_run_at_consumption(tmp_path: Path) -> None:
+def test_pulls_at_every_third_version_at_consumption(tmp_path: Path) -> None:
     """The other honest measuring point: before the update, a third of the rows is two old."""
     with finished(ObjectKeyTrigger("model_param", every=3), 12, tmp_path) as run:
         assert run.consumed_max == [0, 1, 2] * 4
@@ -52,8 +52,8 @@ def test_the_pull_interval_sets_the_ceiling_and_the_traffic(
         assert run.pulls == ACTORS * (1 + 12 // every)
 
 
-def chapter(p: float, rounds: int, seed: int) -> list[list[int]]:
-    """Exercise 20.2.2 on the chapter's own loop: versions held at the end of each round."""
+def simulated(p: float, rounds: int, seed: int) -> list[list[int]]:
+    """The same draws in a plain loop: versions held at the end of each round."""
     chance, held, table = random.Random(seed), [0] * ACTORS, []
     for version in range(rounds + 1):
         for actor in range(ACTORS):
@@ -64,12 +64,12 @@ def chapter(p: float, rounds: int, seed: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("p", [0.2, 0.5, 0.9])
-def test_random_refresh_is_the_chapters_loop_draw_for_draw(p: float, tmp_path: Path) -> None:
+def test_random_refresh_is_a_plain_loop_draw_for_draw(p: float, tmp_path: Path) -> None:
     for seed in range(3):
         sync = ObjectKeyTrigger("model_param", probability=p, seed=seed)
         with finished(sync, 50, tmp_path) as run:
             assert run.versions == list(range(1, 51))
-            assert run.held == chapter(p, 50, seed)
+            assert run.held == simulated(p, 50, seed)
             # What round k + 1 consumes is what was held at the end of round k.
             assert run.consumed_max[1:] == run.end_lags.max(axis=1).tolist()[:-1]
 

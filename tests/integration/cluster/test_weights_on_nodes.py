@@ -1,4 +1,4 @@
-"""Weights on two nodes: pulled when the table says so, whole, in order, never damaged (C4-C6)."""
+"""Weights on two nodes: pulled when the table says so, whole, in order, never damaged."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_every_third_version_is_pulled(cluster: Cluster) -> None:
     assert (summary["lag_mean"], summary["lag_max"]) == (1.0, 2)
 
 
-def chapter(rounds: int) -> list[list[int]]:
-    """Exercise 20.2.2 on the chapter's own loop: versions held in each round."""
+def simulated(rounds: int) -> list[list[int]]:
+    """The same draws in a plain loop: versions held in each round."""
     chance, now, table = random.Random(SEED), [0] * ACTORS, []
     for version in range(rounds):
         for actor in range(ACTORS):
@@ -94,7 +94,7 @@ def chapter(rounds: int) -> list[list[int]]:
 def test_each_actor_pulls_by_chance_and_weights_travel_rounded(cluster: Cluster) -> None:
     begin(cluster, sync="chance", wire_dtype="bfloat16")
     book, summary = finished(cluster)
-    expected = chapter(ROUNDS)
+    expected = simulated(ROUNDS)
     assert held(book) == expected
     assert_told(book, rounded=True)
     behind = np.arange(ROUNDS)[:, None] - expected

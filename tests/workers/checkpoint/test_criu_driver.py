@@ -1,4 +1,4 @@
-"""Dump, restore and clone with the real CRIU: checklist A20, A24, A25."""
+"""Dump, restore and clone with the real CRIU (paper §4.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with checkpoints and must be survived: each on the real thing (issue 3)."""
+"""What goes wrong with checkpoints and must be survived: each on the real thing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actors restored from the image of a warm template (design §7, checklist A20, A25; leap 1)."""
+"""Actors restored from the image of a warm template (paper §4.3)."""
 
 from __future__ import annotations
 

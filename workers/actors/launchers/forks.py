@@ -1,4 +1,4 @@
-"""Actors forked from a warm template: for hosts without CRIU, no privileges needed (design §7)."""
+"""Actors forked from a warm template: for hosts without CRIU, no privileges needed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How processes of actors come to be: the fastest way this host allows, and the next if it fails.
 
-A clone of a warm template's image, a fork of a warm template, or a start from scratch (design §7).
+A clone of a warm template's image, a fork of a warm template, or a start from scratch (paper §4.3).
 """
 
 from __future__ import annotations

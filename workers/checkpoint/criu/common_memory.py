@@ -1,4 +1,4 @@
-"""Puts a template's memory into a file that all its clones share (ours; design §7, leap 1).
+"""Puts a template's memory into a file that all its clones share (not in CRIU, ours).
 
 ``python -P -m workers.checkpoint.criu.common_memory PID FILE``
 
