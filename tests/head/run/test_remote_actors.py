@@ -14,7 +14,7 @@ from artos.protocol import wire
 from artos.protocol.invocations import Done, Failed, Invoke, Ready
 from artos.spec import DataKey
 from artos.system.exit_report import Death
-from head.run.remote.bundles import Parcels
+from head.run.remote.bundles import Bundles
 from head.run.remote.remote_actors import RemoteActors
 
 STEPS = 4
@@ -26,7 +26,7 @@ class Head:
     """Two actors' blocks, and everything that remote actors tell anybody."""
 
     def __init__(self, folder: Path) -> None:
-        self.blocks = {actor: _block(folder / f"actor-{actor}", actor) for actor in (0, 1)}
+        self.blocks = {actor: block_at(folder / f"actor-{actor}", actor) for actor in (0, 1)}
         self.told: list[tuple[str, wire.Message]] = []
         self.lost: list[tuple[int, int, str]] = []
         self.moved: list[int] = []
@@ -34,16 +34,19 @@ class Head:
         self.adopts = True
         self.published = 0
         self.clock = ManualClock()
-        self.parcels = Parcels(folder / "parcels", self.send, self.clock)
+        self.bundles = Bundles(folder / "parcels", self.send, self.clock)
         self.remote = RemoteActors(
             self.blocks, 1, self, self._terms, lambda node: self.quiet.get(node, 0.0),
-            self.parcels,
+            self.bundles,
         )  # fmt: skip
         self.remote.begin(self)
         self.remote.step()
 
     def send(self, node: str, message: wire.Message) -> None:
         self.told.append((node, message))
+
+    def call(self, member: int, invoke: Invoke) -> None:
+        self.remote.passers[member].pass_message(invoke)
 
     # -- Books -------------------------------------------------------------------------------------
 
@@ -104,7 +107,7 @@ class Head:
         return reports
 
 
-def _block(path: Path, actor: int) -> ActorBlock:
+def block_at(path: Path, actor: int) -> ActorBlock:
     consumer = Consumer("learner.update", ("x",))
     return ActorBlock.create(path, BlockSpec(actor, (DataKey("x"),), 8, 1, (consumer,)))
 
@@ -120,27 +123,27 @@ def sample(firing: int, stop: int, *, bind: bool = True) -> Invoke:
 
 def test_calls_wait_for_a_place_and_then_follow_the_start(head: Head) -> None:
     head.remote.start(ONE)
-    head.remote.send(ONE, sample(7, STEPS))
+    head.call(ONE, sample(7, STEPS))
     assert head.said() == []
-    assert head.remote.whereabouts.held_back(ONE)
-    assert head.remote.whereabouts.homeless(ONE) == "a node with a free slot"
+    assert head.remote.placement_view.waiting_for_slot(ONE)
+    assert head.remote.placement_view.unplaced(ONE) == "a node with a free slot"
     head.place({0: "w1"})
-    assert head.remote.whereabouts.homeless(ONE) == "the site on w1"
+    assert head.remote.placement_view.unplaced(ONE) == "the site on w1"
     head.up("w1")
     assert head.said() == [
         ("w1", wire.Start(ONE, 1, 0)),
         ("w1", wire.Call(ONE, sample(7, STEPS), 0)),
     ]
-    assert head.remote.whereabouts.homeless(ONE) == ""
-    assert not head.remote.whereabouts.held_back(ONE)
+    assert head.remote.placement_view.unplaced(ONE) == ""
+    assert not head.remote.placement_view.waiting_for_slot(ONE)
 
 
 def test_only_calls_that_bind_wait_for_weights(head: Head) -> None:
     head.begin()
-    head.remote.send(ONE, sample(1, STEPS))
+    head.call(ONE, sample(1, STEPS))
     head.published = 5
-    head.remote.send(ONE, sample(2, 2 * STEPS, bind=False))
-    head.remote.send(ONE, sample(3, 3 * STEPS))
+    head.call(ONE, sample(2, 2 * STEPS, bind=False))
+    head.call(ONE, sample(3, 3 * STEPS))
     assert [message.version for _, message in head.said()] == [0, -1, 5]
 
 
@@ -149,24 +152,24 @@ def test_a_new_process_never_samples_with_older_weights_than_there_are(head: Hea
     head.begin()
     for version in (5, 6):
         head.published = version
-        head.remote.send(ONE, sample(version, STEPS, bind=False))
-        head.remote.send(ONE, sample(version, STEPS, bind=False))
+        head.call(ONE, sample(version, STEPS, bind=False))
+        head.call(ONE, sample(version, STEPS, bind=False))
         calls = [message for _, message in head.said() if isinstance(message, wire.Call)]
         assert [call.version for call in calls] == [version, -1]
         head.remote.start(ONE)
     head.published = 7
-    head.remote.send(TWO, sample(7, STEPS))
+    head.call(TWO, sample(7, STEPS))
     head.done("w2", TWO, 7, STEPS)
     head.arrive(1, STEPS)
     head.reports()
     head.place({0: "w1", 1: "w1"})
-    head.remote.send(TWO, sample(8, 2 * STEPS, bind=False))
+    head.call(TWO, sample(8, 2 * STEPS, bind=False))
     assert ("w1", wire.Call(TWO, sample(8, 2 * STEPS, bind=False), 7)) in head.said()
 
 
 def test_an_answer_counts_once_its_rows_are_there(head: Head) -> None:
     head.begin()
-    head.remote.send(ONE, sample(7, STEPS))
+    head.call(ONE, sample(7, STEPS))
     head.done("w1", ONE, 7, STEPS)
     assert head.reports() == []
     head.arrive(0, STEPS - 1)
@@ -178,7 +181,7 @@ def test_an_answer_counts_once_its_rows_are_there(head: Head) -> None:
 
 def test_last_words_come_before_the_death(head: Head) -> None:
     head.begin()
-    head.remote.send(ONE, sample(7, STEPS))
+    head.call(ONE, sample(7, STEPS))
     head.done("w1", ONE, 7, STEPS)
     head.remote.heard("w1", wire.Died(ONE, 1, "killed", None, False, False, STEPS))
     assert head.reports() == []
@@ -200,7 +203,7 @@ def test_who_restarts_at_its_place_keeps_its_term(head: Head) -> None:
 
 def test_a_lost_node_means_death_loss_and_a_new_term(head: Head) -> None:
     head.begin()
-    head.remote.send(TWO, sample(7, 2 * STEPS))
+    head.call(TWO, sample(7, 2 * STEPS))
     head.arrive(1, STEPS + 2)
     head.remote.heard("w2", wire.SiteNews({}, (), {1: 2 * STEPS}))
     head.said()
@@ -213,7 +216,7 @@ def test_a_lost_node_means_death_loss_and_a_new_term(head: Head) -> None:
     assert head.said() == [], "nothing is told before the coordinator has decided"
     head.remote.end(TWO)
     head.remote.start(TWO)
-    head.remote.send(TWO, sample(7, 2 * STEPS))
+    head.call(TWO, sample(7, 2 * STEPS))
     assert head.said() == [
         ("w1", wire.Start(TWO, 2, STEPS)),
         ("w1", wire.Call(TWO, sample(7, 2 * STEPS), 0)),
@@ -234,7 +237,7 @@ def test_nobody_starts_before_the_replay_buffer_knows_the_term(head: Head) -> No
     head.remote.start(TWO)
     head.remote.step()
     assert head.said() == []
-    assert head.remote.whereabouts.homeless(TWO) == "the replay buffer"
+    assert head.remote.placement_view.unplaced(TWO) == "the replay buffer"
     head.adopt()
     head.remote.step()
     assert head.said() == [("w1", wire.Start(TWO, 2, 0))]
@@ -242,10 +245,10 @@ def test_nobody_starts_before_the_replay_buffer_knows_the_term(head: Head) -> No
 
 def test_a_move_waits_until_nothing_is_under_way(head: Head) -> None:
     head.begin()
-    head.remote.send(TWO, sample(7, STEPS))
+    head.call(TWO, sample(7, STEPS))
     head.said()
     head.place({0: "w1", 1: "w1"})
-    head.remote.send(TWO, sample(8, 2 * STEPS))
+    head.call(TWO, sample(8, 2 * STEPS))
     head.done("w2", TWO, 7, STEPS)
     assert head.reports() == []
     assert head.said() == []
@@ -287,9 +290,9 @@ def test_a_move_waits_until_what_was_said_is_heard(head: Head) -> None:
 
 def test_a_move_that_is_taken_back(head: Head) -> None:
     head.begin()
-    head.remote.send(TWO, sample(7, STEPS))
+    head.call(TWO, sample(7, STEPS))
     head.place({0: "w1", 1: "w1"})
-    head.remote.send(TWO, sample(8, 2 * STEPS))
+    head.call(TWO, sample(8, 2 * STEPS))
     head.said()
     head.place({0: "w1", 1: "w2"})
     assert head.said() == [("w2", wire.Call(TWO, sample(8, 2 * STEPS), 0))]
@@ -297,7 +300,7 @@ def test_a_move_that_is_taken_back(head: Head) -> None:
 
 def test_a_node_lost_during_a_move(head: Head) -> None:
     head.begin()
-    head.remote.send(TWO, sample(7, STEPS))
+    head.call(TWO, sample(7, STEPS))
     head.place({0: "w1", 1: "w1"})
     head.place({0: "w1", 1: "w1"}, "w2")
     assert [member for member, _ in head.reports()] == [TWO]
@@ -327,7 +330,7 @@ def test_a_closed_site_says_its_last_bill(head: Head) -> None:
     assert head.remote.nodes.seen == ("w1", "w2")
 
 
-def test_who_failed_is_not_also_bereft(head: Head) -> None:
+def test_who_failed_is_not_also_lost_with_its_node(head: Head) -> None:
     head.begin()
     head.remote.heard("w2", wire.Said(TWO, 1, Failed(7, 0, "ValueError: no"), 0))
     head.place({0: "w1", 1: "w1"}, "w2")
@@ -347,15 +350,48 @@ def test_who_was_put_away_is_not_started_at_its_next_place(head: Head) -> None:
     assert head.said() == [("w1", wire.Prepare(TWO, 2, 0))]
 
 
+def test_who_is_put_away_on_its_way_does_first_what_it_was_asked_for(head: Head) -> None:
+    head.begin()
+    head.call(TWO, sample(7, STEPS))
+    head.place({0: "w1", 1: "w1"})
+    head.call(TWO, sample(8, 2 * STEPS))
+    head.remote.retire(TWO)
+    head.done("w2", TWO, 7, STEPS)
+    head.arrive(1, STEPS)
+    head.said()
+    assert head.reports() == [(TWO, Done(7, 0))]
+    assert head.moved == [TWO]
+    assert head.said() == [
+        ("w2", wire.End(TWO)),
+        ("w1", wire.Prepare(TWO, 2, STEPS)),
+        ("w1", wire.Call(TWO, sample(8, 2 * STEPS), 0)),
+        ("w1", wire.Retire(TWO)),
+    ]
+    assert not head.remote.placement_view.waiting_for_slot(TWO)
+
+
+def test_who_lost_its_node_goes_only_where_the_head_said_last(head: Head) -> None:
+    head.begin()
+    head.call(TWO, sample(7, STEPS))
+    head.place({0: "w1"})
+    head.up("w2")  # the site that it was to leave for nowhere was started anew
+    list(head.reports())
+    head.remote.end(TWO)
+    head.remote.start(TWO)
+    head.said()
+    assert head.remote.placement_view.unplaced(TWO) == "a node with a free slot"
+    assert head.said() == []
+
+
 def test_a_silent_node_is_why_nobody_answers(head: Head) -> None:
     head.begin()
-    head.remote.send(ONE, sample(7, STEPS))
-    assert not head.remote.whereabouts.held_back(ONE)
+    head.call(ONE, sample(7, STEPS))
+    assert not head.remote.placement_view.waiting_for_slot(ONE)
     head.quiet["w1"] = 8.0
-    assert head.remote.whereabouts.held_back(ONE)
+    assert head.remote.placement_view.waiting_for_slot(ONE)
     head.quiet["w1"] = 0.1
     head.remote.heard("w1", wire.SiteNews({}, held_back=(ONE,)))
-    assert head.remote.whereabouts.held_back(ONE)
+    assert head.remote.placement_view.waiting_for_slot(ONE)
 
 
 def test_a_closing_run_only_keeps_books(head: Head) -> None:
