@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import msgspec
 
 from artos.system import heap
 from artos.system.logs import print_whatever_happens, rotate, tail
+from artos.system.pidfd import PidFd
 
 _PR_SET_PDEATHSIG = 1
 _NOISE = "Extension modules:"  # a line of the fault handler's, long and of no use
@@ -79,11 +79,8 @@ class Child:
     def ends_within(self, seconds: float) -> bool:
         """Wait for its end, but no longer than that; returns whether it came, and reaps it."""
         if self.died() is None:
-            descriptor = os.pidfd_open(self.pid)
-            try:
-                readable(descriptor, seconds)
-            finally:
-                os.close(descriptor)
+            with PidFd(self.pid) as process:
+                process.wait(seconds)
         return self.died() is not None
 
     def kill(self) -> None:
@@ -107,13 +104,6 @@ class Child:
 
     def __repr__(self) -> str:
         return f"<Child {self.pid} {self.log.name}>"
-
-
-def readable(descriptor: int, seconds: float = 0.0) -> bool:
-    """Whether a descriptor can be read within so long: that of a process, once that has ended."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
 class ProcessSpec(msgspec.Struct, frozen=True):
