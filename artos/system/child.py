@@ -109,15 +109,15 @@ class Child:
 class ProcessSpec(msgspec.Struct, frozen=True):
     """A process to make: one that goes on as ``python -m module arguments``.
 
-    It has ``threads`` to compute. One that ``hoards`` gives no memory back before its end, see
-    ``hoarding``. ``apart`` makes it the first process of a PID namespace and of a session, so that
+    It has ``threads`` to compute. One that ``keeps_heap`` gives no memory back before its end, see
+    ``heap``. ``apart`` makes it the first process of a PID namespace and of a session, so that
     its image can be restored many times.
     """
 
     module: str
     arguments: tuple[str, ...]
     threads: int = 1
-    hoards: bool = False
+    keeps_heap: bool = False
     apart: bool = False
 
 
@@ -177,7 +177,7 @@ def spawn(
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
-        env=environment(spec.threads, hoards=spec.hoards),
+        env=environment(spec.threads, keeps_heap=spec.keeps_heap),
         start_new_session=True,  # Ctrl-C reaches only the supervisor, which ends the others
         pass_fds=inherits,
     )
@@ -191,10 +191,10 @@ def command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
-def environment(threads: int, *, hoards: bool = False) -> Mapping[str, str]:
+def environment(threads: int, *, keeps_heap: bool = False) -> Mapping[str, str]:
     """Environment variables of a process of ours: compute threads, and who its parent is."""
     parent = {"ARTOS_PARENT": str(os.getpid())}
-    tuned = heap.ENVIRONMENT if hoards else {}
+    tuned = heap.ENVIRONMENT if keeps_heap else {}
     return {**os.environ, **computing(threads), **parent, **tuned}
 
 
