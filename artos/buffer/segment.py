@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import mmap
 import os
 import signal
@@ -16,6 +15,7 @@ from pathlib import Path
 from artos.buffer.layout import LAYOUT_VERSION
 from artos.errors import LayoutMismatch, ShmTooSmall
 from artos.system import private_folder
+from artos.system.locks import FileLock, is_held
 
 PREFIX = "artos."
 IMAGES = "images"
@@ -109,7 +109,7 @@ class ShmFolder:
     can take the lock of a folder knows that it is orphaned.
     """
 
-    def __init__(self, path: Path, lock: int) -> None:
+    def __init__(self, path: Path, lock: FileLock) -> None:
         self.path, self._lock = path, lock
 
     @classmethod
@@ -118,21 +118,19 @@ class ShmFolder:
         reap_orphans()
         short = os.fsencode(name)[:_NAME_BYTES].decode(errors="ignore")
         path = private_folder.make(shm_root(), f"{PREFIX}{short}.")
-        lock = os.open(path / "owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = FileLock.take(path / "owner")
+        assert lock is not None  # the folder was just made: nobody else knows of it
         return cls(path, lock)
 
     @property
     def lock(self) -> int:
         """The lock's descriptor: a process that inherits it keeps the folder from being reaped."""
-        return self._lock
+        return self._lock.fileno()
 
     def remove(self) -> None:
         """Delete the folder with every segment in it, and images. Doing it twice is fine."""
         _remove(self.path)
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.close()
 
 
 def reap_orphans() -> list[Path]:
@@ -180,19 +178,12 @@ def _uses(process: Path, prefix: str) -> bool:
 
 def _is_orphan(path: Path) -> bool:
     try:
-        lock = os.open(path / "owner", os.O_RDWR | os.O_CLOEXEC)
+        held = is_held(path / "owner")
     except FileNotFoundError:
         # Between mkdir and lock of a run that is just starting, or half removed: age decides.
         return _is_older(path, 60.0)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    else:
-        # A folder is locked right after its lock file appears; a fresh one may be starting.
-        return _is_older(path, 0.1)
-    finally:
-        os.close(lock)
+    # A folder is locked right after its lock file appears; a fresh one may be starting.
+    return not held and _is_older(path, 0.1)
 
 
 def _is_older(path: Path, seconds: float) -> bool:

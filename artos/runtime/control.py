@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from artos.protocol.invocations import Scale, Scaled, decode_scale, decode_scale
 from artos.protocol.unreadable import UNREADABLE
 from artos.run_state import RUNNING
 from artos.system.durable import write_durably
+from artos.system.locks import FileLock
 
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 10.0
@@ -93,12 +93,11 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> Scaled:
     Raises:
         NotRunning: there is no live run in that folder.
         Refused: the run says why not.
-        DeadlineExceeded: it did not answer within ``seconds``.
+        DeadlineExceeded: it did not answer within ``seconds``, or others ask all the time.
     """
     try:
-        with address_file(run).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # one control at a time
-            address = msgspec.json.decode(file.read(), type=Address)
+        with _alone(run, seconds):
+            address = msgspec.json.decode(address_file(run).read_bytes(), type=Address)
             if address.state != RUNNING:
                 raise NotRunning(str(run))
             answer = _asked(address, actors, seconds)
@@ -107,6 +106,14 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> Scaled:
     if answer.fault:
         raise Refused([answer.fault])
     return answer
+
+
+def _alone(run: Path, seconds: float) -> FileLock:
+    """One control at a time."""
+    lock = FileLock.take(address_file(run), create=False, seconds=seconds)
+    if lock is None:
+        raise DeadlineExceeded("another `artos scale` of this run", seconds)
+    return lock
 
 
 def _asked(address: Address, actors: int, seconds: float) -> Scaled:

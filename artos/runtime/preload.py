@@ -106,7 +106,7 @@ def _go_on_as(spec: ProcessSpec) -> int:
         from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
         threadpool_limits(spec.threads)
-    if spec.hoards:
+    if spec.keeps_heap:
         heap.begin()
     status: int = importlib.import_module(spec.module).main()
     return status

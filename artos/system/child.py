@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import msgspec
 
 from artos.system import heap
 from artos.system.logs import print_whatever_happens, rotate, tail
+from artos.system.pidfd import PidFd
 
 _PR_SET_PDEATHSIG = 1
 _NOISE = "Extension modules:"  # a line of the fault handler's, long and of no use
@@ -79,11 +79,8 @@ class Child:
     def ends_within(self, seconds: float) -> bool:
         """Wait for its end, but no longer than that; returns whether it came, and reaps it."""
         if self.died() is None:
-            descriptor = os.pidfd_open(self.pid)
-            try:
-                readable(descriptor, seconds)
-            finally:
-                os.close(descriptor)
+            with PidFd(self.pid) as process:
+                process.wait(seconds)
         return self.died() is not None
 
     def kill(self) -> None:
@@ -109,25 +106,18 @@ class Child:
         return f"<Child {self.pid} {self.log.name}>"
 
 
-def readable(descriptor: int, seconds: float = 0.0) -> bool:
-    """Whether a descriptor can be read within so long: that of a process, once that has ended."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(max(0.0, seconds) * 1000))
-
-
 class ProcessSpec(msgspec.Struct, frozen=True):
     """A process to make: one that goes on as ``python -m module arguments``.
 
-    It has ``threads`` to compute. One that ``hoards`` gives no memory back before its end, see
-    ``hoarding``. ``apart`` makes it the first process of a PID namespace and of a session, so that
+    It has ``threads`` to compute. One that ``keeps_heap`` gives no memory back before its end, see
+    ``heap``. ``apart`` makes it the first process of a PID namespace and of a session, so that
     its image can be restored many times.
     """
 
     module: str
     arguments: tuple[str, ...]
     threads: int = 1
-    hoards: bool = False
+    keeps_heap: bool = False
     apart: bool = False
 
 
@@ -187,7 +177,7 @@ def spawn(
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
-        env=environment(spec.threads, hoards=spec.hoards),
+        env=environment(spec.threads, keeps_heap=spec.keeps_heap),
         start_new_session=True,  # Ctrl-C reaches only the supervisor, which ends the others
         pass_fds=inherits,
     )
@@ -201,10 +191,10 @@ def command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
-def environment(threads: int, *, hoards: bool = False) -> Mapping[str, str]:
+def environment(threads: int, *, keeps_heap: bool = False) -> Mapping[str, str]:
     """Environment variables of a process of ours: compute threads, and who its parent is."""
     parent = {"ARTOS_PARENT": str(os.getpid())}
-    tuned = heap.ENVIRONMENT if hoards else {}
+    tuned = heap.ENVIRONMENT if keeps_heap else {}
     return {**os.environ, **computing(threads), **parent, **tuned}
 
 

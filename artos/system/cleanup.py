@@ -6,7 +6,6 @@ in the run's shared memory leads there: whoever reaps that takes them along.
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from artos.buffer.segment import IMAGES, PREFIX, reap_orphans, shm_root
 from artos.errors import Refused
 from artos.system import private_folder
+from artos.system.locks import FileLock
 
 
 def image_folder(memory: Path, where: str, home: Path) -> Path:
@@ -97,10 +97,10 @@ def clean(runs: Sequence[Path] = ()) -> list[Path]:
 def _held(run: Path, stack: ExitStack) -> str:
     """Lock a run's folder as its owner would; why that cannot be done."""
     try:
-        lock = stack.enter_context((run / "run.lock").open("rb"))
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return f"{run} is used by a live run: stop that first"
+        lock = FileLock.take(run / "run.lock", create=False)
     except OSError as error:
         return f"there is no run in {run} ({error.strerror}): give the folder of one"
+    if lock is None:
+        return f"{run} is used by a live run: stop that first"
+    stack.enter_context(lock)
     return ""

@@ -72,7 +72,7 @@ class Companion:
         self._leash, end = Leash.pair()
         arguments = (msgspec.json.encode(orders).decode(), str(end.fileno()))
         with end:
-            spec = ProcessSpec(self._module, arguments, hoards=True)
+            spec = ProcessSpec(self._module, arguments, keeps_heap=True)
             self._child = start(spec, self.log, inherits=[end.fileno(), *inherits])
         self._began, self._again = self._clock.now(), None
         self._leash.send(first)

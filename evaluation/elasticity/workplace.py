@@ -35,7 +35,7 @@ from triggers.passers import QueuePasser
 from triggers.registration import prepare
 from workers.actors.lifecycle import State
 from workers.checkpoint.checkpointer import Progress
-from workers.executor.build import muster
+from workers.executor.build import build
 
 PATIENCE = 60.0
 """Seconds after which a wait gives up."""
@@ -84,7 +84,7 @@ class Workplace:
             images, clock = self._folder / "images", SystemClock()
             members = map(actor_member, range(self._plan.actors))
             mailboxes = {m: QueuePasser(self.node.board.down(m)) for m in members}
-            self.manager = muster(self.node, images, mailboxes, self._progress, clock)
+            self.manager = build(self.node, images, mailboxes, self._progress, clock)
             stack.enter_context(child_deaths(self._child_ended))
             stack.callback(self._stop)
             self._stack = stack.pop_all()

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from artos.errors import Refused
 from artos.exit_status import OUTCOMES, ExitStatus
 from artos.protocol.orders import RunOrder, write_order
 from artos.protocol.unreadable import UNREADABLE
 from artos.system.archives import Archives
-from artos.system.child import Child, ProcessSpec, readable, start
+from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
 from artos.system.exit_report import Death
 from artos.system.logs import rotate
+from artos.system.pidfd import PidFd
+from artos.system.process_list import find
 from head.daemon.runs import Run
 from head.records.checkpoint import MANIFEST
 from head.records.run_folder import LOG, LOGS
@@ -34,8 +33,7 @@ _SUMMARY = "summary.json"
 class _Process:
     """A run's process; ``child`` is None for one that an earlier head started."""
 
-    pid: int
-    descriptor: int
+    process: PidFd
     child: Child | None
     log: Path
 
@@ -71,7 +69,7 @@ class RunHost(Closing):
         self._processes: dict[str, _Process] = {}
 
     def __repr__(self) -> str:
-        return f"<RunHost { ({run: p.pid for run, p in self._processes.items()}) }>"
+        return f"<RunHost { ({run: p.process.pid for run, p in self._processes.items()}) }>"
 
     @property
     def runs(self) -> list[str]:
@@ -81,7 +79,7 @@ class RunHost(Closing):
     @property
     def descriptors(self) -> list[int]:
         """Can be read when a process has ended."""
-        return [process.descriptor for process in self._processes.values()]
+        return [each.process.fileno() for each in self._processes.values()]
 
     def begin(self, run: Run) -> None:
         """Start the process of a run.
@@ -102,49 +100,45 @@ class RunHost(Closing):
             child = start(ProcessSpec(self._process, (str(self._file(run)),)), _log(run))
         except OSError as error:
             raise Refused([f"the run cannot begin: {error}"]) from error
-        self._processes[run.name] = _Process(child.pid, os.pidfd_open(child.pid), child, child.log)
+        self._processes[run.name] = _Process(PidFd(child.pid), child, child.log)
 
     def adopt(self, run: Run) -> bool:
         """Find the process that an earlier head started; False if there is none."""
         file = str(self._file(run))
-        for process in psutil.process_iter(["cmdline"]):
-            if file in (process.info["cmdline"] or ()):
-                with suppress(ProcessLookupError):
-                    descriptor = os.pidfd_open(process.pid)
-                    self._processes[run.name] = _Process(process.pid, descriptor, None, _log(run))
-                    return True
+        for process in find(lambda words: file in words):
+            self._processes[run.name] = _Process(process, None, _log(run))
+            return True
         return False
 
     def drop(self, run: str) -> None:
         """Kill the process of a run, if it has one, and forget it."""
         self.signal(run, signal.SIGKILL)
-        if process := self._processes.pop(run, None):
-            os.close(process.descriptor)
-            if process.child is not None:
-                process.child.kill()
+        if dropped := self._processes.pop(run, None):
+            dropped.process.close()
+            if dropped.child is not None:
+                dropped.child.kill()
 
     def signal(self, run: str, number: signal.Signals) -> None:
         """Send the process of a run a signal, if it has one."""
-        if process := self._processes.get(run):
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(process.descriptor, number)
+        if found := self._processes.get(run):
+            found.process.signal(number)
 
     def cap_logs(self) -> None:
         """Keep what run processes write from filling the disk."""
-        for process in self._processes.values():
-            rotate(process.log)
+        for each in self._processes.values():
+            rotate(each.log)
 
     def gone(self) -> list[str]:
         """Runs whose process is gone; ask once how it ended."""
-        return [name for name, each in self._processes.items() if readable(each.descriptor)]
+        return [name for name, each in self._processes.items() if each.process.has_ended()]
 
     def ended(self, run: Run) -> Ended:
         """How a process ended; without one of our own, what it left behind tells."""
-        file, process = self._file(run), self._processes.pop(run.name, None)
+        file, ended = self._file(run), self._processes.pop(run.name, None)
         child = None
-        if process is not None:
-            os.close(process.descriptor)
-            child = process.child
+        if ended is not None:
+            ended.process.close()
+            child = ended.child
         if child is not None and (status := child.died()) is not None:
             words = Death.of_process(child.pid, status, child.log_tail(10)).why
         else:
@@ -157,8 +151,8 @@ class RunHost(Closing):
 
     def close(self) -> None:
         """Let go of the processes; they live on."""
-        for process in self._processes.values():
-            os.close(process.descriptor)
+        for each in self._processes.values():
+            each.process.close()
         self._processes.clear()
 
 

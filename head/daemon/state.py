@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from artos.protocol.unreadable import UNREADABLE
 from artos.system import private_folder
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, write_durably
+from artos.system.locks import FileLock
 from head.daemon.runs import State
 
 _LONGEST_SOCKET = 100
@@ -33,12 +33,10 @@ class HeadHome(Closing):
             private_folder.keep(self.folder)
         except OSError as error:
             raise Refused([f"--runs {runs}: {error.strerror}"]) from error
-        self._lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._lock)
-            raise Refused([f"another head has the runs in {runs}: choose other --runs"]) from None
+        lock = FileLock.take(self.folder / "lock")
+        if lock is None:
+            raise Refused([f"another head has the runs in {runs}: choose other --runs"])
+        self._lock = lock
         self._link = self.folder / "ipc"
         self._needed = self._link.is_symlink() and private_folder.is_ours(self._link.readlink())
         self._sockets = self._link.readlink() if self._needed else self._make_sockets()
@@ -83,11 +81,10 @@ class HeadHome(Closing):
 
     def close(self) -> None:
         """Let another head have it; twice is fine. Runs that live on find that at ``socket``."""
-        if self._lock >= 0:
+        if self._lock.fileno() >= 0:
             if not self._needed and private_folder.remove(self._sockets):
                 self._link.unlink(missing_ok=True)
-            os.close(self._lock)
-            self._lock = -1
+            self._lock.close()
 
 
 def _has_living(state: State) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from artos.errors import CheckpointFault, Refused, RunExists
 from artos.protocol.unreadable import UNREADABLE
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, write_durably
+from artos.system.locks import FileLock
 from head.records.checkpoint import MANIFEST
 from head.records.run_lock import FILE, take
 from head.records.status import Summary
@@ -33,7 +33,9 @@ class RunFolder(Closing):
     A run is in the folder as soon as ``config.json`` is; it is written last, in one step.
     """
 
-    def __init__(self, path: Path, lock: int, config: dict[str, Any], *, resumed: bool) -> None:
+    def __init__(
+        self, path: Path, lock: FileLock, config: dict[str, Any], *, resumed: bool
+    ) -> None:
         self.path, self.config, self.resumed = path, config, resumed
         self._lock = lock
         self.config_file = path / "config.json"
@@ -104,7 +106,7 @@ class RunFolder(Closing):
             _see_that_it_was_saved(path)
             remove_drafts(path)
         except BaseException:
-            os.close(lock)
+            lock.close()
             raise
         return cls(path, lock, config, resumed=True)
 
@@ -130,9 +132,7 @@ class RunFolder(Closing):
 
     def close(self) -> None:
         """Release the lock. Doing it twice is fine."""
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.close()
 
     def __repr__(self) -> str:
         return f"<RunFolder {self.path}{' resumed' if self.resumed else ''}>"

@@ -24,7 +24,7 @@ class LearnerHost:
     def start(self) -> None:
         """Start the learner; its log is appended to across restarts."""
         arguments = (msgspec.json.encode(self._site).decode(), str(self._plan_file))
-        spec = ProcessSpec(ChildModule.MEMBER, arguments, self._threads, hoards=True)
+        spec = ProcessSpec(ChildModule.MEMBER, arguments, self._threads, keeps_heap=True)
         self._child = self._begin(spec, Path(self._site.logs) / "learner.log")
 
     def end(self) -> None:

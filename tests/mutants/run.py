@@ -10,7 +10,6 @@ accepted.toml.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import json
 import os
@@ -23,6 +22,8 @@ from mutmut.mutation.data import SourceFileMutationData
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.file_utils import walk_mutatable_files
 from report import NOTICED, Mutant, is_accepted, write
+
+from artos.system.locks import FileLock
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = Path("mutants")  # mutmut's copy of the code, and its verdicts
@@ -48,11 +49,10 @@ def main() -> int:
     status = 0
     if not asked.report:
         WORK.mkdir(exist_ok=True)
-        with (WORK / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                sys.exit("mutants are being run here already: wait for that, or stop it")
+        lock = FileLock.take(WORK / "lock")
+        if lock is None:
+            sys.exit("mutants are being run here already: wait for that, or stop it")
+        with lock:
             _try_survivors_again_if_tests_changed()
             status = _run(asked.names, asked.jobs)
     write([mutant for data in _results() for mutant in _mutants(data)])

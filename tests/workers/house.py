@@ -13,8 +13,8 @@ from artos.plan import Site
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready
 from artos.scaling.elastic import Park
 from triggers.passers import direct_passers
-from workers.actors.idle_tiers import ParkingLot
-from workers.actors.launchers.launcher import Birth, Kind, Nursery, Place
+from workers.actors.idle_tiers import IdleTiers
+from workers.actors.launchers.launcher import Kind, Launched, Launcher, Place
 from workers.actors.lifecycle import State
 from workers.actors.process_manager import ProcessManager
 from workers.actors.tier_policy import Tier
@@ -51,7 +51,7 @@ class FakeChild:
         return "its last words"
 
 
-class FakeWay:
+class FakeStrategy:
     """Makes processes when told to."""
 
     kind: Kind = "clone"
@@ -70,12 +70,12 @@ class FakeWay:
     def heard(self, message: FromMember) -> None:
         del message
 
-    def poll(self) -> list[Birth]:
+    def poll(self) -> list[Launched]:
         if self.barred:
             raise TemplateFailed(self.kind, "user code raised")
-        born = [Birth(member, self._child(member), self.kind) for member in self.asked]
+        launched = [Launched(member, self._child(member), self.kind) for member in self.asked]
         self.asked.clear()
-        return born
+        return launched
 
     def _child(self, member: int) -> Any:
         self.children[member] = FakeChild(self.log)
@@ -151,20 +151,20 @@ class House:
     def __init__(self, folder: Path, actors: int, slots: int, park: Park) -> None:
         self.clock = ManualClock()
         self.delivered: list[tuple[int, Invoke]] = []
-        self.way, self.spare = FakeWay(folder / "log"), FakeWay(folder / "log")
+        self.strategy, self.spare = FakeStrategy(folder / "log"), FakeStrategy(folder / "log")
         self.checkpointer = FakeCheckpointer()
         self.unpinned: list[int] = []
         cpus = [Slot(cpu) for cpu in range(slots)]
         accounts = Accounts(self.clock)
         tiers: frozenset[Tier] = frozenset({"memory", "checkpoint"})
-        lot = ParkingLot(
+        tiers = IdleTiers(
             park, tiers, self.checkpointer, accounts, self.unpinned.append, self.clock,  # type: ignore[arg-type]
         )  # fmt: skip
         self.manager = ProcessManager(
             Place(Site(str(folder), 0, actors + 1, str(folder / "logs")), folder / "plan"), actors,
             direct_passers(self._deliver, range(1, actors + 1)),
-            Nursery([lambda: self.way, lambda: self.spare]), cpus,
-            SlotTable(cpus, self.clock), lot, accounts, self.clock, pin=False,
+            Launcher([lambda: self.strategy, lambda: self.spare]), cpus,
+            SlotTable(cpus, self.clock), tiers, accounts, self.clock, pin=False,
         )  # fmt: skip
         self._number = 0
 

@@ -17,7 +17,7 @@ from workers.host.slots import Slot
 
 
 @dataclass
-class Resident:
+class ActorRecord:
     """State, process, and what the actor has still to do.
 
     ``waiting`` are invocations kept back until it holds a slot; ``unanswered`` counts those in its

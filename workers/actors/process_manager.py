@@ -18,9 +18,9 @@ from artos.errors import NoImage, NotPinned
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready
 from artos.system.exit_report import Death
 from triggers.passers import MessagePasser
-from workers.actors.actor_record import Resident
-from workers.actors.idle_tiers import ParkingLot
-from workers.actors.launchers.launcher import Nursery, Place
+from workers.actors.actor_record import ActorRecord
+from workers.actors.idle_tiers import IdleTiers
+from workers.actors.launchers.launcher import Launcher, Place
 from workers.actors.lifecycle import Move, State
 from workers.actors.usage import Accounts
 from workers.checkpoint.bundle import Home
@@ -58,19 +58,19 @@ class ProcessManager:
         place: Place,
         actors: int,
         mailboxes: Mapping[int, MessagePasser[Invoke]],
-        nursery: Nursery,
+        launcher: Launcher,
         slots: Sequence[Slot],
         table: SlotTable[int],
-        lot: ParkingLot,
+        tiers: IdleTiers,
         accounts: Accounts,
         clock: Clock,
         *,
         pin: bool = True,
     ) -> None:
         self._place, self._mailboxes = place, mailboxes
-        self._nursery, self._cpus, self._slots, self._lot = nursery, slots, table, lot
+        self._launcher, self._cpus, self._slots, self._tiers = launcher, slots, table, tiers
         self.accounts, self._clock, self._pin = accounts, clock, pin
-        self._residents = {m: Resident(m) for m in map(actor_member, range(actors))}
+        self._records = {m: ActorRecord(m) for m in map(actor_member, range(actors))}
         self._under_way: set[int] = set()
         self._gone = False
         self._arrivals: list[Arrival] = []
@@ -79,42 +79,42 @@ class ProcessManager:
 
     def start(self, member: int) -> None:
         """Have a process of it made; it reports ``Ready`` when it is set up."""
-        resident = self._residents[member]
-        resident.retired = False
-        resident.move(Move.START)
-        resident.begun = self._clock.now()
-        self._nursery.request(member, self._nominal(resident))
+        record = self._records[member]
+        record.retired = False
+        record.move(Move.START)
+        record.begun = self._clock.now()
+        self._launcher.request(member, self._nominal(record))
         self.step()
 
     def send(self, member: int, call: Invoke) -> None:
         """Have an invocation carried out as soon as the actor holds a slot."""
-        resident = self._residents[member]
-        if not resident.waiting:
-            resident.asked = self._clock.now()
-        resident.waiting.append(call)
-        if not resident.queued:
-            resident.queued = True
+        record = self._records[member]
+        if not record.waiting:
+            record.asked = self._clock.now()
+        record.waiting.append(call)
+        if not record.queued:
+            record.queued = True
             self._slots.request(WORKLOAD, member)
         self._grant()
-        self._serve(resident)
+        self._serve(record)
 
     def prepare(self, member: int) -> None:
         """The actor takes part soon: have it alive by then."""
-        resident = self._residents[member]
-        resident.retired = False
-        if resident.state is State.COLD:
+        record = self._records[member]
+        record.retired = False
+        if record.state is State.COLD:
             self.start(member)
-        elif resident.state is State.CHECKPOINTED:
-            self._restore(resident, self._nominal(resident))
+        elif record.state is State.CHECKPOINTED:
+            self._restore(record, self._nominal(record))
 
     def retire(self, member: int) -> None:
         """The actor takes no part any more: once it is done it waits without using anything."""
-        resident = self._residents[member]
-        resident.retired = True
-        if resident.state is State.FROZEN and not resident.busy:
-            self._lot.thaw(resident)  # it may become an image now
-        if resident.state is State.PARKED and not resident.busy:
-            self._park(resident)
+        record = self._records[member]
+        record.retired = True
+        if record.state is State.FROZEN and not record.busy:
+            self._tiers.thaw(record)  # it may become an image now
+        if record.state is State.PARKED and not record.busy:
+            self._park(record)
 
     def use(self, slots: Sequence[Slot]) -> None:
         """These are the slots from now on; who runs on another one finishes there."""
@@ -124,15 +124,15 @@ class ProcessManager:
 
     def end(self, member: int) -> None:
         """Kill what is left of an actor, and forget what it was asked to do."""
-        resident = self._residents[member]
-        self._nursery.withdraw(member)
-        self._lot.release(resident)
-        if resident.child is not None:
-            self.accounts.unwatch(resident.actor)
-            resident.child.kill()
-        self._leave_slot(resident)
+        record = self._records[member]
+        self._launcher.withdraw(member)
+        self._tiers.release(record)
+        if record.child is not None:
+            self.accounts.unwatch(record.actor)
+            record.child.kill()
+        self._leave_slot(record)
         self._under_way.discard(member)
-        resident.forget()
+        record.forget()
         self._gone = True
         self._grant()
 
@@ -141,12 +141,12 @@ class ProcessManager:
     @property
     def criu(self) -> str:
         """The version that makes images of actors here, "" if none can."""
-        return self._lot.criu
+        return self._tiers.criu
 
     @property
     def images(self) -> Checkpointer:
         """Packs images of actors into parcels, and unpacks them."""
-        return self._lot.checkpointer
+        return self._tiers.checkpointer
 
     def shelve(self, member: int) -> Image | None:
         """The image of an actor that has nothing to do; None while it is being made: ask again.
@@ -154,38 +154,38 @@ class ProcessManager:
         Raises:
             ArtosError, OSError: there is none, and why; the actor waits as before.
         """
-        resident = self._residents[member]
-        state = resident.state
+        record = self._records[member]
+        state = record.state
         if state in (State.DUMPING, State.RESTORING):
             return None
-        if state is State.CHECKPOINTED and not resident.busy:
-            return resident.image
-        idle = state in (State.PARKED, State.FROZEN) and not resident.busy
-        if why := resident.refused if idle else f"it is {state}":
-            raise NoImage(resident.actor, why)
-        self._lot.checkpoint(resident)
+        if state is State.CHECKPOINTED and not record.busy:
+            return record.image
+        idle = state in (State.PARKED, State.FROZEN) and not record.busy
+        if why := record.refused if idle else f"it is {state}":
+            raise NoImage(record.actor, why)
+        self._tiers.checkpoint(record)
         self._under_way.add(member)
         return None
 
     def expect(self, member: int) -> None:
         """An image of the actor is on its way here: what it is asked to do waits for that."""
-        resident = self._residents[member]
-        resident.retired = False
-        resident.move(Move.EXPECT)
-        resident.expected = self._clock.now()
+        record = self._records[member]
+        record.retired = False
+        record.move(Move.EXPECT)
+        record.expected = self._clock.now()
 
     def take_in(self, member: int, image: Image) -> None:
         """That image is here: have a process made of it; see ``arrivals``."""
-        resident = self._residents[member]
-        self._lot.take_in(resident, image)
-        self._restore(resident, self._nominal(resident))
+        record = self._records[member]
+        self._tiers.take_in(record, image)
+        self._restore(record, self._nominal(record))
 
     def miss(self, member: int) -> None:
         """There will be no such image: the actor begins anew."""
-        resident = self._residents[member]
-        resident.expected = None
-        resident.move(Move.LOSE)
-        self._settle(resident)
+        record = self._records[member]
+        record.expected = None
+        record.move(Move.LOSE)
+        self._settle(record)
 
     def arrivals(self) -> list[Arrival]:
         """What became since the last call of actors that were expected and came."""
@@ -201,83 +201,83 @@ class ProcessManager:
 
     def heard(self, member: int, message: FromMember) -> None:
         """An actor reported to the coordinator."""
-        resident = self._residents[member]
-        if isinstance(message, Ready) and resident.state is State.STARTING:
-            resident.move(Move.STARTED)
-            resident.fresh = True
-            self.accounts.started(resident.kind, self._clock.now() - resident.begun)
-            self._settle(resident)
-        elif isinstance(message, Done) and resident.unanswered:
-            resident.unanswered -= 1
-            if not resident.unanswered:
-                self._answered(resident)
+        record = self._records[member]
+        if isinstance(message, Ready) and record.state is State.STARTING:
+            record.move(Move.STARTED)
+            record.fresh = True
+            self.accounts.started(record.kind, self._clock.now() - record.begun)
+            self._settle(record)
+        elif isinstance(message, Done) and record.unanswered:
+            record.unanswered -= 1
+            if not record.unanswered:
+                self._answered(record)
 
     def template_said(self, message: FromMember) -> None:
         """The template reported."""
-        self._nursery.heard(message)
+        self._launcher.heard(message)
         self.step()
 
     def step(self) -> None:
         """See what became of everything that was begun. Never waits."""
-        for birth in self._nursery.poll():
-            resident = self._residents[birth.member]
-            resident.child, resident.kind = birth.child, birth.kind
-            self.accounts.watch(resident.actor, birth.child.pid)
+        for launched in self._launcher.poll():
+            record = self._records[launched.member]
+            record.child, record.kind = launched.child, launched.kind
+            self.accounts.watch(record.actor, launched.child.pid)
         for member in tuple(self._under_way):
-            resident = self._residents[member]
-            if self._lot.look_at(resident, self._place.path_of(member)):
+            record = self._records[member]
+            if self._tiers.look_at(record, self._place.path_of(member)):
                 self._under_way.discard(member)
-                self._arrived(resident)
-                self._settle(resident)
+                self._arrived(record)
+                self._settle(record)
 
-    def _arrived(self, resident: Resident) -> None:
+    def _arrived(self, record: ActorRecord) -> None:
         """Book what became of an actor from elsewhere, if it is one."""
-        if resident.expected is not None:
-            seconds, resident.expected = self._clock.now() - resident.expected, None
-            self._arrivals.append(Arrival(resident.member, seconds, resident.lost))
+        if record.expected is not None:
+            seconds, record.expected = self._clock.now() - record.expected, None
+            self._arrivals.append(Arrival(record.member, seconds, record.lost))
 
     def reap(self) -> list[tuple[int, Death]]:
         """Actors that died since the last look, by member number, and of what."""
         dead = []
-        for resident in self._residents.values():
-            child = resident.child
+        for record in self._records.values():
+            child = record.child
             # A checkpoint ends its process on purpose.
-            if child is None or resident.state is State.DUMPING:
+            if child is None or record.state is State.DUMPING:
                 continue
             if child.has_ended():
-                self.accounts.unwatch(resident.actor)
-                resident.move(Move.DIE)
-                resident.child = None
+                self.accounts.unwatch(record.actor)
+                record.move(Move.DIE)
+                record.child = None
                 self._gone = True
                 death = Death.of_process(child.pid, child.died() or 0, child.log_tail())
-                dead.append((resident.member, death))
+                dead.append((record.member, death))
         return dead
 
     def tick(self) -> None:
         """Keep the books of those that wait. Called a few times a second."""
-        for resident in self._residents.values():
-            self._lot.book(resident)
-            if resident.child is not None:
-                resident.child.cap_log()
+        for record in self._records.values():
+            self._tiers.book(record)
+            if record.child is not None:
+                record.child.cap_log()
         self._place.cap_template_log()
         self._free_memory()
 
     def _free_memory(self) -> None:
         """What came with clones from elsewhere goes with the last of them."""
-        quiet = not self._under_way and all(r.expected is None for r in self._residents.values())
+        quiet = not self._under_way and all(r.expected is None for r in self._records.values())
         if self._gone and quiet:
             self._gone = False
             self.images.free_memory(self.pids().values())
 
     def pids(self) -> dict[int, int]:
         """Process id by member number."""
-        residents = self._residents.values()
-        return {r.member: r.child.pid for r in residents if r.child is not None}
+        records = self._records.values()
+        return {r.member: r.child.pid for r in records if r.child is not None}
 
     def held_back(self, member: int) -> bool:
         """Whether what an actor was asked to do waits for a slot or for its process."""
-        resident = self._residents.get(member)
-        return resident is not None and bool(resident.waiting) and not resident.unanswered
+        record = self._records.get(member)
+        return record is not None and bool(record.waiting) and not record.unanswered
 
     def held_seconds(self) -> float:
         """Slot-seconds held so far."""
@@ -285,114 +285,114 @@ class ProcessManager:
 
     def states(self) -> Mapping[int, State]:
         """State by member number."""
-        return {member: resident.state for member, resident in self._residents.items()}
+        return {member: record.state for member, record in self._records.items()}
 
     def stop(self, seconds: float) -> None:
         """Let actors end by themselves for ``seconds``, then kill them; nothing is left."""
         deadline = Deadline(seconds)
-        self._nursery.close()
-        for resident in self._residents.values():
-            self._lot.release(resident)
-            if resident.child is not None:
-                self.accounts.unwatch(resident.actor)
-                resident.child.end(deadline.left)
+        self._launcher.close()
+        for record in self._records.values():
+            self._tiers.release(record)
+            if record.child is not None:
+                self.accounts.unwatch(record.actor)
+                record.child.end(deadline.left)
                 # Only now: a second Ctrl-C in the wait above must find it here and kill it.
-                resident.child = None
-        self._lot.close()
+                record.child = None
+        self._tiers.close()
 
     # -- slots ---------------------------------------------------------------------------------
 
-    def _nominal(self, resident: Resident) -> Slot:
+    def _nominal(self, record: ActorRecord) -> Slot:
         """The slot on whose CPU it is made: spread evenly, before it holds one."""
-        return self._cpus[resident.actor % len(self._cpus)]
+        return self._cpus[record.actor % len(self._cpus)]
 
     def _grant(self) -> None:
         for member, _ in self._slots.granted():
-            self._serve(self._residents[member])
+            self._serve(self._records[member])
 
-    def _serve(self, resident: Resident) -> None:
+    def _serve(self, record: ActorRecord) -> None:
         """Bring an actor that has something to do one step nearer to doing it."""
-        slot = self._slots.of(resident.member)
-        if slot is None or not resident.waiting:
+        slot = self._slots.of(record.member)
+        if slot is None or not record.waiting:
             return
-        match resident.state:
+        match record.state:
             case State.FROZEN:
-                self._lot.thaw(resident)
-                self._run(resident, slot)
+                self._tiers.thaw(record)
+                self._run(record, slot)
             case State.CHECKPOINTED:
-                self._restore(resident, slot)
+                self._restore(record, slot)
             case State.PARKED:
-                if not resident.fresh:
-                    self.accounts.started("unpark", self._clock.now() - resident.asked)
-                self._run(resident, slot)
+                if not record.fresh:
+                    self.accounts.started("unpark", self._clock.now() - record.asked)
+                self._run(record, slot)
             case State.RUNNING:
-                self._run(resident, slot)
+                self._run(record, slot)
             case State.COLD:
-                self.start(resident.member)
+                self.start(record.member)
             case _:
                 pass  # it is served again when that is over
 
-    def _restore(self, resident: Resident, slot: Slot) -> None:
-        self._lot.restore(resident, slot, self._place.log_of(resident.member))
-        self._under_way.add(resident.member)
+    def _restore(self, record: ActorRecord, slot: Slot) -> None:
+        self._tiers.restore(record, slot, self._place.log_of(record.member))
+        self._under_way.add(record.member)
 
-    def _settle(self, resident: Resident) -> None:
+    def _settle(self, record: ActorRecord) -> None:
         """What was begun with it is over: it goes on, or rests."""
-        resident.idle_since = self._clock.now()
-        if resident.state is State.COLD and (resident.waiting or not resident.retired):
-            self.start(resident.member)  # its image was lost
-        elif resident.waiting:
-            self._serve(resident)
-        elif resident.state is State.PARKED and (resident.retired or not resident.fresh):
-            self._park(resident)
+        record.idle_since = self._clock.now()
+        if record.state is State.COLD and (record.waiting or not record.retired):
+            self.start(record.member)  # its image was lost
+        elif record.waiting:
+            self._serve(record)
+        elif record.state is State.PARKED and (record.retired or not record.fresh):
+            self._park(record)
 
-    def _run(self, resident: Resident, slot: Slot) -> None:
-        if resident.state is State.PARKED:
-            resident.move(Move.RUN)
-            resident.fresh = False
-            self._lot.leave(resident)
-        self._put_on(resident, slot)
+    def _run(self, record: ActorRecord, slot: Slot) -> None:
+        if record.state is State.PARKED:
+            record.move(Move.RUN)
+            record.fresh = False
+            self._tiers.leave(record)
+        self._put_on(record, slot)
         # While others wait for a slot each gets one invocation at a time.
         crowded = self._slots.is_crowded(WORKLOAD)
-        while resident.waiting and not (crowded and resident.unanswered):
-            call = resident.waiting.popleft()
-            if resident.stale:
-                call, resident.stale = msgspec.structs.replace(call, bind=True), False
-            resident.unanswered += 1
-            self._mailboxes[resident.member].pass_message(call)
+        while record.waiting and not (crowded and record.unanswered):
+            call = record.waiting.popleft()
+            if record.stale:
+                call, record.stale = msgspec.structs.replace(call, bind=True), False
+            record.unanswered += 1
+            self._mailboxes[record.member].pass_message(call)
 
-    def _put_on(self, resident: Resident, slot: Slot) -> None:
-        if not self._pin or resident.pinned == slot or resident.child is None:
+    def _put_on(self, record: ActorRecord, slot: Slot) -> None:
+        if not self._pin or record.pinned == slot or record.child is None:
             return
         try:
-            pinning.pin(resident.child.pid, slot)
+            pinning.pin(record.child.pid, slot)
         except NotPinned as error:
-            if resident.child.died() is None:
+            if record.child.died() is None:
                 _log.warning("%s", error)
-        resident.pinned = slot
+        record.pinned = slot
 
-    def _answered(self, resident: Resident) -> None:
+    def _answered(self, record: ActorRecord) -> None:
         crowded = self._slots.is_crowded(WORKLOAD)
-        if resident.waiting and not crowded:
-            self._serve(resident)
+        if record.waiting and not crowded:
+            self._serve(record)
             return
-        resident.move(Move.PARK)
-        resident.idle_since = self._clock.now()
-        if resident.waiting or resident.retired or self._lot.gives_slots_back:
-            self._leave_slot(resident)
-        if resident.waiting:
-            resident.queued = True
-            self._slots.request(WORKLOAD, resident.member)
+        record.move(Move.PARK)
+        record.idle_since = self._clock.now()
+        if record.waiting or record.retired or self._tiers.gives_slots_back:
+            self._leave_slot(record)
+        if record.waiting:
+            record.queued = True
+            self._slots.request(WORKLOAD, record.member)
         else:
-            self._park(resident)
+            self._park(record)
         self._grant()
 
-    def _leave_slot(self, resident: Resident) -> None:
-        if resident.queued:
-            resident.queued = False
-            self._slots.withdraw(resident.member)
-            self._slots.release(resident.member)
+    def _leave_slot(self, record: ActorRecord) -> None:
+        if record.queued:
+            record.queued = False
+            self._slots.withdraw(record.member)
+            self._slots.release(record.member)
 
-    def _park(self, resident: Resident) -> None:
-        if self._lot.park(resident):
-            self._under_way.add(resident.member)
+    def _park(self, record: ActorRecord) -> None:
+        if self._tiers.park(record):
+            self._under_way.add(record.member)

@@ -20,6 +20,7 @@ from artos.plan import Plan
 from artos.protocol import wire
 from artos.protocol.orders import AGENT_COUNTS, AgentOrders
 from artos.system.closing import Closing
+from artos.system.locks import FileLock
 from artos.transport import sockets
 from artos.transport.control_pipe import Leash
 from artos.transport.counters import Tally
@@ -172,7 +173,8 @@ class Agent(Closing):
     def clear_away(self) -> None:
         """Remove the shared memory of a site that is gone."""
         if self._orders.lock >= 0:
-            ShmFolder(Path(self._orders.site.folder), self._orders.lock).remove()
+            lock = FileLock(self._orders.lock)
+            ShmFolder(Path(self._orders.site.folder), lock).remove()
 
     def close(self) -> None:
         """Hang up at once."""

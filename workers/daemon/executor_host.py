@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,9 +31,10 @@ from artos.system.child_modules import ChildModule
 from artos.system.cleanup import remove_unlinked_images
 from artos.system.exit_report import Death
 from artos.system.logs import piece
+from artos.system.pidfd import PidFd
 from artos.system.private_folder import keep
 from workers.daemon.cpu_shares import allot
-from workers.daemon.orphans import Strays
+from workers.daemon.orphans import Orphans
 
 _SETTLED = 1.0
 _MOST_OF_A_LOG = 100_000  # bytes of an answer
@@ -48,16 +48,12 @@ class _Site:
 
     order: SiteOrder
     child: Child
-    descriptor: int
+    process: PidFd
     end_by: float | None = None
 
     @property
     def epoch(self) -> int:
         return self.order.assign.epoch
-
-    def signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):  # it has just ended
-            signal.pidfd_send_signal(self.descriptor, number)
 
 
 class SiteHost:
@@ -77,7 +73,7 @@ class SiteHost:
         self._wanted: dict[str, Assign] = {}
         self._sites: dict[str, _Site] = {}
         self._asked: set[str] = set()
-        self._strays: dict[str, Strays] = {}
+        self._orphans: dict[str, Orphans] = {}
         self._tidy_at = clock.now()
 
     def __repr__(self) -> str:
@@ -97,8 +93,8 @@ class SiteHost:
     @property
     def descriptors(self) -> list[int]:
         """Can be read when a site has ended, or what was left of one."""
-        left = [each for strays in self._strays.values() for each in strays.descriptors]
-        return [*(site.descriptor for site in self._sites.values()), *left]
+        left = [each for orphans in self._orphans.values() for each in orphans.descriptors]
+        return [*(site.process.fileno() for site in self._sites.values()), *left]
 
     def _living(self) -> dict[str, _Site]:
         return {run: site for run, site in self._sites.items() if site.end_by is None}
@@ -156,8 +152,8 @@ class SiteHost:
         for run, assign in [*self._wanted.items()]:
             if run not in self._sites:
                 said += self._open(assign)
-        for run in self._strays.keys() - self._wanted.keys():
-            self._strays.pop(run).close()
+        for run in self._orphans.keys() - self._wanted.keys():
+            self._orphans.pop(run).close()
         with contained("sharing out the CPUs"):
             self._share()
         with contained("tidying up"):
@@ -186,13 +182,13 @@ class SiteHost:
         now = self._clock.now()
         if site.end_by is None:
             site.end_by = now + self._patience
-            site.signal(how)
+            site.process.signal(how)
         elif now >= site.end_by:
             site.child.kill()
 
     def _forget(self, run: str, site: _Site, status: int) -> str:
         """Why a site ended, "" if it was told to."""
-        os.close(site.descriptor)
+        site.process.close()
         del self._sites[run]
         self._file(run).unlink(missing_ok=True)
         wanted = self._wanted.get(run)
@@ -227,11 +223,11 @@ class SiteHost:
     def _alone(self, run: str) -> bool:
         """Whether nothing is left of an earlier site, which would be taken for this one."""
         now = self._clock.now()
-        if run not in self._strays:
-            self._strays[run] = Strays(self._folder / run, now + self._patience)
-        gone = self._strays[run].gone(now)
+        if run not in self._orphans:
+            self._orphans[run] = Orphans(self._folder / run, now + self._patience)
+        gone = self._orphans[run].gone(now)
         if gone:
-            del self._strays[run]
+            del self._orphans[run]
         return gone
 
     def _start(self, assign: Assign, code: str) -> None:
@@ -246,7 +242,7 @@ class SiteHost:
         with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
             child = start(spec, folder / "logs" / "site.log")
-        self._sites[assign.run] = _Site(order, child, os.pidfd_open(child.pid))
+        self._sites[assign.run] = _Site(order, child, PidFd(child.pid))
 
     def _share(self) -> None:
         """Tell sites whose share has changed."""
@@ -257,7 +253,7 @@ class SiteHost:
             if cpus != site.order.cpus or assign != site.order.assign:
                 site.order = msgspec.structs.replace(site.order, assign=assign, cpus=cpus)
                 write_order(self._file(run), site.order)
-                site.signal(signal.SIGHUP)
+                site.process.signal(signal.SIGHUP)
 
     def _allot(self, more: dict[str, int]) -> dict[str, tuple[int, ...]]:
         living = self._living()
@@ -278,9 +274,9 @@ class SiteHost:
         for run, site in [*self._sites.items()]:
             site.child.kill()
             self._forget(run, site, -signal.SIGKILL)
-        for strays in self._strays.values():
-            strays.close()
-        self._strays.clear()
+        for orphans in self._orphans.values():
+            orphans.close()
+        self._orphans.clear()
 
 
 @contextmanager

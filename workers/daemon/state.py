@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import secrets
 from pathlib import Path
 
 from artos.errors import Refused
 from artos.system import private_folder
 from artos.system.closing import Closing
+from artos.system.locks import FileLock
 
 
 class WorkerHome(Closing):
@@ -27,20 +26,14 @@ class WorkerHome(Closing):
         except OSError as error:
             why = f"what this worker keeps cannot be written: {error}"
             raise Refused([f"{why}; set XDG_CACHE_HOME to a folder of yours"]) from error
-        self._lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.close()
+        lock = FileLock.take(self.folder / "lock")
+        if lock is None:
             why = f"a worker called {name} is alive on this machine"
-            raise Refused([f"{why}: stop it, or give this one another --name"]) from None
-        self.before = os.pread(self._lock, 200, 0).decode(errors="replace")
+            raise Refused([f"{why}: stop it, or give this one another --name"])
+        self._lock, self.before = lock, lock.read()
         self.peer = f"{name}/{secrets.token_hex(4)}"
-        os.truncate(self._lock, 0)
-        os.pwrite(self._lock, self.peer.encode(), 0)
+        lock.write(self.peer)
 
     def close(self) -> None:
         """Let another daemon have it; twice is fine."""
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.close()

@@ -21,7 +21,7 @@ from artos.system.logging_setup import logging_to, to_stderr
 from artos.transport.keys import Keys
 from artos.transport.messenger import Post
 from workers.executor.agent_host import AgentHost
-from workers.executor.executor import RunSite, local_plan
+from workers.executor.executor import Executor, local_plan
 
 _log = logging.getLogger(__name__)
 _POST_SECONDS = 5.0
@@ -52,13 +52,13 @@ class SiteProcess:
                 Path(order.keys) if order.keys else None, order.node, assign.epoch, clock,
                 node.lock,
             )  # fmt: skip
-            site = RunSite(order, node, post, agent, clock)
+            site = Executor(order, node, post, agent, clock)
             with _handling(self._handlers(site)):
                 why = self._serve(site)
             post.close(0.0 if site.abandoned else _POST_SECONDS)
         return why
 
-    def _serve(self, site: RunSite) -> str:
+    def _serve(self, site: Executor) -> str:
         try:
             why = site.run(lambda: self._reread(site))
             site.close()
@@ -66,7 +66,7 @@ class SiteProcess:
             site.kill()
         return why
 
-    def _handlers(self, site: RunSite) -> dict[signal.Signals, Callable[[], None]]:
+    def _handlers(self, site: Executor) -> dict[signal.Signals, Callable[[], None]]:
         return {
             signal.SIGTERM: site.close_soon,
             signal.SIGINT: site.give_up,
@@ -77,7 +77,7 @@ class SiteProcess:
     def _file_changed(self) -> None:
         self._changed = True
 
-    def _reread(self, site: RunSite) -> None:
+    def _reread(self, site: Executor) -> None:
         if self._changed:
             self._changed = False
             site.use(read_order(self._file, SiteOrder).cpus)

@@ -18,11 +18,11 @@ from artos.scaling.elastic import Elastic
 from artos.system.child import start
 from artos.system.cleanup import image_faults, image_folder
 from triggers.passers import MessagePasser
-from workers.actors.idle_tiers import ParkingLot
+from workers.actors.idle_tiers import IdleTiers
 from workers.actors.launchers.clones import Clones
 from workers.actors.launchers.early import Early
 from workers.actors.launchers.forks import Forks
-from workers.actors.launchers.launcher import ColdStart, Nursery, Place, Way
+from workers.actors.launchers.launcher import ColdStart, Launcher, LaunchStrategy, Place
 from workers.actors.process_manager import ProcessManager
 from workers.actors.tier_policy import Tier
 from workers.actors.usage import Accounts
@@ -37,7 +37,7 @@ from workers.host.slots import Slot, SlotTable
 _ORDER = ("clone", "fork", "cold")
 
 
-def muster(
+def build(
     node: Node,
     home: Path,
     mailboxes: Mapping[int, MessagePasser[Invoke]],
@@ -57,13 +57,13 @@ def muster(
     prefix = partial(_prefix, pin=pin)
     criu, accounts = criu_here(clock), Accounts(clock)
     checkpointer = _checkpointer(node, home, elastic, criu, prefix, progress)
-    lot = ParkingLot(elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock)
-    ways = _ways(
+    tiers = IdleTiers(elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock)
+    strategies = _strategies(
         place, elastic, criu, checkpointer, prefix, len(slots), node.plan.actors, preloaded
     )
     return ProcessManager(
-        place, node.plan.actors, mailboxes, Nursery(ways), slots, SlotTable(slots, clock), lot,
-        accounts, clock, pin=pin,
+        place, node.plan.actors, mailboxes, Launcher(strategies), slots, SlotTable(slots, clock),
+        tiers, accounts, clock, pin=pin,
     )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def _checkpointer(
     return Checkpointer(node.site, criu, store, prefix, progress, gives_back=gives_back)
 
 
-def _ways(
+def _strategies(
     place: Place,
     elastic: Elastic,
     criu: Criu | NoCriu,
@@ -132,16 +132,18 @@ def _ways(
     at_once: int,
     actors: int,
     preloaded: Preloaded | None,
-) -> list[Callable[[], Way]]:
-    """Ways to start actors, best first; the one asked for, and those below it."""
+) -> list[Callable[[], LaunchStrategy]]:
+    """Strategies to launch actors, best first; the one asked for, and those below it."""
     member, begin = template_member(place.site.members), preloaded.start if preloaded else start
     early = None
     if preloaded is not None and elastic.start == "auto":
         early = Early(preloaded, place, pinning.pin, at_once, others=actors > at_once)
-    ways: dict[str, Callable[[], Way]] = {}
+    strategies: dict[str, Callable[[], LaunchStrategy]] = {}
     if isinstance(criu, Criu) and probe()["clone"].available:
-        ways["clone"] = lambda: Clones(place, member, criu, template, prefix, at_once, begin, early)
-    ways["fork"] = lambda: Forks(place, member, pinning.pin, begin)
-    ways["cold"] = lambda: ColdStart(place, prefix)
-    first = elastic.start if elastic.start in ways else next(iter(ways))
-    return [way for name, way in ways.items() if _ORDER.index(name) >= _ORDER.index(first)]
+        strategies["clone"] = lambda: Clones(
+            place, member, criu, template, prefix, at_once, begin, early
+        )
+    strategies["fork"] = lambda: Forks(place, member, pinning.pin, begin)
+    strategies["cold"] = lambda: ColdStart(place, prefix)
+    first = elastic.start if elastic.start in strategies else next(iter(strategies))
+    return [each for name, each in strategies.items() if _ORDER.index(name) >= _ORDER.index(first)]

@@ -29,8 +29,8 @@ from artos.transport.messenger import Post
 from triggers.mailboxes import Mail
 from workers.executor.agent_host import AgentHost
 from workers.executor.local_actors import LocalActors
-from workers.executor.migration import Porter
-from workers.executor.version_gate import Gate
+from workers.executor.migration import Migration
+from workers.executor.version_gate import VersionGate
 
 _log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
@@ -42,7 +42,7 @@ _NEWS_SECONDS = 5.0
 """News that change nothing but the bill are told that seldom."""
 
 
-class RunSite(Loop):
+class Executor(Loop):
     """Obeys the run process, tells it what its actors say, and closes in order."""
 
     def __init__(
@@ -58,8 +58,10 @@ class RunSite(Loop):
         self._faults, self._seldom = Faults(), Seldom(_log)
         self._mail = Mail(node.board)
         self._actors = LocalActors(node, self._mail, Path(order.images), clock, cpus=order.cpus)
-        self._gate = Gate(lambda: node.weights.version, self._actors.passers)
-        self._porter = Porter(self._actors, self._tell, self.child_ended, self._arrived, clock)
+        self._gate = VersionGate(lambda: node.weights.version, self._actors.passers)
+        self._migration = Migration(
+            self._actors, self._tell, self.child_ended, self._arrived, clock
+        )
         self._terms: dict[int, int] = {}
         self._bases: dict[int, int] = {}
         self._lodged: set[int] = set()
@@ -115,7 +117,7 @@ class RunSite(Loop):
             case wire.Start() | wire.Prepare():
                 self._bring_up(message)
             case wire.Call(member=member) if member in self._lodged:
-                self._porter.stays(member)
+                self._migration.stays(member)
                 self._gate.send(message)
             case wire.End(member=member, leaves=leaves):
                 self._end(member)
@@ -148,7 +150,7 @@ class RunSite(Loop):
             self._tell(_no_room(message, error))
             return
         if message.parcel:
-            self._porter.fetch(member, message.parcel)
+            self._migration.fetch(member, message.parcel)
         elif isinstance(message, wire.Start):
             self._actors.start(member)
         else:
@@ -167,16 +169,16 @@ class RunSite(Loop):
             case wire.Pack(member=member, number=number) if member not in self._lodged:
                 self._tell(wire.Packed(number, "it does not live here"))
             case wire.Pack():
-                self._porter.pack(message)
+                self._migration.pack(message)
             case wire.Bring():
-                self._porter.bring(message)
+                self._migration.bring(message)
             case wire.Piece():
-                self._porter.take(message)
+                self._migration.take(message)
 
     def _end(self, member: int) -> None:
         self._lodged.discard(member)
         self._gate.forget(member)
-        self._porter.forget(member)
+        self._migration.forget(member)
         if member - 1 in self._node.blocks:
             self._actors.end(member)
 
@@ -220,7 +222,7 @@ class RunSite(Loop):
                         death.fatal, written,
                     )
                 )  # fmt: skip
-        self._porter.look()
+        self._migration.look()
         self._agent.reap()
 
     def _arrived(self, member: int, seconds: float) -> None:
@@ -258,7 +260,7 @@ class RunSite(Loop):
 
     def close(self) -> None:
         """Let actors end, ship what they committed, report. Nothing of theirs is left."""
-        self._porter.close()
+        self._migration.close()
         self._actors.tell_to_stop()
         self._actors.stop(_STOP_SECONDS)
         for member in tuple(self._lodged):
@@ -278,7 +280,7 @@ class RunSite(Loop):
 
     def kill(self) -> None:
         """End everything at once."""
-        self._porter.close()
+        self._migration.close()
         self._actors.stop(0.0)
         self._agent.stop()
 

@@ -16,7 +16,7 @@ from artos.usage import Bill
 from triggers.mailboxes import Mail
 from triggers.passers import direct_passers
 from workers.checkpoint.checkpointer import Progress
-from workers.executor.build import muster, slots_on
+from workers.executor.build import build, slots_on
 
 
 class LocalActors:
@@ -31,7 +31,7 @@ class LocalActors:
     ) -> None:  # fmt: skip
         self._node, self._mail = node, mail
         self.template = template_member(node.site.members)
-        self._manager = muster(node, home, mail.passers, self._progress, clock, preloaded, cpus)
+        self._manager = build(node, home, mail.passers, self._progress, clock, preloaded, cpus)
         self._members = [*map(actor_member, range(node.plan.actors))]
         self.passers = direct_passers(self._manager.send, self._members)
         self.held_back = self._manager.held_back

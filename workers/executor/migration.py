@@ -48,7 +48,7 @@ class _Coming:
     restoring: bool = False
 
 
-class Porter(Closing):
+class Migration(Closing):
     """Packs and unpacks with a thread of its own; all else goes on a ``look`` at a time.
 
     ``tell`` sends to the run, ``ring`` has somebody ``look`` soon, ``arrived`` is told of a member
@@ -68,7 +68,7 @@ class Porter(Closing):
         self._outgoing: dict[int, _Outgoing] = {}
         self._coming: dict[int, _Coming] = {}
         # A process that is restored dies with the thread that asked for it: that is not this one.
-        self._hands = ThreadPoolExecutor(1, "porter")
+        self._hands = ThreadPoolExecutor(1, "migration")
 
     # -- out -----------------------------------------------------------------------------------
 

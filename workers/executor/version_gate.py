@@ -10,7 +10,7 @@ from artos.protocol.wire import Call
 from triggers.passers import MessagePasser
 
 
-class Gate:
+class VersionGate:
     """Passes a call on once ``version`` says that its weights, or any at all, are here."""
 
     def __init__(

@@ -84,7 +84,7 @@ def test_what_it_reads_and_prints_can_be_pipes(preloaded: Preloaded, tmp_path: P
 
 
 def test_one_that_hoards_keeps_its_heap(preloaded: Preloaded, tmp_path: Path) -> None:
-    child = preloaded.start(ProcessSpec(PEER, ("stay",), hoards=True), tmp_path / "log")
+    child = preloaded.start(ProcessSpec(PEER, ("stay",), keeps_heap=True), tmp_path / "log")
     while not child.log_tail():
         assert not child.ends_within(0.01)
     maps = psutil.Process(child.pid).memory_maps(grouped=False)

@@ -17,7 +17,7 @@ from artos.protocol.invocations import Ready
 from artos.system.child import Child, ProcessSpec
 from workers.actors.launchers import clones
 from workers.actors.launchers.clones import Clones
-from workers.actors.launchers.launcher import Birth, Place
+from workers.actors.launchers.launcher import Launched, Place
 from workers.checkpoint.criu.operation import Outcome
 
 LOST = RestoreFailed("template", "CRIU died in the middle")
@@ -95,8 +95,8 @@ def test_a_restore_that_fails_is_tried_again(
     criu = Scripted(LOST, LOST, sleeper)
     made = cloning(tmp_path, criu, monkeypatch)
     made.request(1, None)
-    born = [birth for _ in range(4) for birth in made.poll()]
-    assert [(birth.member, birth.child.pid) for birth in born] == [(1, sleeper)]
+    launched = [each for _ in range(4) for each in made.poll()]
+    assert [(each.member, each.child.pid) for each in launched] == [(1, sleeper)]
     assert not criu.script
 
 
@@ -108,7 +108,7 @@ def test_three_failures_in_a_row_bar_the_way_and_lose_nobody_born_meanwhile(
     for member in (1, 2, 3, 4):
         made.request(member, None)
     assert made.poll() == []
-    assert [birth.child.pid for birth in made.poll()] == [sleeper]
+    assert [each.child.pid for each in made.poll()] == [sleeper]
     with pytest.raises(TemplateFailed, match="CRIU died in the middle"):
         made.poll()
 
@@ -129,16 +129,16 @@ def test_who_is_on_the_way_is_not_made_twice(
 
 
 class Forking:
-    """An early way: makes the first two of what it is asked for."""
+    """An early strategy: makes the first two of what it is asked for."""
 
     def __init__(self, *, others: bool) -> None:
         self.others, self._left = others, 2
 
-    def birth(self, member: int, slot: Any) -> Birth | None:
+    def launch(self, member: int, slot: Any) -> Launched | None:
         del slot
         self._left -= 1
         child = Child(os.getpid(), Path(os.devnull))
-        return Birth(member, child, "fork") if self._left >= 0 else None
+        return Launched(member, child, "fork") if self._left >= 0 else None
 
 
 @pytest.mark.parametrize("others", [True, False])
@@ -150,11 +150,11 @@ def test_the_first_actors_do_not_wait_for_the_template(
     made = cloning(tmp_path, criu, monkeypatch, started, early=Forking(others=others))
     for member in (1, 2):
         made.request(member, None)
-    assert [(birth.member, birth.kind) for birth in made.poll()] == [(1, "fork"), (2, "fork")]
+    assert [(each.member, each.kind) for each in made.poll()] == [(1, "fork"), (2, "fork")]
     assert len(started) == others  # made ahead if there may be others
     made.request(3, None)
     assert made.poll() == []
     assert started == ["artos.runtime.template"]
     made.heard(Ready(0.0))
-    born = [birth for _ in range(3) for birth in made.poll()]
-    assert [(birth.member, birth.kind) for birth in born] == [(3, "clone")]
+    launched = [each for _ in range(3) for each in made.poll()]
+    assert [(each.member, each.kind) for each in launched] == [(3, "clone")]

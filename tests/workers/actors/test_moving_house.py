@@ -93,7 +93,7 @@ def test_who_comes_as_an_image_does_its_work_and_binds_first(house: Build) -> No
     there = house()
     there.manager.expect(1)
     there.ask(1)
-    assert (there.state(1), there.served, there.way.asked) == (State.ARRIVING, [], [])
+    assert (there.state(1), there.served, there.strategy.asked) == (State.ARRIVING, [], [])
     there.clock.advance(2.0)
     there.manager.take_in(1, IMAGE)
     assert there.state(1) is State.RESTORING
@@ -142,7 +142,7 @@ def test_who_is_put_away_meanwhile_is_not_made(house: Build) -> None:
     there.manager.retire(1)
     there.manager.miss(1)
     assert there.state(1) is State.COLD
-    assert there.way.asked == []
+    assert there.strategy.asked == []
 
 
 def test_who_is_ended_meanwhile_is_expected_no_more(house: Build) -> None:

@@ -104,7 +104,7 @@ def test_parked_actors_hold_no_slot(house: Any) -> None:
 def test_a_checkpointed_actor_comes_back_and_binds_first(house: Any) -> None:
     there = house(1, 1, "checkpoint")
     there.up(1)
-    child = there.way.children[1]
+    child = there.strategy.children[1]
     there.ask(1)
     there.answer(1)
     assert there.state(1) is State.DUMPING
@@ -213,7 +213,7 @@ def test_a_death_is_told_once_and_its_slot_is_free(house: Any) -> None:
     there = house(2, 1)
     there.up(1, 2)
     there.ask(1, 2)
-    there.way.children[1].status = 3
+    there.strategy.children[1].status = 3
     (member, death), *more = there.manager.reap()
     assert (member, more) == (1, [])
     assert "exit status 3" in death.why
@@ -228,21 +228,21 @@ def test_a_death_is_told_once_and_its_slot_is_free(house: Any) -> None:
 
 def test_a_way_that_is_barred_is_followed_by_the_next(house: Any, logged: list[str]) -> None:
     there = house(2, 1)
-    there.way.barred = True
+    there.strategy.barred = True
     there.manager.start(1)
     there.manager.start(2)
     there.manager.step()
-    assert there.way.closed
+    assert there.strategy.closed
     assert sorted(there.spare.children) == [1, 2]
     assert "user code raised" in logged[0]
 
 
 def test_a_process_nobody_wants_any_more_is_killed(house: Any) -> None:
     there = house(1, 1)
-    there.manager._nursery.request(1)  # as if it were slow to come
-    there.manager._nursery.withdraw(1)
+    there.manager._launcher.request(1)  # as if it were slow to come
+    there.manager._launcher.withdraw(1)
     there.manager.step()
-    assert there.way.children[1].killed
+    assert there.strategy.children[1].killed
 
 
 @pytest.mark.parametrize("when", ["dumping", "checkpointed", "restoring"])
@@ -264,7 +264,8 @@ def test_an_actor_that_is_ended_stays_so_whatever_was_under_way(house: Any, when
         there.manager.step()
         there.clock.advance(1.0)
         there.manager.tick()
-    assert (there.state(1), there.way.asked, there.manager.pids().keys()) == (State.COLD, [], {2})
+    assert (there.state(1), there.strategy.asked) == (State.COLD, [])
+    assert there.manager.pids().keys() == {2}
     assert under_way.cancelled == (when != "checkpointed")
     assert there.manager.reap() == []
     there.manager.start(1)

@@ -17,7 +17,7 @@ from artos.system.archive import name_of, pack
 from artos.system.archives import Archives
 from artos.system.waker import Bell
 from workers.daemon.executor_host import SiteHost
-from workers.daemon.orphans import Strays
+from workers.daemon.orphans import Orphans
 
 
 @pytest.fixture
@@ -116,13 +116,13 @@ def test_what_is_left_of_an_earlier_site_ends_first(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import time; time.sleep(600)", "-m", "workers.executor"]
     with subprocess.Popen([*command, f"{folder}/site.json"]) as old:
         try:
-            assert Strays(tmp_path / "runs" / "other", 1.0).gone(0.0)
-            strays = Strays(folder, end_by=1.0)
-            assert not strays.gone(0.0)
+            assert Orphans(tmp_path / "runs" / "other", 1.0).gone(0.0)
+            orphans = Orphans(folder, end_by=1.0)
+            assert not orphans.gone(0.0)
             assert old.poll() is None
-            assert not strays.gone(2.0), "it is late: it is killed"
+            assert not orphans.gone(2.0), "it is late: it is killed"
             old.wait(PATIENCE)
-            assert strays.gone(2.0)
-            strays.close()
+            assert orphans.gone(2.0)
+            orphans.close()
         finally:
             old.kill()

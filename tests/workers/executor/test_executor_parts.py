@@ -16,7 +16,7 @@ from triggers.passers import direct_passers
 from triggers.table import Table
 from triggers.wiring import cache_plan, transfers, with_transfer
 from workers.executor.executor import local_plan
-from workers.executor.version_gate import Gate
+from workers.executor.version_gate import VersionGate
 
 
 def call(member: int, firing: int, version: int) -> Call:
@@ -27,7 +27,7 @@ class Weights:
     def __init__(self) -> None:
         self.version = -1
         self.passed: list[tuple[int, int]] = []
-        self.gate = Gate(lambda: self.version, direct_passers(self._pass, (1, 2)))
+        self.gate = VersionGate(lambda: self.version, direct_passers(self._pass, (1, 2)))
 
     def _pass(self, member: int, call: Invoke) -> None:
         self.passed.append((member, call.firing))

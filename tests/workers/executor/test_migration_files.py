@@ -14,7 +14,7 @@ from artos.clock import ManualClock
 from artos.errors import ImageUnusable, NoImage
 from artos.protocol import wire
 from workers.actors.process_manager import Arrival
-from workers.executor.migration import Porter
+from workers.executor.migration import Migration
 
 IMAGE = b"what it was"
 
@@ -67,7 +67,7 @@ class Site:
         self.shelved: Any = "image"
         self._rung = threading.Event()
         actors: Any = self
-        self.porter = Porter(actors, self.said.append, self._rung.set, self._arrived, self.clock)
+        self.porter = Migration(actors, self.said.append, self._rung.set, self._arrived, self.clock)
 
     # -- LocalActors -------------------------------------------------------------------------------
 

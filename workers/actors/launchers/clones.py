@@ -15,7 +15,7 @@ from artos.runtime.identity import WAKE, Identity, tell
 from artos.system.child import Child, ProcessSpec, Start, command, start
 from artos.system.child_modules import ChildModule
 from workers.actors.launchers.early import Early
-from workers.actors.launchers.launcher import TEMPLATE, Birth, Kind, Place
+from workers.actors.launchers.launcher import TEMPLATE, Kind, Launched, Place
 from workers.checkpoint.checkpointer import Checkpointer, Shot
 from workers.checkpoint.criu import common_memory
 from workers.checkpoint.criu.driver import Criu, Operation
@@ -28,12 +28,12 @@ _FAILURES = 3
 class Clones:
     """One template is started, checkpointed and gone; every actor is a restored copy of it.
 
-    Only the first are forked, if there is an ``early`` way to do that: they need not wait for the
+    Only the first are forked, if there is an ``early`` strategy: they need not wait for the
     template, which is only started if there are to be others.
     First its memory goes to a file that all clones share, where the machine allows that.
     Restores run side by side, ``at_once`` at a time. A clone is told who it is through the file it
     inherits in the place of the template's identity file; then a signal wakes it. A restore that
-    fails is tried again; three failures in a row bar this way.
+    fails is tried again; three failures in a row bar this strategy.
     """
 
     kind: Kind = "clone"
@@ -54,7 +54,7 @@ class Clones:
         self._at_once, self._early = at_once, early
         self._asked: list[tuple[int, Slot | None]] = []
         self._restores: dict[int, tuple[Operation, Slot | None]] = {}
-        self._born: list[Birth] = []
+        self._launched: list[Launched] = []
         self._failures = 0
         self._image: Image | None = None
         self._shot: Shot | None = None
@@ -68,7 +68,7 @@ class Clones:
         self._template: Child | None = None
 
     def request(self, member: int, slot: Slot | None) -> None:
-        """See ``Way.request``. Who is on the way already is not made twice."""
+        """See ``LaunchStrategy.request``. Who is on the way already is not made twice."""
         if member in self._restores or any(member == asked for asked, _ in self._asked):
             return
         if not self._has_forked(member, slot):
@@ -77,10 +77,10 @@ class Clones:
     def _has_forked(self, member: int, slot: Slot | None) -> bool:
         if self._early is None or self._image is not None:
             return False
-        birth = self._early.birth(member, slot)
-        if birth is not None:
-            self._born.append(birth)
-        return birth is not None
+        early = self._early.launch(member, slot)
+        if early is not None:
+            self._launched.append(early)
+        return early is not None
 
     def _see_to_template(self) -> None:
         wanted = self._asked or self._early is None or self._early.others
@@ -94,7 +94,7 @@ class Clones:
         )
 
     def heard(self, message: FromMember) -> None:
-        """See ``Way.heard``: a template that is ready is checkpointed."""
+        """See ``LaunchStrategy.heard``: a template that is ready is checkpointed."""
         if isinstance(message, Failed):
             self._failed = message.trace
             return
@@ -123,8 +123,8 @@ class Clones:
         except (ArtosError, OSError) as error:
             self._failed = str(error)
 
-    def poll(self) -> list[Birth]:
-        """See ``Way.poll``."""
+    def poll(self) -> list[Launched]:
+        """See ``LaunchStrategy.poll``."""
         if self._failed:
             raise TemplateFailed(self.kind, self._failed)
         self._see_to_template()
@@ -138,10 +138,10 @@ class Clones:
             self._begin_restores()
         except ArtosError as error:
             self._failed = str(error)
-        born, self._born = self._born, []
-        if self._failed and not born:  # else it is told the next time: nobody is lost
+        launched, self._launched = self._launched, []
+        if self._failed and not launched:  # else it is told the next time: nobody is lost
             raise TemplateFailed(self.kind, self._failed)
-        return born
+        return launched
 
     def _watch_template(self) -> None:
         gone = self._template is not None and self._template.died() is not None
@@ -192,14 +192,14 @@ class Clones:
             if outcome is not None:
                 del self._restores[member]
                 self._failures = 0
-                self._born.append(self._woken(member, outcome.pid))
+                self._launched.append(self._woken(member, outcome.pid))
 
-    def _woken(self, member: int, pid: int) -> Birth:
+    def _woken(self, member: int, pid: int) -> Launched:
         os.kill(pid, WAKE)
-        return Birth(member, Child(pid, self._place.path_of(member)), self.kind)
+        return Launched(member, Child(pid, self._place.path_of(member)), self.kind)
 
     def close(self) -> None:
-        """See ``Way.close``."""
+        """See ``LaunchStrategy.close``."""
         for operation, _ in self._restores.values():
             operation.cancel()
         if self._sharing is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from artos.runtime.preloaded import Preloaded
 from artos.system.child import ProcessSpec
 from artos.system.child_modules import ChildModule
-from workers.actors.launchers.launcher import Birth, Place
+from workers.actors.launchers.launcher import Launched, Place
 from workers.host.slots import Slot
 
 
@@ -25,8 +25,8 @@ class Early:
         self._preloaded, self._place, self._pin = preloaded, place, pin
         self._left, self.others = most, others
 
-    def birth(self, member: int, slot: Slot | None) -> Birth | None:
-        """A process of that actor; None if it is to be had in another way."""
+    def launch(self, member: int, slot: Slot | None) -> Launched | None:
+        """A process of that actor; None if it is to be launched otherwise."""
         if not self._left:
             return None
         self._left -= 1
@@ -37,4 +37,4 @@ class Early:
             return None
         if slot is not None:
             self._pin(child.pid, slot)
-        return Birth(member, child, "fork")
+        return Launched(member, child, "fork")

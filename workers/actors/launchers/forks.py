@@ -15,7 +15,7 @@ from artos.runtime.identity import Identity
 from artos.system.child import Child, ProcessSpec, Start, start
 from artos.system.child_modules import ChildModule
 from artos.system.forking import adopt_orphans, adopts_orphans
-from workers.actors.launchers.launcher import TEMPLATE, Birth, Kind, Place
+from workers.actors.launchers.launcher import TEMPLATE, Kind, Launched, Place
 from workers.checkpoint.criu.suspects import threads
 from workers.host.slots import Slot
 
@@ -28,7 +28,7 @@ class Forks:
 
     What it forks is adopted by this process, which thereby hears of its death at once. A fork has
     none of the threads there were, and what waits for one of them waits for ever: with threads
-    this way is barred.
+    this strategy is barred.
     """
 
     kind: Kind = "fork"
@@ -49,11 +49,11 @@ class Forks:
             self._server = begin(spec, place.log(TEMPLATE), stdin=requests, stdout=answers)
 
     def request(self, member: int, slot: Slot | None) -> None:
-        """See ``Way.request``."""
+        """See ``LaunchStrategy.request``."""
         self._asked.append((member, slot))
 
     def heard(self, message: FromMember) -> None:
-        """See ``Way.heard``."""
+        """See ``LaunchStrategy.heard``."""
         if isinstance(message, Failed):
             self._failed = message.trace
         elif others := threads(self._server.pid):
@@ -64,8 +64,8 @@ class Forks:
         else:
             self._ready = True
 
-    def poll(self) -> list[Birth]:
-        """See ``Way.poll``."""
+    def poll(self) -> list[Launched]:
+        """See ``LaunchStrategy.poll``."""
         if self._failed or self._server.died() is not None:
             raise TemplateFailed(self.kind, self._failed or self._server.log_tail())
         if not self._ready:
@@ -73,7 +73,7 @@ class Forks:
         asked, self._asked = self._asked, []
         return [self._fork(member, slot) for member, slot in asked]
 
-    def _fork(self, member: int, slot: Slot | None) -> Birth:
+    def _fork(self, member: int, slot: Slot | None) -> Launched:
         log = self._place.log_of(member)
         order = Identity(self._place.site_for(member), str(log))
         adopt_orphans()
@@ -84,7 +84,7 @@ class Forks:
         pid = int(self._answer())
         if slot is not None:
             self._pin(pid, slot)
-        return Birth(member, Child(pid, log), self.kind)
+        return Launched(member, Child(pid, log), self.kind)
 
     def _answer(self) -> bytes:
         ready, _, _ = select.select([self._answers], [], [], _FORK_SECONDS)
@@ -94,7 +94,7 @@ class Forks:
         return line
 
     def close(self) -> None:
-        """See ``Way.close``."""
+        """See ``LaunchStrategy.close``."""
         adopt_orphans(self._adopted)
         self._requests.close()
         self._answers.close()

@@ -26,8 +26,8 @@ Kind = Literal["cold", "fork", "clone"]
 TEMPLATE = "template"
 
 
-class Birth(NamedTuple):
-    """A new process of an actor, and the way it came to be."""
+class Launched(NamedTuple):
+    """A new process of an actor, and how it was launched."""
 
     member: int
     child: Child
@@ -35,7 +35,7 @@ class Birth(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where actors of a run are born: its shared memory, its logs, its plan, the user's code."""
+    """Where actors of a run live: its shared memory, its logs, its plan, the user's code."""
 
     site: Site
     plan_file: Path
@@ -75,8 +75,8 @@ def _fit_to_append(log: Path) -> Path:
     return log
 
 
-class Way(Protocol):
-    """One way to make processes of actors."""
+class LaunchStrategy(Protocol):
+    """How processes of actors are made."""
 
     kind: Kind
 
@@ -86,11 +86,11 @@ class Way(Protocol):
     def heard(self, message: FromMember) -> None:
         """The template reported."""
 
-    def poll(self) -> list[Birth]:
+    def poll(self) -> list[Launched]:
         """Processes made since the last call. Never waits.
 
         Raises:
-            TemplateFailed: this way is barred; what was requested will not come.
+            TemplateFailed: this strategy is barred; what was requested will not come.
         """
 
     def close(self) -> None:
@@ -104,79 +104,79 @@ class ColdStart:
 
     def __init__(self, place: Place, prefix: Callable[[Slot | None], Sequence[str]]) -> None:
         self._place, self._prefix = place, prefix
-        self._born: list[Birth] = []
+        self._launched: list[Launched] = []
 
     def request(self, member: int, slot: Slot | None) -> None:
-        """See ``Way.request``."""
+        """See ``LaunchStrategy.request``."""
         arguments = (self._place.text_for(member), str(self._place.plan_file))
         spec, log = ProcessSpec(ChildModule.MEMBER, arguments), self._place.log_of(member)
         child = start(spec, log, prefix=self._prefix(slot))
-        self._born.append(Birth(member, child, self.kind))
+        self._launched.append(Launched(member, child, self.kind))
 
     def heard(self, message: FromMember) -> None:
         """There is no template."""
 
-    def poll(self) -> list[Birth]:
-        """See ``Way.poll``."""
-        born, self._born = self._born, []
-        return born
+    def poll(self) -> list[Launched]:
+        """See ``LaunchStrategy.poll``."""
+        launched, self._launched = self._launched, []
+        return launched
 
     def close(self) -> None:
         """Nothing is under way."""
 
 
-class Nursery:
-    """Ways in order of preference; the next one is made when the one before it fails."""
+class Launcher:
+    """Launches actors by the best of its strategies; by the next one once that has failed."""
 
-    def __init__(self, ways: Sequence[Callable[[], Way]]) -> None:
-        self._later = list(ways)
+    def __init__(self, strategies: Sequence[Callable[[], LaunchStrategy]]) -> None:
+        self._later = list(strategies)
         self._asked: dict[int, Slot | None] = {}
-        self._way: Way | None = None
+        self._strategy: LaunchStrategy | None = None
 
     def request(self, member: int, slot: Slot | None = None) -> None:
-        """See ``Way.request``. The first one starts the template."""
-        if self._way is None:
-            self._way = self._later.pop(0)()
+        """See ``LaunchStrategy.request``. The first one starts the template."""
+        if self._strategy is None:
+            self._strategy = self._later.pop(0)()
         self._asked[member] = slot
-        self._way.request(member, slot)
+        self._strategy.request(member, slot)
 
     def withdraw(self, member: int) -> None:
         """Nobody wants this process any more; if it comes nevertheless, ``poll`` kills it."""
         self._asked.pop(member, None)
 
     def heard(self, message: FromMember) -> None:
-        """See ``Way.heard``."""
-        if self._way is not None:
-            self._way.heard(message)
+        """See ``LaunchStrategy.heard``."""
+        if self._strategy is not None:
+            self._strategy.heard(message)
 
-    def poll(self) -> list[Birth]:
+    def poll(self) -> list[Launched]:
         """Processes made since the last call. Never waits."""
-        if self._way is None:
+        if self._strategy is None:
             return []
         try:
-            born = self._way.poll()
+            launched = self._strategy.poll()
         except TemplateFailed as failed:
-            born = self._fall_back(self._way, failed).poll()
-        return [birth for birth in born if self._is_wanted(birth)]
+            launched = self._fall_back(self._strategy, failed).poll()
+        return [each for each in launched if self._is_wanted(each)]
 
-    def _is_wanted(self, birth: Birth) -> bool:
-        if birth.member in self._asked:
-            del self._asked[birth.member]
+    def _is_wanted(self, launched: Launched) -> bool:
+        if launched.member in self._asked:
+            del self._asked[launched.member]
             return True
-        birth.child.kill()
+        launched.child.kill()
         return False
 
-    def _fall_back(self, barred: Way, failed: TemplateFailed) -> Way:
+    def _fall_back(self, barred: LaunchStrategy, failed: TemplateFailed) -> LaunchStrategy:
         if not self._later:
             raise failed
         barred.close()
-        way = self._way = self._later.pop(0)()
-        _log.warning("%s; actors are started by %s instead", failed, way.kind)
+        strategy = self._strategy = self._later.pop(0)()
+        _log.warning("%s; actors are started by %s instead", failed, strategy.kind)
         for member, slot in self._asked.items():
-            way.request(member, slot)
-        return way
+            strategy.request(member, slot)
+        return strategy
 
     def close(self) -> None:
         """End everything under way."""
-        if self._way is not None:
-            self._way.close()
+        if self._strategy is not None:
+            self._strategy.close()

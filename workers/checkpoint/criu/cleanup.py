@@ -8,7 +8,6 @@ files that only this restore gave it, and as a zombie by the process group it ca
 from __future__ import annotations
 
 import os
-import select
 import signal
 import stat
 from collections.abc import Iterator
@@ -17,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+
+from artos.system.pidfd import PidFd
 
 MARK = "ARTOS_RESTORE"
 """Environment variable of a CRIU process of ours, with a value that no other has."""
@@ -63,20 +64,11 @@ def end(pid: int) -> None:
     with suppress(psutil.NoSuchProcess):
         if psutil.Process(pid).ppid() != os.getpid():
             return
-        waiting = os.pidfd_open(pid)
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        wait_for(waiting, _PATIENCE)
-        os.close(waiting)
+        with PidFd(pid) as process:
+            process.signal(signal.SIGKILL)
+            process.wait(_PATIENCE)
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-
-
-def wait_for(descriptor: int, seconds: float) -> bool:
-    """Sleep until a pidfd's process has ended, at most so long; True if it has."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
 def _is_of(child: psutil.Process, traces: Traces) -> bool:

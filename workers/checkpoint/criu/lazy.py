@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from artos.errors import RestoreFailed
+from artos.system.pidfd import PidFd
 from workers.checkpoint.criu.log import culprit, error_lines, read_log
 from workers.checkpoint.images import Image
 
@@ -27,7 +28,7 @@ class LazyPages:
 
     def __init__(self, criu: Path, image: Image) -> None:
         self._image = image.name
-        self._served = -1  # pidfd: its number may be somebody else's once it has ended
+        self._served: PidFd | None = None
         self.work = image.folder / image.next_name("lazy")
         self.work.mkdir(mode=0o700)
         self.folder = os.open(self.work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -55,7 +56,7 @@ class LazyPages:
     def serve(self, pid: int) -> None:
         """The process that it serves was restored."""
         with suppress(ProcessLookupError):
-            self._served = os.pidfd_open(pid)
+            self._served = PidFd(pid)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -98,13 +99,12 @@ class LazyPages:
         return log
 
     def _kill_served(self) -> None:
-        if self._served >= 0:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._served, signal.SIGKILL)
+        if self._served is not None:
+            self._served.signal(signal.SIGKILL)
 
     def _clean(self) -> None:
         self._let_go()
-        if self._served >= 0:
-            os.close(self._served)
-            self._served = -1
+        if self._served is not None:
+            self._served.close()
+            self._served = None
         shutil.rmtree(self.work, ignore_errors=True)

@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 from artos.clock import Clock, Deadline
 from artos.errors import ArtosError, DeadlineExceeded
+from artos.system.pidfd import PidFd
 from artos.system.private_folder import open_own
-from workers.checkpoint.criu.cleanup import wait_for
 from workers.checkpoint.criu.lazy import LazyPages
 from workers.checkpoint.criu.options import Answer
 
@@ -85,7 +85,7 @@ class Worker:
                     pass_fds=(theirs.fileno(), *keep),
                     start_new_session=True,  # a group of its own, to be killed as a whole
                 )
-            self._pidfd = os.pidfd_open(self._process.pid)
+            self._pidfd = PidFd(self._process.pid)
         except BaseException:
             self._let_go()
             raise
@@ -97,11 +97,11 @@ class Worker:
 
     def has_exited(self) -> bool:
         """Whether it is gone; it is not reaped by asking."""
-        return self._pidfd < 0 or wait_for(self._pidfd, 0.0)
+        return self._pidfd.has_ended()
 
     def wait(self, seconds: float) -> bool:
         """Sleep until it is gone, at most so long."""
-        return self._pidfd < 0 or wait_for(self._pidfd, seconds)
+        return self._pidfd.wait(seconds)
 
     def answer(self) -> Answer | None:
         """What it answered; None if it died before that."""
@@ -119,15 +119,15 @@ class Worker:
     def close(self) -> int:
         """Reap it (it must have exited or been killed); returns its exit status."""
         status = self._process.wait(_PATIENCE)
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
-            self._let_go()
+        self._pidfd.close()
+        self._let_go()
         return status
 
     def _let_go(self) -> None:
         self._socket.close()
-        os.close(self._folder)
+        if self._folder >= 0:
+            os.close(self._folder)
+            self._folder = -1
 
 
 class Operation:

@@ -1,0 +1,96 @@
+"""Locks of files, kept by the kernel: a lock is gone the moment its last holder is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from typing import Self
+
+from artos.clock import Deadline
+from artos.system.closing import Closing
+
+_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+_PAUSE_SECONDS = 0.005
+_LOOK_SECONDS = 5.0
+"""After so long somebody who looks is taken for a holder: a look takes microseconds."""
+
+
+class FileLock(Closing):
+    """An exclusive lock (``flock``) of a file, which stays when the lock is released.
+
+    It belongs to the open file, so a process that inherits the descriptor holds it too, and it is
+    released when the last of them has closed it. ``is_held`` looks without being in anybody's way.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        """Adopt a lock that was taken: by ``take``, or by who handed the descriptor down."""
+        self._descriptor = descriptor
+
+    @classmethod
+    def take(cls, path: Path, *, create: bool = True, seconds: float = 0.0) -> Self | None:
+        """The lock of the file at ``path``; None if another has it for all of ``seconds``.
+
+        Raises:
+            OSError: the file cannot be opened, or made; not there, if not to ``create`` it.
+        """
+        deadline, patience = Deadline(seconds), Deadline(seconds + _LOOK_SECONDS)
+        flags = _FLAGS | (os.O_CREAT if create else 0)
+        while True:
+            lock = cls(os.open(path, flags, 0o600))
+            if _locked(lock.fileno(), fcntl.LOCK_EX):
+                if lock._is_of(path):
+                    return lock
+            elif deadline.passed and (patience.passed or not _locked(lock.fileno(), fcntl.LOCK_SH)):
+                lock.close()
+                return None
+            lock.close()  # removed since it was opened, or somebody looked just then
+            time.sleep(_PAUSE_SECONDS)
+
+    def _is_of(self, path: Path) -> bool:
+        try:
+            return os.path.samestat(path.stat(), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return False
+
+    def fileno(self) -> int:
+        """The descriptor, -1 once closed; it is not passed on to started programs by itself."""
+        return self._descriptor
+
+    def read(self) -> str:
+        """What the last holder wrote into the file, "" if nothing."""
+        return os.pread(self._descriptor, 200, 0).decode(errors="replace")
+
+    def write(self, text: str) -> None:
+        """Write down whose it is, in the place of what is there.
+
+        Raises:
+            OSError: there is no room.
+        """
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, text.encode(), 0)
+
+    def close(self) -> None:
+        """Release it, unless another holds it too; twice is fine."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody has the lock of the file at ``path``.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    with path.open("rb") as file:
+        return not _locked(file.fileno(), fcntl.LOCK_SH)
+
+
+def _locked(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,23 @@
+"""The processes of this machine, by their command lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+import psutil
+
+from artos.system.pidfd import PidFd
+
+
+def find(is_wanted: Callable[[Sequence[str]], bool]) -> Iterator[PidFd]:
+    """Those whose command line is wanted, without this process; whoever gets one closes it."""
+    for process in psutil.process_iter(["cmdline"]):
+        if process.pid != os.getpid() and is_wanted(process.info["cmdline"] or ()):
+            with suppress(ProcessLookupError):
+                opened = PidFd(process.pid)
+                if process.is_running():
+                    yield opened
+                else:
+                    opened.close()  # of another process, which has got the number since
