@@ -13,7 +13,7 @@ from artos.usage import Bill
 from head.run.coordination.coordinator import Coordinator
 from head.run.supervisor import STOP_SECONDS, Supervisor
 from triggers.mailboxes import Mail
-from workers.executor.local_actors import LocalActors
+from workers.executor.build import build
 
 
 class OneMachine(Supervisor):
@@ -28,7 +28,7 @@ class OneMachine(Supervisor):
         preloaded: Preloaded | None = None,
     ) -> None:
         mail = Mail(node.board)
-        self._here = LocalActors(node, mail, home, clock, preloaded)
+        self._here = build(node, home, mail, clock, preloaded)
         super().__init__(node, mail, self._here, clock, undisturbed, preloaded)
 
     def bill(self) -> Bill:

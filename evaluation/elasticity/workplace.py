@@ -15,26 +15,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from artos.buffer.board import LEARNER, actor_member, template_member
+from artos.buffer.board import LEARNER, actor_member
 from artos.buffer.run_memory import Node, check_space
 from artos.clock import Deadline, SystemClock
 from artos.errors import ArtosError, DeadlineExceeded
 from artos.plan import Plan
-from artos.protocol.invocations import (
-    Done,
-    Failed,
-    FromMember,
-    Invoke,
-    Ready,
-    decode_from_member,
-)
+from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
 from artos.system.logging_setup import logging_to
 from artos.system.signals import child_deaths
 from head.run.request import reference_of
-from triggers.passers import QueuePasser
+from triggers.mailboxes import Mail
 from triggers.registration import prepare
 from workers.actors.lifecycle import State
-from workers.checkpoint.checkpointer import Progress
 from workers.executor.build import build
 
 PATIENCE = 60.0
@@ -82,9 +74,7 @@ class Workplace:
             self.node = stack.enter_context(Node(self._plan, "bench", self._folder / "logs"))
             self._publish()
             images, clock = self._folder / "images", SystemClock()
-            members = map(actor_member, range(self._plan.actors))
-            mailboxes = {m: QueuePasser(self.node.board.down(m)) for m in members}
-            self.manager = build(self.node, images, mailboxes, self._progress, clock)
+            self.manager = build(self.node, images, Mail(self.node.board), clock)
             stack.enter_context(child_deaths(self._child_ended))
             stack.callback(self._stop)
             self._stack = stack.pop_all()
@@ -107,11 +97,6 @@ class Workplace:
             self.manager.end(member)
         self.manager.stop(_STOP_SECONDS)
 
-    # -- what the manager asks for -------------------------------------------------------------
-
-    def _progress(self, actor: int) -> Progress:
-        return Progress(self.node.blocks[actor].written, self.node.weights.version)
-
     def _child_ended(self) -> None:
         self._ended = True
         self.node.board.bell.ring()
@@ -128,7 +113,6 @@ class Workplace:
         members, began = [*map(actor_member, actors)], time.perf_counter()
         self._ready.clear()
         for member in members:
-            self.node.board.down(member).clear()
             self.manager.start(member)
         self.until(f"{len(members)} new actors", lambda: self._ready.keys() >= {*members})
         return max(self._ready.values()) - began
@@ -137,8 +121,6 @@ class Workplace:
         """End actors at once; their processes are gone when this returns."""
         for actor in actors:
             self.manager.end(actor_member(actor))
-            self.node.weights.unpin(actor)
-            self.node.blocks[actor].recover()
 
     def invoke(self, actor: int, rows: int = 0) -> float:
         """Have an actor bind the weights and sample ``rows``; seconds from asking to its answer."""
@@ -186,13 +168,11 @@ class Workplace:
 
     def _serve(self) -> None:
         for member in self.node.board.changed():
-            up = self.node.board.up(member)
-            while (data := up.take()) is not None:
-                self._heard(member, decode_from_member(data))
+            for message in self.manager.reports(member):
+                self._heard(member, message)
         if self._ended:
             self._ended = False
-            self.manager.step()
-            for member, death in self.manager.reap():
+            for member, death in self.manager.deaths():
                 raise ActorLost(member, death.why)
         if self._warnings:  # another way than the one that is to be measured is no measurement
             raise ActorLost(LEARNER, self._warnings[0])
@@ -200,13 +180,9 @@ class Workplace:
     def _heard(self, member: int, message: FromMember) -> None:
         if isinstance(message, Failed):
             raise ActorLost(member, message.trace)
-        if member == template_member(self.node.site.members):
-            self.manager.template_said(message)
-            return
         # Before the manager hears of it, which then parks the actor.
         if isinstance(message, Ready):
             self._ready[member] = time.perf_counter()
         elif isinstance(message, Done):
             self._done[message.firing] = time.perf_counter()
             self.on_answer()
-        self.manager.heard(member, message)

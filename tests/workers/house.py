@@ -59,6 +59,7 @@ class FakeStrategy:
     def __init__(self, log: Path) -> None:
         self.log = log
         self.asked: list[int] = []
+        self.said: list[FromMember] = []
         self.children: dict[int, FakeChild] = {}
         self.barred = False
         self.closed = False
@@ -68,7 +69,7 @@ class FakeStrategy:
         self.asked.append(member)
 
     def heard(self, message: FromMember) -> None:
-        del message
+        self.said.append(message)
 
     def poll(self) -> list[Launched]:
         if self.barred:
@@ -105,6 +106,7 @@ class FakeCheckpointer:
     """Images in name only."""
 
     gives_back = True
+    criu = "4.1"
 
     def __init__(self) -> None:
         self.dumps: list[FakeOperation] = []
@@ -141,6 +143,27 @@ class FakeCheckpointer:
         self.closed = True
 
 
+class FakeMail:
+    """Mailboxes that are lists; ``cleared`` are the members whose was emptied."""
+
+    def __init__(self, actors: int) -> None:
+        self.delivered: list[tuple[int, Invoke]] = []
+        self.said: list[FromMember] = []
+        self.cleared: list[int] = []
+        self.passers = direct_passers(self._deliver, range(1, actors + 1))
+
+    def _deliver(self, member: int, call: Invoke) -> None:
+        self.delivered.append((member, call))
+
+    def take(self, member: int) -> list[FromMember]:
+        del member
+        said, self.said = self.said, []
+        return said
+
+    def clear(self, member: int) -> None:
+        self.cleared.append(member)
+
+
 class Restored:
     pid = os.getpid()
 
@@ -150,7 +173,7 @@ class House:
 
     def __init__(self, folder: Path, actors: int, slots: int, park: Park) -> None:
         self.clock = ManualClock()
-        self.delivered: list[tuple[int, Invoke]] = []
+        self.mail, self.recovered = FakeMail(actors), list[int]()
         self.strategy, self.spare = FakeStrategy(folder / "log"), FakeStrategy(folder / "log")
         self.checkpointer = FakeCheckpointer()
         self.unpinned: list[int] = []
@@ -162,20 +185,27 @@ class House:
         )  # fmt: skip
         self.manager = ProcessManager(
             Place(Site(str(folder), 0, actors + 1, str(folder / "logs")), folder / "plan"), actors,
-            direct_passers(self._deliver, range(1, actors + 1)),
+            self.mail, self.recovered.append,  # type: ignore[arg-type]
             Launcher([lambda: self.strategy, lambda: self.spare]), cpus,
             SlotTable(cpus, self.clock), tiers, accounts, self.clock, pin=False,
         )  # fmt: skip
         self._number = 0
 
-    def _deliver(self, member: int, call: Invoke) -> None:
-        self.delivered.append((member, call))
+    @property
+    def delivered(self) -> list[tuple[int, Invoke]]:
+        """What was put into the mailboxes, and whose."""
+        return self.mail.delivered
+
+    def say(self, member: int, message: FromMember) -> list[FromMember]:
+        """Have a member report that; what its node makes of it."""
+        self.mail.said.append(message)
+        return [*self.manager.reports(member)]
 
     def up(self, *members: int) -> None:
         """Start actors and have them report."""
         for member in members:
             self.manager.start(member)
-            self.manager.heard(member, Ready(0.0))
+            self.say(member, Ready(0.0))
 
     def ask(self, *members: int) -> None:
         """Send one invocation to each."""
@@ -187,7 +217,7 @@ class House:
         """Each answers its oldest invocation."""
         for member in members:
             self.clock.advance(1.0)
-            self.manager.heard(member, Done(0, 0))
+            self.say(member, Done(0, 0))
 
     @property
     def served(self) -> Sequence[int]:

@@ -11,7 +11,7 @@ from artos.errors import ArtosError
 from artos.scaling.elastic import Park
 from artos.system.child import Child
 from workers.actors.actor_record import ActorRecord
-from workers.actors.lifecycle import Move, State
+from workers.actors.lifecycle import State
 from workers.actors.tier_policy import Costs, Situation, Tier, choose, under_pressure
 from workers.actors.usage import Accounts, private_mb
 from workers.checkpoint import freezer
@@ -23,7 +23,6 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
 _REFUSALS = 3
 _MEMORY: frozenset[Tier] = frozenset({"memory"})
-_WAITING = (State.PARKED, State.FROZEN, State.CHECKPOINTED)
 
 
 class IdleTiers:
@@ -47,7 +46,6 @@ class IdleTiers:
         self._accounts, self._clock = accounts, clock
         self._unpin = unpin
         self._costs = Costs()
-        self._refusals: dict[int, int] = {}
         self._pressure, self._looked = False, -_LOOK_SECONDS
 
     @property
@@ -60,7 +58,8 @@ class IdleTiers:
     def park(self, record: ActorRecord) -> bool:
         """Bring a parked actor into its tier; whether that goes on by itself now."""
         if record.retired:
-            self._let_weights_go(record)
+            self._unpin(record.actor)
+            record.release_weights()
         tier = choose(self._park, self._situation(record), self._costs)
         if tier == "freeze":
             self._freeze(record)
@@ -71,7 +70,7 @@ class IdleTiers:
         if now - self._looked >= _LOOK_SECONDS:  # reading it takes longer than a decision may
             self._pressure, self._looked = under_pressure(), now
         return Situation(
-            available=_MEMORY if self._is_barred(record) else self._tiers,
+            available=_MEMORY if record.refusals >= _REFUSALS else self._tiers,
             idle=record.forecast.seconds,
             for_good=record.retired,
             pressure=self._pressure,
@@ -83,7 +82,7 @@ class IdleTiers:
         assert record.child is not None
         began = self._clock.now()
         freezer.freeze(record.child.pid)
-        record.move(Move.FREEZE)
+        record.freeze()
         self._costs.into("freeze", self._clock.now() - began)
 
     def _checkpoint(self, record: ActorRecord) -> bool:
@@ -103,27 +102,22 @@ class IdleTiers:
         assert record.child is not None
         if record.state is State.FROZEN:
             self.thaw(record)
-        name, record.begun = f"actor-{record.actor}", self._clock.now()
-        record.shot = self.checkpointer.take(record.child.pid, name, record.actor)
-        record.move(Move.DUMP)
+        began = self._clock.now()
+        shot = self.checkpointer.take(record.child.pid, f"actor-{record.actor}", record.actor)
+        record.dump(shot, began)
 
     def _refuse(self, record: ActorRecord, error: Exception) -> None:
-        actor, record.refused = record.actor, str(error)
-        count = self._refusals[actor] = self._refusals.get(actor, 0) + 1
-        if count in (1, _REFUSALS):
-            how_long = "for now" if count == 1 else "from now on"
-            _log.warning("actor %d waits in memory %s: %s", actor, how_long, error)
-
-    def _is_barred(self, record: ActorRecord) -> bool:
-        return self._refusals.get(record.actor, 0) >= _REFUSALS
+        record.note_refusal(str(error))
+        if record.refusals in (1, _REFUSALS):
+            how_long = "for now" if record.refusals == 1 else "from now on"
+            _log.warning("actor %d waits in memory %s: %s", record.actor, how_long, error)
 
     # -- out -----------------------------------------------------------------------------------
 
     def book(self, record: ActorRecord) -> None:
         """Note what an actor that waits keeps; short pauses between two calls go unnoted."""
-        if record.booked is record.state or record.state not in _WAITING:
+        if not record.rests_anew():
             return
-        record.booked = record.state
         if record.image is not None:
             mb = _size_mb(record.image)
         else:
@@ -132,16 +126,15 @@ class IdleTiers:
 
     def leave(self, record: ActorRecord) -> None:
         """A parked actor runs again."""
-        record.forecast.noted(self._clock.now() - record.idle_since)
+        record.run(self._clock.now())
         self._accounts.unparked(record.actor)
-        record.booked, record.refused = None, ""
 
     def thaw(self, record: ActorRecord) -> None:
         """Let a frozen actor go on."""
         assert record.child is not None
         began = self._clock.now()
         freezer.thaw(record.child.pid)
-        record.move(Move.THAW)
+        record.thaw()
         seconds = self._clock.now() - began
         self._costs.out_of("freeze", seconds)
         self._accounts.started("thaw", seconds)
@@ -149,12 +142,12 @@ class IdleTiers:
     def restore(self, record: ActorRecord, slot: Slot, log: Path) -> None:
         """Begin to make a process of a checkpointed actor's image; see ``look_at``."""
         assert record.image is not None
-        record.move(Move.RESTORE)
-        record.begun, record.lost = self._clock.now(), ""
+        began, revival, lost = self._clock.now(), None, ""
         try:
-            record.revival = self.checkpointer.revive(record.image, log, slot)
+            revival = self.checkpointer.revive(record.image, log, slot)
         except (ArtosError, OSError) as error:
-            record.lost = str(error)
+            lost = str(error)
+        record.restore(revival, lost, began)
 
     # -- from one node to another --------------------------------------------------------------
 
@@ -162,11 +155,6 @@ class IdleTiers:
     def criu(self) -> str:
         """The version that makes images here, "" if none can."""
         return self.checkpointer.criu if "checkpoint" in self._tiers else ""
-
-    def take_in(self, record: ActorRecord, image: Image) -> None:
-        """The image of an actor that was expected is here; it can be restored."""
-        record.image, record.stale = image, True
-        record.move(Move.ARRIVE)
 
     # -- what goes on by itself ----------------------------------------------------------------
 
@@ -183,51 +171,34 @@ class IdleTiers:
 
     def _look_at_dump(self, record: ActorRecord) -> bool:
         assert record.shot is not None
+        assert record.child is not None
         try:
             if not self.checkpointer.is_done(record.shot):
                 return False
         except (ArtosError, OSError) as error:
-            record.shot = None
-            record.move(Move.REFUSE)
-            record.fresh = True  # it is tried again when it has run, not at once
+            record.refuse()
             self._refuse(record, error)
             return True
         self._costs.into("checkpoint", self._clock.now() - record.begun)
-        self._refusals.pop(record.actor, None)
-        self._take_off(record)
-        record.image, record.shot = record.shot.image, None
-        record.move(Move.DUMPED)
-        return True
-
-    def _take_off(self, record: ActorRecord) -> None:
-        """Its process ended with the dump: reap it, and let the weights it held go."""
-        assert record.child is not None
         self._accounts.unwatch(record.actor)
-        record.child.kill()
-        record.child = record.pinned = None
-        self._let_weights_go(record)
-
-    def _let_weights_go(self, record: ActorRecord) -> None:
+        record.child.kill()  # it ended with the dump: that reaps it
         self._unpin(record.actor)
-        record.stale = True
+        record.dumped()
+        return True
 
     def _look_at_restore(self, record: ActorRecord, log: Path) -> bool:
         if record.revival is None:
-            self._lose(record)
+            self._lose(record, record.lost)
             return True
         try:
             outcome = record.revival.poll()
         except (ArtosError, OSError) as error:
-            record.lost = str(error)
-            self._lose(record)
+            self._lose(record, str(error))
             return True
         if outcome is None:
             return False
-        record.revival = None
-        record.child = Child(outcome.pid, log)
+        record.restored(Child(outcome.pid, log))
         self._accounts.watch(record.actor, outcome.pid)
-        record.move(Move.RESTORED)
-        record.fresh = True
         now = self._clock.now()
         self._costs.out_of("checkpoint", now - record.begun)
         if record.expected is None:
@@ -237,28 +208,22 @@ class IdleTiers:
         self._forget_image(record)
         return True
 
-    def _lose(self, record: ActorRecord) -> None:
+    def _lose(self, record: ActorRecord, why: str) -> None:
         """Its image is of no use: it begins a new life, its episode is lost."""
-        _log.warning("actor %d is started anew: %s", record.actor, record.lost)
-        record.revival = None
-        record.move(Move.LOSE)
+        _log.warning("actor %d is started anew: %s", record.actor, why)
+        record.lose(why)
         self._forget_image(record)
 
     def _forget_image(self, record: ActorRecord) -> None:
-        if record.image is not None:
-            self.checkpointer.drop(record.image)
-            record.image = None
+        if (image := record.take_image()) is not None:
+            self.checkpointer.drop(image)
 
     # -- the end -------------------------------------------------------------------------------
 
     def release(self, record: ActorRecord) -> None:
         """Stop whatever goes on with an actor, and let it go on by itself if it was frozen."""
-        if record.shot is not None:
-            record.shot.operation.cancel()
-            record.shot = None
-        if record.revival is not None:
-            record.revival.cancel()
-            record.revival = None
+        if (operation := record.call_off()) is not None:
+            operation.cancel()
         if record.state is State.FROZEN and record.child is not None:
             freezer.thaw(record.child.pid)
         self._accounts.unparked(record.actor)

@@ -29,7 +29,7 @@ class State(StrEnum):
     RESTORING = "restoring"
     """A process is being made from its image."""
     DEAD = "dead"
-    """Its process ended by itself or was killed; not yet buried."""
+    """Its process ended by itself or was killed; whoever was told of that has yet to end it."""
 
 
 class Move(StrEnum):
@@ -50,7 +50,7 @@ class Move(StrEnum):
     RESTORED = "restored"
     LOSE = "lose"
     DIE = "die"
-    BURY = "bury"
+    END = "end"
 
 
 _TABLE: dict[tuple[State, Move], State] = {
@@ -59,7 +59,6 @@ _TABLE: dict[tuple[State, Move], State] = {
     (State.ARRIVING, Move.ARRIVE): State.CHECKPOINTED,
     (State.ARRIVING, Move.LOSE): State.COLD,
     (State.STARTING, Move.STARTED): State.PARKED,
-    (State.STARTING, Move.LOSE): State.COLD,
     (State.PARKED, Move.RUN): State.RUNNING,
     (State.RUNNING, Move.PARK): State.PARKED,
     (State.PARKED, Move.FREEZE): State.FROZEN,
@@ -68,17 +67,13 @@ _TABLE: dict[tuple[State, Move], State] = {
     (State.DUMPING, Move.DUMPED): State.CHECKPOINTED,
     (State.DUMPING, Move.REFUSE): State.PARKED,
     (State.CHECKPOINTED, Move.RESTORE): State.RESTORING,
-    (State.CHECKPOINTED, Move.LOSE): State.COLD,
     (State.RESTORING, Move.RESTORED): State.PARKED,
     (State.RESTORING, Move.LOSE): State.COLD,
     **{
         (state, Move.DIE): State.DEAD
-        for state in (
-            State.STARTING, State.RUNNING, State.PARKED, State.FROZEN, State.DUMPING,
-            State.RESTORING,
-        )
+        for state in (State.STARTING, State.RUNNING, State.PARKED, State.FROZEN)
     },
-    (State.DEAD, Move.BURY): State.COLD,
+    **{(state, Move.END): State.COLD for state in State},
 }  # fmt: skip
 
 

@@ -7,24 +7,23 @@ it has answered the slot goes back and the actor is parked: asleep, frozen, or a
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
-from artos.buffer.board import actor_member
+from artos.buffer.board import actor_member, template_member
 from artos.clock import Clock, Deadline
 from artos.errors import NoImage, NotPinned
-from artos.protocol.invocations import Done, FromMember, Invoke, Ready
+from artos.protocol.invocations import Done, FromMember, Invoke, Ready, Stop
 from artos.system.exit_report import Death
-from triggers.passers import MessagePasser
+from artos.usage import Bill
+from triggers.mailboxes import Mail
+from triggers.passers import direct_passers
 from workers.actors.actor_record import ActorRecord
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.launchers.launcher import Launcher, Place
-from workers.actors.lifecycle import Move, State
+from workers.actors.lifecycle import State
 from workers.actors.usage import Accounts
 from workers.checkpoint.bundle import Home
-from workers.checkpoint.checkpointer import Checkpointer
 from workers.checkpoint.images import Image
 from workers.host import pinning
 from workers.host.slots import Slot, SlotTable
@@ -48,16 +47,19 @@ class Arrival(NamedTuple):
 class ProcessManager:
     """Starts a workload's actors, gives them slots in turn, parks them, notices their deaths.
 
-    ``mailboxes`` are those of the actors. Nothing here waits, except ``stop`` and
-    ``end``: what is being made, restored or checkpointed is looked at by ``step``, which must be
-    called whenever a child of this process ended.
+    ``mail`` is that of the node, ``recover`` makes the memory of an actor that was killed fit for
+    the next process. ``passers`` carry invocations to actors, ``images`` packs and unpacks images
+    of them, which CRIU of the version ``criu`` makes, "" if none can. Nothing here waits, except
+    ``stop`` and ``end``: what is being made, restored or checkpointed is looked at by ``deaths``,
+    which must be called whenever a child of this process ended.
     """
 
     def __init__(
         self,
         place: Place,
         actors: int,
-        mailboxes: Mapping[int, MessagePasser[Invoke]],
+        mail: Mail,
+        recover: Callable[[int], None],
         launcher: Launcher,
         slots: Sequence[Slot],
         table: SlotTable[int],
@@ -67,10 +69,14 @@ class ProcessManager:
         *,
         pin: bool = True,
     ) -> None:
-        self._place, self._mailboxes = place, mailboxes
+        self._place, self._mail, self._recover = place, mail, recover
+        self.template = template_member(place.site.members)
         self._launcher, self._cpus, self._slots, self._tiers = launcher, slots, table, tiers
         self.accounts, self._clock, self._pin = accounts, clock, pin
+        self.images, self.criu = tiers.checkpointer, tiers.criu
         self._records = {m: ActorRecord(m) for m in map(actor_member, range(actors))}
+        self.passers = direct_passers(self.send, self._records)
+        self._queued: set[int] = set()
         self._under_way: set[int] = set()
         self._gone = False
         self._arrivals: list[Arrival] = []
@@ -78,30 +84,25 @@ class ProcessManager:
     # -- what the coordinator asks for ---------------------------------------------------------
 
     def start(self, member: int) -> None:
-        """Have a process of it made; it reports ``Ready`` when it is set up."""
+        """Empty its mailbox and have a process of it made; that reports ``Ready`` when set up."""
         record = self._records[member]
-        record.retired = False
-        record.move(Move.START)
-        record.begun = self._clock.now()
+        record.start(self._clock.now())
+        self._mail.clear(member)
         self._launcher.request(member, self._nominal(record))
         self.step()
 
     def send(self, member: int, call: Invoke) -> None:
         """Have an invocation carried out as soon as the actor holds a slot."""
         record = self._records[member]
-        if not record.waiting:
-            record.asked = self._clock.now()
-        record.waiting.append(call)
-        if not record.queued:
-            record.queued = True
-            self._slots.request(WORKLOAD, member)
+        record.ask(call, self._clock.now())
+        self._queue(member)
         self._grant()
         self._serve(record)
 
     def prepare(self, member: int) -> None:
         """The actor takes part soon: have it alive by then."""
         record = self._records[member]
-        record.retired = False
+        record.recall()
         if record.state is State.COLD:
             self.start(member)
         elif record.state is State.CHECKPOINTED:
@@ -110,7 +111,7 @@ class ProcessManager:
     def retire(self, member: int) -> None:
         """The actor takes no part any more: once it is done it waits without using anything."""
         record = self._records[member]
-        record.retired = True
+        record.retire()
         if record.state is State.FROZEN and not record.busy:
             self._tiers.thaw(record)  # it may become an image now
         if record.state is State.PARKED and not record.busy:
@@ -123,30 +124,24 @@ class ProcessManager:
         self._grant()
 
     def end(self, member: int) -> None:
-        """Kill what is left of an actor, and forget what it was asked to do."""
+        """Kill what is left of an actor, and forget what it was asked to do.
+
+        A commit that was cut short is finished, its pin of the weights dropped.
+        """
         record = self._records[member]
         self._launcher.withdraw(member)
         self._tiers.release(record)
         if record.child is not None:
             self.accounts.unwatch(record.actor)
             record.child.kill()
-        self._leave_slot(record)
+        self._leave_slot(member)
         self._under_way.discard(member)
-        record.forget()
+        record.end()
+        self._recover(record.actor)
         self._gone = True
         self._grant()
 
     # -- from one node to another --------------------------------------------------------------
-
-    @property
-    def criu(self) -> str:
-        """The version that makes images of actors here, "" if none can."""
-        return self._tiers.criu
-
-    @property
-    def images(self) -> Checkpointer:
-        """Packs images of actors into parcels, and unpacks them."""
-        return self._tiers.checkpointer
 
     def shelve(self, member: int) -> Image | None:
         """The image of an actor that has nothing to do; None while it is being made: ask again.
@@ -169,22 +164,20 @@ class ProcessManager:
 
     def expect(self, member: int) -> None:
         """An image of the actor is on its way here: what it is asked to do waits for that."""
-        record = self._records[member]
-        record.retired = False
-        record.move(Move.EXPECT)
-        record.expected = self._clock.now()
+        self._records[member].expect(self._clock.now())
+        self._mail.clear(member)  # it is nobody's until then
 
     def take_in(self, member: int, image: Image) -> None:
         """That image is here: have a process made of it; see ``arrivals``."""
         record = self._records[member]
-        self._tiers.take_in(record, image)
+        record.arrive(image)
         self._restore(record, self._nominal(record))
 
     def miss(self, member: int) -> None:
         """There will be no such image: the actor begins anew."""
         record = self._records[member]
-        record.expected = None
-        record.move(Move.LOSE)
+        record.lose()
+        record.waited(self._clock.now())
         self._settle(record)
 
     def arrivals(self) -> list[Arrival]:
@@ -199,29 +192,32 @@ class ProcessManager:
 
     # -- what happens --------------------------------------------------------------------------
 
-    def heard(self, member: int, message: FromMember) -> None:
-        """An actor reported to the coordinator."""
-        record = self._records[member]
+    def reports(self, member: int) -> Iterator[FromMember]:
+        """What an actor said, oldest first; what the template said is dealt with here."""
+        for message in self._mail.take(member):
+            if member == self.template:
+                self._launcher.heard(message)
+                self.step()
+            else:
+                yield message
+                # Afterwards: what the answer made others or itself do is known by then.
+                self._heard(self._records[member], message)
+
+    def _heard(self, record: ActorRecord, message: FromMember) -> None:
         if isinstance(message, Ready) and record.state is State.STARTING:
-            record.move(Move.STARTED)
-            record.fresh = True
+            record.started()
             self.accounts.started(record.kind, self._clock.now() - record.begun)
             self._settle(record)
         elif isinstance(message, Done) and record.unanswered:
-            record.unanswered -= 1
+            record.answered()
             if not record.unanswered:
                 self._answered(record)
-
-    def template_said(self, message: FromMember) -> None:
-        """The template reported."""
-        self._launcher.heard(message)
-        self.step()
 
     def step(self) -> None:
         """See what became of everything that was begun. Never waits."""
         for launched in self._launcher.poll():
             record = self._records[launched.member]
-            record.child, record.kind = launched.child, launched.kind
+            record.launched(launched.child, launched.kind)
             self.accounts.watch(record.actor, launched.child.pid)
         for member in tuple(self._under_way):
             record = self._records[member]
@@ -232,12 +228,12 @@ class ProcessManager:
 
     def _arrived(self, record: ActorRecord) -> None:
         """Book what became of an actor from elsewhere, if it is one."""
-        if record.expected is not None:
-            seconds, record.expected = self._clock.now() - record.expected, None
+        if (seconds := record.waited(self._clock.now())) is not None:
             self._arrivals.append(Arrival(record.member, seconds, record.lost))
 
-    def reap(self) -> list[tuple[int, Death]]:
-        """Actors that died since the last look, by member number, and of what."""
+    def deaths(self) -> list[tuple[int, Death]]:
+        """Actors that died since the last look, by member number, and of what. Never waits."""
+        self.step()
         dead = []
         for record in self._records.values():
             child = record.child
@@ -246,8 +242,7 @@ class ProcessManager:
                 continue
             if child.has_ended():
                 self.accounts.unwatch(record.actor)
-                record.move(Move.DIE)
-                record.child = None
+                record.die()
                 self._gone = True
                 death = Death.of_process(child.pid, child.died() or 0, child.log_tail())
                 dead.append((record.member, death))
@@ -279,13 +274,19 @@ class ProcessManager:
         record = self._records.get(member)
         return record is not None and bool(record.waiting) and not record.unanswered
 
-    def held_seconds(self) -> float:
-        """Slot-seconds held so far."""
-        return self._slots.held_seconds(WORKLOAD)
+    def bill(self) -> Bill:
+        """What they cost so far."""
+        return self.accounts.bill(self._slots.held_seconds(WORKLOAD))
 
     def states(self) -> Mapping[int, State]:
         """State by member number."""
         return {member: record.state for member, record in self._records.items()}
+
+    def tell_to_stop(self) -> None:
+        """Have each end once it is done with what it does."""
+        for member in self._records:
+            self._mail.clear(member)
+            self._mail.passers[member].pass_message(Stop())
 
     def stop(self, seconds: float) -> None:
         """Let actors end by themselves for ``seconds``, then kill them; nothing is left."""
@@ -297,7 +298,7 @@ class ProcessManager:
                 self.accounts.unwatch(record.actor)
                 record.child.end(deadline.left)
                 # Only now: a second Ctrl-C in the wait above must find it here and kill it.
-                record.child = None
+                record.end()
         self._tiers.close()
 
     # -- slots ---------------------------------------------------------------------------------
@@ -338,7 +339,7 @@ class ProcessManager:
 
     def _settle(self, record: ActorRecord) -> None:
         """What was begun with it is over: it goes on, or rests."""
-        record.idle_since = self._clock.now()
+        record.rest(self._clock.now())
         if record.state is State.COLD and (record.waiting or not record.retired):
             self.start(record.member)  # its image was lost
         elif record.waiting:
@@ -348,18 +349,12 @@ class ProcessManager:
 
     def _run(self, record: ActorRecord, slot: Slot) -> None:
         if record.state is State.PARKED:
-            record.move(Move.RUN)
-            record.fresh = False
             self._tiers.leave(record)
         self._put_on(record, slot)
         # While others wait for a slot each gets one invocation at a time.
         crowded = self._slots.is_crowded(WORKLOAD)
         while record.waiting and not (crowded and record.unanswered):
-            call = record.waiting.popleft()
-            if record.stale:
-                call, record.stale = msgspec.structs.replace(call, bind=True), False
-            record.unanswered += 1
-            self._mailboxes[record.member].pass_message(call)
+            self._mail.passers[record.member].pass_message(record.next_call())
 
     def _put_on(self, record: ActorRecord, slot: Slot) -> None:
         if not self._pin or record.pinned == slot or record.child is None:
@@ -369,29 +364,33 @@ class ProcessManager:
         except NotPinned as error:
             if record.child.died() is None:
                 _log.warning("%s", error)
-        record.pinned = slot
+        record.moved_to(slot)
 
     def _answered(self, record: ActorRecord) -> None:
         crowded = self._slots.is_crowded(WORKLOAD)
         if record.waiting and not crowded:
             self._serve(record)
             return
-        record.move(Move.PARK)
-        record.idle_since = self._clock.now()
+        record.park(self._clock.now())
         if record.waiting or record.retired or self._tiers.gives_slots_back:
-            self._leave_slot(record)
+            self._leave_slot(record.member)
         if record.waiting:
-            record.queued = True
-            self._slots.request(WORKLOAD, record.member)
+            self._queue(record.member)
         else:
             self._park(record)
         self._grant()
 
-    def _leave_slot(self, record: ActorRecord) -> None:
-        if record.queued:
-            record.queued = False
-            self._slots.withdraw(record.member)
-            self._slots.release(record.member)
+    def _queue(self, member: int) -> None:
+        """Have it wait for a slot, unless it does or holds one."""
+        if member not in self._queued:
+            self._queued.add(member)
+            self._slots.request(WORKLOAD, member)
+
+    def _leave_slot(self, member: int) -> None:
+        if member in self._queued:
+            self._queued.remove(member)
+            self._slots.withdraw(member)
+            self._slots.release(member)
 
     def _park(self, record: ActorRecord) -> None:
         if self._tiers.park(record):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 import psutil
 
 from artos.clock import Clock
+from artos.usage import Bill
 
 Start = Literal["cold", "fork", "clone", "restore", "moved", "thaw", "unpark"]
 """How an actor came to run."""
@@ -78,6 +79,15 @@ class Accounts:
         return {kind: starts.stats() for kind, starts in self._starts.items()}
 
     # -- CPU -----------------------------------------------------------------------------------
+
+    def bill(self, held_cpu_seconds: float) -> Bill:
+        """All of it, for who held CPU slots so long."""
+        return Bill(
+            starts={kind: asdict(stats) for kind, stats in self.starts().items()},
+            held_cpu_seconds=held_cpu_seconds,
+            used_cpu_seconds=self.all_used_seconds(),
+            parked_mb_seconds=self.parked_mb_seconds(),
+        )
 
     def watch(self, actor: int, pid: int) -> None:
         """The actor is this process from now on. All that it has used already counts too."""

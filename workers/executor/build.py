@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,12 +12,11 @@ from artos.buffer.segment import free_bytes
 from artos.clock import Clock
 from artos.errors import Refused
 from artos.plan import Plan
-from artos.protocol.invocations import Invoke
 from artos.runtime.preloaded import Preloaded
 from artos.scaling.elastic import Elastic
 from artos.system.child import start
 from artos.system.cleanup import image_faults, image_folder
-from triggers.passers import MessagePasser
+from triggers.mailboxes import Mail
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.launchers.clones import Clones
 from workers.actors.launchers.early import Early
@@ -40,30 +39,36 @@ _ORDER = ("clone", "fork", "cold")
 def build(
     node: Node,
     home: Path,
-    mailboxes: Mapping[int, MessagePasser[Invoke]],
-    progress: Callable[[int], Progress],
+    mail: Mail,
     clock: Clock,
     preloaded: Preloaded | None = None,
     cpus: Sequence[int] | None = None,
 ) -> ProcessManager:
-    """The process manager of the actors of ``node``; images are kept in ``home`` by default.
+    """The process manager of the actors of ``node``, whose mailboxes are those of ``mail``.
+
+    Images are kept in ``home`` by default.
 
     It has a slot for each of ``cpus``, by default of those that may be used here.
     """
+
+    def recover(actor: int) -> None:
+        node.blocks[actor].recover()
+        node.weights.unpin(actor)
+
     elastic = node.plan.elastic
     place = Place(node.site, node.plan_file, node.plan.reference.folder)
     slots = slots_here(elastic) if cpus is None else slots_on(elastic, cpus)
     pin = elastic.pin and probe()["pin"].available
     prefix = partial(_prefix, pin=pin)
     criu, accounts = criu_here(clock), Accounts(clock)
-    checkpointer = _checkpointer(node, home, elastic, criu, prefix, progress)
+    checkpointer = _checkpointer(node, home, elastic, criu, prefix)
     tiers = IdleTiers(elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock)
     strategies = _strategies(
         place, elastic, criu, checkpointer, prefix, len(slots), node.plan.actors, preloaded
     )
     return ProcessManager(
-        place, node.plan.actors, mailboxes, Launcher(strategies), slots, SlotTable(slots, clock),
-        tiers, accounts, clock, pin=pin,
+        place, node.plan.actors, mail, recover, Launcher(strategies), slots,
+        SlotTable(slots, clock), tiers, accounts, clock, pin=pin,
     )  # fmt: skip
 
 
@@ -115,8 +120,10 @@ def _checkpointer(
     elastic: Elastic,
     criu: Criu | NoCriu,
     prefix: Callable[[Slot | None], Sequence[str]],
-    progress: Callable[[int], Progress],
 ) -> Checkpointer:
+    def progress(actor: int) -> Progress:
+        return Progress(node.blocks[actor].written, node.weights.version)
+
     folder = image_folder(Path(node.site.folder), elastic.images, home)
     store = ImageStore(folder, elastic.image_mb * 1_000_000 or free_bytes(folder) // 2)
     gives_back = elastic.images != "tmpfs"

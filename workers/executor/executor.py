@@ -28,7 +28,7 @@ from artos.transport.endpoints import HEAD
 from artos.transport.messenger import Post
 from triggers.mailboxes import Mail
 from workers.executor.agent_host import AgentHost
-from workers.executor.local_actors import LocalActors
+from workers.executor.build import build, slots_on
 from workers.executor.migration import Migration
 from workers.executor.version_gate import VersionGate
 
@@ -57,7 +57,7 @@ class Executor(Loop):
         self._order, self._node, self._post, self._agent = order, node, post, agent
         self._faults, self._seldom = Faults(), Seldom(_log)
         self._mail = Mail(node.board)
-        self._actors = LocalActors(node, self._mail, Path(order.images), clock, cpus=order.cpus)
+        self._actors = build(node, Path(order.images), self._mail, clock, cpus=order.cpus)
         self._gate = VersionGate(lambda: node.weights.version, self._actors.passers)
         self._migration = Migration(
             self._actors, self._tell, self.child_ended, self._arrived, clock
@@ -254,7 +254,7 @@ class Executor(Loop):
 
     def use(self, cpus: tuple[int, ...]) -> None:
         """These are the CPUs of its actors from now on."""
-        self._actors.use(cpus)
+        self._actors.use(slots_on(self._node.plan.elastic, cpus))
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -13,9 +13,8 @@ from artos.errors import BadMessage, BadParcel
 from artos.protocol import wire
 from artos.system.closing import Closing
 from artos.transport.served_files import Incoming, cut
-from workers.actors.process_manager import Arrival
+from workers.actors.process_manager import Arrival, ProcessManager
 from workers.checkpoint.images import Image
-from workers.executor.local_actors import LocalActors
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,7 +56,7 @@ class Migration(Closing):
 
     def __init__(
         self,
-        actors: LocalActors,
+        actors: ProcessManager,
         tell: Callable[[wire.Message], None],
         ring: Callable[[], None],
         arrived: Callable[[int, float], None],

@@ -83,7 +83,7 @@ def test_what_it_reads_and_prints_can_be_pipes(preloaded: Preloaded, tmp_path: P
     assert not (tmp_path / "log").read_text()
 
 
-def test_one_that_hoards_keeps_its_heap(preloaded: Preloaded, tmp_path: Path) -> None:
+def test_one_that_is_to_keep_its_heap_does(preloaded: Preloaded, tmp_path: Path) -> None:
     child = preloaded.start(ProcessSpec(PEER, ("stay",), keeps_heap=True), tmp_path / "log")
     while not child.log_tail():
         assert not child.ends_within(0.01)

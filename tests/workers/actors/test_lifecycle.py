@@ -10,16 +10,16 @@ from artos.errors import ForbiddenMove
 from workers.actors.lifecycle import Move, State, after, moves
 
 EXPECTED = """
-cold          start:starting      expect:arriving
-arriving      arrive:checkpointed lose:cold
-starting      started:parked      lose:cold         die:dead
-running       park:parked         die:dead
-parked        run:running         freeze:frozen     dump:dumping    die:dead
-frozen        thaw:parked         die:dead
-dumping       dumped:checkpointed refuse:parked     die:dead
-checkpointed  restore:restoring   lose:cold
-restoring     restored:parked     lose:cold         die:dead
-dead          bury:cold
+cold          end:cold   start:starting      expect:arriving
+arriving      end:cold   arrive:checkpointed lose:cold
+starting      end:cold   started:parked      die:dead
+running       end:cold   park:parked         die:dead
+parked        end:cold   run:running         freeze:frozen    dump:dumping   die:dead
+frozen        end:cold   thaw:parked         die:dead
+dumping       end:cold   dumped:checkpointed refuse:parked
+checkpointed  end:cold   restore:restoring
+restoring     end:cold   restored:parked     lose:cold
+dead          end:cold
 """
 
 ALLOWED = {

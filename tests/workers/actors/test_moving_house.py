@@ -86,6 +86,17 @@ def test_what_holds_an_actor_back_is_said_and_tried_again_once_it_has_run(house:
     assert there.state(1) is State.DUMPING
 
 
+def test_what_held_one_process_back_is_not_said_of_the_next(house: Build) -> None:
+    there = house()
+    there.up(1)
+    there.manager.shelve(1)
+    dumped(there, CheckpointRefused(7, "an open TCP connection"))
+    there.manager.end(1)
+    there.up(1)
+    assert there.manager.shelve(1) is None
+    assert there.state(1) is State.DUMPING
+
+
 # -- in --------------------------------------------------------------------------------------------
 
 
@@ -116,7 +127,7 @@ def test_whose_image_never_comes_begins_anew(house: Build) -> None:
     there.manager.miss(1)
     assert there.state(1) is State.STARTING
     there.manager.step()
-    there.manager.heard(1, Ready(0.0))
+    there.say(1, Ready(0.0))
     assert there.served == [1]
     there.answer(1)
     assert_is_at_home(there)

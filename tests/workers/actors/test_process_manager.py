@@ -49,7 +49,7 @@ def test_what_is_asked_before_it_is_up_waits(house: Any) -> None:
     there.manager.start(1)
     there.ask(1)
     assert (there.served, there.state(1)) == ([], State.STARTING)
-    there.manager.heard(1, Ready(0.0))
+    there.say(1, Ready(0.0))
     assert (there.served, there.state(1)) == ([1], State.RUNNING)
 
 
@@ -76,7 +76,7 @@ def test_nobody_runs_without_a_slot(house: Any) -> None:
         assert len(running) <= 2
         there.answer(running[0])
     assert sorted(there.served) == sorted([1, 2, 3, 4] * 3)
-    assert there.manager.held_seconds() == pytest.approx(12 * 1.0, abs=12.0)
+    assert there.manager.bill().held_cpu_seconds == pytest.approx(12 * 1.0, abs=12.0)
 
 
 def test_whoever_is_never_parked_keeps_its_slot(house: Any) -> None:
@@ -84,9 +84,9 @@ def test_whoever_is_never_parked_keeps_its_slot(house: Any) -> None:
     there.up(1)
     there.ask(1)
     there.answer(1)
-    before = there.manager.held_seconds()
+    before = there.manager.bill().held_cpu_seconds
     there.clock.advance(5.0)
-    assert there.manager.held_seconds() == before + 5.0
+    assert there.manager.bill().held_cpu_seconds == before + 5.0
     there.ask(1)
     assert there.served == [1, 1]
 
@@ -96,9 +96,9 @@ def test_parked_actors_hold_no_slot(house: Any) -> None:
     there.up(1)
     there.ask(1)
     there.answer(1)
-    before = there.manager.held_seconds()
+    before = there.manager.bill().held_cpu_seconds
     there.clock.advance(5.0)
-    assert there.manager.held_seconds() == before
+    assert there.manager.bill().held_cpu_seconds == before
 
 
 def test_a_checkpointed_actor_comes_back_and_binds_first(house: Any) -> None:
@@ -109,7 +109,7 @@ def test_a_checkpointed_actor_comes_back_and_binds_first(house: Any) -> None:
     there.answer(1)
     assert there.state(1) is State.DUMPING
     child.status = -9  # CRIU ends it
-    assert there.manager.reap() == []
+    assert there.manager.deaths() == []
     there.checkpointer.dumps[0].result = object()
     there.manager.step()
     assert there.state(1) is State.CHECKPOINTED
@@ -172,7 +172,7 @@ def test_whose_image_is_lost_begins_anew_and_does_its_work(house: Any) -> None:
     assert there.state(1) is State.STARTING
     assert there.checkpointer.dropped == ["actor-0"]
     there.manager.step()
-    there.manager.heard(1, Ready(0.0))
+    there.say(1, Ready(0.0))
     assert there.state(1) is State.RUNNING
     assert there.served == [1, 1]
 
@@ -214,15 +214,15 @@ def test_a_death_is_told_once_and_its_slot_is_free(house: Any) -> None:
     there.up(1, 2)
     there.ask(1, 2)
     there.strategy.children[1].status = 3
-    (member, death), *more = there.manager.reap()
+    (member, death), *more = there.manager.deaths()
     assert (member, more) == (1, [])
     assert "exit status 3" in death.why
     assert "its last words" in death.why
-    assert there.manager.reap() == []
+    assert there.manager.deaths() == []
     there.manager.end(1)
     assert there.served == [1, 2]
     there.manager.start(1)
-    there.manager.heard(1, Ready(0.0))
+    there.say(1, Ready(0.0))
     assert there.state(1) is State.PARKED
 
 
@@ -267,11 +267,32 @@ def test_an_actor_that_is_ended_stays_so_whatever_was_under_way(house: Any, when
     assert (there.state(1), there.strategy.asked) == (State.COLD, [])
     assert there.manager.pids().keys() == {2}
     assert under_way.cancelled == (when != "checkpointed")
-    assert there.manager.reap() == []
+    assert there.manager.deaths() == []
     there.manager.start(1)
-    there.manager.heard(1, Ready(0.0))
+    there.say(1, Ready(0.0))
     there.ask(1)
     assert there.served == [1, 1], "what it was asked before is forgotten, its slot is free"
+
+
+def test_a_new_process_finds_an_empty_mailbox_and_what_the_old_one_left_mended(house: Any) -> None:
+    there = house()
+    there.up(1, 2)
+    there.ask(1)
+    there.manager.end(1)
+    assert there.recovered == [0]
+    there.mail.cleared.clear()
+    there.ask(1)  # it is started for that
+    assert there.mail.cleared == [1]
+
+
+def test_what_the_template_says_is_no_report_of_an_actor(house: Any) -> None:
+    there = house(2)
+    there.manager.start(1)
+    ready = Ready(0.0)
+    assert there.say(there.manager.template, ready) == []
+    assert there.strategy.said == [ready]
+    assert there.manager.pids().keys() == {1}
+    assert there.say(1, ready) == [ready]
 
 
 def test_a_template_that_prints_without_end_fills_no_disk(house: Any, tmp_path: Path) -> None:

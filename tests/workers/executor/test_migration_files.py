@@ -69,7 +69,7 @@ class Site:
         actors: Any = self
         self.porter = Migration(actors, self.said.append, self._rung.set, self._arrived, self.clock)
 
-    # -- LocalActors -------------------------------------------------------------------------------
+    # -- ProcessManager ----------------------------------------------------------------------------
 
     def home_of(self, member: int) -> object:
         return f"home of {member}"
