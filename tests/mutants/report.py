@@ -23,15 +23,16 @@ NOT_RUN = ("not checked", "check was interrupted by user")
 HEAD = """# Mutants
 
 `make mutants` changes one thing at a time in the modules that decide (buffer, triggers, channel,
-ledger, schedule, receiver, sender, slots, parking) and runs the tests that reach it. A change that
-no test notices survives: there the tests have a hole. The score is the share of mutants that were
-noticed, among those not accepted (`timeout`: the tests did not end, which is noticed, too); a
-module has one when all of its mutants have been run. Goal: 95 %. It takes long, so it is no part of
-`make test`; stopped at any time, the next call goes on.
+ledger, scheduler, receiver, sender, slots, tier policy) and runs the tests that reach it. If no
+test notices a change, the mutant survives and the tests have a hole. The score is the share of
+mutants that were noticed, among those not accepted. A `timeout` means that the tests did not end;
+it counts as noticed. A module has a score once all of its mutants have been run. The goal is 95 %.
+It takes long, so it is not part of `make test`; you may stop it at any time, and the next call
+continues.
 
-[mutmut](https://mutmut.readthedocs.io) makes the mutants; it leaves out what is decorated
-(properties), constants of modules and defaults of fields. Cosmic Ray would change these too, but
-starts a process of pytest per mutant, which takes several times as long.
+[mutmut](https://mutmut.readthedocs.io) makes the mutants. It leaves out decorated functions
+(properties), module constants and defaults of fields. Cosmic Ray would change these too, but it
+starts a pytest process per mutant, which takes several times as long.
 """
 
 
