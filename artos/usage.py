@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import msgspec
+
+from artos.errors import BadMessage
+
+
+class _Starts(msgspec.Struct, frozen=True):
+    """Starts of one kind: how many, median and 95th percentile of how long they took (seconds)."""
+
+    count: int
+    median_s: float
+    p95_s: float
 
 
 class Bill(msgspec.Struct, frozen=True):
@@ -13,9 +26,65 @@ class Bill(msgspec.Struct, frozen=True):
     and ``bytes_on_wire`` of experience and weights went between them and the head.
     """
 
-    starts: dict[str, dict[str, float]] = {}
+    starts: dict[str, dict[str, int | float]] = {}
     held_cpu_seconds: float = 0.0
     used_cpu_seconds: float = 0.0
     parked_mb_seconds: float = 0.0
     bytes_on_wire: int = 0
     nodes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Bill:
+        """From plain data, as ``msgspec.structs.asdict`` gives it; what it lacks is 0.
+
+        Raises:
+            BadMessage: a field is of another type, or starts of a kind lack one.
+        """
+        try:
+            bill = msgspec.convert(dict(plain), cls)
+            msgspec.convert(bill.starts, dict[str, _Starts])
+        except msgspec.ValidationError as error:
+            raise BadMessage(f"a bill: {error}") from error
+        return bill
+
+    @classmethod
+    def total(cls, bills: Iterable[Bill]) -> Bill:
+        """What several nodes cost together.
+
+        Of each kind of start the median is that of the nodes' medians, each as often as it has
+        starts, and the 95th percentile is the worst of theirs.
+        """
+        bills = [*bills]
+        return cls(
+            starts=_total_starts(bills),
+            held_cpu_seconds=sum(bill.held_cpu_seconds for bill in bills),
+            used_cpu_seconds=sum(bill.used_cpu_seconds for bill in bills),
+            parked_mb_seconds=sum(bill.parked_mb_seconds for bill in bills),
+            bytes_on_wire=sum(bill.bytes_on_wire for bill in bills),
+            nodes=tuple(sorted({node for bill in bills for node in bill.nodes})),
+        )
+
+
+def _total_starts(bills: Iterable[Bill]) -> dict[str, dict[str, int | float]]:
+    kinds: dict[str, list[_Starts]] = {}
+    for bill in bills:
+        for kind, starts in msgspec.convert(bill.starts, dict[str, _Starts]).items():
+            kinds.setdefault(kind, []).append(starts)
+    return {
+        kind: {
+            "count": sum(each.count for each in starts),
+            "median_s": _median(starts),
+            "p95_s": max(each.p95_s for each in starts),
+        }
+        for kind, starts in kinds.items()
+    }
+
+
+def _median(starts: Iterable[_Starts]) -> float:
+    ordered = sorted(starts, key=lambda each: each.median_s)
+    left = sum(each.count for each in ordered) / 2
+    for each in ordered:
+        left -= each.count
+        if left <= 0:
+            return each.median_s
+    return 0.0

@@ -32,7 +32,7 @@ from artos.transport.messenger import Post
 from artos.usage import Bill
 from head.run.collected_logs import CollectedLogs
 from head.run.coordination.coordinator import Coordinator
-from head.run.remote.bundles import Parcels
+from head.run.remote.bundles import Bundles
 from head.run.remote.remote_actors import RemoteActors
 from head.run.replay_host import ReplayHost
 from head.run.supervisor import STOP_SECONDS, Supervisor
@@ -87,14 +87,14 @@ class ClusterRun(Supervisor):
             node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
             weights_dtype=node.plan.elastic.wire_dtype,
         )  # fmt: skip
-        self._parcels = Parcels(address.parcels, self._steering.send, clock)
+        self._bundles = Bundles(address.parcels, self._steering.send, clock)
         self._remote = RemoteActors(
             node.blocks,
             address.epoch,
             self._steering,
             self._replay.terms,
             self._silence,
-            self._parcels,
+            self._bundles,
         )
         super().__init__(node, Mail(node.board), self._remote, clock, undisturbed, preloaded)
         self._logs = CollectedLogs(Path(node.site.logs), plan.actors)
@@ -105,7 +105,7 @@ class ClusterRun(Supervisor):
     def facts(self) -> dict[str, Any]:
         """What there is to tell beside ``Status``: actors by node, and what went over the wire."""
         return {
-            "nodes": self._remote.whereabouts.places(),
+            "nodes": self._remote.placement_view.places(),
             "bytes_on_wire": self._replay.wire_bytes,
             "actors": len(self._coordinator.actors),
             "lag_by_actor": self._coordinator.monitor.lag_by_actor(),
@@ -117,7 +117,7 @@ class ClusterRun(Supervisor):
 
     def waits_for(self) -> str:
         """What actors without a place wait for, in words; "" if all have one."""
-        return self._remote.whereabouts.waits(self._coordinator.actors)
+        return self._remote.placement_view.waits(self._coordinator.actors)
 
     @property
     def draining(self) -> bool:
@@ -135,8 +135,8 @@ class ClusterRun(Supervisor):
     # -- the loop ------------------------------------------------------------------------------
 
     def _begin(self, coordinator: Coordinator) -> None:
-        coordinator.held_back = self._remote.whereabouts.held_back
-        coordinator.homeless = self._remote.whereabouts.homeless
+        coordinator.held_back = self._remote.placement_view.waiting_for_slot
+        coordinator.homeless = self._remote.placement_view.unplaced
         self._replay.start()
         self._remote.begin(coordinator)
         self._remote.step()
@@ -257,11 +257,11 @@ class ClusterRun(Supervisor):
         self._logs.close(self._remote.nodes.ends)
         self._replay.stop(STOP_SECONDS)
         self._steering.close()
-        self._parcels.close()
+        self._bundles.close()
 
     def _speaking(self) -> bool:
         """Whether there is a site from which there may still be something to be heard."""
-        return len(self._remote.whereabouts.silent()) < len(self._remote.nodes.open)
+        return len(self._remote.placement_view.silent()) < len(self._remote.nodes.open)
 
     def kill(self) -> None:
         """End everything here at once; sites are told to close."""
@@ -271,4 +271,4 @@ class ClusterRun(Supervisor):
         self._learner.stop(0.0)
         self._replay.stop(0.0)
         self._steering.close()
-        self._parcels.close()
+        self._bundles.close()

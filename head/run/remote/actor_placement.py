@@ -3,69 +3,243 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from enum import StrEnum
 
+from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import actor_member
-from artos.protocol.invocations import Done, FromMember
-from artos.protocol.wire import Call, Died, Message, Prepare, Said, Start
+from artos.errors import ForbiddenMove
+from artos.protocol.invocations import Done, FromMember, Invoke
+from artos.protocol.wire import Call, Died, End, Prepare, Retire, Said, Start
 from artos.system.exit_report import Death
-from triggers.passers import MessagePasser
+from artos.transport.messenger import Post
+from triggers.passers import ZmqPasser
 
 
-@dataclass(slots=True)
-class Posting:
-    """An actor's place: ``node``, "" if it has none; it is to go to ``next`` (None: stay).
+class State(StrEnum):
+    """How far an actor is at its place."""
 
-    ``passer`` carries messages to the site on that node.
+    UNPLACED = "unplaced"
+    """Its site knows nothing of it: it waits for a node, the site there, or the replay buffer."""
+    NODE_LOST = "node_lost"
+    """Unplaced: its process went with its node, and the coordinator has not dealt with it yet."""
+    PLACED = "placed"
+    """On its node, where it is to have no process."""
+    LAUNCHED = "launched"
+    """Its site was told to bring up a process, which was given no call yet: it has no weights."""
+    CALLED = "called"
+    """Its process was given a call."""
 
-    It is ``there`` once the node's site was told of it; its rows begin there with ``base`` and
-    count as ``term``. ``wanted`` is how it is to be brought up, None if it is not (any more), and
-    ``up`` whether its site was told so. ``waiting`` calls wait for a place, ``given`` ones for an
-    answer. ``reports`` wait for the rows they speak of; ``committed`` counts those known of.
-    ``asked``: its process there was given a call. ``bereft``: its node took it along, and the
-    coordinator has not been told yet.
+
+class Event(StrEnum):
+    """What can happen to an actor's place."""
+
+    ENTER = "enter"
+    """The site of its node is up, and the replay buffer knows its term."""
+    LAUNCH = "launch"
+    """Its site is told to start or to prepare it."""
+    CALL = "call"
+    """Its process is given something to do."""
+    END = "end"
+    """The coordinator has what is left of its process killed."""
+    LEAVE = "leave"
+    """It goes elsewhere, where its next term begins."""
+    LOSE = "lose"
+    """Its node, or the site there, is gone."""
+
+
+_TABLE: dict[tuple[State, Event], State] = {
+    (State.UNPLACED, Event.ENTER): State.PLACED,
+    (State.UNPLACED, Event.END): State.UNPLACED,
+    (State.NODE_LOST, Event.END): State.UNPLACED,
+    (State.PLACED, Event.LAUNCH): State.LAUNCHED,
+    (State.PLACED, Event.END): State.PLACED,
+    (State.PLACED, Event.LEAVE): State.UNPLACED,
+    (State.PLACED, Event.LOSE): State.UNPLACED,
+    (State.LAUNCHED, Event.LAUNCH): State.LAUNCHED,
+    (State.LAUNCHED, Event.CALL): State.CALLED,
+    (State.LAUNCHED, Event.END): State.PLACED,
+    (State.LAUNCHED, Event.LEAVE): State.UNPLACED,
+    (State.LAUNCHED, Event.LOSE): State.NODE_LOST,
+    (State.CALLED, Event.LAUNCH): State.LAUNCHED,
+    (State.CALLED, Event.CALL): State.CALLED,
+    (State.CALLED, Event.END): State.PLACED,
+    (State.CALLED, Event.LEAVE): State.UNPLACED,
+    (State.CALLED, Event.LOSE): State.NODE_LOST,
+}
+
+
+def after(state: State, event: Event) -> State:
+    """The state that ``event`` leads to.
+
+    Raises:
+        ForbiddenMove: it cannot happen in ``state``; names what can.
+    """
+    found = _TABLE.get((state, event))
+    if found is None:
+        raise ForbiddenMove(state, event, events(state))
+    return found
+
+
+def events(state: State) -> tuple[str, ...]:
+    """What can happen in a state."""
+    return tuple(str(event) for at, event in _TABLE if at is state)
+
+
+class ActorPlacement:
+    """An actor's place and the edge to it: it carries invocations there (``MessagePasser``).
+
+    ``node`` is where it lives or, while it is unplaced, is to live ("" if nowhere yet). ``target``
+    is where the head daemon wants it; while that is another node it is leaving, and keeps calls
+    back. Its rows at this place begin with ``base`` and count as ``term``. ``wanted`` is how it is
+    brought up wherever it comes to, None if it is not (any more).
+
+    ``waiting`` calls wait for a process, ``given`` ones for an answer. ``reports`` wait for the
+    rows they speak of; ``committed`` counts the rows known of. ``published`` tells the newest
+    policy version that actors can have.
     """
 
-    actor: int
-    node: str = ""
-    passer: MessagePasser[Message] = field(init=False, repr=False)
-    next: str | None = None
-    there: bool = False
-    term: int = 0
-    base: int = 0
-    wanted: type[Start | Prepare] | None = None
-    up: bool = False
-    asked: bool = False
-    waiting: deque[Call] = field(default_factory=deque)
-    given: deque[Call] = field(default_factory=deque)
-    reports: deque[Said | Died] = field(default_factory=deque)
-    committed: int = 0
-    bereft: bool = False
+    def __init__(self, block: ActorBlock, steering: Post, published: Callable[[], int]) -> None:
+        self._block, self._steering, self._published = block, steering, published
+        self.number, self.member = block.spec.actor, actor_member(block.spec.actor)
+        self.state, self.term, self.base = State.UNPLACED, 0, 0
+        self.wanted: type[Start | Prepare] | None = None
+        self.waiting: deque[Call] = deque()
+        self.given: deque[Call] = deque()
+        self._reports: deque[Said | Died] = deque()
+        self.committed = 0
+        self.bind("")
+
+    # -- where it is ---------------------------------------------------------------------------
 
     @property
-    def member(self) -> int:
-        """Its member number."""
-        return actor_member(self.actor)
+    def is_placed(self) -> bool:
+        """Whether the site of its node was told of it."""
+        return self.state in (State.PLACED, State.LAUNCHED, State.CALLED)
 
     @property
-    def takes_calls(self) -> bool:
-        """Whether what it is asked to do is passed on at once."""
-        return self.there and self.next is None
+    def has_process(self) -> bool:
+        """Whether its site was told to bring it up, and not to end it since."""
+        return self.state in (State.LAUNCHED, State.CALLED)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it goes elsewhere once nothing is under way."""
+        return self.target != self.node
+
+    @property
+    def may_enter(self) -> bool:
+        """Whether nothing but a site keeps it from its place: its term is known where rows go."""
+        return self.state is State.UNPLACED and self._block.incarnation == self.term
+
+    def bind(self, node: str) -> None:
+        """It is to live on this node, "" for none."""
+        self.node = self.target = node
+        self._site = ZmqPasser(self._steering, node)
+
+    def enter(self) -> None:
+        """It is at its place."""
+        self._move(Event.ENTER)
+
+    def leave(self, *, by_image: bool) -> None:
+        """It goes to its target, with its memory if its image is known to be of use there."""
+        if self.has_process:
+            self._site.pass_message(End(self.member, by_image))
+        self._move(Event.LEAVE)
+
+    def lose(self) -> bool:
+        """Its place is gone; returns whether a process of it is gone with it."""
+        self._move(Event.LOSE)
+        return self.state is State.NODE_LOST
+
+    def begin_term(self, base: int) -> None:
+        """Its next term begins with this row; what it was at before is void."""
+        self.term, self.base, self.committed = self.term + 1, base, base
+        self.given.clear()
+        self._reports.clear()
+
+    def _move(self, event: Event) -> None:
+        self.state = after(self.state, event)
+
+    # -- its process ---------------------------------------------------------------------------
+
+    def launch(self, image: int) -> None:
+        """Have it brought up as ``wanted``, from the image of that number (0: none)."""
+        assert self.wanted is not None
+        self._move(Event.LAUNCH)
+        self._site.pass_message(self.wanted(self.member, self.term, self.base, image))
+        self.pass_on()
+
+    def end(self) -> None:
+        """Have what is left of its process killed; it is not brought up again by itself."""
+        self.wanted = None
+        self.forget_calls()
+        if self.has_process:
+            self._site.pass_message(End(self.member))
+        self._move(Event.END)
+
+    def retire(self) -> None:
+        """Have its process put away; it is not brought up at another place."""
+        self.wanted = None
+        if self.has_process:
+            self._site.pass_message(Retire(self.member))
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def pass_message(self, message: Invoke) -> None:
+        """Have it do this as soon as its process is where it should be."""
+        version = self._published() if message.bind else -1
+        self.waiting.append(Call(self.member, message, version))
+        self.pass_on()
+
+    def pass_on(self) -> None:
+        """Give it what waits, if it may have it."""
+        while self.waiting and self.has_process and not self.is_leaving:
+            self._give(self.waiting.popleft())
+
+    def _give(self, call: Call) -> None:
+        if self.state is State.LAUNCHED:
+            # It has no weights yet, and its node may have older ones than it had before.
+            call = Call(call.member, call.call, self._published())
+        self._move(Event.CALL)
+        self.given.append(call)
+        self._site.pass_message(call)
+
+    def forget_calls(self) -> None:
+        """Whatever it was asked to do is void; it is asked again."""
+        self.waiting.clear()
+        self.given.clear()
+
+    # -- reports -------------------------------------------------------------------------------
+
+    @property
+    def _arrived(self) -> int:
+        return self._block.written if self._block.incarnation == self.term else self.base
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way: it may go elsewhere without losing anything."""
+        return not self.given and not self._reports and self._arrived >= self.committed
 
     def is_from_here(self, node: str, report: Said | Died) -> bool:
         """Whether a report is of the place where it lives now."""
-        return self.there and node == self.node and report.term == self.term
+        return self.is_placed and node == self.node and report.term == self.term
+
+    def has_committed(self, node: str, rows: int) -> None:
+        """So many rows of it are on a node."""
+        if self.is_placed and node == self.node:
+            self.committed = max(self.committed, rows)
 
     def heard(self, report: Said | Died) -> None:
         """It reported; that counts once the rows are there."""
         self.committed = max(self.committed, report.written)
-        self.reports.append(report)
+        self._reports.append(report)
 
-    def counting(self, arrived: int) -> list[FromMember | Death]:
-        """Reports that count now that ``arrived`` rows are there, oldest first."""
+    def counting(self) -> list[FromMember | Death]:
+        """Reports whose rows have arrived, oldest first; each is told once."""
         counting: list[FromMember | Death] = []
-        while self.reports and self.reports[0].written <= arrived:
-            counting.append(self._take(self.reports.popleft()))
+        while self._reports and self._reports[0].written <= self._arrived:
+            counting.append(self._take(self._reports.popleft()))
         return counting
 
     def _take(self, report: Said | Died) -> FromMember | Death:
@@ -77,19 +251,5 @@ class Posting:
             self.given.popleft()
         return told
 
-    def is_idle(self, arrived: int) -> bool:
-        """Whether nothing is under way: it may go elsewhere without losing anything."""
-        return not self.given and not self.reports and arrived >= self.committed
-
-    def forget_calls(self) -> None:
-        """Whatever it was asked to do is void; it is asked again."""
-        self.waiting.clear()
-        self.given.clear()
-
-    def leave(self, term: int, base: int) -> None:
-        """It lives nowhere until it gets to its next place, where its rows begin with ``base``."""
-        self.next = None
-        self.term, self.base, self.committed = term, base, base
-        self.there = self.up = self.asked = False
-        self.given.clear()
-        self.reports.clear()
+    def __repr__(self) -> str:
+        return f"<ActorPlacement {self.number} {self.state} on {self.node or 'no node'}>"

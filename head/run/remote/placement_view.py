@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from artos.buffer.board import LEARNER, actor_member
-from head.run.remote.actor_placement import Posting
-from head.run.remote.node_usage import NodeBooks
+from head.run.remote.actor_placement import ActorPlacement
+from head.run.remote.node_usage import NodeUsage
 
 _SILENT = 3.0
 """Seconds without a sign of life after which a node's silence is why an actor does not answer."""
 
 
-class Whereabouts:
-    """Answers questions about actors' places.
+class PlacementView:
+    """Answers questions about the places of ``actors`` (by member number).
 
     ``silence`` is for how long a node was not heard, ``origin`` where an actor's image comes from
     that is on its way.
@@ -21,44 +21,44 @@ class Whereabouts:
 
     def __init__(
         self,
-        postings: Mapping[int, Posting],
-        nodes: NodeBooks,
+        actors: Mapping[int, ActorPlacement],
+        nodes: NodeUsage,
         silence: Callable[[str], float],
         origin: Callable[[int], str],
     ) -> None:
-        self._postings, self._nodes = postings, nodes
+        self._actors, self._nodes = actors, nodes
         self._silence, self._origin = silence, origin
 
-    def held_back(self, member: int) -> bool:
+    def waiting_for_slot(self, member: int) -> bool:
         """Whether its calls wait for something that is not its doing: a place, a slot, a link."""
         if member == LEARNER:
             return False
-        posting = self._postings[member - 1]
-        if not posting.there or (posting.waiting and not posting.given):
+        actor = self._actors[member]
+        if not actor.is_placed or (actor.waiting and not actor.given):
             return True
-        waits = self._nodes.waits_for_slot(posting.node, member)
-        return waits or self._silence(posting.node) > _SILENT
+        waits = self._nodes.waits_for_slot(actor.node, member)
+        return waits or self._silence(actor.node) > _SILENT
 
-    def homeless(self, member: int) -> str:
-        """What an actor that lives nowhere waits for, in words; "" for one that has its place."""
+    def unplaced(self, member: int) -> str:
+        """What an actor without a place waits for, in words; "" for one that has its place."""
         if member == LEARNER:
             return ""
-        posting = self._postings[member - 1]
-        if posting.there:
-            origin = self._origin(posting.actor)
+        actor = self._actors[member]
+        if actor.is_placed:
+            origin = self._origin(actor.number)
             return f"an image from {origin}" if origin else ""
-        if not posting.node:
+        if not actor.node:
             return "a node with a free slot"
-        if posting.node not in self._nodes:
-            return f"the site on {posting.node}"
+        if actor.node not in self._nodes:
+            return f"the site on {actor.node}"
         return "the replay buffer"
 
     def places(self) -> dict[str, list[int]]:
         """Actors by the node where they live."""
         found: dict[str, list[int]] = {node: [] for node in self._nodes.open}
-        for posting in self._postings.values():
-            if posting.there and posting.node in found:
-                found[posting.node].append(posting.actor)
+        for actor in self._actors.values():
+            if actor.is_placed and actor.node in found:
+                found[actor.node].append(actor.number)
         return found
 
     def silent(self) -> dict[str, float]:
@@ -68,11 +68,11 @@ class Whereabouts:
 
     def waits(self, actors: Iterable[int]) -> str:
         """What these actors, or all, wait for, in words; "" if nothing keeps them from work."""
-        homeless: dict[str, list[str]] = {}
+        unplaced: dict[str, list[str]] = {}
         for actor in actors:
-            if why := self.homeless(actor_member(actor)):
-                homeless.setdefault(why, []).append(str(actor))
-        words = [f"actors {', '.join(who)} wait for {why}" for why, who in homeless.items()]
+            if why := self.unplaced(actor_member(actor)):
+                unplaced.setdefault(why, []).append(str(actor))
+        words = [f"actors {', '.join(who)} wait for {why}" for why, who in unplaced.items()]
         silent = self.silent().items()
         return "; ".join(
             words + [f"node {node} was not heard for {seconds:.0f} s" for node, seconds in silent]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_remote_actors import ONE, STEPS, TWO, Head, sample
+from remote_head import ONE, STEPS, TWO, Head, sample
 
 from artos.protocol import wire
 from artos.protocol.invocations import Ready
@@ -55,7 +55,7 @@ class Moving(Head):
 def head(tmp_path: Path) -> Iterator[Moving]:
     there = Moving(tmp_path)
     yield there
-    there.parcels.close()
+    there.bundles.close()
 
 
 BEGINS_ANEW = [("w2", wire.End(TWO)), ("w1", wire.Start(TWO, 2, 0))]
@@ -63,24 +63,24 @@ BEGINS_ANEW = [("w2", wire.End(TWO)), ("w1", wire.Start(TWO, 2, 0))]
 
 def test_it_goes_on_elsewhere_once_its_image_is_here(head: Moving, logged: list[str]) -> None:
     head.go()
-    head.remote.send(TWO, sample(7, STEPS))
+    head.call(TWO, sample(7, STEPS))
     assert head.fetch() == [
         ("w2", wire.End(TWO, leaves=True)),
         ("w1", wire.Start(TWO, 2, 0, 1)),
         ("w1", wire.Call(TWO, sample(7, STEPS), 0)),
     ]
     assert head.moved == [TWO]
-    assert head.remote.whereabouts.homeless(TWO) == "an image from w2"
+    assert head.remote.placement_view.unplaced(TWO) == "an image from w2"
     assert head.hear("w1", wire.Bring(1)) == [("w1", wire.Piece(1, 0, len(IMAGE), IMAGE))]
     assert head.files() == [IMAGE]
     assert head.hear("w1", wire.Said(TWO, 2, Ready(0.5, 1, "moved"), 0)) == []
     assert head.reported == [(TWO, Ready(0.5, 1, "moved", ("w2", "w1")))]
-    assert head.remote.whereabouts.homeless(TWO) == ""
+    assert head.remote.placement_view.unplaced(TWO) == ""
     assert (head.files(), logged) == ([], [])
 
 
 def test_its_image_is_not_asked_for_while_something_is_under_way(head: Moving) -> None:
-    head.remote.send(TWO, sample(7, STEPS))
+    head.call(TWO, sample(7, STEPS))
     head.said()
     head.place(ELSEWHERE)
     assert head.said() == []
@@ -112,7 +112,7 @@ def test_without_a_place_to_go_to_it_waits_as_an_image(head: Moving) -> None:
     assert head.said() == [("w2", wire.Pack(TWO, 1))]
     assert head.fetch() == [("w2", wire.End(TWO, leaves=True))]
     head.clock.advance(1000.0)
-    assert head.remote.whereabouts.homeless(TWO) == "a node with a free slot"
+    assert head.remote.placement_view.unplaced(TWO) == "a node with a free slot"
     head.place(ELSEWHERE)
     assert head.said() == [("w1", wire.Start(TWO, 2, 0, 1))]
 
@@ -174,7 +174,7 @@ def test_a_parcel_of_which_there_is_no_sign_is_given_up(
 
 def test_a_move_that_is_taken_back_is_none(head: Moving, logged: list[str]) -> None:
     head.go()
-    head.remote.send(TWO, sample(7, STEPS))
+    head.call(TWO, sample(7, STEPS))
     head.hear("w2", wire.Packed(1))
     head.place({0: "w1", 1: "w2"})
     assert head.said() == [("w2", wire.Call(TWO, sample(7, STEPS), 0))]
@@ -238,7 +238,7 @@ def test_an_image_of_no_use_is_named(head: Moving, logged: list[str]) -> None:
     head.fetch()
     assert head.hear("w1", wire.Unfit(1, "another kernel")) == []
     assert logged == ["actor 1, which left w2, begins anew: another kernel"]
-    assert head.remote.whereabouts.homeless(TWO) == ""
+    assert head.remote.placement_view.unplaced(TWO) == ""
     assert head.hear("w1", wire.Bring(1)) == [("w1", wire.Piece(1, 0))]
     head.hear("w1", wire.Said(TWO, 2, Ready(0.5), 0))
     assert head.reported == [(TWO, Ready(0.5))]
@@ -282,10 +282,10 @@ def test_a_place_that_gives_no_sign_of_it_is_waited_for_no_longer(
     head.hear("w1", wire.Bring(1))
     head.clock.advance(119.0)
     head.remote.step()
-    assert head.remote.whereabouts.homeless(TWO) == "an image from w2"
+    assert head.remote.placement_view.unplaced(TWO) == "an image from w2"
     head.clock.advance(1.0)
     head.remote.step()
-    assert head.remote.whereabouts.homeless(TWO) == ""
+    assert head.remote.placement_view.unplaced(TWO) == ""
     assert "no sign of it for 120 s" in logged[0]
 
 
@@ -300,40 +300,40 @@ def test_a_place_that_is_lost_before_it_is_there(head: Moving) -> None:
 
 
 def test_a_node_makes_two_parcels_at_a_time(head: Moving, logged: list[str]) -> None:
-    parcels = head.parcels
+    bundles = head.bundles
     for actor in range(4):
-        parcels.want(actor, "w2")
-        parcels.want(actor, "w2")
-    parcels.want(4, "w9")
+        bundles.want(actor, "w2")
+        bundles.want(actor, "w2")
+    bundles.want(4, "w9")
     assert head.said() == [
         ("w2", wire.Pack(1, 1)), ("w2", wire.Pack(2, 2)), ("w9", wire.Pack(5, 5)),
     ]  # fmt: skip
     head.clock.advance(4.0)
-    assert parcels.heard("w2", wire.Packed(2, "no")) == 1
+    assert bundles.heard("w2", wire.Packed(2, "no")) == 1
     assert head.said() == [("w2", wire.Pack(3, 3))]
-    assert parcels.give_up_late() == []
+    assert bundles.give_up_late() == []
     head.clock.advance(1.0)
-    assert parcels.give_up_late() == [3]
+    assert bundles.give_up_late() == [3]
     assert "actor 3 begins anew when it leaves w2: others were before" in logged[-1]
-    parcels.want(5, "w2")
+    bundles.want(5, "w2")
     assert head.said() == []
-    parcels.drop(0)
+    bundles.drop(0)
     assert head.said() == [("w2", wire.Pack(6, 6))]
 
 
 def test_a_node_that_is_lost_is_not_asked_for_the_next(head: Moving) -> None:
     head.go()
     for actor in (8, 9):
-        head.parcels.want(actor, "w2")
+        head.bundles.want(actor, "w2")
     assert head.said() == [("w2", wire.Pack(9, 2))]
     head.place(ELSEWHERE, "w2")
     assert head.said() == []
-    assert head.parcels.is_settled(9)
-    head.parcels.want(7, "w1")
-    head.parcels.want(6, "w1")
-    head.parcels.want(5, "w1")
+    assert head.bundles.is_settled(9)
+    head.bundles.want(7, "w1")
+    head.bundles.want(6, "w1")
+    head.bundles.want(5, "w1")
     assert len(head.said()) == 2
-    head.parcels.close()
+    head.bundles.close()
     assert head.said() == []
 
 
@@ -345,8 +345,8 @@ def test_what_a_run_that_died_left_is_removed(tmp_path: Path) -> None:
     head.go()
     head.fetch()
     assert head.folder.exists()
-    head.parcels.close()
-    head.parcels.close()
+    head.bundles.close()
+    head.bundles.close()
     assert not head.folder.exists()
 
 

@@ -5,108 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from remote_head import ONE, STEPS, TWO, Head, sample
 
-from artos.buffer.actor_block import ActorBlock
-from artos.buffer.layout import BlockSpec, Consumer
-from artos.clock import ManualClock
 from artos.errors import BadMessage
 from artos.protocol import wire
-from artos.protocol.invocations import Done, Failed, Invoke, Ready
-from artos.spec import DataKey
+from artos.protocol.invocations import Done, Failed, Ready
 from artos.system.exit_report import Death
-from head.run.remote.bundles import Parcels
-from head.run.remote.remote_actors import RemoteActors
-
-STEPS = 4
-ONE, TWO = 1, 2
-"""Member numbers of actors 0 and 1."""
-
-
-class Head:
-    """Two actors' blocks, and everything that remote actors tell anybody."""
-
-    def __init__(self, folder: Path) -> None:
-        self.blocks = {actor: _block(folder / f"actor-{actor}", actor) for actor in (0, 1)}
-        self.told: list[tuple[str, wire.Message]] = []
-        self.lost: list[tuple[int, int, str]] = []
-        self.moved: list[int] = []
-        self.quiet: dict[str, float] = {}
-        self.adopts = True
-        self.published = 0
-        self.clock = ManualClock()
-        self.parcels = Parcels(folder / "parcels", self.send, self.clock)
-        self.remote = RemoteActors(
-            self.blocks, 1, self, self._terms, lambda node: self.quiet.get(node, 0.0),
-            self.parcels,
-        )  # fmt: skip
-        self.remote.begin(self)
-        self.remote.step()
-
-    def send(self, node: str, message: wire.Message) -> None:
-        self.told.append((node, message))
-
-    # -- Books -------------------------------------------------------------------------------------
-
-    def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
-        base = self.blocks[actor].written // STEPS * STEPS
-        if committed > base:
-            self.lost.append((actor, committed - base, node))
-        return base
-
-    def restarting(self, member: int) -> None:
-        self.moved.append(member)
-
-    # -- the replay buffer -----------------------------------------------------------------
-
-    def _terms(self, terms: dict[int, int], bases: dict[int, int], nodes: dict[int, str]) -> None:
-        self.pending = {actor: (term, bases[actor]) for actor, term in terms.items()}
-        if self.adopts:
-            self.adopt()
-
-    def adopt(self) -> None:
-        for actor, (term, base) in self.pending.items():
-            self.blocks[actor].begin_term(term, base)
-
-    def arrive(self, actor: int, rows: int) -> None:
-        self.blocks[actor].commit(rows)
-        self.remote.arrived(actor + 1)
-
-    # -- nodes ----------------------------------------------------------------------------
-
-    def up(self, *nodes: str) -> None:
-        for node in nodes:
-            self.remote.heard(node, wire.SiteUp(node, 1, 2))
-        self.remote.step()
-
-    def place(self, actors: dict[int, str], *gone: str) -> None:
-        self.remote.placed(wire.Placed(actors, gone, "so it is"))
-        self.remote.step()
-
-    def begin(self) -> None:
-        """Actor 0 on w1 and actor 1 on w2, both started."""
-        self.up("w1", "w2")
-        self.place({0: "w1", 1: "w2"})
-        self.remote.start(ONE)
-        self.remote.start(TWO)
-        self.said()
-
-    def said(self) -> list[tuple[str, wire.Message]]:
-        self.remote.step()
-        told, self.told = self.told, []
-        return told
-
-    def done(self, node: str, member: int, firing: int, rows: int, term: int = 1) -> None:
-        self.remote.heard(node, wire.Said(member, term, Done(firing, 0), rows))
-
-    def reports(self) -> list[tuple[int, object]]:
-        reports: list[tuple[int, object]] = [*self.remote.reports()]
-        self.remote.step()
-        return reports
-
-
-def _block(path: Path, actor: int) -> ActorBlock:
-    consumer = Consumer("learner.update", ("x",))
-    return ActorBlock.create(path, BlockSpec(actor, (DataKey("x"),), 8, 1, (consumer,)))
 
 
 @pytest.fixture
@@ -114,33 +18,29 @@ def head(tmp_path: Path) -> Head:
     return Head(tmp_path)
 
 
-def sample(firing: int, stop: int, *, bind: bool = True) -> Invoke:
-    return Invoke(firing, "actors.sample", "sample", (), stop, bind)
-
-
 def test_calls_wait_for_a_place_and_then_follow_the_start(head: Head) -> None:
     head.remote.start(ONE)
-    head.remote.send(ONE, sample(7, STEPS))
+    head.call(ONE, sample(7, STEPS))
     assert head.said() == []
-    assert head.remote.whereabouts.held_back(ONE)
-    assert head.remote.whereabouts.homeless(ONE) == "a node with a free slot"
+    assert head.remote.placement_view.waiting_for_slot(ONE)
+    assert head.remote.placement_view.unplaced(ONE) == "a node with a free slot"
     head.place({0: "w1"})
-    assert head.remote.whereabouts.homeless(ONE) == "the site on w1"
+    assert head.remote.placement_view.unplaced(ONE) == "the site on w1"
     head.up("w1")
     assert head.said() == [
         ("w1", wire.Start(ONE, 1, 0)),
         ("w1", wire.Call(ONE, sample(7, STEPS), 0)),
     ]
-    assert head.remote.whereabouts.homeless(ONE) == ""
-    assert not head.remote.whereabouts.held_back(ONE)
+    assert head.remote.placement_view.unplaced(ONE) == ""
+    assert not head.remote.placement_view.waiting_for_slot(ONE)
 
 
 def test_only_calls_that_bind_wait_for_weights(head: Head) -> None:
     head.begin()
-    head.remote.send(ONE, sample(1, STEPS))
+    head.call(ONE, sample(1, STEPS))
     head.published = 5
-    head.remote.send(ONE, sample(2, 2 * STEPS, bind=False))
-    head.remote.send(ONE, sample(3, 3 * STEPS))
+    head.call(ONE, sample(2, 2 * STEPS, bind=False))
+    head.call(ONE, sample(3, 3 * STEPS))
     assert [message.version for _, message in head.said()] == [0, -1, 5]
 
 
@@ -149,24 +49,24 @@ def test_a_new_process_never_samples_with_older_weights_than_there_are(head: Hea
     head.begin()
     for version in (5, 6):
         head.published = version
-        head.remote.send(ONE, sample(version, STEPS, bind=False))
-        head.remote.send(ONE, sample(version, STEPS, bind=False))
+        head.call(ONE, sample(version, STEPS, bind=False))
+        head.call(ONE, sample(version, STEPS, bind=False))
         calls = [message for _, message in head.said() if isinstance(message, wire.Call)]
         assert [call.version for call in calls] == [version, -1]
         head.remote.start(ONE)
     head.published = 7
-    head.remote.send(TWO, sample(7, STEPS))
+    head.call(TWO, sample(7, STEPS))
     head.done("w2", TWO, 7, STEPS)
     head.arrive(1, STEPS)
     head.reports()
     head.place({0: "w1", 1: "w1"})
-    head.remote.send(TWO, sample(8, 2 * STEPS, bind=False))
+    head.call(TWO, sample(8, 2 * STEPS, bind=False))
     assert ("w1", wire.Call(TWO, sample(8, 2 * STEPS, bind=False), 7)) in head.said()
 
 
 def test_an_answer_counts_once_its_rows_are_there(head: Head) -> None:
     head.begin()
-    head.remote.send(ONE, sample(7, STEPS))
+    head.call(ONE, sample(7, STEPS))
     head.done("w1", ONE, 7, STEPS)
     assert head.reports() == []
     head.arrive(0, STEPS - 1)
@@ -178,7 +78,7 @@ def test_an_answer_counts_once_its_rows_are_there(head: Head) -> None:
 
 def test_last_words_come_before_the_death(head: Head) -> None:
     head.begin()
-    head.remote.send(ONE, sample(7, STEPS))
+    head.call(ONE, sample(7, STEPS))
     head.done("w1", ONE, 7, STEPS)
     head.remote.heard("w1", wire.Died(ONE, 1, "killed", None, False, False, STEPS))
     assert head.reports() == []
@@ -200,7 +100,7 @@ def test_who_restarts_at_its_place_keeps_its_term(head: Head) -> None:
 
 def test_a_lost_node_means_death_loss_and_a_new_term(head: Head) -> None:
     head.begin()
-    head.remote.send(TWO, sample(7, 2 * STEPS))
+    head.call(TWO, sample(7, 2 * STEPS))
     head.arrive(1, STEPS + 2)
     head.remote.heard("w2", wire.SiteNews({}, (), {1: 2 * STEPS}))
     head.said()
@@ -213,7 +113,7 @@ def test_a_lost_node_means_death_loss_and_a_new_term(head: Head) -> None:
     assert head.said() == [], "nothing is told before the coordinator has decided"
     head.remote.end(TWO)
     head.remote.start(TWO)
-    head.remote.send(TWO, sample(7, 2 * STEPS))
+    head.call(TWO, sample(7, 2 * STEPS))
     assert head.said() == [
         ("w1", wire.Start(TWO, 2, STEPS)),
         ("w1", wire.Call(TWO, sample(7, 2 * STEPS), 0)),
@@ -234,7 +134,7 @@ def test_nobody_starts_before_the_replay_buffer_knows_the_term(head: Head) -> No
     head.remote.start(TWO)
     head.remote.step()
     assert head.said() == []
-    assert head.remote.whereabouts.homeless(TWO) == "the replay buffer"
+    assert head.remote.placement_view.unplaced(TWO) == "the replay buffer"
     head.adopt()
     head.remote.step()
     assert head.said() == [("w1", wire.Start(TWO, 2, 0))]
@@ -242,10 +142,10 @@ def test_nobody_starts_before_the_replay_buffer_knows_the_term(head: Head) -> No
 
 def test_a_move_waits_until_nothing_is_under_way(head: Head) -> None:
     head.begin()
-    head.remote.send(TWO, sample(7, STEPS))
+    head.call(TWO, sample(7, STEPS))
     head.said()
     head.place({0: "w1", 1: "w1"})
-    head.remote.send(TWO, sample(8, 2 * STEPS))
+    head.call(TWO, sample(8, 2 * STEPS))
     head.done("w2", TWO, 7, STEPS)
     assert head.reports() == []
     assert head.said() == []
@@ -287,9 +187,9 @@ def test_a_move_waits_until_what_was_said_is_heard(head: Head) -> None:
 
 def test_a_move_that_is_taken_back(head: Head) -> None:
     head.begin()
-    head.remote.send(TWO, sample(7, STEPS))
+    head.call(TWO, sample(7, STEPS))
     head.place({0: "w1", 1: "w1"})
-    head.remote.send(TWO, sample(8, 2 * STEPS))
+    head.call(TWO, sample(8, 2 * STEPS))
     head.said()
     head.place({0: "w1", 1: "w2"})
     assert head.said() == [("w2", wire.Call(TWO, sample(8, 2 * STEPS), 0))]
@@ -297,7 +197,7 @@ def test_a_move_that_is_taken_back(head: Head) -> None:
 
 def test_a_node_lost_during_a_move(head: Head) -> None:
     head.begin()
-    head.remote.send(TWO, sample(7, STEPS))
+    head.call(TWO, sample(7, STEPS))
     head.place({0: "w1", 1: "w1"})
     head.place({0: "w1", 1: "w1"}, "w2")
     assert [member for member, _ in head.reports()] == [TWO]
@@ -327,7 +227,7 @@ def test_a_closed_site_says_its_last_bill(head: Head) -> None:
     assert head.remote.nodes.seen == ("w1", "w2")
 
 
-def test_who_failed_is_not_also_bereft(head: Head) -> None:
+def test_who_failed_is_not_also_lost_with_its_node(head: Head) -> None:
     head.begin()
     head.remote.heard("w2", wire.Said(TWO, 1, Failed(7, 0, "ValueError: no"), 0))
     head.place({0: "w1", 1: "w1"}, "w2")
@@ -349,13 +249,13 @@ def test_who_was_put_away_is_not_started_at_its_next_place(head: Head) -> None:
 
 def test_a_silent_node_is_why_nobody_answers(head: Head) -> None:
     head.begin()
-    head.remote.send(ONE, sample(7, STEPS))
-    assert not head.remote.whereabouts.held_back(ONE)
+    head.call(ONE, sample(7, STEPS))
+    assert not head.remote.placement_view.waiting_for_slot(ONE)
     head.quiet["w1"] = 8.0
-    assert head.remote.whereabouts.held_back(ONE)
+    assert head.remote.placement_view.waiting_for_slot(ONE)
     head.quiet["w1"] = 0.1
     head.remote.heard("w1", wire.SiteNews({}, held_back=(ONE,)))
-    assert head.remote.whereabouts.held_back(ONE)
+    assert head.remote.placement_view.waiting_for_slot(ONE)
 
 
 def test_a_closing_run_only_keeps_books(head: Head) -> None:
