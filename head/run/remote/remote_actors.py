@@ -242,6 +242,9 @@ class RemoteActors:
         actor.enter()
         if actor.wanted is not None:
             self._launch(actor)
+        elif actor.waiting:  # put away on its way here: it does what it was asked for before
+            self._bring_up(actor, wire.Prepare)
+            actor.retire()
 
     def _leave_if_idle(self, actor: ActorPlacement) -> None:
         if not (actor.is_placed and actor.is_leaving and actor.is_idle):
@@ -251,7 +254,7 @@ class RemoteActors:
             return
         node = actor.node
         actor.leave(by_image=bool(self._bundles.origin(actor.number)))
-        if actor.wanted is not None:
+        if actor.wanted is not None or actor.waiting:
             self._books.restarting(actor.member)
         self._begin_term(actor, node)
 

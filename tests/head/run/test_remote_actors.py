@@ -247,6 +247,39 @@ def test_who_was_put_away_is_not_started_at_its_next_place(head: Head) -> None:
     assert head.said() == [("w1", wire.Prepare(TWO, 2, 0))]
 
 
+def test_who_is_put_away_on_its_way_does_first_what_it_was_asked_for(head: Head) -> None:
+    head.begin()
+    head.call(TWO, sample(7, STEPS))
+    head.place({0: "w1", 1: "w1"})
+    head.call(TWO, sample(8, 2 * STEPS))
+    head.remote.retire(TWO)
+    head.done("w2", TWO, 7, STEPS)
+    head.arrive(1, STEPS)
+    head.said()
+    assert head.reports() == [(TWO, Done(7, 0))]
+    assert head.moved == [TWO]
+    assert head.said() == [
+        ("w2", wire.End(TWO)),
+        ("w1", wire.Prepare(TWO, 2, STEPS)),
+        ("w1", wire.Call(TWO, sample(8, 2 * STEPS), 0)),
+        ("w1", wire.Retire(TWO)),
+    ]
+    assert not head.remote.placement_view.waiting_for_slot(TWO)
+
+
+def test_who_lost_its_node_goes_only_where_the_head_said_last(head: Head) -> None:
+    head.begin()
+    head.call(TWO, sample(7, STEPS))
+    head.place({0: "w1"})
+    head.up("w2")  # the site that it was to leave for nowhere was started anew
+    list(head.reports())
+    head.remote.end(TWO)
+    head.remote.start(TWO)
+    head.said()
+    assert head.remote.placement_view.unplaced(TWO) == "a node with a free slot"
+    assert head.said() == []
+
+
 def test_a_silent_node_is_why_nobody_answers(head: Head) -> None:
     head.begin()
     head.call(ONE, sample(7, STEPS))
