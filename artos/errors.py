@@ -259,14 +259,12 @@ class RunExists(ArtosError):
 
 
 class ForbiddenMove(ArtosError):
-    """An actor was asked for a step of its life that its state does not allow."""
+    """An actor, or ``what`` else, was asked for a step of its life that its state forbids."""
 
-    def __init__(self, state: str, move: str, allowed: Sequence[str]) -> None:
-        self.state, self.move, self.allowed = state, move, tuple(allowed)
-        super().__init__(
-            f"an actor that is {state} cannot {move}: from there it can only "
-            f"{' or '.join(self.allowed)}"
-        )
+    def __init__(self, state: str, move: str, can: Sequence[str], what: str = "an actor") -> None:
+        self.state, self.move, self.allowed = state, move, tuple(can)
+        words = " or ".join(self.allowed) or "stay so"
+        super().__init__(f"{what} that is {state} cannot {move}: from there it can only {words}")
 
 
 class TemplateFailed(ArtosError):

@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import actor_member
-from artos.errors import ForbiddenMove
 from artos.protocol.invocations import Done, FromMember, Invoke
 from artos.protocol.wire import Call, Died, End, Prepare, Retire, Said, Start
 from artos.system.exit_report import Death
+from artos.transitions import after
 from artos.transport.messenger import Post
 from triggers.passers import ZmqPasser
 
@@ -48,7 +48,7 @@ class Event(StrEnum):
     """Its node, or the site there, is gone."""
 
 
-_TABLE: dict[tuple[State, Event], State] = {
+TABLE: dict[tuple[State, Event], State] = {
     (State.UNPLACED, Event.ENTER): State.PLACED,
     (State.UNPLACED, Event.END): State.UNPLACED,
     (State.NODE_LOST, Event.END): State.UNPLACED,
@@ -67,23 +67,6 @@ _TABLE: dict[tuple[State, Event], State] = {
     (State.CALLED, Event.LEAVE): State.UNPLACED,
     (State.CALLED, Event.LOSE): State.NODE_LOST,
 }
-
-
-def after(state: State, event: Event) -> State:
-    """The state that ``event`` leads to.
-
-    Raises:
-        ForbiddenMove: it cannot happen in ``state``; names what can.
-    """
-    found = _TABLE.get((state, event))
-    if found is None:
-        raise ForbiddenMove(state, event, events(state))
-    return found
-
-
-def events(state: State) -> tuple[str, ...]:
-    """What can happen in a state."""
-    return tuple(str(event) for at, event in _TABLE if at is state)
 
 
 class ActorPlacement:
@@ -159,7 +142,7 @@ class ActorPlacement:
         self._reports.clear()
 
     def _move(self, event: Event) -> None:
-        self.state = after(self.state, event)
+        self.state = after(TABLE, self.state, event)
 
     # -- its process ---------------------------------------------------------------------------
 

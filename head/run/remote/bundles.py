@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from artos.buffer.board import actor_member
@@ -18,45 +19,94 @@ from artos.errors import BadParcel
 from artos.protocol import wire
 from artos.system.closing import Closing
 from artos.system.private_folder import remove
+from artos.transitions import after
 from artos.transport.served_files import Incoming, cut
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 2
 """Bundles that one node makes at a time: each has one piece on its way."""
-_TURN_SECONDS = 5.0
-"""For others of its node to be made first: one that is told to stop has ten seconds in all."""
-_LEAVE_SECONDS = 45.0
-"""For a sign of a bundle that is made or fetched: a checkpoint may take 30 s."""
-_ARRIVE_SECONDS = 120.0
-"""For a sign of one at its target, which fetches one after the other, unpacks and restores."""
 
 News = wire.Packed | wire.Bring | wire.Piece | wire.Unfit
+
+
+class State(StrEnum):
+    """How far a bundle is. It is settled from ``HERE`` on: its actor need not wait for it."""
+
+    QUEUED = "queued"
+    """Its node makes those of others first."""
+    PACKING = "packing"
+    """Its node was told to make it."""
+    FETCHING = "fetching"
+    """It is made, and comes here piece by piece."""
+    HERE = "here"
+    """All of it is here; its actor has no place."""
+    OFFERED = "offered"
+    """Its actor is started on a node, which may fetch it."""
+    FAILED = "failed"
+    """There will be none."""
+
+
+class Event(StrEnum):
+    """What can happen to a bundle."""
+
+    PACK = "pack"
+    PACKED = "packed"
+    TAKE = "take"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    OFFER = "offer"
+    GIVE = "give"
+    WITHDRAW = "withdraw"
+
+
+TABLE: dict[tuple[State, Event], State] = {
+    (State.QUEUED, Event.PACK): State.PACKING,
+    (State.QUEUED, Event.FAIL): State.FAILED,
+    (State.PACKING, Event.PACKED): State.FETCHING,
+    (State.PACKING, Event.FAIL): State.FAILED,
+    (State.FETCHING, Event.TAKE): State.FETCHING,
+    (State.FETCHING, Event.COMPLETE): State.HERE,
+    (State.FETCHING, Event.FAIL): State.FAILED,
+    (State.HERE, Event.OFFER): State.OFFERED,
+    (State.HERE, Event.WITHDRAW): State.HERE,
+    (State.OFFERED, Event.OFFER): State.OFFERED,
+    (State.OFFERED, Event.GIVE): State.OFFERED,
+    (State.OFFERED, Event.WITHDRAW): State.HERE,
+}
+_PATIENCE: dict[State, tuple[float, str]] = {
+    # One that is told to stop has ten seconds in all.
+    State.QUEUED: (5.0, "others were before it"),
+    # A checkpoint may take 30 s.
+    State.PACKING: (45.0, "no sign of its image"),
+    State.FETCHING: (45.0, "no sign of its image"),
+    # Its target fetches one after the other, unpacks and restores.
+    State.OFFERED: (120.0, "no sign of it"),
+}
+"""For so many seconds a bundle may stay as it is, and why it is given up then."""
 
 
 @dataclass(slots=True)
 class _Bundle:
     """An actor's bundle from the node ``source``, given up at ``until`` (clock).
 
-    It is ``asked`` for once there are few others of that node. ``file`` is None until it is made,
-    ``failed``: there will be none. ``sent`` is the node where the actor is started with it.
+    ``file`` is what came of it so far; ``target`` the node that it is offered to.
     """
 
     number: int
     actor: int
     source: str
-    until: float
-    asked: bool = False
+    until: float = math.inf
+    state: State = State.QUEUED
     file: Incoming | None = None
-    failed: bool = False
-    sent: str = ""
+    target: str = ""
 
     @property
-    def whole(self) -> bool:
-        return self.file is not None and self.file.whole
+    def is_whole(self) -> bool:
+        return self.state in (State.HERE, State.OFFERED)
 
     @property
-    def settled(self) -> bool:
-        return self.failed or self.whole
+    def is_settled(self) -> bool:
+        return self.is_whole or self.state is State.FAILED
 
 
 class Bundles(Closing):
@@ -73,38 +123,47 @@ class Bundles(Closing):
         self._count = 0
         self.close()  # what a run process that died left
 
+    def _move(self, bundle: _Bundle, event: Event) -> None:
+        bundle.state = after(TABLE, bundle.state, event, "a bundle")
+        self._be_patient(bundle)
+
+    def _be_patient(self, bundle: _Bundle) -> None:
+        seconds, _ = _PATIENCE.get(bundle.state, (math.inf, ""))
+        bundle.until = self._clock.now() + seconds
+
     # -- what actors that move want ------------------------------------------------------------
 
     def want(self, actor: int, node: str) -> None:
         """Have a bundle of the actor made on the node that it leaves, unless it is already."""
         if actor not in self._bundles:
             self._count += 1
-            until = self._clock.now() + _TURN_SECONDS
-            self._bundles[actor] = _Bundle(self._count, actor, node, until)
-            self._ask(node)
+            self._bundles[actor] = bundle = _Bundle(self._count, actor, node)
+            self._be_patient(bundle)
+            self._pack_next(node)
 
-    def _ask(self, node: str) -> None:
+    def _pack_next(self, node: str) -> None:
         """Have the next ones made on a node."""
-        unsettled = [p for p in self._bundles.values() if p.source == node and not p.settled]
+        unsettled = [b for b in self._bundles.values() if b.source == node and not b.is_settled]
         for bundle in sorted(unsettled, key=lambda bundle: bundle.number)[:_AT_ONCE]:
-            if not bundle.asked:
-                bundle.asked, bundle.until = True, self._clock.now() + _LEAVE_SECONDS
+            if bundle.state is State.QUEUED:
+                self._move(bundle, Event.PACK)
                 self._tell(node, wire.Pack(actor_member(bundle.actor), bundle.number))
 
     def is_settled(self, actor: int) -> bool:
         """Whether it is clear what becomes of the actor's bundle: it is here, or there is none."""
-        return actor in self._bundles and self._bundles[actor].settled
+        return actor in self._bundles and self._bundles[actor].is_settled
 
     def stay(self, actor: int) -> None:
         """The actor does not leave its node (any more)."""
-        if actor in self._bundles and not self._bundles[actor].sent:
+        bundle = self._bundles.get(actor)
+        if bundle is not None and bundle.state is not State.OFFERED:
             self.drop(actor)
 
     def leave(self, actor: int) -> None:
         """The actor leaves its node: only a bundle that is here goes with it."""
         bundle = self._bundles.get(actor)
-        if bundle is not None and bundle.whole:
-            bundle.sent, bundle.until = "", math.inf
+        if bundle is not None and bundle.is_whole:
+            self._move(bundle, Event.WITHDRAW)
         else:
             self.drop(actor)
 
@@ -114,15 +173,16 @@ class Bundles(Closing):
         It is kept until it is dropped, as the actor may have to move on.
         """
         bundle = self._bundles.get(actor)
-        if bundle is None or not bundle.whole:
+        if bundle is None or not bundle.is_whole:
             return 0
-        bundle.sent, bundle.until = node, self._clock.now() + _ARRIVE_SECONDS
+        bundle.target = node
+        self._move(bundle, Event.OFFER)
         return bundle.number
 
     def origin(self, actor: int) -> str:
         """The node where the actor's bundle comes from; "" if there is none on its way."""
         bundle = self._bundles.get(actor)
-        return bundle.source if bundle is not None and bundle.whole else ""
+        return bundle.source if bundle is not None and bundle.is_whole else ""
 
     def drop(self, actor: int) -> None:
         """Nobody needs the actor's bundle any more."""
@@ -132,7 +192,7 @@ class Bundles(Closing):
         if bundle.file is not None:
             bundle.file.close()
             bundle.file.path.unlink(missing_ok=True)
-        self._ask(bundle.source)
+        self._pack_next(bundle.source)
 
     # -- what happens --------------------------------------------------------------------------
 
@@ -142,24 +202,24 @@ class Bundles(Closing):
         Raises:
             BadMessage: it wishes for what there cannot be.
         """
-        bundle = next((p for p in self._bundles.values() if p.number == message.number), None)
-        match message:
-            case wire.Bring():
-                self._answer(node, bundle, message)
-            case wire.Unfit(why=why) if bundle is not None and bundle.sent == node:
-                self._begins_anew(bundle, why)
-            case wire.Packed() | wire.Piece() if bundle is not None and bundle.source == node:
-                if bundle.asked and not bundle.settled:
-                    self._fetch(bundle, message)
-                    return bundle.actor if bundle.settled else None
-            case _:
-                pass  # of one that was given up
+        bundle = next((b for b in self._bundles.values() if b.number == message.number), None)
+        if isinstance(message, wire.Bring):
+            self._give(node, bundle, message)
+        elif bundle is None:
+            pass  # it was given up
+        elif isinstance(message, wire.Unfit):
+            if bundle.state is State.OFFERED and bundle.target == node:
+                self._begins_anew(bundle, message.why)
+        elif bundle.source == node and bundle.state in (State.PACKING, State.FETCHING):
+            self._fetch(bundle, message)
+            return bundle.actor if bundle.is_settled else None
         return None
 
-    def _answer(self, node: str, bundle: _Bundle | None, wish: wire.Bring) -> None:
+    def _give(self, node: str, bundle: _Bundle | None, wish: wire.Bring) -> None:
         piece = wire.Piece(wish.number, wish.start)
-        if bundle is not None and bundle.sent == node and bundle.file is not None:
-            bundle.until = self._clock.now() + _ARRIVE_SECONDS
+        offered = bundle is not None and bundle.state is State.OFFERED and bundle.target == node
+        if bundle is not None and bundle.file is not None and offered:
+            self._move(bundle, Event.GIVE)
             try:
                 piece = cut(bundle.file.path, wish)
             except OSError as error:
@@ -171,26 +231,31 @@ class Bundles(Closing):
             self._fail(bundle, news.why)
             return
         try:
-            if bundle.file is None:
-                bundle.file = Incoming(bundle.number, self._folder / str(bundle.number))
-            if isinstance(news, wire.Piece):
-                bundle.file.take(news)
+            file = self._taken(bundle, news)
         except (BadParcel, OSError) as error:
             self._fail(bundle, str(error))
             return
-        if bundle.whole:
-            bundle.until = math.inf
-            self._ask(bundle.source)
+        if file.whole:
+            self._move(bundle, Event.COMPLETE)
+            self._pack_next(bundle.source)
         else:
-            bundle.until = self._clock.now() + _LEAVE_SECONDS
-            self._tell(bundle.source, bundle.file.wish)
+            self._tell(bundle.source, file.wish)
+
+    def _taken(self, bundle: _Bundle, news: wire.Packed | wire.Piece) -> Incoming:
+        if bundle.file is None:
+            bundle.file = Incoming(bundle.number, self._folder / str(bundle.number))
+            self._move(bundle, Event.PACKED)
+        if isinstance(news, wire.Piece):
+            bundle.file.take(news)
+            self._move(bundle, Event.TAKE)
+        return bundle.file
 
     def _fail(self, bundle: _Bundle, why: str) -> None:
         _log.warning("actor %d begins anew when it leaves %s: %s", bundle.actor, bundle.source, why)
-        bundle.failed, bundle.until = True, math.inf
+        self._move(bundle, Event.FAIL)
         if bundle.file is not None:
             bundle.file.close()
-        self._ask(bundle.source)
+        self._pack_next(bundle.source)
 
     def _begins_anew(self, bundle: _Bundle, why: str) -> None:
         left = f"actor {bundle.actor}, which left {bundle.source}"
@@ -204,19 +269,16 @@ class Bundles(Closing):
             if now < bundle.until:
                 continue
             given_up.append(bundle.actor)
-            if bundle.sent:
-                self._begins_anew(bundle, f"no sign of it for {_ARRIVE_SECONDS:g} s")
-            elif bundle.asked:
-                self._fail(bundle, f"no sign of its image for {_LEAVE_SECONDS:g} s")
-            else:
-                self._fail(bundle, f"others were before it for {_TURN_SECONDS:g} s")
+            seconds, why = _PATIENCE[bundle.state]
+            give_up = self._begins_anew if bundle.state is State.OFFERED else self._fail
+            give_up(bundle, f"{why} for {seconds:g} s")
         return given_up
 
     def lost(self, node: str) -> None:
         """The node is gone: what it has not handed over will not come."""
         for bundle in self._bundles.values():
-            if bundle.source == node and not bundle.settled:
-                bundle.failed, bundle.until = True, math.inf
+            if bundle.source == node and not bundle.is_settled:
+                self._move(bundle, Event.FAIL)
 
     def close(self) -> None:
         """Remove everything. Twice is fine."""

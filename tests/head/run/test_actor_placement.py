@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_remote_actors import STEPS, block_at, sample
+from remote_head import STEPS, block_at, sample
 
 from artos.errors import ForbiddenMove
 from artos.protocol import wire
-from head.run.remote.actor_placement import ActorPlacement, Event, State, after, events
+from artos.transitions import after, events
+from head.run.remote.actor_placement import TABLE, ActorPlacement, Event, State
 
 EXPECTED = """
 unplaced   enter:placed    end:unplaced
@@ -32,17 +33,17 @@ EVERY_PAIR = [*itertools.product(State, Event)]
 @pytest.mark.parametrize(("state", "event"), EVERY_PAIR)
 def test_every_pair(state: State, event: Event) -> None:
     if (state, event) in ALLOWED:
-        assert after(state, event) is ALLOWED[state, event]
+        assert after(TABLE, state, event) is ALLOWED[state, event]
         return
     with pytest.raises(ForbiddenMove) as refused:
-        after(state, event)
+        after(TABLE, state, event)
     assert (refused.value.state, refused.value.move) == (state, event)
-    assert refused.value.allowed == events(state)
+    assert refused.value.allowed == events(TABLE, state)
 
 
 def test_every_state_is_reached_and_left() -> None:
     assert set(ALLOWED.values()) == set(State)
-    assert all(events(state) for state in State)
+    assert all(events(TABLE, state) for state in State)
 
 
 class Edge:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_remote_actors import ONE, Head
+from remote_head import ONE, Head
 
 
 class Homes(Head):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_remote_actors import ONE, STEPS, TWO, Head, sample
+from remote_head import ONE, STEPS, TWO, Head, sample
 
 from artos.protocol import wire
 from artos.protocol.invocations import Ready

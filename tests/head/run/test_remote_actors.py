@@ -5,120 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from remote_head import ONE, STEPS, TWO, Head, sample
 
-from artos.buffer.actor_block import ActorBlock
-from artos.buffer.layout import BlockSpec, Consumer
-from artos.clock import ManualClock
 from artos.errors import BadMessage
 from artos.protocol import wire
-from artos.protocol.invocations import Done, Failed, Invoke, Ready
-from artos.spec import DataKey
+from artos.protocol.invocations import Done, Failed, Ready
 from artos.system.exit_report import Death
-from head.run.remote.bundles import Bundles
-from head.run.remote.remote_actors import RemoteActors
-
-STEPS = 4
-ONE, TWO = 1, 2
-"""Member numbers of actors 0 and 1."""
-
-
-class Head:
-    """Two actors' blocks, and everything that remote actors tell anybody."""
-
-    def __init__(self, folder: Path) -> None:
-        self.blocks = {actor: block_at(folder / f"actor-{actor}", actor) for actor in (0, 1)}
-        self.told: list[tuple[str, wire.Message]] = []
-        self.lost: list[tuple[int, int, str]] = []
-        self.moved: list[int] = []
-        self.quiet: dict[str, float] = {}
-        self.adopts = True
-        self.published = 0
-        self.clock = ManualClock()
-        self.bundles = Bundles(folder / "parcels", self.send, self.clock)
-        self.remote = RemoteActors(
-            self.blocks, 1, self, self._terms, lambda node: self.quiet.get(node, 0.0),
-            self.bundles,
-        )  # fmt: skip
-        self.remote.begin(self)
-        self.remote.step()
-
-    def send(self, node: str, message: wire.Message) -> None:
-        self.told.append((node, message))
-
-    def call(self, member: int, invoke: Invoke) -> None:
-        self.remote.passers[member].pass_message(invoke)
-
-    # -- Books -------------------------------------------------------------------------------------
-
-    def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
-        base = self.blocks[actor].written // STEPS * STEPS
-        if committed > base:
-            self.lost.append((actor, committed - base, node))
-        return base
-
-    def restarting(self, member: int) -> None:
-        self.moved.append(member)
-
-    # -- the replay buffer -----------------------------------------------------------------
-
-    def _terms(self, terms: dict[int, int], bases: dict[int, int], nodes: dict[int, str]) -> None:
-        self.pending = {actor: (term, bases[actor]) for actor, term in terms.items()}
-        if self.adopts:
-            self.adopt()
-
-    def adopt(self) -> None:
-        for actor, (term, base) in self.pending.items():
-            self.blocks[actor].begin_term(term, base)
-
-    def arrive(self, actor: int, rows: int) -> None:
-        self.blocks[actor].commit(rows)
-        self.remote.arrived(actor + 1)
-
-    # -- nodes ----------------------------------------------------------------------------
-
-    def up(self, *nodes: str) -> None:
-        for node in nodes:
-            self.remote.heard(node, wire.SiteUp(node, 1, 2))
-        self.remote.step()
-
-    def place(self, actors: dict[int, str], *gone: str) -> None:
-        self.remote.placed(wire.Placed(actors, gone, "so it is"))
-        self.remote.step()
-
-    def begin(self) -> None:
-        """Actor 0 on w1 and actor 1 on w2, both started."""
-        self.up("w1", "w2")
-        self.place({0: "w1", 1: "w2"})
-        self.remote.start(ONE)
-        self.remote.start(TWO)
-        self.said()
-
-    def said(self) -> list[tuple[str, wire.Message]]:
-        self.remote.step()
-        told, self.told = self.told, []
-        return told
-
-    def done(self, node: str, member: int, firing: int, rows: int, term: int = 1) -> None:
-        self.remote.heard(node, wire.Said(member, term, Done(firing, 0), rows))
-
-    def reports(self) -> list[tuple[int, object]]:
-        reports: list[tuple[int, object]] = [*self.remote.reports()]
-        self.remote.step()
-        return reports
-
-
-def block_at(path: Path, actor: int) -> ActorBlock:
-    consumer = Consumer("learner.update", ("x",))
-    return ActorBlock.create(path, BlockSpec(actor, (DataKey("x"),), 8, 1, (consumer,)))
 
 
 @pytest.fixture
 def head(tmp_path: Path) -> Head:
     return Head(tmp_path)
-
-
-def sample(firing: int, stop: int, *, bind: bool = True) -> Invoke:
-    return Invoke(firing, "actors.sample", "sample", (), stop, bind)
 
 
 def test_calls_wait_for_a_place_and_then_follow_the_start(head: Head) -> None:

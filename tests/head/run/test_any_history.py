@@ -1,0 +1,192 @@
+"""Whatever happens to nodes and actors in whatever order: what sites are told makes sense there."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from remote_head import ONE, STEPS, TWO, Head, sample
+
+from artos.protocol import wire
+from artos.protocol.invocations import Done
+from artos.system.exit_report import Death
+
+NODES = st.sampled_from(("w1", "w2"))
+MEMBERS = st.sampled_from((ONE, TWO))
+SELDOM = st.integers(0, 3).map(lambda n: n == 0)
+
+
+class Places(RuleBasedStateMachine):
+    """Plays the head daemon, the sites, the replay buffer and the coordinator.
+
+    ``lodged`` has the calls of members by where a site keeps them, ``open`` those that the
+    coordinator has no answer to; ``prepared`` members get more. Of ``dead`` ones a site has said
+    so, of ``down`` ones the coordinator knows.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.lodged: dict[tuple[str, int], list[int]] = {}
+        self.open: dict[int, list[int]] = {ONE: [], TWO: []}
+        self.prepared: set[int] = set()
+        self.down: set[int] = set()
+        self.dead: set[tuple[str, int]] = set()
+        self.asked: list[tuple[str, int]] = []
+        self.firing = 0
+        self.head = Head(self.folder)
+        self.head.adopts = False
+        self.adopt()
+        self.site_up("w1", anew=False)
+        self.site_up("w2", anew=False)
+        self.head.place({0: "w1", 1: "w2"})
+        self.adopt()
+        self.prepare(ONE)
+        self.prepare(TWO)
+
+    def teardown(self) -> None:
+        self.head.bundles.close()
+        shutil.rmtree(self.folder)
+
+    # -- the coordinator -----------------------------------------------------------------------
+
+    @rule(member=MEMBERS)
+    def prepare(self, member: int) -> None:
+        if member not in self.prepared | self.down:
+            self.prepared.add(member)
+            self.head.remote.prepare(member)
+
+    @rule(member=MEMBERS, seldom=SELDOM)
+    def retire(self, member: int, seldom: bool) -> None:
+        if seldom and member in self.prepared:
+            self.prepared.remove(member)
+            self.head.remote.retire(member)
+
+    @rule(member=MEMBERS)
+    def call(self, member: int) -> None:
+        if member in self.prepared:
+            self.firing += 1
+            self.open[member].append(self.firing)
+            if member not in self.down:
+                self.head.call(member, sample(self.firing, STEPS))
+
+    @rule()
+    def receive(self) -> None:
+        for member, report in self.head.remote.reports():
+            if isinstance(report, Death):
+                self.head.remote.end(member)
+                self.down.add(member)
+            elif isinstance(report, Done):
+                self.open[member].remove(report.firing)
+
+    @precondition(lambda self: self.down)
+    @rule()
+    def restart(self) -> None:
+        member = self.down.pop()
+        self.head.remote.start(member)
+        for firing in self.open[member]:
+            self.head.call(member, sample(firing, STEPS))
+
+    # -- the head daemon and the replay buffer -------------------------------------------------
+
+    @rule(one=NODES, two=NODES, nowhere=SELDOM)
+    def place(self, one: str, two: str, nowhere: bool) -> None:
+        self.head.remote.placed(wire.Placed({0: one} if nowhere else {0: one, 1: two}))
+
+    @rule(node=NODES, seldom=SELDOM)
+    def node_gone(self, node: str, seldom: bool) -> None:
+        if seldom:
+            self._forget(node)
+            self.head.remote.placed(wire.Placed({}, (node,)))
+
+    @rule()
+    def adopt(self) -> None:
+        self.head.remote.step()
+        self.head.adopt()
+        self.head.pending = {}
+
+    # -- sites ---------------------------------------------------------------------------------
+
+    @rule(node=NODES, anew=SELDOM)
+    def site_up(self, node: str, anew: bool) -> None:
+        if node in self.head.remote.nodes and not anew:
+            return
+        self._forget(node)
+        self.head.remote.heard(node, wire.SiteUp(node, 1, 2, "4.1"))
+
+    @rule(node=NODES, seldom=SELDOM)
+    def site_closed(self, node: str, seldom: bool) -> None:
+        if seldom:
+            self._forget(node)
+            self.head.remote.heard(node, wire.SiteClosed({}))
+
+    @rule(member=MEMBERS, dies=SELDOM)
+    def answer(self, member: int, dies: bool) -> None:
+        node = self.head.remote.node_of(member)
+        calls = self.lodged.get((node, member))
+        if not calls:
+            return
+        term, rows = self.head.remote.passers[member].term, self.head.blocks[member - 1].written
+        if dies:
+            del self.lodged[node, member]
+            self.dead.add((node, member))
+            death = wire.Died(member, term, "killed", None, False, False, rows)
+            self.head.remote.heard(node, death)
+        else:
+            self.head.done(node, member, calls.pop(0), rows, term)
+
+    @precondition(lambda self: self.asked)
+    @rule(whole=st.booleans(), fails=SELDOM)
+    def bundle(self, whole: bool, fails: bool) -> None:
+        node, number = self.asked[-1]
+        news = wire.Piece(number, 0, 1, b"i") if whole else wire.Packed(number, "no" * fails)
+        self.head.remote.heard(node, news)
+
+    def _forget(self, node: str | None) -> None:
+        self.lodged = {key: calls for key, calls in self.lodged.items() if key[0] != node}
+        self.dead = {key for key in self.dead if key[0] != node}
+
+    # -- what must hold ------------------------------------------------------------------------
+
+    @invariant()
+    def what_sites_are_told_makes_sense(self) -> None:
+        for node, message in self.head.said():
+            match message:
+                case wire.Pack(number=number):
+                    self.asked.append((node, number))
+                case wire.Start(member=member) | wire.Prepare(member=member):
+                    assert message.term == self.head.blocks[member - 1].incarnation
+                    assert not [at for at in self.lodged if at[1] == member and at[0] != node]
+                    self.lodged.setdefault((node, member), [])
+                    if isinstance(message, wire.Start):
+                        self.lodged[node, member] = []
+                case wire.Call(member=member):
+                    if (node, member) not in self.dead:
+                        self.lodged[node, member].append(message.call.firing)
+                case wire.End(member=member):
+                    if (node, member) not in self.dead:
+                        del self.lodged[node, member]
+                    self.dead.discard((node, member))
+
+    @invariant()
+    def nobody_is_forgotten(self) -> None:
+        for member, calls in self.open.items():
+            placement = self.head.remote.passers[member]
+            kept = [each.call.firing for each in (*placement.given, *placement.waiting)]
+            lost = placement.state == "node_lost" or member in self.down
+            assert lost or set(calls) <= set(kept) | self._reported(member)
+
+    def _reported(self, member: int) -> set[int]:
+        return {
+            report.firing
+            for who, report in self.head.remote._reports
+            if who == member and isinstance(report, Done)
+        }
+
+
+TestPlaces = Places.TestCase
+TestPlaces.settings = settings(max_examples=100, stateful_step_count=80, deadline=None)
