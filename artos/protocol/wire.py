@@ -39,7 +39,7 @@ from artos.protocol.fields import (
 from artos.protocol.invocations import Done, Failed, Invoke, Ready
 from artos.protocol.unpacking import Unpacker
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 _NOTHING = memoryview(b"")
@@ -48,11 +48,11 @@ _FRONT = 3  # bytes before the rest of a bulk message
 _SEAL = struct.Struct(">BxxQQQQ?")
 
 
-class Message(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """Root of all messages between nodes."""
 
 
-class Bulk(Message, frozen=True, tag=True):
+class Bulk(Message, frozen=True):
     """Root of those whose ``content`` is not packed; a memoryview is one of what it came in."""
 
 
@@ -78,7 +78,7 @@ class Seal(Bulk, frozen=True, tag=True):
     content: memoryview = _NOTHING
 
 
-class Restarted(Message, frozen=True, tag=True):
+class Restarted(Message, frozen=True):
     """Never sent: a post hands it out where its peer is another one than before.
 
     It has restarted or has forgotten us; what was on its way to the old one is gone.
@@ -200,7 +200,11 @@ class LogPiece(Bulk, frozen=True, tag=True):
 # -- user (artos submit, list, ...) <-> head daemon ------------------------------------------------
 
 
-class Submit(Message, frozen=True, tag=True):
+class UserRequest(Message, frozen=True):
+    """Root of what a user asks of a head, which replies with ``Answer``."""
+
+
+class Submit(UserRequest, frozen=True, tag=True):
     """User → head: run this. ``request`` is what ``artos run`` takes, as plain data."""
 
     request: dict[str, Any]
@@ -211,20 +215,66 @@ class Submit(Message, frozen=True, tag=True):
         check_plain(self.request)
 
 
-class Ask(Message, frozen=True, tag=True):
-    """User → head: ``what`` is list, status, logs, scale, stop, drain or limits.
+class ListRuns(UserRequest, frozen=True, tag=True):
+    """User → head: every run in short."""
 
-    ``of`` names a run or a node, ``log`` one of the run's logs ("": that of its process).
+
+class ReadStatus(UserRequest, frozen=True, tag=True):
+    """User → head: one run in full; "": all nodes and all runs."""
+
+    run: Line = ""
+
+
+class ReadLogs(UserRequest, frozen=True, tag=True):
+    """User → head: a log of a run from byte ``offset`` on; below 0 it counts from the end.
+
+    ``log`` "" is that of its run process.
     """
 
-    what: Line
-    of: Line = ""
-    value: Number = 0
+    run: Line
+    offset: Number = 0
     log: Line = ""
 
 
+class ReadLimits(UserRequest, frozen=True, tag=True):
+    """User → head: what a submission may be."""
+
+
+class ScaleRun(UserRequest, frozen=True, tag=True):
+    """User → head → run, or user → run on one machine: go on with ``actors`` actors.
+
+    They take part from the next version on. A run replies with ``RunScaled``.
+    """
+
+    run: Line
+    actors: Number
+
+
+class StopRun(UserRequest, frozen=True, tag=True):
+    """User → head: have the run finish and save; sent again: end it at once."""
+
+    run: Line
+
+
+class DrainNode(UserRequest, frozen=True, tag=True):
+    """User → head: move the actors of the node elsewhere and place no others there."""
+
+    node: Line
+
+
+class RunScaled(Message, frozen=True, tag=True):
+    """Run → head, or run → user on one machine: ``ScaleRun`` is carried out, or why it is not.
+
+    ``actors`` take part from now on, ``most`` are registered.
+    """
+
+    actors: Small
+    most: Small
+    fault: Text = ""
+
+
 class Answer(Message, frozen=True, tag=True):
-    """Head → user: plain data; ``fault`` says what was wrong with the question, if anything.
+    """Head → user: plain data; ``fault`` says what was wrong with the request, if anything.
 
     ``missing`` names an archive to be sent (``Archive``) before the same is asked again.
     """
@@ -278,21 +328,6 @@ class RunNews(Message, frozen=True, tag=True):
 
     def __post_init__(self) -> None:
         check_plain(self.facts)
-
-
-class Wish(Message, frozen=True, tag=True):
-    """Head → run: ``what`` is scale (to ``value`` actors) or stop (finish and save)."""
-
-    what: Line
-    value: Number = 0
-
-
-class Wished(Message, frozen=True, tag=True):
-    """Run → head: the answer to ``Wish``; ``fault`` says why it was not granted."""
-
-    run: Name
-    what: Line
-    fault: Text = ""
 
 
 # -- site (a run on a worker) <-> run process: steering --------------------------------------------
@@ -549,16 +584,16 @@ class Finish(Message, frozen=True, tag=True):
     seconds: Seconds
 
 
-_TYPES = (
-    Refusal, Seal, Hello, Welcome, Load, Assign, Unassign, SiteEnded, Leaving, Bye, Fetch, Archive,
-    ReadLog, LogPiece, Submit, Ask, Answer, RunUp, Placed, RunNews, Wish, Wished, SiteUp, Start,
-    Call, End, Prepare, Retire, CloseSite, Said, Died, Pack, Packed, Bring, Piece, Unfit, SiteNews,
-    SiteLog, SiteClosed, Greet, Chunk, Arrivals, Pull, Weights, Terms, Listening, Nudge, Finish,
-)  # fmt: skip
+TYPES: tuple[type[Message], ...] = tuple(
+    kind
+    for kind in vars().copy().values()
+    if isinstance(kind, type) and issubclass(kind, Message) and kind.__struct_config__.tag
+)
+"""Every message that is sent: roots have no tag."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_BULKS = tuple(kind for kind in _TYPES if issubclass(kind, Bulk))
-_unpacked = Unpacker[Message](*(kind for kind in _TYPES if kind not in _BULKS))
+_BULKS = tuple(kind for kind in TYPES if issubclass(kind, Bulk))
+_unpacked = Unpacker[Message](*(kind for kind in TYPES if kind not in _BULKS))
 _unpacked_bulk = Unpacker[Message](*(kind for kind in _BULKS if kind is not Seal))
 
 

@@ -45,7 +45,10 @@ ANY = Holder(Role.NODE, "any")
 """Whoever has this key may be any node that has no key of its own."""
 
 SAYS: Mapping[Role, frozenset[Kind]] = {
-    Role.USER: frozenset({wire.Submit, wire.Ask, wire.Archive}),
+    Role.USER: frozenset({
+        wire.Submit, wire.Archive, wire.ListRuns, wire.ReadStatus, wire.ReadLogs, wire.ReadLimits,
+        wire.ScaleRun, wire.StopRun, wire.DrainNode,
+    }),
     Role.NODE: frozenset({
         wire.Hello, wire.Load, wire.SiteEnded, wire.Leaving, wire.Bye, wire.Fetch, wire.LogPiece,
         wire.SiteUp, wire.Said, wire.Died, wire.Packed, wire.Bring, wire.Piece, wire.Unfit,
