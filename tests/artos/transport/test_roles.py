@@ -18,11 +18,11 @@ USERS = {
     "DrainNode",
 }  # fmt: skip
 NODES = {
-    "Hello", "Load", "SiteEnded", "Leaving", "Bye", "Fetch", "SiteUp", "Said", "Died", "Packed",
-    "Bring", "Piece", "Unfit", "SiteNews", "SiteClosed", "Greet", "Chunk", "Pull", "LogPiece",
-    "SiteLog",
+    "Hello", "Load", "SiteEnded", "Leaving", "Bye", "FetchArchive", "LogPiece",
+    "SiteUp", "ActorReport", "Died", "Packed", "ReadPiece", "BundlePiece", "BundleRejected",
+    "SiteNews", "SiteLog", "SiteClosed", "Greet", "Chunk", "Pull",
 }  # fmt: skip
-EVERYBODY = {"Seal", "Refusal"}
+EVERYBODY = {"Envelope", "Refusal"}
 KINDS = {kind.__name__: kind for kind in wire.TYPES}
 
 

@@ -71,8 +71,6 @@ class Head:
         self.blocks[actor].commit(rows)
         self.remote.arrived(actor + 1)
 
-    # -- nodes ----------------------------------------------------------------------------
-
     def up(self, *nodes: str) -> None:
         for node in nodes:
             self.remote.heard(node, wire.SiteUp(node, 1, 2))
