@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from artos.lag import ActorLag
-from artos.protocol.fields import Count, Line, Name, Number, Seconds, Small, Text, Version
+from artos.protocol.fields import Count, Line, Name, Seconds, Text, Version
 from artos.protocol.unpacking import Unpacker
 
 StartKind = Literal["cold", "fork", "clone", "moved"]
@@ -86,28 +86,12 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     fatal: bool = False
 
 
-class Scale(msgspec.Struct, frozen=True, tag=True):
-    """Control → node: from the next version on let ``actors`` actors take part."""
-
-    actors: Number
-
-
-class Scaled(msgspec.Struct, frozen=True, tag=True):
-    """Node → control: done, or why not. ``actors`` take part now, ``most`` are registered."""
-
-    actors: Small
-    most: Small
-    fault: Text = ""
-
-
 ToMember = Invoke | Stop
 FromMember = Ready | Done | Failed
 
 encode = msgspec.msgpack.Encoder().encode
 _to_member = Unpacker[ToMember](Invoke, Stop)
 _from_member = Unpacker[FromMember](Ready, Done, Failed)
-_scale = Unpacker[Scale](Scale)
-_scaled = Unpacker[Scaled](Scaled)
 
 
 def decode_to_member(data: bytes) -> ToMember:
@@ -126,21 +110,3 @@ def decode_from_member(data: bytes) -> FromMember:
         BadMessage: the bytes are no valid message; says which field is wrong.
     """
     return _from_member(data)
-
-
-def decode_scale(data: bytes) -> Scale:
-    """Decode what a control asks for.
-
-    Raises:
-        BadMessage: the bytes are no valid message; says which field is wrong.
-    """
-    return _scale(data)
-
-
-def decode_scaled(data: bytes) -> Scaled:
-    """Decode what the node answered to a control.
-
-    Raises:
-        BadMessage: the bytes are no valid message; says which field is wrong.
-    """
-    return _scaled(data)

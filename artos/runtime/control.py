@@ -12,7 +12,7 @@ import msgspec
 from artos.buffer.board import Board, control_member
 from artos.errors import BadMessage, DeadlineExceeded, MailboxFull, NotRunning, Refused
 from artos.plan import Site
-from artos.protocol.invocations import Scale, Scaled, decode_scale, decode_scaled, encode
+from artos.protocol import wire
 from artos.protocol.unreadable import UNREADABLE
 from artos.run_state import RUNNING
 from artos.system.durable import write_durably
@@ -76,31 +76,32 @@ class ControlDesk:
         self.member = control_member(members)
         self._asked, self._answers = board.up(self.member), board.down(self.member)
 
-    def serve(self, scale: Callable[[int], Scaled]) -> int:
+    def serve(self, scale: Callable[[wire.ScaleRun], wire.RunScaled]) -> int:
         """Answer every request there is; returns how many were malformed and dropped."""
         malformed = 0
         while (data := self._asked.take()) is not None:
             try:
-                self._answers.put(encode(scale(decode_scale(data).actors)))
+                self._answers.put(wire.encode(scale(_request(data))))
             except (BadMessage, MailboxFull):  # or it does not read its answers
                 malformed += 1
         return malformed
 
 
-def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> Scaled:
+def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> wire.RunScaled:
     """Ask a live run to go on with ``actors`` actors.
 
     Raises:
         NotRunning: there is no live run in that folder.
         Refused: the run says why not.
         DeadlineExceeded: it did not answer within ``seconds``, or others ask all the time.
+        BadMessage: what it answered means nothing here.
     """
     try:
         with _alone(run, seconds):
             address = msgspec.json.decode(address_file(run).read_bytes(), type=Address)
             if address.state != RUNNING:
                 raise NotRunning(str(run))
-            answer = _asked(address, actors, seconds)
+            answer = _asked(address, wire.ScaleRun(run.name, actors), seconds)
     except (FileNotFoundError, *UNREADABLE):
         raise NotRunning(str(run)) from None
     if answer.fault:
@@ -116,14 +117,24 @@ def _alone(run: Path, seconds: float) -> FileLock:
     return lock
 
 
-def _asked(address: Address, actors: int, seconds: float) -> Scaled:
+def _request(data: bytes) -> wire.ScaleRun:
+    message = wire.decode(data)
+    if not isinstance(message, wire.ScaleRun):
+        raise BadMessage(f"a control has no use for {type(message).__name__}")
+    return message
+
+
+def _asked(address: Address, request: wire.ScaleRun, seconds: float) -> wire.RunScaled:
     board = Board.attach(Path(address.board), address.members)
     member = control_member(address.members)
     answers = board.down(member)
     answers.clear()  # of a control that gave up
-    board.up(member).put(encode(Scale(actors)))
+    board.up(member).put(wire.encode(request))
     board.notify(member)
     data = answers.get(seconds)
     if data is None:
         raise DeadlineExceeded("the run's answer to scaling", seconds)
-    return decode_scaled(data)
+    answer = wire.decode(data)
+    if not isinstance(answer, wire.RunScaled):
+        raise BadMessage(f"a run answered to scaling with {type(answer).__name__}")
+    return answer

@@ -190,7 +190,7 @@ class Peers:
     def _unsealed(self, name: str, whole: bytes) -> wire.Message:
         message = wire.decode(whole)
         if isinstance(message, wire.Seal):
-            raise BadMessage("a Seal in the place of a message")
+            raise BadMessage("an Envelope in the place of a message")
         self._authorizer.permit(name, message)
         return message
 
@@ -202,7 +202,7 @@ def _opening(name: str, frames: list[bytes]) -> wire.Seal | wire.Refusal:
     if not isinstance(first, wire.Seal):
         if isinstance(first, wire.Refusal):
             return first
-        raise BadMessage(f"{type(first).__name__} came without a Seal before it")
+        raise BadMessage(f"{type(first).__name__} came without an Envelope around it")
     if bool(first.number) != bool(len(first.content)):
         raise BadMessage(f"{len(first.content)} bytes with piece {first.number}")
     return first

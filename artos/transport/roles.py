@@ -45,14 +45,44 @@ ANY = Holder(Role.NODE, "any")
 """Whoever has this key may be any node that has no key of its own."""
 
 SAYS: Mapping[Role, frozenset[Kind]] = {
-    Role.USER: frozenset({wire.Submit, wire.Ask, wire.Archive}),
-    Role.NODE: frozenset({
-        wire.Hello, wire.Load, wire.SiteEnded, wire.Leaving, wire.Bye, wire.Fetch, wire.LogPiece,
-        wire.SiteUp, wire.Said, wire.Died, wire.Packed, wire.Bring, wire.Piece, wire.Unfit,
-        wire.SiteNews, wire.SiteLog, wire.SiteClosed,
-        wire.Greet, wire.Chunk, wire.Pull,
-    }),
-}  # fmt: skip
+    Role.USER: frozenset(
+        {
+            wire.Submit,
+            wire.Archive,
+            wire.ListRuns,
+            wire.ReadStatus,
+            wire.ReadLogs,
+            wire.ReadLimits,
+            wire.ScaleRun,
+            wire.StopRun,
+            wire.DrainNode,
+        }
+    ),
+    Role.NODE: frozenset(
+        {
+            wire.Hello,
+            wire.Load,
+            wire.SiteEnded,
+            wire.Leaving,
+            wire.Bye,
+            wire.Fetch,
+            wire.LogPiece,
+            wire.SiteUp,
+            wire.Said,
+            wire.Died,
+            wire.Packed,
+            wire.Bring,
+            wire.Piece,
+            wire.Unfit,
+            wire.SiteNews,
+            wire.SiteLog,
+            wire.SiteClosed,
+            wire.Greet,
+            wire.Chunk,
+            wire.Pull,
+        }
+    ),
+}
 """What each may say to a head, a run or a replay process. What is nowhere here, nobody may."""
 _ANYBODY = frozenset({wire.Seal, wire.Refusal})
 _MAY = {role: kinds | _ANYBODY for role, kinds in SAYS.items()}

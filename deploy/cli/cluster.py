@@ -158,7 +158,7 @@ def _list(options: argparse.Namespace) -> int:
     from deploy.client import overview  # noqa: PLC0415
 
     with _runs(options) as client:
-        answer = client.ask("list")
+        answer = client.list_runs()
     _show(options, answer, overview.text(overview.runs(answer["runs"], client.nothing)))
     return ExitStatus.DONE
 
@@ -167,7 +167,7 @@ def _status(options: argparse.Namespace) -> int:
     from deploy.client import overview  # noqa: PLC0415
 
     with _runs(options, options.run) as client:
-        answer = client.ask("status", options.run)
+        answer = client.status(options.run)
     one = bool(options.run)
     picture = overview.run(answer) if one else overview.cluster(answer, client.nothing)
     _show(options, answer, overview.text(picture))
@@ -180,7 +180,7 @@ def _logs(options: argparse.Namespace) -> int:
     log = log if options.actor is None else f"actor-{options.actor}"
     with _runs(options, options.run) as client:
         while True:
-            piece = client.ask("logs", options.run, offset, log)
+            piece = client.logs(options.run, offset, log)
             offset, more = piece["next"], options.follow and not piece["ended"]
             if options.json:
                 print_json(piece, indent=-1 if options.follow else 1)
@@ -194,14 +194,14 @@ def _logs(options: argparse.Namespace) -> int:
 
 def _stop(options: argparse.Namespace) -> int:
     with _runs(options, options.run) as client:
-        run = client.ask("stop", options.run)
+        run = client.stop(options.run)
     _show(options, run, f"{run['name']}: {run['state']}")
     return ExitStatus.DONE
 
 
 def _drain(options: argparse.Namespace) -> int:
     with _client(options) as client:
-        answer = client.ask("drain", options.node)
+        answer = client.drain(options.node)
     text = f"{answer['actors']} actors of {answer['node']} go elsewhere, and no others come"
     _show(options, answer, text)
     return ExitStatus.DONE
@@ -209,7 +209,7 @@ def _drain(options: argparse.Namespace) -> int:
 
 def _scale(options: argparse.Namespace) -> int:
     with _runs(options, options.run) as client:
-        answer = client.ask("scale", options.run, options.actors)
+        answer = client.scale(options.run, options.actors)
     text = f"{answer['actors']} of {answer['most']} registered actors from the next version on"
     _show(options, answer, text)
     return ExitStatus.DONE
@@ -221,5 +221,5 @@ def _top(options: argparse.Namespace) -> int:
     if options.json or not sys.stdout.isatty():
         return _status(options)
     with _runs(options, patient=False) as client:
-        overview.live(lambda: client.ask("status"), _TOP_SECONDS, client.nothing)
+        overview.live(client.status, _TOP_SECONDS, client.nothing)
     return ExitStatus.DONE

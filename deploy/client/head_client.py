@@ -42,14 +42,42 @@ class HeadClient(Closing):
             self._bell.close()
             raise
 
-    def ask(self, what: str, of: str = "", value: int = 0, log: str = "") -> dict[str, Any]:
-        """The answer to a question (see ``wire.Ask``).
+    def limits(self) -> dict[str, Any]:
+        """What a submission may be; raises what ``ask`` raises."""
+        return self.ask(wire.ReadLimits())
+
+    def list_runs(self) -> dict[str, Any]:
+        """All runs in short; raises what ``ask`` raises."""
+        return self.ask(wire.ListRuns())
+
+    def status(self, run: str = "") -> dict[str, Any]:
+        """One run in full, or all nodes and runs; raises what ``ask`` raises."""
+        return self.ask(wire.ReadStatus(run))
+
+    def logs(self, run: str, offset: int = 0, log: str = "") -> dict[str, Any]:
+        """A piece of a log (see ``ReadLogs``); raises what ``ask`` raises."""
+        return self.ask(wire.ReadLogs(run, offset, log))
+
+    def scale(self, run: str, actors: int) -> dict[str, Any]:
+        """Have a run go on with so many actors; raises what ``ask`` raises."""
+        return self.ask(wire.ScaleRun(run, actors))
+
+    def stop(self, run: str) -> dict[str, Any]:
+        """Have a run finish and save; raises what ``ask`` raises."""
+        return self.ask(wire.StopRun(run))
+
+    def drain(self, node: str) -> dict[str, Any]:
+        """Have the actors of a node move elsewhere; raises what ``ask`` raises."""
+        return self.ask(wire.DrainNode(node))
+
+    def ask(self, request: wire.UserRequest) -> dict[str, Any]:
+        """What the head answers to a request.
 
         Raises:
             Refused: the head says why not.
             NoHead, WrongKeys, DeadlineExceeded: see ``tell``.
         """
-        return self._plain(self.tell(wire.Ask(what, of, value, log)))
+        return self._plain(self.tell(request))
 
     def tell(self, message: wire.Message, seconds: float = _SECONDS) -> wire.Answer:
         """The answer to any message.

@@ -57,7 +57,7 @@ def submit(client: HeadClient, wanted: Wanted) -> dict[str, Any]:
     workload, folder = code_of(wanted)
     archive, content = ("", b"")
     if folder is not None:
-        archive, content = pack(folder, client.ask("limits")["archive_mb"])
+        archive, content = pack(folder, client.limits()["archive_mb"])
     request = {
         "ticket": secrets.token_hex(8),
         "workload": workload,
@@ -117,14 +117,14 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[st
                 raise
             stopped = True
             note(f"stopping {run}: what is in flight is finished and saved (again: leave)")
-            client.ask("stop", run)
+            client.stop(run)
 
 
 def _status(client: HeadClient, run: str) -> dict[str, Any]:
     deadline = Deadline(_AWAY)
     while True:
         try:
-            return client.ask("status", run)
+            return client.status(run)
         except DeadlineExceeded:
             if deadline.passed:
                 raise

@@ -29,7 +29,7 @@ _HEADS = "for a cluster's: --head and --keys, or set ARTOS_HEAD and ARTOS_KEYS"
 
 
 class LocalRuns(Closing):
-    """Answers what a head answers (see ``HeadClient.ask``), of runs in the folders of ``root``.
+    """Answers as a head does (see ``HeadClient``), for runs in the folders of ``root``.
 
     A run is named by its folder, wherever that is, or by the name of one in ``root``.
     """
@@ -38,31 +38,49 @@ class LocalRuns(Closing):
         self._root = root
         self.nothing = f"no run is in {root}; {_HEADS}"
 
-    def ask(self, what: str, of: str = "", value: int = 0, log: str = "") -> dict[str, Any]:
-        """The answer to a question (see ``wire.Ask``).
+    def list_runs(self) -> dict[str, Any]:
+        """All runs in short."""
+        return {"runs": [line(run) for run in self._runs()]}
+
+    def status(self, run: str = "") -> dict[str, Any]:
+        """One run in full, or this machine and all its runs.
 
         Raises:
             NoSuchRun: there is none of that name.
-            NotRunning, Refused: it cannot be done.
         """
-        if what == "list":
-            return {"runs": [line(run) for run in self._runs()]}
-        if what == "status" and not of:
+        if not run:
             return self._everything()
-        run = self._find(of)
-        match what:
-            case "status":
-                return _one(run) | (
-                    {"summary": status_api.summary(run)} if not is_live(run) else {}
-                )
-            case "logs":
-                return status_api.log(run, log, value, _fate(run)[0])
-            case "stop":
-                return _stop(run)
-            case "scale":
-                answer = control.scale(run, value)
-                return {"actors": answer.actors, "most": answer.most}
-        raise Refused([f"only a head answers to {what!r}: {_HEADS}"])
+        found = self._find(run)
+        return _one(found) | ({} if is_live(found) else {"summary": status_api.summary(found)})
+
+    def logs(self, run: str, offset: int = 0, log: str = "") -> dict[str, Any]:
+        """A piece of a log of a run; below 0 ``offset`` counts from the end.
+
+        Raises:
+            NoSuchRun: there is none of that name.
+            Refused: the run has no such log.
+        """
+        found = self._find(run)
+        return status_api.log(found, log, offset, _fate(found)[0])
+
+    def scale(self, run: str, actors: int) -> dict[str, Any]:
+        """Have a run go on with so many actors.
+
+        Raises:
+            NoSuchRun: there is none of that name.
+            NotRunning, Refused, DeadlineExceeded: see ``control.scale``.
+        """
+        scaled = control.scale(self._find(run), actors)
+        return {"actors": scaled.actors, "most": scaled.most}
+
+    def stop(self, run: str) -> dict[str, Any]:
+        """Have a run finish and save; asked again, end at once.
+
+        Raises:
+            NoSuchRun: there is none of that name.
+            Refused: its process cannot be told.
+        """
+        return _stop(self._find(run))
 
     def _runs(self) -> list[Path]:
         """The oldest first."""
@@ -156,7 +174,7 @@ def _this_node(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _stop(run: Path) -> dict[str, Any]:
-    """Have a run finish and save, as Ctrl-C does; asked again, end at once."""
+    """As Ctrl-C does."""
     if not is_live(run):
         return line(run)
     why = "its process cannot be seen from here: stop it where it was started"

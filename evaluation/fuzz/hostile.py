@@ -65,7 +65,7 @@ class Hostile:
             return self.body((wire.Seal,))
         if way < 0.6:
             return self._mutated(wire.encode(wire.Seal(7, 0, 1, content=memoryview(b"abc"))))
-        return self.body(wire._TYPES)
+        return self.body(wire.TYPES)
 
     def archive(self) -> bytes:
         """The code of a run as no `artos submit` packs it."""

@@ -142,7 +142,7 @@ def head(place: Place) -> Target:
 
     def state() -> tuple[object, int]:
         user.forget(wire.Answer)
-        user.say(wire.encode(wire.Ask("status")))
+        user.say(wire.encode(wire.ReadStatus()))
         user.until(lambda: user.last(wire.Answer), "the head's answer")
         answer = user.last(wire.Answer)
         assert isinstance(answer, wire.Answer)
@@ -154,7 +154,7 @@ def head(place: Place) -> Target:
         known = answer.data
         return (known["nodes"], known["runs"], known["faults"], kept, found), known["malformed"]
 
-    return Target("head", process, wire._TYPES, say, settle, state, strangers.throw)
+    return Target("head", process, wire.TYPES, say, settle, state, strangers.throw)
 
 
 def worker(place: Place) -> Target:
@@ -174,7 +174,7 @@ def worker(place: Place) -> Target:
         return (load.faults, found, len(process.children())), load.malformed
 
     # What is well-formed opens a site, which is what a head is for.
-    kinds = tuple(kind for kind in wire._TYPES if kind is not wire.Assign)
+    kinds = tuple(kind for kind in wire.TYPES if kind is not wire.Assign)
     return Target("worker", process, kinds, lambda body: host.say(body, peer), host.settle, state)
 
 
@@ -200,7 +200,7 @@ class RunPlace:
         """The run process, as a node sees it that has no business there."""
         evil = self.place.calls(self.up.steering, "evil")
         throw = self.place.strangers(self.up.steering).throw
-        return Target("run", self.process, wire._TYPES, evil.say, evil.settle, self._news, throw)
+        return Target("run", self.process, wire.TYPES, evil.say, evil.settle, self._news, throw)
 
     def node(self) -> Target:
         """The run process, as a node sees it that has its actors."""
@@ -211,7 +211,7 @@ class RunPlace:
         node.until(lambda: node.last(wire.Start), "an actor to be wanted")
         # An actor's death, or that all is closed, is told by nodes that mean it.
         meant = (wire.Died, wire.SiteClosed, wire.SiteUp)
-        kinds = tuple(kind for kind in wire._TYPES if kind not in meant)
+        kinds = tuple(kind for kind in wire.TYPES if kind not in meant)
 
         def state() -> tuple[object, int]:
             # What it survived itself, a node may say as it likes: ours is in the log.
@@ -222,7 +222,7 @@ class RunPlace:
 
     def commanded(self) -> Target:
         """The run process, as its head sees it; what a head may well order is left out."""
-        kinds = tuple(kind for kind in wire._TYPES if kind not in (wire.Placed, wire.Wish))
+        kinds = tuple(kind for kind in wire.TYPES if kind not in (wire.Placed, wire.ScaleRun))
         say = lambda body: self.head.say(body, _RUN)  # noqa: E731
         return Target("run (by its head)", self.process, kinds, say, self.head.settle, self._news)
 
@@ -269,7 +269,7 @@ class SitePlace:
     def site(self) -> Target:
         """The executor, as its run sees it; what a run may well order is left out."""
         ordered = (wire.CloseSite, wire.Start, wire.Prepare)
-        kinds = tuple(kind for kind in wire._TYPES if kind not in ordered)
+        kinds = tuple(kind for kind in wire.TYPES if kind not in ordered)
         say = lambda body: self.run.say(body, "w1")  # noqa: E731
         return Target("site", self.process, kinds, say, self.run.settle, self._news)
 
@@ -288,7 +288,7 @@ class SitePlace:
             self.replay.calm_down(lambda: tally["bad"])
             self.run.turn()  # a site whose run is not heard for a minute closes
 
-        return Target("agent", process, wire._TYPES, throw, settle, self._news)
+        return Target("agent", process, wire.TYPES, throw, settle, self._news)
 
     def _news(self) -> tuple[object, int]:
         news = self.run.fresh(wire.SiteNews, 1.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
+from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ from artos.clock import Clock
 from artos.closest import closest
 from artos.errors import Refused
 from artos.faults import Faults
+from artos.protocol import wire
 from artos.protocol.fields import NAME
-from artos.protocol.wire import Answer, Archive, Ask, Submit, Wish, Wished
 from artos.system.archives import Archives
 from artos.system.unpack import read
 from artos.transport.messenger import Post
@@ -26,15 +28,25 @@ from head.daemon.run_host import RunHost
 from head.daemon.runs import Run
 from head.daemon.scheduler import Schedule
 
-_WISH_SECONDS = 10.0
+_SCALE_SECONDS = 10.0
 _ACTOR = re.compile(r"actor-(\d{1,9})")
 
+Data = dict[str, Any]
 
-class Desk:
-    """The head's end towards users. What is wrong with a question is the answer's ``fault``.
 
-    ``post`` is the line to users and workers, ``inside`` the one to run processes; ``faults`` are
-    those that the head survived.
+@dataclass(frozen=True, slots=True)
+class _Scaling:
+    """A user who waits for a run to be scaled, until the time ``due``."""
+
+    user: str
+    due: float
+
+
+class ClientApi:
+    """The head's end towards users: one method a message.
+
+    What is wrong with a request is the ``fault`` of its answer. ``post`` is the line to users and
+    workers, ``inside`` the one to run processes; ``faults`` are those that the head survived.
     """
 
     def __init__(
@@ -44,100 +56,107 @@ class Desk:
         self._schedule, self._roster, self._host = schedule, roster, host
         self._archives, self._options, self._clock = archives, options, clock
         self._post, self._inside, self._faults = post, inside, faults
-        self._wishes: dict[str, list[tuple[str, int, float]]] = {}
+        self._scalings: dict[str, deque[_Scaling]] = {}  # by run, in the order of the requests
         self.logs = RemoteLogs(post, clock)
 
-    def serve(self, user: str, message: Submit | Ask | Archive) -> None:
-        """Answer a user, now or once the run has answered."""
+    def serve(self, user: str, message: wire.UserRequest | wire.Archive) -> None:
+        """Answer a user, now or once the run or the worker has answered."""
         try:
-            data = self._served(user, message)
+            answer = self._answer(user, message)
         except (Refused, OSError) as error:
             faults = error.faults if isinstance(error, Refused) else (f"the head: {error}",)
-            self._post.send(user, Answer(fault="\n".join(faults)))
-        else:
-            if data is not None:
-                self._post.send(user, data if isinstance(data, Answer) else Answer(data))
+            answer = wire.Answer(fault="\n".join(faults))
+        if answer is not None:
+            self._post.send(
+                user, answer if isinstance(answer, wire.Answer) else wire.Answer(answer)
+            )
 
-    def _served(self, user: str, message: Submit | Ask | Archive) -> Answer | dict[str, Any] | None:
-        if isinstance(message, Submit):
-            return self._submit(message)
-        if isinstance(message, Archive):
-            return self._keep(message)
-        if message.what == "scale":
-            self._scale(user, find(self._schedule, message.of), message.value)
-            return None
-        if message.what == "logs":
-            return self._logs(user, find(self._schedule, message.of), message)
-        answers = {
-            "list": self._list, "status": self._status, "stop": self._stop, "drain": self._drain,
-            "limits": self._limits,
-        }  # fmt: skip
-        if message.what not in answers:
-            raise Refused([f"nothing answers to {message.what!r}"])
-        return answers[message.what](message)
+    def _answer(
+        self, user: str, message: wire.UserRequest | wire.Archive
+    ) -> wire.Answer | Data | None:
+        answer: wire.Answer | Data | None = None
+        match message:
+            case wire.Submit():
+                answer = self._submit(message)
+            case wire.Archive():
+                answer = self._keep(message)
+            case wire.ReadLimits():
+                answer = self._limits()
+            case wire.ListRuns():
+                answer = self._list()
+            case wire.ReadStatus(run=name):
+                answer = self._status(find(self._schedule, name)) if name else self._everything()
+            case wire.ReadLogs(run=name):
+                answer = self._logs(user, find(self._schedule, name), message)
+            case wire.StopRun(run=name):
+                answer = self._stop(find(self._schedule, name))
+            case wire.DrainNode(node=name):
+                answer = self._drain(name)
+            case wire.ScaleRun(run=name, actors=actors):
+                self._scale(user, find(self._schedule, name), actors)
+            case _:
+                raise Refused([f"this head does not know what {type(message).__name__} asks for"])
+        return answer
 
     # -- submitting ----------------------------------------------------------------------------
 
-    def _keep(self, archive: Archive) -> dict[str, Any]:
+    def _submit(self, submit: wire.Submit) -> wire.Answer | Data:
+        request = request_of(submit)
+        known = {run.request.get("ticket"): run for run in self._schedule.runs.values()}
+        run = known.get(request.ticket)
+        if run is None:
+            if submit.archive and not self._archives.content(submit.archive):
+                return wire.Answer(missing=submit.archive)
+            run = admitted(request, submit, self._schedule, self._options.runs.resolve())
+            self._schedule.submit(run)
+        return {"run": run.name, "folder": run.folder}
+
+    def _keep(self, archive: wire.Archive) -> Data:
         if len(archive.content) > 2 * self._options.archive_mb * 1e6:  # an archive has some padding
             raise Refused([f"the code takes more than {self._options.archive_mb:g} MB"])
         read(archive.content)
         self._archives.put(archive.archive, archive.content)
         return {"archive": archive.archive}
 
-    def _submit(self, submit: Submit) -> Answer | dict[str, Any]:
-        request = request_of(submit)
-        known = {run.request.get("ticket"): run for run in self._schedule.runs.values()}
-        run = known.get(request.ticket)
-        if run is None:
-            if submit.archive and not self._archives.content(submit.archive):
-                return Answer(missing=submit.archive)
-            run = admitted(request, submit, self._schedule, self._options.runs.resolve())
-            self._schedule.submit(run)
-        return {"run": run.name, "folder": run.folder}
-
-    def _limits(self, ask: Ask) -> dict[str, Any]:
-        del ask
+    def _limits(self) -> Data:
         return {"archive_mb": self._options.archive_mb}
 
     # -- telling -------------------------------------------------------------------------------
 
-    def _list(self, ask: Ask) -> dict[str, Any]:
-        del ask
+    def _list(self) -> Data:
         return {"runs": [self._line(run) for run in self._schedule.runs.values()]}
 
-    def _line(self, run: Run) -> dict[str, Any]:
+    def _line(self, run: Run) -> Data:
         return status_api.line(run, self._schedule, self._roster)
 
-    def _status(self, ask: Ask) -> dict[str, Any]:
-        if not ask.of:
-            known = status_api.everything(self._schedule, self._roster, self._clock.now())
-            malformed = self._post.malformed + self._inside.malformed
-            faults = self._faults.count + self._post.faults.count + self._inside.faults.count
-            return known | {"version": VERSION, "malformed": malformed, "faults": faults}
-        run = find(self._schedule, ask.of)
+    def _everything(self) -> Data:
+        known = status_api.everything(self._schedule, self._roster, self._clock.now())
+        malformed = self._post.malformed + self._inside.malformed
+        faults = self._faults.count + self._post.faults.count + self._inside.faults.count
+        return known | {"version": VERSION, "malformed": malformed, "faults": faults}
+
+    def _status(self, run: Run) -> Data:
         summary = {"summary": status_api.summary(Path(run.folder))} if run.over else {}
         return status_api.one(run, self._schedule, self._roster) | summary
 
-    def _logs(self, user: str, run: Run, ask: Ask) -> dict[str, Any] | None:
-        where, _, name = ask.log.rpartition("/")
+    def _logs(self, user: str, run: Run, wanted: wire.ReadLogs) -> Data | None:
+        where, _, name = wanted.log.rpartition("/")
         if (actor := _ACTOR.fullmatch(name)) and not where:
             where = run.places.get(int(actor[1]), "")
             if run.places and not where:
                 raise Refused([f"run {run.name} has no actor {actor[1]} that lives anywhere now"])
         node = self._roster.get(where)
-        here = run.over and status_api.has_log(Path(run.folder), ask.log)
+        here = run.over and status_api.has_log(Path(run.folder), wanted.log)
         if here or node is None or not node.alive:
-            return status_api.log(Path(run.folder), ask.log, ask.value, run.state)
+            return status_api.log(Path(run.folder), wanted.log, wanted.offset, run.state)
         if not NAME.fullmatch(name):
-            raise Refused([f"{ask.log!r} is no log of a node: write NODE/actor-0, or NODE/site"])
-        self.logs.ask(user, node, run, name, ask.value)
+            raise Refused([f"{wanted.log!r} is no log of a node: write NODE/actor-0, or NODE/site"])
+        self.logs.ask(user, node, run, name, wanted.offset)
         return None
 
     # -- changing ------------------------------------------------------------------------------
 
-    def _stop(self, ask: Ask) -> dict[str, Any]:
-        run = find(self._schedule, ask.of)
+    def _stop(self, run: Run) -> Data:
         self.stop(run)
         return self._line(run)
 
@@ -146,11 +165,11 @@ class Desk:
         self._host.signal(run.name, signal.SIGTERM)
         self._schedule.stop(run)
 
-    def _drain(self, ask: Ask) -> dict[str, Any]:
-        node = self._roster.get(ask.of)
+    def _drain(self, name: str) -> Data:
+        node = self._roster.get(name)
         if node is None or not node.alive:
-            near = closest(ask.of, [each.name for each in self._roster if each.alive])
-            raise Refused([f"there is no node {ask.of!r}{near}"])
+            near = closest(name, [each.name for each in self._roster if each.alive])
+            raise Refused([f"there is no node {name!r}{near}"])
         actors = sum(self._schedule.actors_on(node.name).values())
         if not node.leaves:
             self._roster.leave(node.name, "it is drained")
@@ -160,26 +179,22 @@ class Desk:
     def _scale(self, user: str, run: Run, actors: int) -> None:
         if run.up is None:
             raise Refused([f"run {run.name} is {run.state}: only a running one can be scaled"])
-        due = self._clock.now() + _WISH_SECONDS
-        self._wishes.setdefault(run.name, []).append((user, actors, due))
-        self._inside.send(run.name, Wish("scale", actors))
+        due = self._clock.now() + _SCALE_SECONDS
+        self._scalings.setdefault(run.name, deque()).append(_Scaling(user, due))
+        self._inside.send(run.name, wire.ScaleRun(run.name, actors))
 
-    def wished(self, wished: Wished) -> None:
-        """A run answers a wish; in the order in which they were made."""
-        waiting = self._wishes.get(wished.run)
-        if wished.what != "scale" or not waiting:
-            return
-        user, actors, _ = waiting.pop(0)
-        up = self._schedule.runs[wished.run].up
-        data = {"actors": actors, "most": up.actors if up else actors}
-        self._post.send(user, Answer(fault=wished.fault) if wished.fault else Answer(data))
+    def scaled(self, run: str, scaled: wire.RunScaled) -> None:
+        """A run answers the first of the requests to scale it that are not answered yet."""
+        if waiting := self._scalings.get(run):
+            data = {"actors": scaled.actors, "most": scaled.most}
+            answer = wire.Answer(fault=scaled.fault) if scaled.fault else wire.Answer(data)
+            self._post.send(waiting.popleft().user, answer)
 
     def give_up(self) -> None:
         """Answer those whose run, or worker, does not."""
         self.logs.give_up()
         now = self._clock.now()
-        for run, waiting in self._wishes.items():
-            while waiting and waiting[0][2] <= now:
-                user, _, _ = waiting.pop(0)
-                why = f"run {run} did not answer within {_WISH_SECONDS:g} s; ask again"
-                self._post.send(user, Answer(fault=why))
+        for run, waiting in self._scalings.items():
+            while waiting and waiting[0].due <= now:
+                why = f"run {run} did not answer within {_SCALE_SECONDS:g} s; ask again"
+                self._post.send(waiting.popleft().user, wire.Answer(fault=why))

@@ -22,7 +22,7 @@ from artos.transport.keys import Keys
 from artos.transport.messenger import Post
 from artos.transport.roles import foreign
 from artos.version import VERSION
-from head.daemon.client_api import Desk
+from head.daemon.client_api import ClientApi
 from head.daemon.options import HeadOptions
 from head.daemon.roster import Node, Roster
 from head.daemon.run_host import Ended, RunHost
@@ -62,7 +62,7 @@ class HeadDaemon(Closing):
             self._roster = Roster(VERSION, self._clock, options.deadline)
             self._roster.expect(state.nodes)
             self._schedule = Schedule(state.runs)
-            self._desk = Desk(
+            self._client_api = ClientApi(
                 self._schedule, self._roster, self._host, self._archives, options, self._clock,
                 self._post, self._inside, self._faults,
             )  # fmt: skip
@@ -138,7 +138,7 @@ class HeadDaemon(Closing):
     def _tick(self) -> None:
         self._roster.heard(self._post.silent())
         with self._faults.contained("answers to users"):
-            self._desk.give_up()
+            self._client_api.give_up()
         with self._faults.contained("tidying up"):
             self._tidy()
             self._host.cap_logs()
@@ -206,13 +206,13 @@ class HeadDaemon(Closing):
                 self._roster.load(peer, message)
             case wire.Hello():
                 self._admit(peer, message)
-            case wire.Submit() | wire.Ask() | wire.Archive():
-                self._desk.serve(peer, message)
+            case wire.UserRequest() | wire.Archive():
+                self._client_api.serve(peer, message)
                 self._dirty = True
             case wire.Fetch(archive=name):
                 self._to(peer, wire.Archive(name, self._archives.content(name)))
             case wire.LogPiece() if node is not None:
-                self._desk.logs.told(node.name, message)
+                self._client_api.logs.told(node.name, message)
             case wire.SiteEnded() | wire.Leaving() | wire.Bye() if node is not None:
                 self._from_node(node, message)
             case wire.Refusal(why=why):
@@ -275,8 +275,8 @@ class HeadDaemon(Closing):
                     why = f"the head knows of no run {message.run} of epoch {message.epoch}"
                     self._inside.send(name, wire.Refusal(why))
                 self._dirty = True
-            case wire.Wished():
-                self._desk.wished(message)
+            case wire.RunScaled():
+                self._client_api.scaled(name, message)
             case wire.Refusal(why=why):
                 self._seldom.warning("run %s refused a message: %s", name, why)
             case wire.Restarted():
@@ -307,7 +307,7 @@ class HeadDaemon(Closing):
             self._stop_at = now + self._options.stop_seconds
             _log.info("stopping: runs finish what is in flight and save (again: they live on)")
             for run in self._host.runs:
-                self._desk.stop(self._schedule.runs[run])
+                self._client_api.stop(self._schedule.runs[run])
             self._dirty = True
         elif now >= self._stop_at:
             for run in self._host.runs:

@@ -19,7 +19,7 @@ import msgspec
 
 from artos.buffer.run_memory import Node
 from artos.clock import Clock, Deadline
-from artos.errors import ArtosError, BadMessage, CannotScale
+from artos.errors import ArtosError, BadMessage
 from artos.faults import Faults, Seldom
 from artos.plan import Plan
 from artos.protocol import wire
@@ -206,27 +206,12 @@ class ClusterRun(Supervisor):
                 self._remote.placed(message)
                 for node in message.gone:
                     self._steering.forget(node)
-            case wire.Wish():
-                fault = self._granted(message)
-                self._head.send(HEAD, wire.Wished(self._address.run, message.what, fault))
+            case wire.ScaleRun():
+                self._head.send(HEAD, self._scale(message))
             case wire.Restarted():
                 self._announce()
             case wire.Refusal(why=why):
                 self._seldom.warning("the head refused what it was told: %s", why)
-
-    def _granted(self, wish: wire.Wish) -> str:
-        """Do what the head wishes; returns why not, if it cannot be done."""
-        match wish.what:
-            case "scale":
-                try:
-                    self._coordinator.scale(wish.value)
-                except CannotScale as error:
-                    return str(error)
-            case "stop":
-                self._coordinator.drain()
-            case _:
-                return f"a run can be told to scale or to stop, not to {wish.what!r}"
-        return ""
 
     def _actor_changed(self, member: int) -> None:
         if 0 < member <= self._cache_plan.actors:

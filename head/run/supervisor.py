@@ -11,7 +11,8 @@ from artos.buffer.board import LEARNER, actor_member
 from artos.buffer.run_memory import Node
 from artos.clock import Clock
 from artos.errors import CannotScale
-from artos.protocol.invocations import Invoke, Scaled, Stop
+from artos.protocol import wire
+from artos.protocol.invocations import Invoke, Stop
 from artos.runtime.control import ControlDesk
 from artos.runtime.loop import Loop
 from artos.runtime.preloaded import Preloaded
@@ -135,13 +136,13 @@ class Supervisor(Loop):
     def _due(self) -> float | None:
         return self._coordinator.engine.due()
 
-    def _scale(self, actors: int) -> Scaled:
+    def _scale(self, request: wire.ScaleRun) -> wire.RunScaled:
         most = self._coordinator.state.plan.actors
         try:
-            self._coordinator.scale(actors)
+            self._coordinator.scale(request.actors)
         except CannotScale as error:
-            return Scaled(len(self._coordinator.actors), most, str(error))
-        return Scaled(actors, most)
+            return wire.RunScaled(len(self._coordinator.actors), most, str(error))
+        return wire.RunScaled(request.actors, most)
 
     # -- the end -------------------------------------------------------------------------------
 

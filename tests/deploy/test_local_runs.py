@@ -70,14 +70,14 @@ def start(runs: Path) -> Iterator[Start]:
 
 
 def said(run: str, runs: Path) -> tuple[Any, ...]:
-    status = LocalRuns(runs).ask("status", run)
+    status = LocalRuns(runs).status(run)
     return tuple(status[name] for name in ("name", "state", "outcome", "why", "actors"))
 
 
 def test_a_live_run(start: Start, runs: Path) -> None:
     start("a", live=True)
     assert said("a", runs) == ("a", "running", "", "", 2)
-    status = LocalRuns(runs).ask("status", "a")
+    status = LocalRuns(runs).status("a")
     assert status["facts"] == msgspec.to_builtins(STATUS)
     assert "summary" not in status
 
@@ -89,7 +89,7 @@ def test_a_live_run(start: Start, runs: Path) -> None:
 def test_a_run_that_is_over(outcome: str, why: str, state: str, start: Start, runs: Path) -> None:
     start("a", outcome=outcome, why=why)
     assert said("a", runs) == ("a", state, outcome, why, 0)
-    assert LocalRuns(runs).ask("status", "a")["summary"]["steps"] == 1000
+    assert LocalRuns(runs).status("a")["summary"]["steps"] == 1000
 
 
 def test_a_run_that_was_killed(start: Start, runs: Path) -> None:
@@ -116,8 +116,8 @@ def test_runs_are_listed_the_oldest_first(start: Start, runs: Path) -> None:
     for name in ("b", "a"):
         start(name, outcome="done")
     (runs / "no run").mkdir()
-    assert [run["name"] for run in LocalRuns(runs).ask("list")["runs"]] == ["b", "a"]
-    everything = LocalRuns(runs).ask("status")
+    assert [run["name"] for run in LocalRuns(runs).list_runs()["runs"]] == ["b", "a"]
+    everything = LocalRuns(runs).status()
     assert [run["facts"]["steps"] for run in everything["runs"]] == [800, 800]
     (node,) = everything["nodes"]
     assert node["alive"]
@@ -128,41 +128,46 @@ def test_a_run_is_found_by_its_folder_or_its_name(start: Start, runs: Path) -> N
     path = start("a", outcome="done").path
     for name in ("a", "runs/a", str(path), str(path) + "/"):
         assert said(name, runs)[0] == "a"
-    assert LocalRuns(Path("elsewhere")).ask("status", "runs/a")["name"] == "a"
+    assert LocalRuns(Path("elsewhere")).status("runs/a")["name"] == "a"
 
 
-@pytest.mark.parametrize("what", ["status", "logs", "stop", "scale"])
-def test_there_is_no_such_run(what: str, start: Start, runs: Path) -> None:
+@pytest.mark.parametrize(
+    "what",
+    [LocalRuns.status, LocalRuns.logs, LocalRuns.stop, lambda runs, run: runs.scale(run, 2)],
+)
+def test_there_is_no_such_run(
+    what: Callable[[LocalRuns, str], Any], start: Start, runs: Path
+) -> None:
     start("ppo-1", outcome="done")
     with pytest.raises(NoSuchRun, match=r"no run 'pp-1' .*did you mean ppo-1\?.*ARTOS_HEAD"):
-        LocalRuns(runs).ask(what, "pp-1")
+        what(LocalRuns(runs), "pp-1")
 
 
 def test_logs_are_read_on_from_where_they_ended(start: Start, runs: Path) -> None:
     folder = start("a", outcome="done")
-    desk = LocalRuns(runs)
-    assert desk.ask("logs", "a") == {"text": "", "next": 0, "state": "done", "ended": True}
+    here = LocalRuns(runs)
+    assert here.logs("a") == {"text": "", "next": 0, "state": "done", "ended": True}
     (folder.logs / "run.log").write_text("one\ntwo\n")
     (folder.logs / "actor-0.log").write_text("three\n")
-    assert desk.ask("logs", "a", 4)["text"] == "two\n"
-    assert desk.ask("logs", "a", -4)["text"] == "two\n"
-    assert desk.ask("logs", "a", 0, "actor-0")["text"] == "three\n"
+    assert here.logs("a", 4)["text"] == "two\n"
+    assert here.logs("a", -4)["text"] == "two\n"
+    assert here.logs("a", 0, "actor-0")["text"] == "three\n"
     with pytest.raises(Refused, match="no log 'actor-7'; there are: actor-0, run"):
-        desk.ask("logs", "a", 0, "actor-7")
+        here.logs("a", 0, "actor-7")
 
 
 def test_what_is_over_is_neither_stopped_nor_scaled(start: Start, runs: Path) -> None:
     start("a", outcome="done")
-    assert LocalRuns(runs).ask("stop", "a")["state"] == "done"
+    assert LocalRuns(runs).stop("a")["state"] == "done"
     with pytest.raises(NotRunning):
-        LocalRuns(runs).ask("scale", "a", 2)
+        LocalRuns(runs).scale("a", 2)
 
 
 def test_a_run_whose_process_cannot_be_seen_is_not_stopped(start: Start, runs: Path) -> None:
     folder = start("a", live=True)
     (folder.path / "run.lock").write_text("1")
     with pytest.raises(Refused, match="cannot be seen from here"):
-        LocalRuns(runs).ask("stop", "a")
+        LocalRuns(runs).stop("a")
 
 
 # -- the commands ----------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class Cluster:
 
     def status(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Nodes and runs by name."""
-        status = self._client.ask("status")
+        status = self._client.status()
         return tuple({each["name"]: each for each in status[kind]} for kind in ("nodes", "runs"))  # type: ignore[return-value]
 
     def until(self, condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:

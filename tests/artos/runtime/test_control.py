@@ -12,7 +12,7 @@ from artos.buffer.board import Board, control_member
 from artos.buffer.segment import ShmFolder
 from artos.errors import DeadlineExceeded, NotRunning, Refused
 from artos.plan import Site
-from artos.protocol.invocations import Scaled
+from artos.protocol.wire import RunScaled, ScaleRun, StopRun, encode
 from artos.runtime.control import ControlDesk, address_file, announced, scale
 
 MEMBERS = 3
@@ -27,12 +27,14 @@ def site() -> Iterator[Site]:
         folder.remove()
 
 
-def served(board: Board, desk: ControlDesk, answer: Scaled, asked: Future[Scaled]) -> list[int]:
+def served(
+    board: Board, desk: ControlDesk, answer: RunScaled, asked: Future[RunScaled]
+) -> list[int]:
     """Serve the desk as a node does until the control has its answer; what was asked for."""
     wanted: list[int] = []
 
-    def decide(actors: int) -> Scaled:
-        wanted.append(actors)
+    def decide(request: ScaleRun) -> RunScaled:
+        wanted.append(request.actors)
         return answer
 
     while not asked.done():
@@ -47,12 +49,12 @@ def test_a_control_is_answered(fault: str, site: Site, tmp_path: Path) -> None:
     desk = ControlDesk(board, MEMBERS)
     with announced(tmp_path, site), ThreadPoolExecutor(1) as pool:
         asked = pool.submit(scale, tmp_path, 12, 20.0)
-        assert served(board, desk, Scaled(12, 16, fault), asked) == [12]
+        assert served(board, desk, RunScaled(12, 16, fault), asked) == [12]
     if fault:
         with pytest.raises(Refused, match="8 are registered"):
             asked.result()
     else:
-        assert asked.result() == Scaled(12, 16)
+        assert asked.result() == RunScaled(12, 16)
 
 
 def test_nothing_is_found_where_nothing_runs(site: Site, tmp_path: Path) -> None:
@@ -79,8 +81,9 @@ def test_a_run_that_does_not_answer_is_given_up(site: Site, tmp_path: Path) -> N
         scale(tmp_path, 3, seconds=0.05)
 
 
-def test_what_is_malformed_is_dropped_and_counted(site: Site) -> None:
+@pytest.mark.parametrize("content", [b"\xc1 nonsense", encode(StopRun("run"))])
+def test_what_no_control_says_is_dropped_and_counted(content: bytes, site: Site) -> None:
     board = Board.create(site.board_path, MEMBERS)
     desk = ControlDesk(board, MEMBERS)
-    board.up(control_member(MEMBERS)).put(b"\xc1 nonsense")
-    assert desk.serve(lambda actors: pytest.fail(f"asked for {actors}")) == 1
+    board.up(control_member(MEMBERS)).put(content)
+    assert desk.serve(lambda request: pytest.fail(f"asked for {request}")) == 1

@@ -88,8 +88,8 @@ RUBBISH = {
     "no frames": ([], "0 frames"),
     "no MessagePack": ([b"\xc1rubbish"], "extra data"),
     "an unknown message": ([b"\x81\xa4type\xa4Nope"], "Nope"),
-    "a count that is none": ([b"\xc1\0\0" + b"\xff" * 33], "a Seal with"),
-    "a message without a seal": ([encoded(LOAD)], "Load came without a Seal"),
+    "a count that is none": ([b"\xc1\0\0" + b"\xff" * 33], "an Envelope with"),
+    "a message without a seal": ([encoded(LOAD)], "Load came without an Envelope"),
     "a piece without content": ([encoded(wire.Seal(1, 0, 1))], "0 bytes with piece 1"),
     "content without a number": ([encoded(sealed(0, b"x"))], "1 bytes with piece 0"),
     "too many frames": ([encoded(sealed(1, b"x")), b"y"], "2 frames"),
@@ -371,7 +371,7 @@ def test_the_post_is_told_when_its_name_is_taken(head: Peers) -> None:
 
 
 def test_a_claim_to_know_the_last_of_our_lives_is_refused(head: Peers) -> None:
-    """Else our number steps beyond what a Seal may name, in the thread of the post."""
+    """Else our number steps beyond what an Envelope may name, in the thread of the post."""
     for of in (2**62 - 1, 2**62):
         assert head.hear(Sender("w1"), [encoded(wire.Seal(5, of))], 0.0) is not None
     head.hear(Sender("w1"), [encoded(wire.Seal(5, 2**62 - 2))], 0.0)

@@ -13,14 +13,17 @@ from artos.transport.roles import ANY, SAYS, Holder, Register, Role, forbidden, 
 ANN, W1, W2 = Holder(Role.USER, "ann"), Holder(Role.NODE, "w1"), Holder(Role.NODE, "w2")
 KEYS = {"ann": ANN, "w1": W1, "any": ANY}
 
-USERS = {"Submit", "Ask", "Archive"}
-NODES = {
-    "Hello", "Load", "SiteEnded", "Leaving", "Bye", "Fetch", "SiteUp", "Said", "Died", "Packed",
-    "Bring", "Piece", "Unfit", "SiteNews", "SiteClosed", "Greet", "Chunk", "Pull", "LogPiece",
-    "SiteLog",
+USERS = {
+    "Submit", "Archive", "ListRuns", "ReadStatus", "ReadLogs", "ReadLimits", "ScaleRun", "StopRun",
+    "DrainNode",
 }  # fmt: skip
-EVERYBODY = {"Seal", "Refusal"}
-KINDS = {kind.__name__: kind for kind in wire._TYPES}
+NODES = {
+    "Hello", "Load", "SiteEnded", "Leaving", "Bye", "FetchArchive", "LogPiece",
+    "SiteUp", "ActorReport", "Died", "Packed", "ReadPiece", "BundlePiece", "BundleRejected",
+    "SiteNews", "SiteLog", "SiteClosed", "Greet", "Chunk", "Pull",
+}  # fmt: skip
+EVERYBODY = {"Envelope", "Refusal"}
+KINDS = {kind.__name__: kind for kind in wire.TYPES}
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -106,9 +109,9 @@ def test_what_a_node_is_called_does_not_make_it_a_user() -> None:
     known = Authorizer(lambda: Register({"key": Holder(Role.NODE, "ann"), "ann": ANN}))
     known.claim("ann", "key", 0.0)
     known.claim("user:ann", "ann", 0.0)
-    known.permit("user:ann", wire.Ask("list"))
-    with pytest.raises(NotAllowed, match="Ask"):
-        known.permit("ann", wire.Ask("list"))
+    known.permit("user:ann", wire.ListRuns())
+    with pytest.raises(NotAllowed, match="ListRuns"):
+        known.permit("ann", wire.ListRuns())
     with pytest.raises(NotAllowed, match="not of user ann"):
         known.claim("user:ann", "key", 99.0)
 

@@ -41,7 +41,7 @@ class Cluster:
         self.epoch = 0
         self.ups: list[wire.RunUp] = []
         self.news: list[wire.RunNews] = []
-        self.wished: list[wire.Wished] = []
+        self.scaled: list[wire.RunScaled] = []
         self.run: subprocess.Popen[bytes] | None = None
         self.sites: dict[str, subprocess.Popen[bytes]] = {}
         self._known: dict[int, psutil.Process] = {}
@@ -112,12 +112,17 @@ class Cluster:
         """Say where actors are to live, and who is gone."""
         self.post.send("run", wire.Placed(dict(actors), gone, why))
 
-    def wish(self, what: str, value: int = 0) -> wire.Wished:
-        """Have the run do something; returns its answer."""
-        before = len(self.wished)
-        self.post.send("run", wire.Wish(what, value))
-        self.until(lambda: len(self.wished) > before)
-        return self.wished[-1]
+    def scale(self, actors: int) -> wire.RunScaled:
+        """Have the run go on with so many actors; returns its answer."""
+        before = len(self.scaled)
+        self.post.send("run", wire.ScaleRun("run", actors))
+        self.until(lambda: len(self.scaled) > before)
+        return self.scaled[-1]
+
+    def stop(self) -> None:
+        """Have the run finish and save, as a head does."""
+        assert self.run is not None
+        self.run.terminate()
 
     def member(self, process: subprocess.Popen[bytes], log: str) -> psutil.Process | None:
         """The child of a process whose output goes to that log."""
@@ -188,8 +193,8 @@ class Cluster:
                     self.ups.append(message)
                 case wire.RunNews():
                     self.news.append(message)
-                case wire.Wished():
-                    self.wished.append(message)
+                case wire.RunScaled():
+                    self.scaled.append(message)
 
     def until(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
         """Wait until something observable holds while the run goes on."""

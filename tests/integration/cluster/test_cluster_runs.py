@@ -180,7 +180,7 @@ def test_more_actors_by_hand(cluster: Cluster) -> None:
         cluster.open(node)
     cluster.place(spread(4, "w1", "w2"))
     cluster.until_update(5)
-    assert cluster.wish("scale", 3).fault == ""
+    assert cluster.scale(3).fault == ""
     cluster.until(lambda: any(line.get("actors") == 3 for line in cluster.journal()))
     summary = cluster.finish()
     assert unrolled(summary["actors_by_update"])[0] == 1
@@ -266,9 +266,8 @@ def test_a_run_is_told_to_stop(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1")
         cluster.until_update(5)
-        assert "scale" in cluster.wish("dance").fault
-        assert "registered" in cluster.wish("scale", 99).fault
-        assert cluster.wish("stop").fault == ""
+        assert "registered" in cluster.scale(99).fault
+        cluster.stop()
     summary = cluster.finish()
     assert cluster.statuses() == {"run": 130, "w1": 0}
     assert cluster.news[-1].state == "interrupted"

@@ -56,7 +56,7 @@ def test_it_fires_is_read_by_policies_saved_and_restored(cluster: Cluster) -> No
         begin(cluster, 32_000)
         cluster.until(lambda: any(line.get("actors") == 2 for line in cluster.journal()))
         cluster.until_update(cluster.updates() + 3)
-        cluster.wish("stop")
+        cluster.stop()
     steps = cluster.finish()["steps"]
     updates = rows_by_update(cluster)
     assert fired(cluster, "learner.noticed") == [*range(len(updates))]

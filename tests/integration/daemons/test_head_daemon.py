@@ -28,9 +28,9 @@ from head.daemon.runs import Run
 class Peer:
     """A worker daemon, a user or something else that talks to the head."""
 
-    def __init__(self, endpoint: str, keys: Path, me: str) -> None:
+    def __init__(self, endpoint: str, keys: Path | None, me: str) -> None:
         self.me, self.rung = me, threading.Event()
-        self.post = Post.connect(endpoint, Keys.load(keys), me, self.rung.set)
+        self.post = Post.connect(endpoint, Keys.load(keys) if keys else None, me, self.rung.set)
         self.heard: list[wire.Message] = []
 
     def say(self, message: wire.Message) -> None:
@@ -90,7 +90,7 @@ class Head:
         return answer
 
     def nodes(self, user: Peer) -> dict[str, dict[str, object]]:
-        return {n["name"]: n for n in self.ask(user, wire.Ask("status")).data["nodes"]}
+        return {n["name"]: n for n in self.ask(user, wire.ReadStatus()).data["nodes"]}
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_a_revoked_key_gets_nothing_any_more(head: Head) -> None:
 @pytest.mark.parametrize(
     ("me", "message"),
     [("w1", wire.Submit({"ticket": "t", "workload": "ppo", "run_dir": "../x"})),
-     ("w1", wire.Ask("stop", "r1")), ("w1", wire.Archive("0" * 64, b"x")),
+     ("w1", wire.StopRun("r1")), ("w1", wire.Archive("0" * 64, b"x")),
      ("user:owner/2", wire.Hello("w1", wire.PROTOCOL, VERSION, 2)),
      ("user:owner/2", wire.Fetch("0" * 64)), ("user:owner/2", wire.Bye())],
 )  # fmt: skip
@@ -183,16 +183,16 @@ def test_a_role_is_refused_what_is_the_others(
     me: str, message: wire.Message, head: Head, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user, peer = head.peer("user:owner/1"), head.peer(me)
-    before = head.ask(user, wire.Ask("list")).data, head.nodes(user)
+    before = head.ask(user, wire.ListRuns()).data, head.nodes(user)
     assert head.daemon is not None
-    monkeypatch.setattr(head.daemon._desk, "serve", lambda peer, asked: pytest.fail(peer))
+    monkeypatch.setattr(head.daemon._client_api, "serve", lambda peer, asked: pytest.fail(peer))
     peer.say(message)
     head.until(lambda: peer.heard, peer)
     monkeypatch.undo()
     (refusal,) = peer.heard
     assert isinstance(refusal, wire.Refusal)
     assert f"{type(message).__name__} is nothing that a" in refusal.why
-    assert (head.ask(user, wire.Ask("list")).data, head.nodes(user)) == before
+    assert (head.ask(user, wire.ListRuns()).data, head.nodes(user)) == before
 
 
 def test_a_node_speaks_for_itself_only(head: Head) -> None:
@@ -209,16 +209,16 @@ def test_a_node_speaks_for_itself_only(head: Head) -> None:
 @pytest.mark.parametrize(
     "message",
     [wire.Chunk(0, 1, 0, 5, ("a",), (1,), (False,)), wire.Welcome(1, "1", 1.0), wire.Nudge(),
-     wire.RunUp("r", 1, 1, b"", "", "", (), 1), wire.Wish("stop")],
+     wire.RunUp("r", 1, 1, b"", "", "", (), 1), wire.RunScaled(1, 2)],
     ids=lambda message: type(message).__name__,
 )  # fmt: skip
 def test_what_has_no_business_here_is_refused_and_changes_nothing(message, head: Head) -> None:
     peer, user = joined(head, "w1"), head.peer("user:owner/1")
-    before = head.ask(user, wire.Ask("list")).data
+    before = head.ask(user, wire.ListRuns()).data
     peer.say(message)
     head.until(lambda: peer.last(wire.Refusal), peer)
     assert type(message).__name__ in peer.last(wire.Refusal).why
-    assert head.ask(user, wire.Ask("list")).data == before
+    assert head.ask(user, wire.ListRuns()).data == before
     assert head.nodes(user)["w1"]["alive"]
 
 
@@ -237,12 +237,11 @@ def test_words_of_a_node_that_never_greeted_change_nothing(head: Head) -> None:
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (wire.Ask("status", "r9"), "no run 'r9'"),
-        (wire.Ask("logs", "r9"), "no run 'r9'"),
-        (wire.Ask("stop", "r9"), "no run 'r9'"),
-        (wire.Ask("scale", "r9", 3), "no run 'r9'"),
-        (wire.Ask("drain", "w9"), "no node 'w9'"),
-        (wire.Ask("dance"), "dance"),
+        (wire.ReadStatus("r9"), "no run 'r9'"),
+        (wire.ReadLogs("r9"), "no run 'r9'"),
+        (wire.StopRun("r9"), "no run 'r9'"),
+        (wire.ScaleRun("r9", 3), "no run 'r9'"),
+        (wire.DrainNode("w9"), "no node 'w9'"),
         (wire.Submit({}), "ticket"),
         (wire.Submit({"ticket": "1"}), "name a workload"),
         (wire.Submit({"ticket": "1", "workload": "ppo", "seed": "x"}), "seed"),
@@ -282,7 +281,7 @@ def test_asking_again_does_not_submit_again(head: Head) -> None:
     user = head.peer("user:owner/1")
     answer = head.ask(user, wire.Submit({"ticket": "t1", "workload": "ppo"}))
     assert answer.data == {"run": "r1", "folder": "/runs/r1"}
-    assert len(head.ask(user, wire.Ask("list")).data["runs"]) == 1
+    assert len(head.ask(user, wire.ListRuns()).data["runs"]) == 1
 
 
 # -- a head that is started again ------------------------------------------------------------------
@@ -290,7 +289,7 @@ def test_asking_again_does_not_submit_again(head: Head) -> None:
 
 def test_the_next_head_waits_for_the_nodes_of_the_last(head: Head) -> None:
     peer, user = joined(head, "w1"), head.peer("user:owner/1")
-    assert head.ask(user, wire.Ask("drain", "w1")).data["node"] == "w1"
+    assert head.ask(user, wire.DrainNode("w1")).data["node"] == "w1"
     head.stop()
     head.start(head.endpoint)
     user = head.peer("user:owner/2")

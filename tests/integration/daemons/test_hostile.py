@@ -42,7 +42,7 @@ def raw(head: Head, me: str) -> Iterator[sockets.Socket]:
 
 
 def lives(head: Head, malformed: int = 0, faults: int = 0) -> dict[str, object]:
-    status = head.ask(head.peer(f"user:owner/{time.monotonic_ns()}"), wire.Ask("status")).data
+    status = head.ask(head.peer(f"user:owner/{time.monotonic_ns()}"), wire.ReadStatus()).data
     assert (status["malformed"], status["faults"]) == (malformed, faults), head.said
     return status
 
@@ -77,7 +77,7 @@ def test_a_frame_of_a_key_holder_ends_in_a_refusal(kind: str, head: Head) -> Non
         wire.Hello("w1", wire.PROTOCOL, "1", 0),
         wire.Hello("w1", wire.PROTOCOL, "1", 2**63),
         wire.Load(cpu=float("nan")),
-        wire.Ask("logs", "r", -(2**63)),
+        wire.ReadLogs("r", -(2**63)),
         wire.SiteEnded("..", 1, "x"),
     ],
     ids=lambda message: type(message).__name__,
@@ -126,8 +126,8 @@ def submitted(head: Head, name: str) -> None:
 
 def outcome_of(head: Head, run: str) -> dict[str, object]:
     user = head.peer("user:owner/2")
-    head.until(lambda: head.ask(user, wire.Ask("status", run)).data["outcome"])
-    return head.ask(user, wire.Ask("status", run)).data
+    head.until(lambda: head.ask(user, wire.ReadStatus(run)).data["outcome"])
+    return head.ask(user, wire.ReadStatus(run)).data
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("a\x1bb")])
@@ -163,7 +163,7 @@ def test_a_state_file_full_of_poison_fails_its_runs_and_no_more(head: Head) -> N
     user = head.peer("user:owner/1")
 
     def states() -> list[str]:
-        return [run["state"] for run in head.ask(user, wire.Ask("list")).data["runs"]]
+        return [run["state"] for run in head.ask(user, wire.ListRuns()).data["runs"]]
 
     head.until(lambda: states() == ["failed"] * 6 + ["nonsense"])
     head.stop()
@@ -195,7 +195,7 @@ def test_a_fault_at_the_end_of_a_run_is_that_runs_failure(head: Head, monkeypatc
     monkeypatch.setattr("head.daemon.run_host.RunHost.ended", broken)
     submitted(head, "r1")
     user = head.peer("user:owner/2")
-    over = lambda: head.ask(user, wire.Ask("status", "r1")).data["state"] == "failed"  # noqa: E731
+    over = lambda: head.ask(user, wire.ReadStatus("r1")).data["state"] == "failed"  # noqa: E731
     head.until(over)
     lives(head, faults=1)
 

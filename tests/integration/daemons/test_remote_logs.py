@@ -34,7 +34,7 @@ def run(head: Head) -> Run:
 
 def test_a_log_comes_from_the_node_where_its_actor_is(head: Head, run: Run) -> None:
     worker, other, user = joined(head, "w1"), joined(head, "w2"), head.peer("user:owner/1")
-    user.say(wire.Ask("logs", "r1", 5, "actor-3"))
+    user.say(wire.ReadLogs("r1", 5, "actor-3"))
     head.until(lambda: worker.last(wire.ReadLog), worker)
     wanted = worker.last(wire.ReadLog)
     assert wanted == wire.ReadLog(wanted.number, "r1", "actor-3", 5)
@@ -47,7 +47,7 @@ def test_a_log_comes_from_the_node_where_its_actor_is(head: Head, run: Run) -> N
         wire.Answer({"text": "four", "next": 9, "state": "running", "ended": False})
     ]
     user.heard.clear()
-    user.say(wire.Ask("logs", "r1", 0, "w1/site"))
+    user.say(wire.ReadLogs("r1", 0, "w1/site"))
     head.until(lambda: worker.last(wire.ReadLog).log == "site", worker)
     worker.say(wire.LogPiece(worker.last(wire.ReadLog).number, fault="node w1 has no log"))
     head.until(lambda: user.heard, user)
@@ -59,7 +59,7 @@ def test_a_log_that_is_here_needs_no_node(head: Head, run: Run) -> None:
     user = head.peer("user:owner/1")
 
     def text(log: str) -> str:
-        answer = head.ask(user, wire.Ask("logs", "r1", 0, log))
+        answer = head.ask(user, wire.ReadLogs("r1", 0, log))
         return str(answer.fault or answer.data["text"])
 
     assert text("learner") == "learning\n"
@@ -83,7 +83,7 @@ def test_what_was_not_collected_is_asked_for_when_the_run_is_over(head: Head, ru
     for content, ended in ((b"its last words", False), (b"", True)):
         user.heard.clear()
         worker.heard.clear()
-        user.say(wire.Ask("logs", "r1", 0, "w1/actor-3"))
+        user.say(wire.ReadLogs("r1", 0, "w1/actor-3"))
         head.until(lambda: worker.last(wire.ReadLog), worker)
         wanted = worker.last(wire.ReadLog)
         assert (wanted.run, wanted.log) == ("r1", "actor-3")
@@ -100,7 +100,7 @@ def test_a_worker_that_does_not_answer_is_given_up(
 ) -> None:
     monkeypatch.setattr("head.daemon.remote_logs._SECONDS", 0.0)
     joined(head, "w1")
-    answer = head.ask(head.peer("user:owner/1"), wire.Ask("logs", "r1", 0, "actor-3"))
+    answer = head.ask(head.peer("user:owner/1"), wire.ReadLogs("r1", 0, "actor-3"))
     assert "node w1 did not answer" in answer.fault
-    answer = head.ask(head.peer("user:owner/1"), wire.Ask("logs", "r1", 0, "w1/../x"))
+    answer = head.ask(head.peer("user:owner/1"), wire.ReadLogs("r1", 0, "w1/../x"))
     assert answer.fault

@@ -20,14 +20,14 @@ def test_every_body_is_a_message_or_is_refused() -> None:
     hostile, known, refused = Hostile(1), set(), 0
     for _ in range(CASES):
         try:
-            message = wire.decode(hostile.body(wire._TYPES))
+            message = wire.decode(hostile.body(wire.TYPES))
         except BadMessage:
             refused += 1
         else:
             known.add(type(message))
             assert wire.decode(wire.encode(message)) == message or message != message
     assert refused > CASES / 4, "else this tries nothing"
-    assert len(known) > len(wire._TYPES) * 0.6, "else hardly anything gets further than that"
+    assert len(known) > len(wire.TYPES) * 0.6, "else hardly anything gets further than that"
 
 
 def test_no_frame_disturbs_what_others_say() -> None:

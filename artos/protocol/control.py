@@ -1,0 +1,271 @@
+"""What is said to and by a head daemon: by users, by worker daemons, by run processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import field
+
+from artos.protocol.fields import (
+    Count,
+    Digest,
+    Few,
+    Line,
+    Name,
+    Number,
+    Seconds,
+    Share,
+    Small,
+    Some,
+    Text,
+    check_plain,
+)
+from artos.protocol.message import Bulk, Message
+
+PROTOCOL = 4
+"""Raised with every change of a message; peers with another number are refused at hello."""
+
+
+# -- user (artos submit, list, ...) <-> head daemon ------------------------------------------------
+
+
+class UserRequest(Message, frozen=True):
+    """Root of what a user asks of a head, which replies with ``Answer``."""
+
+
+class Submit(UserRequest, frozen=True, tag=True):
+    """User → head: run this. ``request`` is what ``artos run`` takes, as plain data."""
+
+    request: dict[str, Any]
+    archive: Digest = ""
+    placement: Line = "spread"
+
+    def __post_init__(self) -> None:
+        check_plain(self.request)
+
+
+class ListRuns(UserRequest, frozen=True, tag=True):
+    """User → head: every run in short."""
+
+
+class ReadStatus(UserRequest, frozen=True, tag=True):
+    """User → head: one run in full; "": all nodes and all runs."""
+
+    run: Line = ""
+
+
+class ReadLogs(UserRequest, frozen=True, tag=True):
+    """User → head: a log of a run from byte ``offset`` on; below 0 it counts from the end.
+
+    ``log`` "" is that of its run process.
+    """
+
+    run: Line
+    offset: Number = 0
+    log: Line = ""
+
+
+class ReadLimits(UserRequest, frozen=True, tag=True):
+    """User → head: what a submission may be."""
+
+
+class ScaleRun(UserRequest, frozen=True, tag=True):
+    """User → head → run, or user → run on one machine: go on with ``actors`` actors.
+
+    They take part from the next version on. A run replies with ``RunScaled``.
+    """
+
+    run: Line
+    actors: Number
+
+
+class StopRun(UserRequest, frozen=True, tag=True):
+    """User → head: have the run finish and save; sent again: end it at once."""
+
+    run: Line
+
+
+class DrainNode(UserRequest, frozen=True, tag=True):
+    """User → head: move the actors of the node elsewhere and place no others there."""
+
+    node: Line
+
+
+class RunScaled(Message, frozen=True, tag=True):
+    """Run → head, or run → user on one machine: ``ScaleRun`` is carried out, or why it is not.
+
+    ``actors`` take part from now on, ``most`` are registered.
+    """
+
+    actors: Small
+    most: Small
+    fault: Text = ""
+
+
+class Answer(Message, frozen=True, tag=True):
+    """Head → user: plain data; ``fault`` says what was wrong with the request, if anything.
+
+    ``missing`` names an archive to be sent (``Archive``) before the same is asked again.
+    """
+
+    data: dict[str, Any] = field(default_factory=dict)
+    fault: Text = ""
+    missing: Digest = ""
+
+    def __post_init__(self) -> None:
+        check_plain(self.data)
+
+
+# -- worker daemon <-> head daemon -----------------------------------------------------------------
+
+
+class Hello(Message, frozen=True, tag=True):
+    """Worker → head: I am here. ``slots`` CPUs may be used; ``runs`` (run → epoch) go on here.
+
+    ``replaces`` is the peer name of an earlier daemon of this node that is known to be dead.
+    """
+
+    node: Name
+    protocol: Number
+    version: Line
+    slots: Some
+    memory_mb: Count = 0
+    runs: dict[Name, Count] = field(default_factory=dict)
+    replaces: Line = ""
+
+
+class Welcome(Message, frozen=True, tag=True):
+    """Head → worker: you belong. A node not heard of for ``deadline`` seconds counts as gone."""
+
+    protocol: Number
+    version: Line
+    deadline: Seconds
+
+
+class Load(Message, frozen=True, tag=True):
+    """Worker → head, every second or so: actors alive per run, CPU and memory in use (0 to 1).
+
+    ``faults`` are those it survived so far, ``malformed`` messages that it refused.
+    """
+
+    actors: dict[Name, Count] = field(default_factory=dict)
+    cpu: Share = 0.0
+    memory: Share = 0.0
+    faults: Small = 0
+    malformed: Small = 0
+
+
+class Assign(Message, frozen=True, tag=True):
+    """Head → worker: open a site for this run; one of an older ``epoch`` is closed first.
+
+    ``plan`` is the ``Plan`` as JSON with its paths as on the head, below ``folder``; the user's
+    code is the archive of that name ("" where there is none). ``steering`` and ``experience`` are
+    endpoints of the run. ``slots`` CPUs are its share of this node.
+    """
+
+    run: Name
+    epoch: Count
+    plan: bytes
+    folder: Line
+    archive: Digest
+    steering: Line
+    experience: tuple[Line, ...]
+    slots: Few
+
+
+class Unassign(Message, frozen=True, tag=True):
+    """Head → worker: close the run's site, if there is one."""
+
+    run: Name
+
+
+class SiteEnded(Message, frozen=True, tag=True):
+    """Worker → head: the site of a run is gone; ``why`` in words, "" if it was told to end."""
+
+    run: Name
+    epoch: Count
+    why: Text = ""
+
+
+class Leaving(Message, frozen=True, tag=True):
+    """Worker → head: I am being stopped (SIGTERM) or drained; take my actors elsewhere."""
+
+    why: Text
+
+
+class Bye(Message, frozen=True, tag=True):
+    """Worker → head: nothing of me is left; or head → worker: you may go."""
+
+
+class FetchArchive(Message, frozen=True, tag=True):
+    """Worker → head: send me this archive."""
+
+    archive: Digest
+
+
+class Archive(Bulk, frozen=True, tag=True):
+    """Head → worker, user → head: the archive of that name (SHA-256); ``content`` b"": not here."""
+
+    archive: Digest
+    content: bytes = b""
+
+
+class ReadNodeLog(Message, frozen=True, tag=True):
+    """Head → worker: send me that log of a run from byte ``offset`` on (``logs.piece``)."""
+
+    number: Count
+    run: Name
+    log: Name
+    offset: Number = 0
+
+
+class LogPiece(Bulk, frozen=True, tag=True):
+    """Worker → head: the answer to ``ReadNodeLog``, or a ``fault``; the rest begins at ``next``."""
+
+    number: Count
+    next: Count = 0
+    fault: Text = ""
+    content: bytes = b""
+
+
+# -- run process <-> head daemon (ipc) -------------------------------------------------------------
+
+
+class RunUp(Message, frozen=True, tag=True):
+    """Run → head: registered, listening, and in want of places for ``actors`` actors."""
+
+    run: Name
+    epoch: Count
+    pid: Small
+    plan: bytes
+    folder: Line
+    steering: Line
+    experience: tuple[Line, ...]
+    actors: Some
+
+
+class Placed(Message, frozen=True, tag=True):
+    """Head → run: where each actor lives from now on (actor → node), and why that changed.
+
+    ``gone`` are nodes that will not be heard of again; an actor that is left out has no place yet.
+    """
+
+    actors: dict[Small, Name]
+    gone: tuple[Name, ...] = ()
+    why: Text = ""
+
+
+class RunNews(Message, frozen=True, tag=True):
+    """Run → head, a few times a second: how it goes, as in ``artos status --json``.
+
+    ``facts`` are the fields of ``head.records.status.Status``. The last one a run sends has the
+    state done, interrupted, failed or refused, and the reasons in ``waits_for``.
+    """
+
+    run: Name
+    state: Line
+    waits_for: Text = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_plain(self.facts)
