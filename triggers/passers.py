@@ -10,7 +10,7 @@ from artos.buffer.mailbox import Mailbox
 from artos.protocol.invocations import ToMember, encode
 
 if TYPE_CHECKING:  # a run on one machine needs no ZeroMQ, which takes time to import
-    from artos.protocol import wire
+    from artos.protocol.message import Message
     from artos.transport.messenger import Post
 
 Sent_contra = TypeVar("Sent_contra", contravariant=True)
@@ -66,7 +66,7 @@ class ZmqPasser:
     def __init__(self, post: Post, peer: str) -> None:
         self._post, self._peer = post, peer
 
-    def pass_message(self, message: wire.Message) -> None:
+    def pass_message(self, message: Message) -> None:
         """Queue the message, also if the peer cannot be reached just now.
 
         Raises:

@@ -9,8 +9,8 @@ import msgspec
 
 from artos.errors import BadMessage
 from artos.plan import Site
+from artos.protocol.control import Assign
 from artos.protocol.unreadable import UNREADABLE
-from artos.protocol.wire import Assign
 from artos.system.private_folder import keep
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import msgspec
 from artos.buffer.board import Board, control_member
 from artos.errors import BadMessage, DeadlineExceeded, MailboxFull, NotRunning, Refused
 from artos.plan import Site
-from artos.protocol import wire
+from artos.protocol import codec, control
 from artos.protocol.unreadable import UNREADABLE
 from artos.run_state import RUNNING
 from artos.system.durable import write_durably
@@ -76,18 +76,18 @@ class ControlDesk:
         self.member = control_member(members)
         self._asked, self._answers = board.up(self.member), board.down(self.member)
 
-    def serve(self, scale: Callable[[wire.ScaleRun], wire.RunScaled]) -> int:
+    def serve(self, scale: Callable[[control.ScaleRun], control.RunScaled]) -> int:
         """Answer every request there is; returns how many were malformed and dropped."""
         malformed = 0
         while (data := self._asked.take()) is not None:
             try:
-                self._answers.put(wire.encode(scale(_request(data))))
+                self._answers.put(codec.encode(scale(_request(data))))
             except (BadMessage, MailboxFull):  # or it does not read its answers
                 malformed += 1
         return malformed
 
 
-def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> wire.RunScaled:
+def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.RunScaled:
     """Ask a live run to go on with ``actors`` actors.
 
     Raises:
@@ -101,7 +101,7 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> wire.RunS
             address = msgspec.json.decode(address_file(run).read_bytes(), type=Address)
             if address.state != RUNNING:
                 raise NotRunning(str(run))
-            answer = _asked(address, wire.ScaleRun(run.name, actors), seconds)
+            answer = _asked(address, control.ScaleRun(run.name, actors), seconds)
     except (FileNotFoundError, *UNREADABLE):
         raise NotRunning(str(run)) from None
     if answer.fault:
@@ -117,24 +117,24 @@ def _alone(run: Path, seconds: float) -> FileLock:
     return lock
 
 
-def _request(data: bytes) -> wire.ScaleRun:
-    message = wire.decode(data)
-    if not isinstance(message, wire.ScaleRun):
+def _request(data: bytes) -> control.ScaleRun:
+    message = codec.decode(data)
+    if not isinstance(message, control.ScaleRun):
         raise BadMessage(f"a control has no use for {type(message).__name__}")
     return message
 
 
-def _asked(address: Address, request: wire.ScaleRun, seconds: float) -> wire.RunScaled:
+def _asked(address: Address, request: control.ScaleRun, seconds: float) -> control.RunScaled:
     board = Board.attach(Path(address.board), address.members)
     member = control_member(address.members)
     answers = board.down(member)
     answers.clear()  # of a control that gave up
-    board.up(member).put(wire.encode(request))
+    board.up(member).put(codec.encode(request))
     board.notify(member)
     data = answers.get(seconds)
     if data is None:
         raise DeadlineExceeded("the run's answer to scaling", seconds)
-    answer = wire.decode(data)
-    if not isinstance(answer, wire.RunScaled):
+    answer = codec.decode(data)
+    if not isinstance(answer, control.RunScaled):
         raise BadMessage(f"a run answered to scaling with {type(answer).__name__}")
     return answer

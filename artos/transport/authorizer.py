@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from artos.errors import NotAllowed
-from artos.protocol import wire
+from artos.protocol.message import Message
 from artos.transport.roles import Register, Role, forbidden
 
 _LIVES = 15.0  # seconds after which a name that is not heard is free for another key
@@ -72,7 +72,7 @@ class Authorizer:
         owner.heard_at = now
         return False
 
-    def permit(self, name: str, message: wire.Message) -> None:
+    def permit(self, name: str, message: Message) -> None:
         """Who has claimed this name says that.
 
         Raises:

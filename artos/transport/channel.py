@@ -10,8 +10,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from artos.errors import BadMessage, MailboxFull
+from artos.protocol.envelope import Envelope
 from artos.protocol.fields import LIVES
-from artos.protocol.wire import Seal
 
 BEAT = 1.0
 """Seconds after which an end that has nothing to say says that it is there."""
@@ -69,35 +69,35 @@ class Channel:
         self._bytes += cost
         self._queue.extend(pieces)
 
-    def meet(self, seal: Seal) -> bool:
+    def meet(self, envelope: Envelope) -> bool:
         """Look at who sent this; True if it is a later life than the one known so far.
 
         Raises:
             BadMessage: it knows of a life of ours after which none can come.
         """
-        if seal.of >= _LAST_LIFE:
-            raise BadMessage(f"no end has had so many lives as {seal.of}")
-        if seal.session >= self._theirs and seal.of > self.session:
-            self._step_up(seal.of)
-        if seal.session <= self._theirs:
+        if envelope.of >= _LAST_LIFE:
+            raise BadMessage(f"no end has had so many lives as {envelope.of}")
+        if envelope.session >= self._theirs and envelope.of > self.session:
+            self._step_up(envelope.of)
+        if envelope.session <= self._theirs:
             return False
         later = self._theirs != 0
-        self._theirs, self._known = seal.session, False
+        self._theirs, self._known = envelope.session, False
         self._renumber()
         if later:
             self._queue.clear()
             self._bytes = 0
         return later
 
-    def is_former(self, seal: Seal) -> bool:
+    def is_former(self, envelope: Envelope) -> bool:
         """Whether it is of an earlier life of the peer than the one known."""
-        return seal.session < self._theirs
+        return envelope.session < self._theirs
 
-    def beat(self) -> Seal:
+    def beat(self) -> Envelope:
         """That we are here, and whom we take for the peer."""
         return self._seal(0)
 
-    def hear(self, seal: Seal, now: float, room: bool = True) -> bytes | None:
+    def hear(self, envelope: Envelope, now: float, room: bool = True) -> bytes | None:
         """Take what came in; returns the message that is complete by it, if one is.
 
         Without ``room`` nothing is taken: the peer will send it again.
@@ -105,43 +105,43 @@ class Channel:
         Raises:
             BadMessage: the peer acknowledges what it was never told, or sends too much at once.
         """
-        if (seal.session, seal.of) != (self._theirs, self.session):
+        if (envelope.session, envelope.of) != (self._theirs, self.session):
             self._owes = True
             return None
         self._known = self._heard = True
-        self._acknowledge(seal.took, now)
-        return self._take(seal) if seal.number and room else None
+        self._acknowledge(envelope.took, now)
+        return self._take(envelope) if envelope.number and room else None
 
-    def speak(self, now: float) -> list[Seal]:
+    def speak(self, now: float) -> list[Envelope]:
         """What to send now; [] if nothing is due."""
         if self.usurped:
             return []
         if self._stuck(now):
             self._next = self._acknowledged + 1
-        seals = []
+        envelopes = []
         while self._theirs and (piece := self._due()):
             if self._next == self._acknowledged + 1:
                 self._moved_at, self._heard = now, False
-            seals.append(self._seal(self._next, piece.more, piece.content))
+            envelopes.append(self._seal(self._next, piece.more, piece.content))
             self._next += 1
-        if not seals and (self._owes or now - self._spoke_at >= BEAT):
-            seals.append(self._seal(0))
-        if seals:
+        if not envelopes and (self._owes or now - self._spoke_at >= BEAT):
+            envelopes.append(self._seal(0))
+        if envelopes:
             self._spoke_at, self._owes = now, False
-        return seals
+        return envelopes
 
-    def unsent(self, seal: Seal) -> None:
+    def unsent(self, envelope: Envelope) -> None:
         """What ``speak`` returned from this one on could not be sent; it returns it again."""
         self._owes = True
-        if seal.number:
-            self._next = min(self._next, max(seal.number, self._acknowledged + 1))
+        if envelope.number:
+            self._next = min(self._next, max(envelope.number, self._acknowledged + 1))
 
     def _due(self) -> Piece | None:
         ahead = self._next - self._acknowledged - 1
         return self._queue[ahead] if ahead < min(len(self._queue), _PIECES_AHEAD) else None
 
-    def _seal(self, number: int, more: bool = False, content: memoryview = _NOTHING) -> Seal:
-        return Seal(self.session, self._theirs, number, self._took, more, content)
+    def _seal(self, number: int, more: bool = False, content: memoryview = _NOTHING) -> Envelope:
+        return Envelope(self.session, self._theirs, number, self._took, more, content)
 
     def _stuck(self, now: float) -> bool:
         # Only a peer that is heard: into a cut link nothing is sent twice.
@@ -156,15 +156,15 @@ class Channel:
             self._moved_at = now
         self._next = max(self._next, self._acknowledged + 1)
 
-    def _take(self, seal: Seal) -> bytes | None:
+    def _take(self, envelope: Envelope) -> bytes | None:
         self._owes = True
-        if seal.number != self._took + 1:
+        if envelope.number != self._took + 1:
             return None
-        if len(self._part) + len(seal.content) > self._most:
+        if len(self._part) + len(envelope.content) > self._most:
             raise BadMessage(f"a message of more than {self._most} bytes")
         self._took += 1
-        self._part += seal.content
-        if seal.more:
+        self._part += envelope.content
+        if envelope.more:
             return None
         message = bytes(self._part)
         self._part.clear()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.errors import BadMessage
-from artos.protocol.wire import Chunk
+from artos.protocol.data import Chunk
 
 Bytes = NDArray[np.uint8]
 Packer = Callable[[str, Bytes], bytes | None]

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from artos.clock import Deadline
 from artos.errors import BadMessage
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.message import Message
 from artos.system.closing import Closing
 
 _LARGEST = 1 << 20  # bytes of a message
@@ -43,15 +44,15 @@ class Leash(Closing):
         """For polling: readable when there is a message or the other end is gone."""
         return self._end.fileno()
 
-    def send(self, message: wire.Message) -> bool:
+    def send(self, message: Message) -> bool:
         """Send; False if the other end is gone or has not read for long."""
         try:
-            self._end.send(wire.encode(message))
+            self._end.send(codec.encode(message))
         except (BlockingIOError, OSError):
             return False
         return True
 
-    def take(self) -> Iterator[wire.Message]:
+    def take(self) -> Iterator[Message]:
         """The messages that are there; afterwards ``cut`` says whether the other end is gone."""
         while not self.cut:
             try:
@@ -64,12 +65,12 @@ class Leash(Closing):
                 self.cut = True
                 return
             try:
-                message = wire.decode(data)
+                message = codec.decode(data)
             except BadMessage:
                 continue
             yield message
 
-    def get(self, seconds: float) -> wire.Message | None:
+    def get(self, seconds: float) -> Message | None:
         """The next message; None if none came in time or the other end is gone."""
         deadline = Deadline(seconds)
         while True:

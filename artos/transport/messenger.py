@@ -11,7 +11,8 @@ from contextlib import suppress
 from artos.clock import Clock, SystemClock
 from artos.errors import DeadlineExceeded
 from artos.faults import Faults
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.message import Message
 from artos.system.closing import Closing
 from artos.transport.authorizer import Authorizer
 from artos.transport.endpoints import HEAD, Calling, Line, Listening
@@ -84,7 +85,7 @@ class Post(Closing):
         """Of a calling post: what keeps it from being connected, if that is known."""
         return self._line.link_fault
 
-    def send(self, peer: str, message: wire.Message) -> None:
+    def send(self, peer: str, message: Message) -> None:
         """Queue a message, also for a peer that is not there yet. Never blocks.
 
         Raises:
@@ -96,7 +97,7 @@ class Post(Closing):
             self._waiting.add(peer)
             self._wake()
 
-    def take(self) -> list[tuple[str, wire.Message]]:
+    def take(self) -> list[tuple[str, Message]]:
         """What came since the last time, with the peers' names. Never blocks."""
         with self._change:
             came = self._peers.take()
@@ -155,7 +156,7 @@ class Post(Closing):
         for sender, frames in self._line.heard(_BATCH):
             try:
                 if answer := self._peers.hear(sender, frames, now):
-                    self._line.send(sender.route, wire.encode(answer))
+                    self._line.send(sender.route, codec.encode(answer))
             except Exception as error:
                 self._failed(sender.name, error)
             self._waiting.add(sender.name)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from artos.errors import BadMessage, MailboxFull
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.envelope import Envelope
+from artos.protocol.message import Message, Refusal, Restarted
 from artos.transport.authorizer import Authorizer
 from artos.transport.channel import Channel
 
@@ -45,7 +47,7 @@ class Peers:
         self._sessions, self._forget_after = sessions, forget_after
         self._authorizer = authorizer or Authorizer()
         self._peers: dict[str, _Peer] = {}
-        self._came: list[tuple[str, wire.Message]] = []
+        self._came: list[tuple[str, Message]] = []
         self._bytes = 0  # of these
         self._cut: list[bytes] = []
 
@@ -68,7 +70,7 @@ class Peers:
         """Look up which keys are good; call it before ``hear`` and ``speak``, once a turn."""
         self._authorizer.refresh()
 
-    def take(self) -> list[tuple[str, wire.Message]]:
+    def take(self) -> list[tuple[str, Message]]:
         """What came in since the last time, and from whom."""
         came, self._came, self._bytes = self._came, [], 0
         return came
@@ -82,13 +84,13 @@ class Peers:
         """Seconds since each was heard, or was first written to."""
         return {name: now - peer.heard_at for name, peer in self._peers.items()}
 
-    def put(self, name: str, message: wire.Message, now: float) -> None:
+    def put(self, name: str, message: Message, now: float) -> None:
         """Queue a message.
 
         Raises:
             MailboxFull: the peer has taken nothing for too long.
         """
-        self._peer(name, now).channel.put(wire.encode(message))
+        self._peer(name, now).channel.put(codec.encode(message))
 
     def meet(self, name: str, now: float) -> None:
         """Have a peer of this name, to be told that we are here."""
@@ -109,7 +111,7 @@ class Peers:
         """Whether another process talks to this peer in our name."""
         return name in self._peers and self._peers[name].usurped
 
-    def hear(self, sender: Sender, frames: list[bytes], now: float) -> wire.Message | None:
+    def hear(self, sender: Sender, frames: list[bytes], now: float) -> Message | None:
         """Take in what a peer sent; what is returned is to go back the same way, as it is."""
         if not self._authorizer.accepts(sender.key):
             if self._authorizer.belongs(sender.name, sender.key):
@@ -120,7 +122,7 @@ class Peers:
             first = _opening(sender.name, frames)
             if self._authorizer.claim(sender.name, sender.key, now):
                 self._change_hands(sender.name, now)
-            if not isinstance(first, wire.Refusal):
+            if not isinstance(first, Refusal):
                 return self._listen(sender, first, now)
             if self._has_room:
                 self._came.append((sender.name, first))
@@ -136,9 +138,9 @@ class Peers:
         if not self._authorizer.knows(name):
             self._shut_out(name)
             return True
-        for seal in peer.channel.speak(now):
-            if not send(peer.route, wire.encode(seal)):
-                peer.channel.unsent(seal)
+        for envelope in peer.channel.speak(now):
+            if not send(peer.route, codec.encode(envelope)):
+                peer.channel.unsent(envelope)
                 return False
         return True
 
@@ -161,46 +163,46 @@ class Peers:
         """Somebody with another key has the name from now on."""
         if self._peers.pop(name, None):
             self._peer(name, now)
-            self._came.append((name, wire.Restarted()))
+            self._came.append((name, Restarted()))
 
-    def _refused(self, error: BadMessage) -> wire.Refusal:
+    def _refused(self, error: BadMessage) -> Refusal:
         self.malformed += 1
-        return wire.Refusal(str(error))
+        return Refusal(str(error))
 
-    def _listen(self, sender: Sender, seal: wire.Seal, now: float) -> wire.Message | None:
+    def _listen(self, sender: Sender, envelope: Envelope, now: float) -> Message | None:
         name, peer = sender.name, self._peer(sender.name, now)
-        if peer.channel.meet(seal):
-            self._came.append((name, wire.Restarted()))
-        elif peer.channel.is_former(seal) and sender.route != peer.route:
+        if peer.channel.meet(envelope):
+            self._came.append((name, Restarted()))
+        elif peer.channel.is_former(envelope) and sender.route != peer.route:
             return peer.channel.beat()  # from a life that is over, or has a clock that is behind
         peer.route, peer.heard_at = sender.route, now
         if peer.channel.usurped and not peer.usurped:
             peer.usurped = True
-            self._came.append((name, wire.Refusal(_USURPED)))
+            self._came.append((name, Refusal(_USURPED)))
         try:
-            whole = peer.channel.hear(seal, now, self._has_room)
+            whole = peer.channel.hear(envelope, now, self._has_room)
             if whole is not None:
                 self._came.append((name, self._unsealed(name, whole)))
                 self._bytes += len(whole)
         except BadMessage as error:
             with suppress(MailboxFull):
-                peer.channel.put(wire.encode(self._refused(error)))
+                peer.channel.put(codec.encode(self._refused(error)))
         return None
 
-    def _unsealed(self, name: str, whole: bytes) -> wire.Message:
-        message = wire.decode(whole)
-        if isinstance(message, wire.Seal):
+    def _unsealed(self, name: str, whole: bytes) -> Message:
+        message = codec.decode(whole)
+        if isinstance(message, Envelope):
             raise BadMessage("an Envelope in the place of a message")
         self._authorizer.permit(name, message)
         return message
 
 
-def _opening(name: str, frames: list[bytes]) -> wire.Seal | wire.Refusal:
+def _opening(name: str, frames: list[bytes]) -> Envelope | Refusal:
     if len(frames) != 1 or not name or not name.isprintable():
         raise BadMessage(f"{len(frames)} frames, or a routing id that is no name")
-    first = wire.decode(frames[0])
-    if not isinstance(first, wire.Seal):
-        if isinstance(first, wire.Refusal):
+    first = codec.decode(frames[0])
+    if not isinstance(first, Envelope):
+        if isinstance(first, Refusal):
             return first
         raise BadMessage(f"{type(first).__name__} came without an Envelope around it")
     if bool(first.number) != bool(len(first.content)):

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from artos.protocol import wire
+from artos.protocol import control, steering
+from artos.protocol.data import Chunk, Greet, Pull
+from artos.protocol.envelope import Envelope
 from artos.protocol.fields import NAME
+from artos.protocol.message import Message, Refusal
 
-Kind = type[wire.Message]
+Kind = type[Message]
 
 _PEER = rf"({NAME.pattern})(?:/[A-Za-z0-9._-]{{1,64}})?"
 _NODE, _USER = re.compile(_PEER), re.compile(f"user:{_PEER}")
@@ -47,44 +50,44 @@ ANY = Holder(Role.NODE, "any")
 SAYS: Mapping[Role, frozenset[Kind]] = {
     Role.USER: frozenset(
         {
-            wire.Submit,
-            wire.Archive,
-            wire.ListRuns,
-            wire.ReadStatus,
-            wire.ReadLogs,
-            wire.ReadLimits,
-            wire.ScaleRun,
-            wire.StopRun,
-            wire.DrainNode,
+            control.Submit,
+            control.Archive,
+            control.ListRuns,
+            control.ReadStatus,
+            control.ReadLogs,
+            control.ReadLimits,
+            control.ScaleRun,
+            control.StopRun,
+            control.DrainNode,
         }
     ),
     Role.NODE: frozenset(
         {
-            wire.Hello,
-            wire.Load,
-            wire.SiteEnded,
-            wire.Leaving,
-            wire.Bye,
-            wire.Fetch,
-            wire.LogPiece,
-            wire.SiteUp,
-            wire.Said,
-            wire.Died,
-            wire.Packed,
-            wire.Bring,
-            wire.Piece,
-            wire.Unfit,
-            wire.SiteNews,
-            wire.SiteLog,
-            wire.SiteClosed,
-            wire.Greet,
-            wire.Chunk,
-            wire.Pull,
+            control.Hello,
+            control.Load,
+            control.SiteEnded,
+            control.Leaving,
+            control.Bye,
+            control.FetchArchive,
+            control.LogPiece,
+            steering.SiteUp,
+            steering.ActorReport,
+            steering.Died,
+            steering.Packed,
+            steering.ReadPiece,
+            steering.BundlePiece,
+            steering.BundleRejected,
+            steering.SiteNews,
+            steering.SiteLog,
+            steering.SiteClosed,
+            Greet,
+            Chunk,
+            Pull,
         }
     ),
 }
 """What each may say to a head, a run or a replay process. What is nowhere here, nobody may."""
-_ANYBODY = frozenset({wire.Seal, wire.Refusal})
+_ANYBODY = frozenset({Envelope, Refusal})
 _MAY = {role: kinds | _ANYBODY for role, kinds in SAYS.items()}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from artos.buffer.segment import free_bytes
 from artos.errors import BadMessage, BadParcel
-from artos.protocol.wire import Bring, Piece
+from artos.protocol.steering import BundlePiece, ReadPiece
 from artos.system.closing import Closing
 from artos.system.private_folder import keep
 
@@ -18,7 +18,7 @@ PIECE = 256 << 10
 """Bytes of a file in one message."""
 
 
-def cut(path: Path, wish: Bring) -> Piece:
+def cut(path: Path, wish: ReadPiece) -> BundlePiece:
     """The piece of a file that somebody wishes for.
 
     Raises:
@@ -30,7 +30,7 @@ def cut(path: Path, wish: Bring) -> Piece:
         if wish.start >= size:
             raise BadMessage(f"parcel {wish.number} ends before byte {wish.start}")
         file.seek(wish.start)
-        return Piece(wish.number, wish.start, size, file.read(PIECE))
+        return BundlePiece(wish.number, wish.start, size, file.read(PIECE))
 
 
 class Incoming(Closing):
@@ -51,11 +51,11 @@ class Incoming(Closing):
         return 0 < self._size == self._came
 
     @property
-    def wish(self) -> Bring:
+    def wish(self) -> ReadPiece:
         """What to ask for next."""
-        return Bring(self.number, self._came)
+        return ReadPiece(self.number, self._came)
 
-    def take(self, piece: Piece) -> None:
+    def take(self, piece: BundlePiece) -> None:
         """A piece came.
 
         Raises:

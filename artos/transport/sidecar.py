@@ -13,7 +13,7 @@ import msgspec
 
 from artos.clock import Clock
 from artos.errors import DataPathFailed
-from artos.protocol import wire
+from artos.protocol.message import Message
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.exit_report import Death
 from artos.transport.control_pipe import Leash
@@ -65,9 +65,7 @@ class Companion:
         """Its process id; None while it is not there."""
         return None if self._child is None else self._child.pid
 
-    def start(
-        self, orders: msgspec.Struct, first: wire.Message, inherits: Sequence[int] = ()
-    ) -> None:
+    def start(self, orders: msgspec.Struct, first: Message, inherits: Sequence[int] = ()) -> None:
         """Start it; it must not be there."""
         self._leash, end = Leash.pair()
         arguments = (msgspec.json.encode(orders).decode(), str(end.fileno()))
@@ -77,11 +75,11 @@ class Companion:
         self._began, self._again = self._clock.now(), None
         self._leash.send(first)
 
-    def tell(self, message: wire.Message) -> bool:
+    def tell(self, message: Message) -> bool:
         """Send it a message; False if it is not there or does not listen."""
         return self._leash is not None and self._leash.send(message)
 
-    def answer(self, seconds: float) -> wire.Message | None:
+    def answer(self, seconds: float) -> Message | None:
         """What it says next; None if it died or says nothing."""
         return None if self._leash is None else self._leash.get(seconds)
 

@@ -112,7 +112,7 @@ def connect(
     ``watch`` is given the socket before that connects, to see how it goes (``Monitor``).
 
     Nothing is queued while there is no connection. What is sent to it must be one frame a message
-    (see ``artos.protocol.wire``). A peer whose key was refused is not tried again: who hears
+    (see ``artos.protocol.codec``). A peer whose key was refused is not tried again: who hears
     nothing for some seconds should connect anew.
 
     Raises:

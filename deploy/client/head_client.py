@@ -8,7 +8,8 @@ from typing import Any
 
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
-from artos.protocol import wire
+from artos.protocol import control
+from artos.protocol.message import Message, Refusal, Restarted
 from artos.system.closing import Closing
 from artos.system.waker import Bell
 from artos.transport.endpoints import HEAD
@@ -44,33 +45,33 @@ class HeadClient(Closing):
 
     def limits(self) -> dict[str, Any]:
         """What a submission may be; raises what ``ask`` raises."""
-        return self.ask(wire.ReadLimits())
+        return self.ask(control.ReadLimits())
 
     def list_runs(self) -> dict[str, Any]:
         """All runs in short; raises what ``ask`` raises."""
-        return self.ask(wire.ListRuns())
+        return self.ask(control.ListRuns())
 
     def status(self, run: str = "") -> dict[str, Any]:
         """One run in full, or all nodes and runs; raises what ``ask`` raises."""
-        return self.ask(wire.ReadStatus(run))
+        return self.ask(control.ReadStatus(run))
 
     def logs(self, run: str, offset: int = 0, log: str = "") -> dict[str, Any]:
         """A piece of a log (see ``ReadLogs``); raises what ``ask`` raises."""
-        return self.ask(wire.ReadLogs(run, offset, log))
+        return self.ask(control.ReadLogs(run, offset, log))
 
     def scale(self, run: str, actors: int) -> dict[str, Any]:
         """Have a run go on with so many actors; raises what ``ask`` raises."""
-        return self.ask(wire.ScaleRun(run, actors))
+        return self.ask(control.ScaleRun(run, actors))
 
     def stop(self, run: str) -> dict[str, Any]:
         """Have a run finish and save; raises what ``ask`` raises."""
-        return self.ask(wire.StopRun(run))
+        return self.ask(control.StopRun(run))
 
     def drain(self, node: str) -> dict[str, Any]:
         """Have the actors of a node move elsewhere; raises what ``ask`` raises."""
-        return self.ask(wire.DrainNode(node))
+        return self.ask(control.DrainNode(node))
 
-    def ask(self, request: wire.UserRequest) -> dict[str, Any]:
+    def ask(self, request: control.UserRequest) -> dict[str, Any]:
         """What the head answers to a request.
 
         Raises:
@@ -79,7 +80,7 @@ class HeadClient(Closing):
         """
         return self._plain(self.tell(request))
 
-    def tell(self, message: wire.Message, seconds: float = _SECONDS) -> wire.Answer:
+    def tell(self, message: Message, seconds: float = _SECONDS) -> control.Answer:
         """The answer to any message.
 
         Raises:
@@ -96,13 +97,13 @@ class HeadClient(Closing):
             self._bell.wait(deadline.left)
             for _, heard in self._post.take():
                 match heard:
-                    case wire.Answer():
+                    case control.Answer():
                         self._owed, self._answered = self._owed - 1, True
                         if not self._owed:
                             return heard
-                    case wire.Refusal(why=why):
+                    case Refusal(why=why):
                         raise Refused([why])
-                    case wire.Restarted():
+                    case Restarted():
                         self._owed = 1
                         self._post.send(HEAD, message)
         raise DeadlineExceeded(f"the head at {self._head} to answer", seconds)
@@ -121,15 +122,15 @@ class HeadClient(Closing):
         Raises:
             Refused, NoHead, WrongKeys, DeadlineExceeded: see ``tell``.
         """
-        submit = wire.Submit(request, archive, placement)
+        submit = control.Submit(request, archive, placement)
         answer = self.tell(submit)
         if answer.missing:
-            self._plain(self.tell(wire.Archive(archive, content), 60 + len(content) / 1e6))
+            self._plain(self.tell(control.Archive(archive, content), 60 + len(content) / 1e6))
             answer = self.tell(submit)
         return self._plain(answer)
 
     @staticmethod
-    def _plain(answer: wire.Answer) -> dict[str, Any]:
+    def _plain(answer: control.Answer) -> dict[str, Any]:
         if answer.fault:
             raise Refused(answer.fault.split("\n"))
         return answer.data

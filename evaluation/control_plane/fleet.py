@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from artos.errors import DeadlineExceeded
-from artos.protocol import wire
+from artos.protocol import control
+from artos.protocol.message import Refusal
 from artos.system.closing import Closing
 from artos.transport.endpoints import HEAD
 from artos.transport.keys import Keys
@@ -24,8 +25,8 @@ from artos.version import VERSION
 _SLOTS, _MEMORY_MB = 16, 4096
 _LOAD_PERIOD = 1.0
 _PATIENCE, _LOOK_SECONDS = 120.0, 0.002
-_LOAD = wire.Load(cpu=0.5, memory=0.5)
-_NO_ARCHIVE = wire.Fetch("0" * 64)
+_LOAD = control.Load(cpu=0.5, memory=0.5)
+_NO_ARCHIVE = control.FetchArchive("0" * 64)
 
 
 class Worker:
@@ -34,7 +35,7 @@ class Worker:
     def __init__(self, endpoint: str, keys: Keys, name: str) -> None:
         self.name, self.welcome, self.answers = name, False, 0
         self._post = Post.connect(endpoint, keys, name, ring=lambda: None)
-        self._post.send(HEAD, wire.Hello(name, wire.PROTOCOL, VERSION, _SLOTS, _MEMORY_MB))
+        self._post.send(HEAD, control.Hello(name, control.PROTOCOL, VERSION, _SLOTS, _MEMORY_MB))
 
     def hear(self) -> None:
         """Read what the head says.
@@ -43,10 +44,10 @@ class Worker:
             SystemExit: it refused something.
         """
         for _, message in self._post.take():
-            if isinstance(message, wire.Refusal):
+            if isinstance(message, Refusal):
                 raise SystemExit(f"{self.name} was refused: {message.why}")
-            self.welcome |= isinstance(message, wire.Welcome)
-            self.answers += isinstance(message, wire.Archive)
+            self.welcome |= isinstance(message, control.Welcome)
+            self.answers += isinstance(message, control.Archive)
 
     def report(self, times: int = 1) -> None:
         """Say how busy the node is."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from artos.protocol import wire
+from artos.protocol import control
 from artos.protocol.orders import RunOrder, read_order
 from artos.run_state import RUNNING
 from artos.system.child import begin_member
@@ -46,17 +46,17 @@ def read(folder: Path) -> list[Placement]:
 def serve(order: RunOrder, head: Post, bell: Bell) -> None:
     """Be the run for as long as the head lives."""
     actors = int(order.request["settings"]["actors"])
-    head.send(HEAD, wire.RunUp(order.run, order.epoch, os.getpid(), b"{}", "", "", (), actors))
+    head.send(HEAD, control.RunUp(order.run, order.epoch, os.getpid(), b"{}", "", "", (), actors))
     folder = Path(order.folder)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _FILE).open("ab", buffering=0) as notes:
         while True:
             bell.wait(_NEWS_SECONDS)
             for _, message in head.take():
-                if isinstance(message, wire.Placed):
+                if isinstance(message, control.Placed):
                     told = Placement(time.monotonic(), len(message.actors), message.gone)
                     notes.write(msgspec.json.encode(told) + b"\n")
-            head.send(HEAD, wire.RunNews(order.run, RUNNING))
+            head.send(HEAD, control.RunNews(order.run, RUNNING))
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from artos.protocol import wire
+from artos.protocol import codec, control
 from artos.protocol.invocations import Failed
 from artos.system.archive import name_of
 from evaluation.fuzz.hostile import Hostile
@@ -57,7 +57,7 @@ def attack(target: Target, cases: int, hostile: Hostile) -> list[str]:
 def _send(target: Target, hostile: Hostile) -> None:
     if target.name == "head" and hostile.random.random() < _ARCHIVES:
         content = hostile.archive()
-        target.say(wire.encode(wire.Archive(name_of(content), content)))
+        target.say(codec.encode(control.Archive(name_of(content), content)))
     elif target.throw is not None and hostile.random.random() < 0.2:
         target.throw(hostile.frame())
     else:

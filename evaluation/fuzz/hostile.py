@@ -15,7 +15,9 @@ from typing import Any
 import msgpack
 from msgspec import inspect
 
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.envelope import Envelope
+from artos.protocol.message import Bulk, Message
 
 NUMBERS = (
     0, 1, 2, 7, 255, 2**16, 2**31 - 1, 2**31, 2**32, 2**53, 2**62 - 1, 2**62, 2**63 - 1, 2**63,
@@ -47,7 +49,7 @@ class Hostile:
     def __init__(self, seed: int, avoided: tuple[type, ...] = ()) -> None:
         self.random, self._avoided = Random(seed), avoided
 
-    def body(self, kinds: Sequence[type[wire.Message]]) -> bytes:
+    def body(self, kinds: Sequence[type[Message]]) -> bytes:
         """A message of one of these kinds, more or less; never empty, which no channel carries."""
         random = self.random
         way = random.random()
@@ -62,10 +64,10 @@ class Hostile:
         """A frame as a post sends it, more or less, and never one that another believes."""
         way = self.random.random()
         if way < 0.3:
-            return self.body((wire.Seal,))
+            return self.body((Envelope,))
         if way < 0.6:
-            return self._mutated(wire.encode(wire.Seal(7, 0, 1, content=memoryview(b"abc"))))
-        return self.body(wire.TYPES)
+            return self._mutated(codec.encode(Envelope(7, 0, 1, content=memoryview(b"abc"))))
+        return self.body(codec.TYPES)
 
     def archive(self) -> bytes:
         """The code of a run as no `artos submit` packs it."""
@@ -112,14 +114,14 @@ class Hostile:
 
     # -- values --------------------------------------------------------------------------------
 
-    def _packed(self, kind: type[wire.Message]) -> bytes:
+    def _packed(self, kind: type[Message]) -> bytes:
         random = self.random
-        if kind is wire.Seal:
+        if kind is Envelope:
             numbers = [random.choice(NUMBERS[:15]) for _ in range(4)]
             more, rest = random.random() < 0.2, random.randbytes(random.randrange(20))
             return struct.pack(">BxxQQQQ?", 0xC1, *numbers, more) + rest
         said = self._struct(_info(kind))
-        content = said.pop("content", b"") if issubclass(kind, wire.Bulk) else None
+        content = said.pop("content", b"") if issubclass(kind, Bulk) else None
         packed: bytes = msgpack.packb(said, unicode_errors="surrogatepass")
         if content is None or self.random.random() < 0.1:
             return packed
@@ -173,7 +175,7 @@ class Hostile:
 
 
 @cache
-def _info(kind: type[wire.Message]) -> inspect.Type:
+def _info(kind: type[Message]) -> inspect.Type:
     return inspect.type_info(kind)
 
 

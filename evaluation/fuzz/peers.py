@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from artos.errors import DeadlineExceeded
-from artos.protocol import wire
+from artos.protocol.message import Message, Refusal
 from artos.system.closing import Closing
 from artos.transport import sockets
 from artos.transport.authorizer import Authorizer
@@ -30,7 +30,7 @@ class Loud(Closing):
         self._line = line
         self.endpoint = line.endpoint
         self._peers = Peers(time.time_ns, Authorizer(keys.register if keys else None))
-        self.heard: dict[type[wire.Message], tuple[str, wire.Message]] = {}
+        self.heard: dict[type[Message], tuple[str, Message]] = {}
         self.refused = 0
         self.met: dict[str, bytes] = {}
 
@@ -68,7 +68,7 @@ class Loud(Closing):
         for name in self._peers.names:
             self._peers.speak(name, now, self._line.send)
         for name, message in self._peers.take():
-            self.refused += isinstance(message, wire.Refusal)
+            self.refused += isinstance(message, Refusal)
             self.heard[type(message)] = (name, message)
 
     def settle(self) -> None:
@@ -94,11 +94,11 @@ class Loud(Closing):
             if time.monotonic() > end:
                 raise DeadlineExceeded(what, _PATIENCE)
 
-    def last(self, kind: type[wire.Message]) -> wire.Message | None:
+    def last(self, kind: type[Message]) -> Message | None:
         """The last message of a kind that came."""
         return self.heard[kind][1] if kind in self.heard else None
 
-    def fresh(self, kind: type[wire.Message], seconds: float) -> wire.Message:
+    def fresh(self, kind: type[Message], seconds: float) -> Message:
         """A message of a kind that is told so often, and of now: none that was on its way.
 
         Raises:
@@ -110,7 +110,7 @@ class Loud(Closing):
         self.until(lambda: self.last(kind), f"a {kind.__name__}")
         return self.heard[kind][1]
 
-    def forget(self, kind: type[wire.Message]) -> None:
+    def forget(self, kind: type[Message]) -> None:
         """What came of that kind so far does not count any more."""
         self.heard.pop(kind, None)
 

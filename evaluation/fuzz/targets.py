@@ -18,7 +18,9 @@ import psutil
 
 from artos.buffer.segment import PREFIX, reap_orphans, shm_root
 from artos.errors import DeadlineExceeded
-from artos.protocol import wire
+from artos.protocol import codec, control, steering
+from artos.protocol.data import Chunk, Finish, Greet, Pull, Terms, Weights
+from artos.protocol.message import Message
 from artos.protocol.orders import AGENT_COUNTS, RunOrder, SiteOrder, write_order
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
@@ -47,7 +49,7 @@ class Target:
 
     name: str
     process: psutil.Process
-    kinds: tuple[type[wire.Message], ...]
+    kinds: tuple[type[Message], ...]
     say: Callable[[bytes], None]
     settle: Callable[[], None]
     state: Callable[[], tuple[object, int]]
@@ -141,11 +143,11 @@ def head(place: Place) -> Target:
             end.settle()
 
     def state() -> tuple[object, int]:
-        user.forget(wire.Answer)
-        user.say(wire.encode(wire.ReadStatus()))
-        user.until(lambda: user.last(wire.Answer), "the head's answer")
-        answer = user.last(wire.Answer)
-        assert isinstance(answer, wire.Answer)
+        user.forget(control.Answer)
+        user.say(codec.encode(control.ReadStatus()))
+        user.until(lambda: user.last(control.Answer), "the head's answer")
+        answer = user.last(control.Answer)
+        assert isinstance(answer, control.Answer)
         file = runs / ".head" / "state.json"
         kept = file.read_bytes() if file.exists() else b""
         found = sorted(path.name for path in runs.iterdir())
@@ -154,7 +156,7 @@ def head(place: Place) -> Target:
         known = answer.data
         return (known["nodes"], known["runs"], known["faults"], kept, found), known["malformed"]
 
-    return Target("head", process, wire.TYPES, say, settle, state, strangers.throw)
+    return Target("head", process, codec.TYPES, say, settle, state, strangers.throw)
 
 
 def worker(place: Place) -> Target:
@@ -162,19 +164,19 @@ def worker(place: Place) -> Target:
     host = place.serves("tcp://127.0.0.1:*")
     flags = ("--head", host.endpoint, "--keys", place.keys.folder, "--name", "w1")
     process = place.start("worker", "deploy.cli", "worker", *flags)
-    host.until(lambda: host.last(wire.Hello), "the worker's hello")
-    peer, _ = host.heard[wire.Hello]
-    host.say(wire.encode(wire.Welcome(wire.PROTOCOL, VERSION, 15.0)), peer)
+    host.until(lambda: host.last(control.Hello), "the worker's hello")
+    peer, _ = host.heard[control.Hello]
+    host.say(codec.encode(control.Welcome(control.PROTOCOL, VERSION, 15.0)), peer)
 
     def state() -> tuple[object, int]:
-        load = host.fresh(wire.Load, 1.0)
-        assert isinstance(load, wire.Load)
+        load = host.fresh(control.Load, 1.0)
+        assert isinstance(load, control.Load)
         home = next((place.folder / "worker" / "artos" / "nodes").iterdir())
         found = sorted(path.name for path in home.iterdir())
         return (load.faults, found, len(process.children())), load.malformed
 
     # What is well-formed opens a site, which is what a head is for.
-    kinds = tuple(kind for kind in wire.TYPES if kind is not wire.Assign)
+    kinds = tuple(kind for kind in codec.TYPES if kind is not control.Assign)
     return Target("worker", process, kinds, lambda body: host.say(body, peer), host.settle, state)
 
 
@@ -191,27 +193,27 @@ class RunPlace:
         )  # fmt: skip
         write_order(place.folder / "run.json", order)
         self.process = place.start("run", ChildModule.RUN, place.folder / "run.json")
-        self.head.until(lambda: self.head.last(wire.RunUp), "the run to be up")
-        up = self.head.last(wire.RunUp)
-        assert isinstance(up, wire.RunUp)
+        self.head.until(lambda: self.head.last(control.RunUp), "the run to be up")
+        up = self.head.last(control.RunUp)
+        assert isinstance(up, control.RunUp)
         self.up = up
 
     def run(self) -> Target:
         """The run process, as a node sees it that has no business there."""
         evil = self.place.calls(self.up.steering, "evil")
         throw = self.place.strangers(self.up.steering).throw
-        return Target("run", self.process, wire.TYPES, evil.say, evil.settle, self._news, throw)
+        return Target("run", self.process, codec.TYPES, evil.say, evil.settle, self._news, throw)
 
     def node(self) -> Target:
         """The run process, as a node sees it that has its actors."""
         node = self.place.calls(self.up.steering, "w9")
-        node.say(wire.encode(wire.SiteUp("w9", _EPOCH, 1)))
-        self.head.say(wire.encode(wire.Placed(dict.fromkeys(range(_ACTORS), "w9"))), _RUN)
+        node.say(codec.encode(steering.SiteUp("w9", _EPOCH, 1)))
+        self.head.say(codec.encode(control.Placed(dict.fromkeys(range(_ACTORS), "w9"))), _RUN)
         self.head.settle()
-        node.until(lambda: node.last(wire.Start), "an actor to be wanted")
+        node.until(lambda: node.last(steering.Start), "an actor to be wanted")
         # An actor's death, or that all is closed, is told by nodes that mean it.
-        meant = (wire.Died, wire.SiteClosed, wire.SiteUp)
-        kinds = tuple(kind for kind in wire.TYPES if kind not in meant)
+        meant = (steering.Died, steering.SiteClosed, steering.SiteUp)
+        kinds = tuple(kind for kind in codec.TYPES if kind not in meant)
 
         def state() -> tuple[object, int]:
             # What it survived itself, a node may say as it likes: ours is in the log.
@@ -222,7 +224,9 @@ class RunPlace:
 
     def commanded(self) -> Target:
         """The run process, as its head sees it; what a head may well order is left out."""
-        kinds = tuple(kind for kind in wire.TYPES if kind not in (wire.Placed, wire.ScaleRun))
+        kinds = tuple(
+            kind for kind in codec.TYPES if kind not in (control.Placed, control.ScaleRun)
+        )
         say = lambda body: self.head.say(body, _RUN)  # noqa: E731
         return Target("run (by its head)", self.process, kinds, say, self.head.settle, self._news)
 
@@ -234,12 +238,12 @@ class RunPlace:
         def settle() -> None:
             evil.calm_down(lambda: evil.refused)
 
-        kinds = (wire.Greet, wire.Chunk, wire.Pull, wire.Weights, wire.Terms, wire.Finish)
+        kinds = (Greet, Chunk, Pull, Weights, Terms, Finish)
         return Target("replay", process, kinds, evil.insist, settle, self._news)
 
     def _news(self) -> tuple[tuple[object, ...], int]:
-        news = self.head.fresh(wire.RunNews, 1.0)
-        assert isinstance(news, wire.RunNews)
+        news = self.head.fresh(control.RunNews, 1.0)
+        assert isinstance(news, control.RunNews)
         facts = news.facts
         same = (news.state, facts["steps"], facts["nodes"], facts["rows_lost"], facts["faults"])
         return same, facts["malformed"]
@@ -248,10 +252,10 @@ class RunPlace:
 class SitePlace:
     """An executor and its transfer agent; the run that they belong to is the attacker."""
 
-    def __init__(self, place: Place, up: wire.RunUp) -> None:
+    def __init__(self, place: Place, up: control.RunUp) -> None:
         self.run = place.serves("tcp://127.0.0.1:*")
         self.replay = place.serves("tcp://127.0.0.1:*")
-        assign = wire.Assign(
+        assign = control.Assign(
             _RUN, _EPOCH, up.plan, up.folder, "", self.run.endpoint, (self.replay.endpoint,), 1
         )
         folder = place.folder / "site"
@@ -262,14 +266,14 @@ class SitePlace:
         )  # fmt: skip
         write_order(folder / "order.json", order)
         self.process = place.start("site", ChildModule.EXECUTOR, folder / "order.json")
-        self.run.until(lambda: self.run.last(wire.SiteUp), "the site to be up")
-        self.run.say(wire.encode(wire.Start(_ACTORS, 1, 0)), "w1")
-        self.run.until(lambda: self.run.last(wire.Said), "an actor to be ready")
+        self.run.until(lambda: self.run.last(steering.SiteUp), "the site to be up")
+        self.run.say(codec.encode(steering.Start(_ACTORS, 1, 0)), "w1")
+        self.run.until(lambda: self.run.last(steering.ActorReport), "an actor to be ready")
 
     def site(self) -> Target:
         """The executor, as its run sees it; what a run may well order is left out."""
-        ordered = (wire.CloseSite, wire.Start, wire.Prepare)
-        kinds = tuple(kind for kind in wire.TYPES if kind not in ordered)
+        ordered = (steering.CloseSite, steering.Start, steering.Prepare)
+        kinds = tuple(kind for kind in codec.TYPES if kind not in ordered)
         say = lambda body: self.run.say(body, "w1")  # noqa: E731
         return Target("site", self.process, kinds, say, self.run.settle, self._news)
 
@@ -288,11 +292,11 @@ class SitePlace:
             self.replay.calm_down(lambda: tally["bad"])
             self.run.turn()  # a site whose run is not heard for a minute closes
 
-        return Target("agent", process, wire.TYPES, throw, settle, self._news)
+        return Target("agent", process, codec.TYPES, throw, settle, self._news)
 
     def _news(self) -> tuple[object, int]:
-        news = self.run.fresh(wire.SiteNews, 1.0)
-        assert isinstance(news, wire.SiteNews)
+        news = self.run.fresh(steering.SiteNews, 1.0)
+        assert isinstance(news, steering.SiteNews)
         children = [process.pid for process in self.process.children()]
         return (news.faults, news.written, news.held_back, children), news.malformed
 

@@ -10,8 +10,8 @@ import msgspec
 
 from artos.closest import closest
 from artos.errors import NoSuchRun, Refused
+from artos.protocol.control import Submit
 from artos.protocol.fields import NAME, Line, Number, Seconds
-from artos.protocol.wire import Submit
 from head.daemon.placement import POLICIES
 from head.daemon.runs import Run
 from head.daemon.scheduler import Schedule

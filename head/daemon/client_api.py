@@ -13,7 +13,7 @@ from artos.clock import Clock
 from artos.closest import closest
 from artos.errors import Refused
 from artos.faults import Faults
-from artos.protocol import wire
+from artos.protocol import control
 from artos.protocol.fields import NAME
 from artos.system.archives import Archives
 from artos.system.unpack import read
@@ -59,40 +59,40 @@ class ClientApi:
         self._scalings: dict[str, deque[_Scaling]] = {}  # by run, in the order of the requests
         self.logs = RemoteLogs(post, clock)
 
-    def serve(self, user: str, message: wire.UserRequest | wire.Archive) -> None:
+    def serve(self, user: str, message: control.UserRequest | control.Archive) -> None:
         """Answer a user, now or once the run or the worker has answered."""
         try:
             answer = self._answer(user, message)
         except (Refused, OSError) as error:
             faults = error.faults if isinstance(error, Refused) else (f"the head: {error}",)
-            answer = wire.Answer(fault="\n".join(faults))
+            answer = control.Answer(fault="\n".join(faults))
         if answer is not None:
             self._post.send(
-                user, answer if isinstance(answer, wire.Answer) else wire.Answer(answer)
+                user, answer if isinstance(answer, control.Answer) else control.Answer(answer)
             )
 
     def _answer(
-        self, user: str, message: wire.UserRequest | wire.Archive
-    ) -> wire.Answer | Data | None:
-        answer: wire.Answer | Data | None = None
+        self, user: str, message: control.UserRequest | control.Archive
+    ) -> control.Answer | Data | None:
+        answer: control.Answer | Data | None = None
         match message:
-            case wire.Submit():
+            case control.Submit():
                 answer = self._submit(message)
-            case wire.Archive():
+            case control.Archive():
                 answer = self._keep(message)
-            case wire.ReadLimits():
+            case control.ReadLimits():
                 answer = self._limits()
-            case wire.ListRuns():
+            case control.ListRuns():
                 answer = self._list()
-            case wire.ReadStatus(run=name):
+            case control.ReadStatus(run=name):
                 answer = self._status(find(self._schedule, name)) if name else self._everything()
-            case wire.ReadLogs(run=name):
+            case control.ReadLogs(run=name):
                 answer = self._logs(user, find(self._schedule, name), message)
-            case wire.StopRun(run=name):
+            case control.StopRun(run=name):
                 answer = self._stop(find(self._schedule, name))
-            case wire.DrainNode(node=name):
+            case control.DrainNode(node=name):
                 answer = self._drain(name)
-            case wire.ScaleRun(run=name, actors=actors):
+            case control.ScaleRun(run=name, actors=actors):
                 self._scale(user, find(self._schedule, name), actors)
             case _:
                 raise Refused([f"this head does not know what {type(message).__name__} asks for"])
@@ -100,18 +100,18 @@ class ClientApi:
 
     # -- submitting ----------------------------------------------------------------------------
 
-    def _submit(self, submit: wire.Submit) -> wire.Answer | Data:
+    def _submit(self, submit: control.Submit) -> control.Answer | Data:
         request = request_of(submit)
         known = {run.request.get("ticket"): run for run in self._schedule.runs.values()}
         run = known.get(request.ticket)
         if run is None:
             if submit.archive and not self._archives.content(submit.archive):
-                return wire.Answer(missing=submit.archive)
+                return control.Answer(missing=submit.archive)
             run = admitted(request, submit, self._schedule, self._options.runs.resolve())
             self._schedule.submit(run)
         return {"run": run.name, "folder": run.folder}
 
-    def _keep(self, archive: wire.Archive) -> Data:
+    def _keep(self, archive: control.Archive) -> Data:
         if len(archive.content) > 2 * self._options.archive_mb * 1e6:  # an archive has some padding
             raise Refused([f"the code takes more than {self._options.archive_mb:g} MB"])
         read(archive.content)
@@ -139,7 +139,7 @@ class ClientApi:
         summary = {"summary": status_api.summary(Path(run.folder))} if run.over else {}
         return status_api.one(run, self._schedule, self._roster) | summary
 
-    def _logs(self, user: str, run: Run, wanted: wire.ReadLogs) -> Data | None:
+    def _logs(self, user: str, run: Run, wanted: control.ReadLogs) -> Data | None:
         where, _, name = wanted.log.rpartition("/")
         if (actor := _ACTOR.fullmatch(name)) and not where:
             where = run.places.get(int(actor[1]), "")
@@ -181,13 +181,13 @@ class ClientApi:
             raise Refused([f"run {run.name} is {run.state}: only a running one can be scaled"])
         due = self._clock.now() + _SCALE_SECONDS
         self._scalings.setdefault(run.name, deque()).append(_Scaling(user, due))
-        self._inside.send(run.name, wire.ScaleRun(run.name, actors))
+        self._inside.send(run.name, control.ScaleRun(run.name, actors))
 
-    def scaled(self, run: str, scaled: wire.RunScaled) -> None:
+    def scaled(self, run: str, scaled: control.RunScaled) -> None:
         """A run answers the first of the requests to scale it that are not answered yet."""
         if waiting := self._scalings.get(run):
             data = {"actors": scaled.actors, "most": scaled.most}
-            answer = wire.Answer(fault=scaled.fault) if scaled.fault else wire.Answer(data)
+            answer = control.Answer(fault=scaled.fault) if scaled.fault else control.Answer(data)
             self._post.send(waiting.popleft().user, answer)
 
     def give_up(self) -> None:
@@ -197,4 +197,4 @@ class ClientApi:
         for run, waiting in self._scalings.items():
             while waiting and waiting[0].due <= now:
                 why = f"run {run} did not answer within {_SCALE_SECONDS:g} s; ask again"
-                self._post.send(waiting.popleft().user, wire.Answer(fault=why))
+                self._post.send(waiting.popleft().user, control.Answer(fault=why))

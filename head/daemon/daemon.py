@@ -12,7 +12,8 @@ from artos.buffer.segment import reap_orphans
 from artos.clock import Clock, SystemClock
 from artos.errors import MailboxFull, Refused
 from artos.faults import Faults, Seldom
-from artos.protocol import wire
+from artos.protocol import control
+from artos.protocol.message import Message, Refusal, Restarted
 from artos.system.archives import Archives
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
@@ -108,7 +109,7 @@ class HeadDaemon(Closing):
             return
         self._decide(now)
 
-    def _hear(self, post: Post, take: Callable[[str, wire.Message], None]) -> None:
+    def _hear(self, post: Post, take: Callable[[str, Message], None]) -> None:
         for peer, message in post.take():
             try:
                 take(peer, message)
@@ -126,7 +127,7 @@ class HeadDaemon(Closing):
             self._perform(effects)
 
     def _refuse(self, post: Post, peer: str, why: str) -> None:
-        post.send(peer, wire.Refusal(why))
+        post.send(peer, Refusal(why))
 
     def _give_up(self, run: str, why: str) -> None:
         """What a run needs cannot be done: that is its failure."""
@@ -193,97 +194,103 @@ class HeadDaemon(Closing):
                 else:
                     self._run_ended(self._host.ended(run))
 
-    def _to(self, peer: str, message: wire.Message) -> None:
+    def _to(self, peer: str, message: Message) -> None:
         with suppress(MailboxFull):  # it has long been silent, and is gone soon
             self._post.send(peer, message)
 
     # -- workers and users ---------------------------------------------------------------------
 
-    def _from_outside(self, peer: str, message: wire.Message) -> None:
+    def _from_outside(self, peer: str, message: Message) -> None:
         node = self._roster.of(peer)
         match message:
-            case wire.Load():
+            case control.Load():
                 self._roster.load(peer, message)
-            case wire.Hello():
+            case control.Hello():
                 self._admit(peer, message)
-            case wire.UserRequest() | wire.Archive():
+            case control.UserRequest() | control.Archive():
                 self._client_api.serve(peer, message)
                 self._dirty = True
-            case wire.Fetch(archive=name):
-                self._to(peer, wire.Archive(name, self._archives.content(name)))
-            case wire.LogPiece() if node is not None:
+            case control.FetchArchive(archive=name):
+                self._to(peer, control.Archive(name, self._archives.content(name)))
+            case control.LogPiece() if node is not None:
                 self._client_api.logs.told(node.name, message)
-            case wire.SiteEnded() | wire.Leaving() | wire.Bye() if node is not None:
+            case control.SiteEnded() | control.Leaving() | control.Bye() if node is not None:
                 self._from_node(node, message)
-            case wire.Refusal(why=why):
+            case Refusal(why=why):
                 self._seldom.warning("%s refused a message: %s", peer, why)
             case (
-                wire.Restarted() | wire.SiteEnded() | wire.Leaving() | wire.Bye() | wire.LogPiece()
+                Restarted()
+                | control.SiteEnded()
+                | control.Leaving()
+                | control.Bye()
+                | control.LogPiece()
             ):
                 pass  # of one that was given up; it greets again
             case _:
                 why = f"the head has no use for {type(message).__name__} from outside"
-                self._to(peer, wire.Refusal(why))
+                self._to(peer, Refusal(why))
 
-    def _admit(self, peer: str, hello: wire.Hello) -> None:
+    def _admit(self, peer: str, hello: control.Hello) -> None:
         old = self._roster.get(hello.node)
         before = old.peer if old is not None and old.alive else ""
         try:
             node = self._admitted(peer, hello)
         except Refused as refused:
             self._seldom.warning("refused %s: %s", peer, refused)
-            self._to(peer, wire.Refusal(str(refused)))
+            self._to(peer, Refusal(str(refused)))
             return
         if before not in ("", peer):
             self._schedule.gone([node.name], f"the worker daemon of {node.name} was started anew")
             self._post.forget(before)
         _log.info("worker %s is here with %d slots", node.name, node.slots)
-        self._to(peer, wire.Welcome(wire.PROTOCOL, VERSION, self._options.deadline))
+        self._to(peer, control.Welcome(control.PROTOCOL, VERSION, self._options.deadline))
         self._perform(self._schedule.joined(node, hello))
         self._dirty = True
 
-    def _admitted(self, peer: str, hello: wire.Hello) -> Node:
+    def _admitted(self, peer: str, hello: control.Hello) -> Node:
         if why := foreign(peer, hello.node):
             raise Refused([why])
         return self._roster.admit(peer, hello)
 
-    def _from_node(self, node: Node, message: wire.SiteEnded | wire.Leaving | wire.Bye) -> None:
+    def _from_node(
+        self, node: Node, message: control.SiteEnded | control.Leaving | control.Bye
+    ) -> None:
         self._dirty = True
         match message:
-            case wire.SiteEnded(run=run, why=why):
+            case control.SiteEnded(run=run, why=why):
                 if why:
                     _log.warning("the site of %s on %s ended: %s", run, node.name, why)
                 self._schedule.site_ended(node, message, self._clock.now())
-            case wire.Leaving(why=why):
+            case control.Leaving(why=why):
                 _log.info("worker %s leaves: %s", node.name, why)
                 self._roster.leave(node.name, why)
                 self._schedule.leaves(node.name, f"node {node.name} leaves: {why}")
-            case wire.Bye():
+            case control.Bye():
                 _log.info("worker %s said goodbye", node.name)
                 self._schedule.gone([node.name], "it said goodbye")
                 self._roster.remove(node.name)
-                self._to(node.peer, wire.Bye())
+                self._to(node.peer, control.Bye())
 
     # -- runs ----------------------------------------------------------------------------------
 
-    def _from_run(self, name: str, message: wire.Message) -> None:
+    def _from_run(self, name: str, message: Message) -> None:
         match message:
-            case wire.RunNews():
+            case control.RunNews():
                 self._dirty |= self._schedule.run_news(message)
-            case wire.RunUp():
+            case control.RunUp():
                 if not self._schedule.run_up(message):
                     why = f"the head knows of no run {message.run} of epoch {message.epoch}"
-                    self._inside.send(name, wire.Refusal(why))
+                    self._inside.send(name, Refusal(why))
                 self._dirty = True
-            case wire.RunScaled():
+            case control.RunScaled():
                 self._client_api.scaled(name, message)
-            case wire.Refusal(why=why):
+            case Refusal(why=why):
                 self._seldom.warning("run %s refused a message: %s", name, why)
-            case wire.Restarted():
+            case Restarted():
                 pass  # it says RunUp
             case _:
                 why = f"the head has no use for {type(message).__name__} from a run"
-                self._inside.send(name, wire.Refusal(why))
+                self._inside.send(name, Refusal(why))
 
     def _run_ended(self, ended: Ended) -> None:
         self._schedule.run_ended(ended.run, ended.status, ended.words)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from artos.protocol.wire import Assign, Message, SiteEnded, Unassign
+from artos.protocol.control import Assign, SiteEnded, Unassign
+from artos.protocol.message import Message
 
 MOST_IN_A_ROW = 3
 """Sites of a run that ended by themselves on one node, after which it gets no other there."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from artos.clock import Clock
-from artos.protocol import wire
+from artos.protocol import control
 from artos.transport.messenger import Post
 from head.daemon.roster import Node
 from head.daemon.runs import Run
@@ -34,9 +34,9 @@ class RemoteLogs:
         """Have the worker of a node answer a user with a piece of one of the run's logs there."""
         number = next(self._numbers)
         self._asked[number] = _Asked(user, node.name, run, self._clock.now() + _SECONDS)
-        self._post.send(node.peer, wire.ReadLog(number, run.name, log, offset))
+        self._post.send(node.peer, control.ReadNodeLog(number, run.name, log, offset))
 
-    def told(self, node: str, piece: wire.LogPiece) -> None:
+    def told(self, node: str, piece: control.LogPiece) -> None:
         """A worker answers."""
         asked = self._asked.get(piece.number)
         if asked is None or asked.node != node:
@@ -45,8 +45,8 @@ class RemoteLogs:
         text = bytes(piece.content).decode(errors="replace")
         ended = asked.run.over and not text
         data = {"text": text, "next": piece.next, "state": asked.run.state, "ended": ended}
-        self._post.send(asked.user, wire.Answer(fault=piece.fault) if piece.fault else
-                        wire.Answer(data))  # fmt: skip
+        self._post.send(asked.user, control.Answer(fault=piece.fault) if piece.fault else
+                        control.Answer(data))  # fmt: skip
 
     def give_up(self) -> None:
         """Answer those whose worker does not."""
@@ -55,4 +55,4 @@ class RemoteLogs:
             if asked.due <= now:
                 del self._asked[number]
                 why = f"node {asked.node} did not answer within {_SECONDS:g} s; ask again"
-                self._post.send(asked.user, wire.Answer(fault=why))
+                self._post.send(asked.user, control.Answer(fault=why))

@@ -9,7 +9,7 @@ import msgspec
 
 from artos.clock import Clock
 from artos.errors import Refused
-from artos.protocol.wire import PROTOCOL, Hello, Load
+from artos.protocol.control import PROTOCOL, Hello, Load
 
 _MOST_GONE = 100
 """Nodes that are gone and still listed; a name used again takes its old line."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from artos.protocol.wire import RunUp
+from artos.protocol.control import RunUp
 from artos.run_state import ACTIVE, OVER, QUEUED, at_the_end
 from head.daemon.roster import Known
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from artos.errors import Refused
 from artos.exit_status import OUTCOMES, ExitStatus
-from artos.protocol.wire import Assign, Hello, Message, Placed, RunNews, RunUp, SiteEnded
+from artos.protocol.control import Assign, Hello, Placed, RunNews, RunUp, SiteEnded
+from artos.protocol.message import Message
 from artos.run_state import QUEUED, RUNNING, STARTING, STOPPING
 from head.daemon.executors import Sites
 from head.daemon.placement import Room, place, shares

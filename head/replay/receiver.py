@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from artos.errors import BadMessage
-from artos.protocol.wire import Arrivals, Chunk, Greet
+from artos.protocol.data import Chunk, Greet, RowsTaken
 
 _BUDGET = 256 << 20
 _MOST_CREDIT = 8 << 20
@@ -63,7 +63,7 @@ class Receiver:
     def _may_ship(self, who: str, actor: int) -> bool:
         return self._nodes.get(actor, who) == who
 
-    def greet(self, who: str, greet: Greet) -> list[Arrivals]:
+    def greet(self, who: str, greet: Greet) -> list[RowsTaken]:
         """A node begins (anew): what it must know about its actors.
 
         Raises:
@@ -87,7 +87,7 @@ class Receiver:
         """The node that has the actor, if that has greeted since this process began."""
         return self._homes.get(actor)
 
-    def arrivals(self, actor: int) -> Arrivals:
+    def arrivals(self, actor: int) -> RowsTaken:
         """What the actor's home must know now."""
         standing = self._standing(actor)
         assert standing is not None
@@ -99,11 +99,11 @@ class Receiver:
         now = {actor: self._standing(actor) for actor in self._homes}
         return [a for a, each in now.items() if each is not None and each.room > self._told[a]]
 
-    def _news(self, actor: int, standing: Standing, answers: int = 0) -> Arrivals:
+    def _news(self, actor: int, standing: Standing, answers: int = 0) -> RowsTaken:
         term, written, room = standing
-        return Arrivals(actor, term, dict(written), room, self.credit, answers)
+        return RowsTaken(actor, term, dict(written), room, self.credit, answers)
 
-    def outdated(self, chunk: Chunk) -> Arrivals | None:
+    def outdated(self, chunk: Chunk) -> RowsTaken | None:
         """What the sender of a chunk must hear if the actor lives elsewhere by now."""
         standing = self._standing(chunk.actor)
         if standing is None or chunk.term >= standing.term:

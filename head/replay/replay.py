@@ -17,7 +17,9 @@ from artos.clock import SystemClock
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.faults import Faults
 from artos.plan import Plan
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.data import Chunk, Greet, Pull, ReplayUp, Terms
+from artos.protocol.message import Message, Refusal
 from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
 from artos.system.closing import Closing
 from artos.system.exit_report import START_SECONDS
@@ -98,7 +100,7 @@ class Replay(Closing):
             DeadlineExceeded: nobody said which terms.
         """
         first = self._leash.get(START_SECONDS)
-        if not isinstance(first, wire.Terms):
+        if not isinstance(first, Terms):
             raise DeadlineExceeded("the terms of the actors", START_SECONDS)
         self._begin_terms(first)
         if self._keys is not None:
@@ -113,7 +115,7 @@ class Replay(Closing):
             self._watch(self._doorkeeper.socket, self._doorkeeper.look)
         self._watch(self._socket, self._receive)
         self._watch(self._leash.fileno(), self._obey)
-        self._leash.send(wire.Listening(sockets.bound(self._socket)))
+        self._leash.send(ReplayUp(sockets.bound(self._socket)))
         for actor in self._rings:  # whoever died here may have taken rows and told nobody
             self._board.notify(actor_member(actor))
 
@@ -143,13 +145,13 @@ class Replay(Closing):
     def _obey(self) -> None:
         for message in self._leash.take():
             with self._faults.contained(type(message).__name__):
-                if isinstance(message, wire.Terms):
+                if isinstance(message, Terms):
                     self._begin_terms(message)
                     self._leash.send(message)
                 else:
                     self._look()
 
-    def _begin_terms(self, message: wire.Terms) -> None:
+    def _begin_terms(self, message: Terms) -> None:
         self._receiver.settle(message.nodes)
         for actor, term in message.terms.items():
             if actor in self._rings:
@@ -186,7 +188,7 @@ class Replay(Closing):
         self._tally.add("bytes", size)
         with self._faults.contained(f"what {route!r} sent", partial(self._refuse, route)):
             try:
-                message = wire.decode(_only(frames[1:]).buffer)
+                message = codec.decode(_only(frames[1:]).buffer)
                 self._answer(self._sender(route, key, message), message)
             except BadMessage as error:
                 self._tally.add("bad")
@@ -194,9 +196,9 @@ class Replay(Closing):
         return size
 
     def _refuse(self, route: bytes, why: str) -> None:
-        sockets.push(self._socket, [route, wire.encode(wire.Refusal(why))])
+        sockets.push(self._socket, [route, codec.encode(Refusal(why))])
 
-    def _sender(self, route: bytes, key: str, message: wire.Message) -> str:
+    def _sender(self, route: bytes, key: str, message: Message) -> str:
         """Who says this.
 
         Raises:
@@ -208,26 +210,26 @@ class Replay(Closing):
                 known.pop(who, None)
         self._authorizer.permit(who, message)
         # With one of these a connection begins; what an old one still brings comes in its shadow.
-        if isinstance(message, wire.Greet | wire.Pull):
+        if isinstance(message, Greet | Pull):
             self._routes[who] = route
         return who
 
-    def _answer(self, who: str, message: wire.Message) -> None:
+    def _answer(self, who: str, message: Message) -> None:
         match message:
-            case wire.Chunk():
+            case Chunk():
                 self._take(who, message, parts_of(message.content, message.sizes))
-            case wire.Greet():
+            case Greet():
                 if why := foreign(who, message.node):
                     raise BadMessage(why)
                 for news in self._receiver.greet(who, message):
                     self._send(who, news)
-            case wire.Pull():
+            case Pull():
                 self._pulls[who] = message.have
                 self._hand_out([who])
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell a replay process")
 
-    def _take(self, who: str, chunk: wire.Chunk, parts: Sequence[memoryview]) -> None:
+    def _take(self, who: str, chunk: Chunk, parts: Sequence[memoryview]) -> None:
         rows = self._receiver.admit(who, chunk, chunk.sizes)
         self._tally.add("chunks")
         if rows:
@@ -247,10 +249,10 @@ class Replay(Closing):
             if (who := self._receiver.home(actor)) is not None:
                 self._send(who, self._receiver.arrivals(actor))
 
-    def _send(self, who: str, message: wire.Message) -> None:
+    def _send(self, who: str, message: Message) -> None:
         # An agent that is not there greets when it is back, and is told everything then.
         if self._may_hear(who):
-            sockets.push(self._socket, [self._routes[who], wire.encode(message)])
+            sockets.push(self._socket, [self._routes[who], codec.encode(message)])
 
     def _may_hear(self, who: str) -> bool:
         """Whether it is there and its key is (still) good."""

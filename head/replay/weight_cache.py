@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from artos.buffer.model_block import ObjectRegion, Slot
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.data import Weights
 from artos.transport.bfloat16 import BFLOAT16, narrow
 
 PARAMS = "params"
@@ -58,6 +59,4 @@ class WeightStore:
             values: NDArray[Any] = narrow(part) if short else part
             content = values.data.cast("B")
             total, checksum = size * params.size, xxh3_64_intdigest(content)
-            yield wire.encode(
-                wire.Weights(slot.version, dtype, checksum, size * start, total, content)
-            )
+            yield codec.encode(Weights(slot.version, dtype, checksum, size * start, total, content))

@@ -21,7 +21,7 @@ from artos.clock import Clock, SystemClock, WakingClock
 from artos.errors import ArtosError
 from artos.exit_status import REFUSALS, ExitStatus
 from artos.plan import Plan
-from artos.protocol import wire
+from artos.protocol import control
 from artos.protocol.orders import RunOrder, read_order
 from artos.run_state import RUNNING, STOPPING
 from artos.system.logging_setup import logging_to, to_stderr
@@ -74,7 +74,7 @@ class NewsView:
         cluster = self._cluster
         state = STOPPING if cluster.draining else RUNNING
         facts = _plain(msgspec.structs.asdict(status) | cluster.facts())
-        self._head.send(HEAD, wire.RunNews(self._run, state, cluster.waits_for(), facts))
+        self._head.send(HEAD, control.RunNews(self._run, state, cluster.waits_for(), facts))
 
     def note(self, text: str) -> None:
         """See ``session.View``."""
@@ -187,7 +187,7 @@ def main(arguments: Sequence[str]) -> int:
         ring.rings = lambda: None
         if why:
             to_stderr(why)
-        head.send(HEAD, wire.RunNews(order.run, status.outcome, why))
+        head.send(HEAD, control.RunNews(order.run, status.outcome, why))
         head.close(_FAREWELL_SECONDS)
     return status
 

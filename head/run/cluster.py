@@ -22,8 +22,9 @@ from artos.clock import Clock, Deadline
 from artos.errors import ArtosError, BadMessage
 from artos.faults import Faults, Seldom
 from artos.plan import Plan
-from artos.protocol import wire
+from artos.protocol import control, steering
 from artos.protocol.invocations import FromMember
+from artos.protocol.message import Message, Refusal, Restarted
 from artos.runtime.preloaded import Preloaded
 from artos.system.exit_report import Death
 from artos.transport.endpoints import HEAD
@@ -152,7 +153,7 @@ class ClusterRun(Supervisor):
         plan = msgspec.json.encode(self._cache_plan)
         self._head.send(
             HEAD,
-            wire.RunUp(
+            control.RunUp(
                 address.run, address.epoch, os.getpid(), plan, address.code,
                 self._steering.endpoint, tuple(self._replay.endpoints), self._cache_plan.actors,
             ),
@@ -178,39 +179,39 @@ class ClusterRun(Supervisor):
 
     def _hear_sites(self) -> None:
         for node, message in self._steering.take():
-            if isinstance(message, wire.SiteLog):
+            if isinstance(message, steering.SiteLog):
                 self._logs.keep(node, message)
                 continue
-            if isinstance(message, wire.Refusal):
+            if isinstance(message, Refusal):
                 self._seldom.warning("node %s refused what it was told: %s", node, message.why)
                 continue
             refuse = partial(self._refuse_to, node)
             with self._faults.contained(f"{type(message).__name__} from {node}", refuse):
                 try:
                     self._remote.heard(node, message)
-                    if isinstance(message, wire.SiteUp) and node in self._remote.nodes:
+                    if isinstance(message, steering.SiteUp) and node in self._remote.nodes:
                         self._logs.expect(node)
                 except BadMessage as error:
                     self._mail.malformed += 1
                     refuse(error.why)
 
     def _refuse(self, why: str) -> None:
-        self._head.send(HEAD, wire.Refusal(why))
+        self._head.send(HEAD, Refusal(why))
 
     def _refuse_to(self, node: str, why: str) -> None:
-        self._steering.send(node, wire.Refusal(why))
+        self._steering.send(node, Refusal(why))
 
-    def _obey(self, message: wire.Message) -> None:
+    def _obey(self, message: Message) -> None:
         match message:
-            case wire.Placed():
+            case control.Placed():
                 self._remote.placed(message)
                 for node in message.gone:
                     self._steering.forget(node)
-            case wire.ScaleRun():
+            case control.ScaleRun():
                 self._head.send(HEAD, self._scale(message))
-            case wire.Restarted():
+            case Restarted():
                 self._announce()
-            case wire.Refusal(why=why):
+            case Refusal(why=why):
                 self._seldom.warning("the head refused what it was told: %s", why)
 
     def _actor_changed(self, member: int) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from artos.protocol.wire import SiteLog
+from artos.protocol.steering import SiteLog
 
 _log = logging.getLogger(__name__)
 _MOST = 1 << 20  # bytes

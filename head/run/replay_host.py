@@ -10,7 +10,7 @@ import msgspec
 from artos.clock import Clock
 from artos.errors import DataPathFailed
 from artos.plan import Plan, Site
-from artos.protocol import wire
+from artos.protocol.data import Nudge, ReplayUp, Terms
 from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
 from artos.system.child_modules import ChildModule
 from artos.system.exit_report import START_SECONDS
@@ -36,15 +36,15 @@ class _Receiver:
             DataPathFailed: it ended instead.
         """
         message = self.companion.answer(START_SECONDS)
-        if not isinstance(message, wire.Listening):
+        if not isinstance(message, ReplayUp):
             self.companion.end(_END_SECONDS)
             raise DataPathFailed(ChildModule.REPLAY, self.companion.last_words)
         self.orders = msgspec.structs.replace(self.orders, endpoint=message.endpoint)
 
-    def obeys(self, message: wire.Terms) -> bool:
+    def obeys(self, message: Terms) -> bool:
         """Whether it said that these terms are in force; False if it died or hangs."""
         answer = self.companion.answer(_ANSWER_SECONDS)
-        while isinstance(answer, wire.Listening):  # said when it was last started
+        while isinstance(answer, ReplayUp):  # said when it was last started
             answer = self.companion.answer(_ANSWER_SECONDS)
         return answer == message
 
@@ -112,7 +112,7 @@ class ReplayHost:
             each.await_listening()
 
     def _begin(self, receiver: _Receiver) -> None:
-        receiver.companion.start(receiver.orders, wire.Terms(self._terms, self._bases, self._nodes))
+        receiver.companion.start(receiver.orders, Terms(self._terms, self._bases, self._nodes))
 
     def terms(
         self, terms: Mapping[int, int], bases: Mapping[int, int], nodes: Mapping[int, str]
@@ -129,7 +129,7 @@ class ReplayHost:
         self._terms |= terms
         self._bases |= bases
         self._nodes |= nodes
-        message = wire.Terms(dict(terms), dict(bases), dict(nodes))
+        message = Terms(dict(terms), dict(bases), dict(nodes))
         for each in self._receivers:
             each.companion.tell(message)
         for each in self._receivers:
@@ -142,7 +142,7 @@ class ReplayHost:
     def nudge(self) -> None:
         """Rows were released or a version published. Never blocks."""
         for each in self._receivers:
-            each.companion.tell(wire.Nudge())
+            each.companion.tell(Nudge())
 
     def reap(self) -> None:
         """Start those again that died, where they listened before. Call it on SIGCHLD and on ticks.

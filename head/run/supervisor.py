@@ -11,7 +11,7 @@ from artos.buffer.board import LEARNER, actor_member
 from artos.buffer.run_memory import Node
 from artos.clock import Clock
 from artos.errors import CannotScale
-from artos.protocol import wire
+from artos.protocol import control
 from artos.protocol.invocations import Invoke, Stop
 from artos.runtime.control import ControlDesk
 from artos.runtime.loop import Loop
@@ -136,13 +136,13 @@ class Supervisor(Loop):
     def _due(self) -> float | None:
         return self._coordinator.engine.due()
 
-    def _scale(self, request: wire.ScaleRun) -> wire.RunScaled:
+    def _scale(self, request: control.ScaleRun) -> control.RunScaled:
         most = self._coordinator.state.plan.actors
         try:
             self._coordinator.scale(request.actors)
         except CannotScale as error:
-            return wire.RunScaled(len(self._coordinator.actors), most, str(error))
-        return wire.RunScaled(request.actors, most)
+            return control.RunScaled(len(self._coordinator.actors), most, str(error))
+        return control.RunScaled(request.actors, most)
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from artos.clock import ManualClock
-from artos.protocol.wire import (
+from artos.protocol.control import (
     PROTOCOL,
     Assign,
     Hello,
-    Message,
     Placed,
     RunNews,
     RunUp,
     SiteEnded,
     Unassign,
 )
+from artos.protocol.message import Message
 from head.daemon.roster import Node, Roster
 from head.daemon.runs import Run
 from head.daemon.scheduler import Begin, Order, Schedule, Tell

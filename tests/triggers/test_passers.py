@@ -15,7 +15,7 @@ from artos.buffer.mailbox import Mailbox, mailbox_bytes
 from artos.buffer.segment import Segment, ShmFolder
 from artos.errors import MailboxFull
 from artos.protocol.invocations import Claim, Invoke, Stop, decode_to_member
-from artos.protocol.wire import Call
+from artos.protocol.steering import Call
 from artos.transport.messenger import Post
 from triggers import Firing
 from triggers.passers import DirectPasser, QueuePasser, ZmqPasser, direct_passers

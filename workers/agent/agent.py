@@ -17,7 +17,7 @@ from artos.buffer.segment import ShmFolder
 from artos.clock import Clock, Deadline, SystemClock
 from artos.faults import Faults
 from artos.plan import Plan
-from artos.protocol import wire
+from artos.protocol.data import Finish, Greet, Terms
 from artos.protocol.orders import AGENT_COUNTS, AgentOrders
 from artos.system.closing import Closing
 from artos.system.locks import FileLock
@@ -84,7 +84,7 @@ class Agent(Closing):
         row_bytes = {key.name: key.row_bytes(plan.envs) for key in plan.block(0).all_keys}
         return Shipping(
             self._opens(endpoint, self._orders.node),
-            lambda terms, number: wire.Greet(self._orders.node, self._orders.epoch, terms, number),
+            lambda terms, number: Greet(self._orders.node, self._orders.epoch, terms, number),
             Sender(streams(self._stages, row_bytes), plan.capacity),
             Packing(self._orders.compress),
             self._caches.rings, self._caches.arrived, self._clock, self._tally, self._faults,
@@ -138,9 +138,9 @@ class Agent(Closing):
     def _obey(self) -> None:
         for message in self._leash.take():
             with self._faults.contained(type(message).__name__):
-                if isinstance(message, wire.Terms):
+                if isinstance(message, Terms):
                     self._live(message.terms)
-                elif isinstance(message, wire.Finish):
+                elif isinstance(message, Finish):
                     self._deadline = Deadline(message.seconds, self._clock)
         if self._leash.cut and not self.orphaned:
             self.orphaned = True

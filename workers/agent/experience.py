@@ -13,7 +13,9 @@ import lz4.block
 from artos.clock import Clock
 from artos.errors import BadMessage
 from artos.faults import Faults, Seldom
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.data import Greet, RowsTaken
+from artos.protocol.message import Message, Refusal
 from artos.system.closing import Closing
 from artos.transport.chunk import Bytes, Rings, load
 from artos.transport.counters import Tally
@@ -42,7 +44,7 @@ class Shipping(Closing):
     def __init__(
         self,
         opens: Callable[[], Socket],
-        hello: Callable[[dict[int, int], int], wire.Greet],
+        hello: Callable[[dict[int, int], int], Greet],
         sender: Sender,
         packing: Packing,
         rings: Callable[[int], Rings],
@@ -63,7 +65,7 @@ class Shipping(Closing):
         """Say who is here and have everything sent again that is not known to have arrived."""
         self._way.clear()
         terms = self.sender.greet()
-        if self.link.send(wire.encode(self._hello(terms, self.sender.number))):
+        if self.link.send(codec.encode(self._hello(terms, self.sender.number))):
             self._tally.add("greetings")
 
     def turn(self, ready: Container[object]) -> None:
@@ -78,7 +80,7 @@ class Shipping(Closing):
         chunk, parts = load(
             rings, piece.term, piece.stream.keys, piece.rows, self._pack, ends=piece.ends
         )
-        frame = wire.encode(chunk, *parts)
+        frame = codec.encode(chunk, *parts)
         if not self.link.send(frame):
             return False
         self._way.append(_OnItsWay(piece, len(frame), self._clock.now()))
@@ -99,23 +101,23 @@ class Shipping(Closing):
 
     # -- what comes back -----------------------------------------------------------------------
 
-    def _hear(self, message: wire.Message) -> None:
+    def _hear(self, message: Message) -> None:
         match message:
-            case wire.Arrivals():
+            case RowsTaken():
                 self._land(message)
-            case wire.Refusal():
+            case Refusal():
                 self._tally.add("refused")
                 self._seldom.warning("refused: %s", message.why)
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell an agent")
 
-    def _land(self, news: wire.Arrivals) -> None:
+    def _land(self, news: RowsTaken) -> None:
         moved = self.sender.hear(news)
         self._time(news)
         for stage, rows in moved.items():
             self._arrived(news.actor, stage, rows)
 
-    def _time(self, news: wire.Arrivals) -> None:
+    def _time(self, news: RowsTaken) -> None:
         """Tell the packing how long what has arrived now was on its way, by itself."""
         now, began, size = self._clock.now(), 0.0, 0
         while self._way and _is_there(self._way[0].piece, news):
@@ -131,7 +133,7 @@ class Shipping(Closing):
         self.link.close()
 
 
-def _is_there(piece: Piece, news: wire.Arrivals) -> bool:
+def _is_there(piece: Piece, news: RowsTaken) -> bool:
     if piece.actor != news.actor:
         return False
     return all(news.written.get(name, 0) >= piece.rows.stop for name in piece.stream.keys)

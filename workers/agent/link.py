@@ -10,7 +10,8 @@ import zmq
 from artos.clock import Clock
 from artos.errors import BadMessage
 from artos.faults import Faults, Seldom
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.message import Message
 from artos.system.closing import Closing
 from artos.transport import sockets
 from artos.transport.counters import Tally
@@ -22,7 +23,7 @@ _SILENCE = 5.0  # seconds without an answer after which it is asked for again
 _RENEW = 2  # times that it is asked on the same connection
 _UP, _DOWN = zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_DISCONNECTED
 
-Hear = Callable[[wire.Message], None]
+Hear = Callable[[Message], None]
 
 
 class Link(Closing):
@@ -91,7 +92,7 @@ class Link(Closing):
     def _take(self, frame: zmq.Frame) -> None:
         with self._faults.contained("what came from the head"):
             try:
-                self._hear(wire.decode(frame.buffer))
+                self._hear(codec.decode(frame.buffer))
             except BadMessage as error:
                 self._tally.add("bad")
                 self._seldom.warning("from the head: %s", error)

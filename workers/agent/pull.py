@@ -7,7 +7,9 @@ from collections.abc import Callable, Container
 from artos.clock import Clock
 from artos.errors import BadMessage
 from artos.faults import Faults
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.data import Pull, Weights
+from artos.protocol.message import Message
 from artos.system.closing import Closing
 from artos.transport.counters import Tally
 from artos.transport.sockets import Socket
@@ -35,14 +37,14 @@ class Pulling(Closing):
 
     def _pull(self) -> None:
         self._assembly.drop()
-        self.link.send(wire.encode(wire.Pull(self._assembly.have)))
+        self.link.send(codec.encode(Pull(self._assembly.have)))
 
     def turn(self, ready: Container[object]) -> None:
         """Take in what came. Silence means only that the learner is at work."""
         self.link.turn(ready, waits=False)
 
-    def _hear(self, message: wire.Message) -> None:
-        if not isinstance(message, wire.Weights):
+    def _hear(self, message: Message) -> None:
+        if not isinstance(message, Weights):
             raise BadMessage(f"{type(message).__name__} is no answer to a Pull")
         self._tally.add("weights", len(message.content))
         had = self._assembly.have

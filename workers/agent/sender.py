@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from artos.buffer.layout import Consumer
-from artos.protocol.wire import Arrivals
+from artos.protocol.data import RowsTaken
 from artos.transport.chunk import PIECE
 
 WINDOW = 8 << 20
@@ -135,7 +135,7 @@ class Sender:
             self._rewind(actor, shipment)
         return {actor: shipment.term for actor, shipment in self._shipments.items()}
 
-    def hear(self, news: Arrivals) -> dict[int, int]:
+    def hear(self, news: RowsTaken) -> dict[int, int]:
         """Take note of what arrived; returns the stages that got further, with their rows."""
         shipment = self._shipments.get(news.actor)
         if shipment is None or shipment.term > news.term:

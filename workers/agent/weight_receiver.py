@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from artos.buffer.model_block import ObjectRegion, Slot
-from artos.protocol.wire import Weights
+from artos.protocol.data import Weights
 from artos.transport.bfloat16 import BFLOAT16, widen
 
 PARAMS = "params"

@@ -14,8 +14,9 @@ import psutil
 from artos.clock import LONGEST, Clock, SystemClock
 from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
 from artos.faults import Faults, Seldom
-from artos.protocol import wire
+from artos.protocol import control
 from artos.protocol.fields import NAME
+from artos.protocol.message import Message, Refusal, Restarted
 from artos.system.archives import Archives
 from artos.system.closing import Closing
 from artos.system.signals import StopRequests
@@ -100,8 +101,8 @@ class WorkerDaemon(Closing):
                 Post.connect(options.head, keys, home.peer, self._bell.ring, self._clock)
             )
             stack.callback(self._sites.kill)
-            self._hello = wire.Hello(
-                options.name, wire.PROTOCOL, VERSION, len(cpus), _memory_mb(), {}, home.before
+            self._hello = control.Hello(
+                options.name, control.PROTOCOL, VERSION, len(cpus), _memory_mb(), {}, home.before
             )
             self._owned = stack.pop_all()
         self._greeted_at = self._next_load = self._clock.now()
@@ -164,41 +165,41 @@ class WorkerDaemon(Closing):
             return _LAST_TICK
         return max(0.0, self._next_load - self._clock.now()) if self._welcome else _LOAD_PERIOD
 
-    def _send(self, message: wire.Message) -> None:
+    def _send(self, message: Message) -> None:
         with self._faults.contained(f"telling the head {type(message).__name__}"):
             self._post.send(HEAD, message)
 
     def _refuse(self, why: str) -> None:
-        self._send(wire.Refusal(why))
+        self._send(Refusal(why))
 
-    def _load(self) -> wire.Load:
-        return wire.Load(
+    def _load(self) -> control.Load:
+        return control.Load(
             cpu=psutil.cpu_percent() / 100, memory=psutil.virtual_memory().percent / 100,
             faults=self._faults.count + self._post.faults.count, malformed=self._post.malformed,
         )  # fmt: skip
 
     # -- what the head says --------------------------------------------------------------------
 
-    def _heard(self, message: wire.Message) -> None:
+    def _heard(self, message: Message) -> None:
         match message:
-            case wire.Welcome():
+            case control.Welcome():
                 _log.info("%s belongs to %s", self._options.name, self._options.head)
                 self._welcome = True
-            case wire.Refusal(why=why):
+            case Refusal(why=why):
                 if not self._welcome:
                     raise _NotWanted([why])
                 self._seldom.warning("the head refused a message: %s", why)
-            case wire.Restarted():
+            case Restarted():
                 self._greet()
-            case wire.Assign() if not self._stopping:
+            case control.Assign() if not self._stopping:
                 self._sites.assign(self._reachable(message))
-            case wire.Unassign(run=run):
+            case control.Unassign(run=run):
                 self._sites.unassign(run)
-            case wire.Archive():
+            case control.Archive():
                 self._keep(message)
-            case wire.ReadLog():
+            case control.ReadNodeLog():
                 self._send(self._sites.log(message))
-            case wire.Bye():
+            case control.Bye():
                 self._over = self._bye_since < _NEVER
 
     def _greet(self) -> None:
@@ -207,15 +208,15 @@ class WorkerDaemon(Closing):
         self._sites.ask_again()
         self._send(msgspec.structs.replace(self._hello, runs=self._sites.runs))
         if self._leaving_since < _NEVER:
-            self._send(wire.Leaving(_WHY))
+            self._send(control.Leaving(_WHY))
 
-    def _keep(self, archive: wire.Archive) -> None:
+    def _keep(self, archive: control.Archive) -> None:
         try:
             self._sites.archived(archive)
         except (Refused, OSError) as error:
             _log.warning("the code of a run cannot be kept: %s; it is asked for again", error)
 
-    def _reachable(self, assign: wire.Assign) -> wire.Assign:
+    def _reachable(self, assign: control.Assign) -> control.Assign:
         """A head that listens on any address is where it was found."""
         host = self._options.head.rpartition(":")[0]
         steering, *experience = (
@@ -235,7 +236,7 @@ class WorkerDaemon(Closing):
         if self._leaving_since == _NEVER:
             self._leaving_since = now
             _log.info("leaving: actors end, what they committed is sent (again: at once)")
-            self._send(wire.Leaving(_WHY))
+            self._send(control.Leaving(_WHY))
         since, most = now - self._leaving_since, self._options.stop_seconds
         if not self._welcome or since > _HANDOVER * most:
             self._sites.unassign_all()
@@ -247,7 +248,7 @@ class WorkerDaemon(Closing):
     def _say_goodbye(self, now: float) -> None:
         if self._bye_since == _NEVER:
             self._bye_since = now
-            self._send(wire.Bye())
+            self._send(control.Bye())
         self._over = self._over or not self._welcome or now - self._bye_since > _FAREWELL
 
 

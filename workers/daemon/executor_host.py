@@ -15,16 +15,9 @@ from artos.buffer.segment import reap_orphans
 from artos.clock import Clock
 from artos.errors import Refused
 from artos.faults import Faults
+from artos.protocol.control import Archive, Assign, FetchArchive, LogPiece, ReadNodeLog, SiteEnded
+from artos.protocol.message import Message  # fmt: skip
 from artos.protocol.orders import SiteOrder, write_order
-from artos.protocol.wire import (
-    Archive,
-    Assign,
-    Fetch,
-    LogPiece,
-    Message,
-    ReadLog,
-    SiteEnded,
-)  # fmt: skip
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
@@ -130,7 +123,7 @@ class SiteHost:
         """The head has forgotten what it was asked for."""
         self._asked.clear()
 
-    def log(self, wanted: ReadLog) -> LogPiece:
+    def log(self, wanted: ReadNodeLog) -> LogPiece:
         """A piece of a log of a run, also of one that is over."""
         file = self._folder / wanted.run / "logs" / f"{wanted.log}.log"
         if not file.exists():
@@ -205,7 +198,7 @@ class SiteHost:
         if name and name not in self._archives:
             asked = name in self._asked
             self._asked.add(name)
-            return [] if asked else [Fetch(name)]
+            return [] if asked else [FetchArchive(name)]
         try:
             if self._alone(assign.run):
                 self._start(assign, str(self._archives.unpacked(name)) if name else "")

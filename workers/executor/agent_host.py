@@ -8,7 +8,7 @@ from pathlib import Path
 from artos.buffer.actor_block import ActorBlock
 from artos.clock import Clock, Deadline
 from artos.plan import Plan, Site
-from artos.protocol import wire
+from artos.protocol.data import Finish, Nudge, Terms
 from artos.protocol.orders import AGENT_COUNTS, AgentOrders
 from artos.system.child_modules import ChildModule
 from artos.transport.counters import Tally
@@ -37,7 +37,7 @@ class AgentHost:
         self._stages, self._site, self._clock = plan.consumers, site, clock
         self._companion = Companion(process, Path(site.logs) / "agent.log", clock)
         self._tally = Tally(self._orders.tally_path, AGENT_COUNTS)
-        self._terms = wire.Terms({}, {})
+        self._terms = Terms({}, {})
 
     @property
     def wire_bytes(self) -> int:
@@ -64,12 +64,12 @@ class AgentHost:
 
         Never blocks.
         """
-        self._terms = wire.Terms(dict(terms), dict(bases))
+        self._terms = Terms(dict(terms), dict(bases))
         self._companion.tell(self._terms)
 
     def nudge(self) -> None:
         """Rows were committed. Never blocks."""
-        self._companion.tell(wire.Nudge())
+        self._companion.tell(Nudge())
 
     def reap(self) -> None:
         """Start it again if it died. Call it on SIGCHLD and on ticks.
@@ -91,10 +91,10 @@ class AgentHost:
         Call it when no actor is at work any more.
         """
         deadline = Deadline(seconds, self._clock)
-        self._companion.tell(wire.Finish(deadline.left))
+        self._companion.tell(Finish(deadline.left))
         while not self._companion.end(deadline.left + _EXIT) and not deadline.passed:
             self.start()  # it was killed on the way: another one goes on
-            self._companion.tell(wire.Finish(deadline.left))
+            self._companion.tell(Finish(deadline.left))
         return self.unsent()
 
     def unsent(self) -> dict[int, int]:

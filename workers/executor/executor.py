@@ -19,8 +19,9 @@ from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
 from artos.faults import Faults, Seldom
 from artos.plan import Plan
-from artos.protocol import wire
+from artos.protocol import steering
 from artos.protocol.invocations import Failed, FromMember, Ready
+from artos.protocol.message import Message, Refusal, Restarted
 from artos.protocol.orders import SiteOrder
 from artos.runtime.loop import Loop
 from artos.system.logs import end
@@ -65,7 +66,7 @@ class Executor(Loop):
         self._terms: dict[int, int] = {}
         self._bases: dict[int, int] = {}
         self._lodged: set[int] = set()
-        self._told: wire.SiteNews | None = None
+        self._told: steering.SiteNews | None = None
         self._news_due = clock.now()
         self.closing = False
         self.why = ""
@@ -76,7 +77,7 @@ class Executor(Loop):
         self._agent.start()
         assign = self._order.assign
         criu = self._actors.criu
-        self._tell(wire.SiteUp(self._order.node, assign.epoch, assign.slots, criu))
+        self._tell(steering.SiteUp(self._order.node, assign.epoch, assign.slots, criu))
         self.serve(lambda: self.closing, after)
         return self.why
 
@@ -95,7 +96,7 @@ class Executor(Loop):
         """Whether nobody wants to have what is still here."""
         return self._given_up or bool(self.why)
 
-    def _tell(self, message: wire.Message) -> None:
+    def _tell(self, message: Message) -> None:
         self._post.send(HEAD, message)
 
     # -- what the run process wants ------------------------------------------------------------
@@ -110,39 +111,39 @@ class Executor(Loop):
                     self._refuse(error.why)
 
     def _refuse(self, why: str) -> None:
-        self._tell(wire.Refusal(why))
+        self._tell(Refusal(why))
 
-    def _obey(self, message: wire.Message) -> None:
+    def _obey(self, message: Message) -> None:
         match message:
-            case wire.Start() | wire.Prepare():
+            case steering.Start() | steering.Prepare():
                 self._bring_up(message)
-            case wire.Call(member=member) if member in self._lodged:
+            case steering.Call(member=member) if member in self._lodged:
                 self._migration.stays(member)
                 self._gate.send(message)
-            case wire.End(member=member, leaves=leaves):
+            case steering.End(member=member, leaves=leaves):
                 self._end(member)
                 if leaves:
                     self._leave(member - 1)
-            case wire.Pack() | wire.Bring() | wire.Piece():
+            case steering.Pack() | steering.ReadPiece() | steering.BundlePiece():
                 self._carry(message)
-            case wire.Retire(member=member) if member in self._lodged:
+            case steering.Retire(member=member) if member in self._lodged:
                 self._actors.retire(member)
-            case wire.CloseSite():
+            case steering.CloseSite():
                 self.closing = True
-            case wire.Restarted():
+            case Restarted():
                 self.closing, self.why = True, "the run does not know this site any more"
-            case wire.Refusal(why=why):
+            case Refusal(why=why):
                 self._seldom.warning("the run refused what it was told: %s", why)
-            case wire.Call() | wire.Retire():
+            case steering.Call() | steering.Retire():
                 pass  # of one that was ended meanwhile
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell a site")
 
-    def _bring_up(self, message: wire.Start | wire.Prepare) -> None:
+    def _bring_up(self, message: steering.Start | steering.Prepare) -> None:
         member = message.member
         if not 0 < member <= self._node.plan.actors:
             raise BadMessage(f"there is no member {member}")
-        if isinstance(message, wire.Start) or message.parcel:
+        if isinstance(message, steering.Start) or message.parcel:
             self._end(member)
         try:
             self._lodge(message)
@@ -151,12 +152,12 @@ class Executor(Loop):
             return
         if message.parcel:
             self._migration.fetch(member, message.parcel)
-        elif isinstance(message, wire.Start):
+        elif isinstance(message, steering.Start):
             self._actors.start(member)
         else:
             self._actors.prepare(member)
 
-    def _lodge(self, message: wire.Start | wire.Prepare) -> None:
+    def _lodge(self, message: steering.Start | steering.Prepare) -> None:
         actor = message.member - 1
         if self._terms.get(actor) != message.term:
             self._node.open(actor, message.term, message.base)
@@ -164,15 +165,15 @@ class Executor(Loop):
             self._agent.terms(dict(self._terms), dict(self._bases))
         self._lodged.add(message.member)
 
-    def _carry(self, message: wire.Pack | wire.Bring | wire.Piece) -> None:
+    def _carry(self, message: steering.Pack | steering.ReadPiece | steering.BundlePiece) -> None:
         match message:
-            case wire.Pack(member=member, number=number) if member not in self._lodged:
-                self._tell(wire.Packed(number, "it does not live here"))
-            case wire.Pack():
+            case steering.Pack(member=member, number=number) if member not in self._lodged:
+                self._tell(steering.Packed(number, "it does not live here"))
+            case steering.Pack():
                 self._migration.pack(message)
-            case wire.Bring():
+            case steering.ReadPiece():
                 self._migration.bring(message)
-            case wire.Piece():
+            case steering.BundlePiece():
                 self._migration.take(message)
 
     def _end(self, member: int) -> None:
@@ -205,7 +206,7 @@ class Executor(Loop):
         if member not in self._lodged:
             return
         written = self._node.blocks[member - 1].written
-        self._tell(wire.Said(member, self._terms[member - 1], told, written))
+        self._tell(steering.ActorReport(member, self._terms[member - 1], told, written))
         if isinstance(told, Failed):
             self._end(member)  # so its process does not also die of it
 
@@ -217,7 +218,7 @@ class Executor(Loop):
                 written = self._node.blocks[member - 1].written
                 self._agent.nudge()
                 self._tell(
-                    wire.Died(
+                    steering.Died(
                         member, self._terms[member - 1], death.why, death.step, death.own,
                         death.fatal, written,
                     )
@@ -240,10 +241,10 @@ class Executor(Loop):
             self._told, self._news_due = news, now + _NEWS_SECONDS
             self._tell(news)
 
-    def _news(self) -> wire.SiteNews:
+    def _news(self) -> steering.SiteNews:
         waiting = [m for m in self._lodged if self._gate.holds(m) or self._actors.held_back(m)]
         written = {m - 1: self._node.blocks[m - 1].written for m in self._lodged}
-        return wire.SiteNews(
+        return steering.SiteNews(
             self._bill(), tuple(sorted(waiting)), written, self._agent.wire_bytes,
             self._faults.count + self._post.faults.count + self._agent.faults,
             self._mail.malformed + self._post.malformed + self._agent.malformed,
@@ -271,12 +272,12 @@ class Executor(Loop):
         self._tell(self._news())
         if not self.abandoned:
             self._tell_logs()
-        self._tell(wire.SiteClosed(self._bill(), unsent))
+        self._tell(steering.SiteClosed(self._bill(), unsent))
 
     def _tell_logs(self) -> None:
         for log in sorted(Path(self._order.logs).glob("*.log")):
             with self._faults.contained(f"sending {log.name}"):
-                self._tell(wire.SiteLog(log.stem, end(log, _MOST_OF_A_LOG)))
+                self._tell(steering.SiteLog(log.stem, end(log, _MOST_OF_A_LOG)))
 
     def kill(self) -> None:
         """End everything at once."""
@@ -285,13 +286,15 @@ class Executor(Loop):
         self._agent.stop()
 
 
-def _same(news: wire.SiteNews, told: wire.SiteNews | None) -> bool:
+def _same(news: steering.SiteNews, told: steering.SiteNews | None) -> bool:
     return told is not None and (news.held_back, news.written) == (told.held_back, told.written)
 
 
-def _no_room(message: wire.Start | wire.Prepare, error: ShmTooSmall) -> wire.Died:
+def _no_room(message: steering.Start | steering.Prepare, error: ShmTooSmall) -> steering.Died:
     why, rows = str(error), message.base
-    return wire.Died(message.member, message.term, why, None, own=True, fatal=True, written=rows)
+    return steering.Died(
+        message.member, message.term, why, None, own=True, fatal=True, written=rows
+    )
 
 
 def local_plan(encoded: bytes, there: str, here: str) -> Plan:

@@ -10,7 +10,8 @@ from typing import ParamSpec, TypeVar
 
 from artos.clock import Clock, Deadline
 from artos.errors import BadMessage, BadParcel
-from artos.protocol import wire
+from artos.protocol import steering
+from artos.protocol.message import Message, Refusal
 from artos.system.closing import Closing
 from artos.transport.served_files import Incoming, cut
 from workers.actors.process_manager import Arrival, ProcessManager
@@ -57,7 +58,7 @@ class Migration(Closing):
     def __init__(
         self,
         actors: ProcessManager,
-        tell: Callable[[wire.Message], None],
+        tell: Callable[[Message], None],
         ring: Callable[[], None],
         arrived: Callable[[int, float], None],
         clock: Clock,
@@ -71,19 +72,22 @@ class Migration(Closing):
 
     # -- out -----------------------------------------------------------------------------------
 
-    def pack(self, order: wire.Pack) -> None:
+    def pack(self, order: steering.Pack) -> None:
         """Make a parcel of a member that lives here and is idle."""
         self._outgoing[order.number] = _Outgoing(order.member)
         self.look()
 
-    def bring(self, wish: wire.Bring) -> None:
+    def bring(self, wish: steering.ReadPiece) -> None:
         """The run wants a piece of a parcel."""
-        outgoing, piece = self._outgoing.get(wish.number), wire.Piece(wish.number, wish.start)
+        outgoing, piece = (
+            self._outgoing.get(wish.number),
+            steering.BundlePiece(wish.number, wish.start),
+        )
         if outgoing is not None and outgoing.packed:
             try:
                 piece = cut(self._parcel(wish.number), wish)
             except (BadMessage, OSError) as error:
-                self._tell(wire.Refusal(str(error)))
+                self._tell(Refusal(str(error)))
         self._tell(piece)
 
     def _see_to_outgoing(self, number: int, outgoing: _Outgoing) -> None:
@@ -97,10 +101,10 @@ class Migration(Closing):
             elif outgoing.packing.done():
                 outgoing.packing.result()
                 outgoing.packed = True
-                self._tell(wire.Packed(number))
+                self._tell(steering.Packed(number))
         except Exception as error:
             del self._outgoing[number]
-            self._tell(wire.Packed(number, str(error)))
+            self._tell(steering.Packed(number, str(error)))
 
     # -- in ------------------------------------------------------------------------------------
 
@@ -110,13 +114,13 @@ class Migration(Closing):
         try:
             file = Incoming(number, self._parcel(number))
         except OSError as error:
-            self._tell(wire.Unfit(number, str(error)))
+            self._tell(steering.BundleRejected(number, str(error)))
             self._actors.miss(member)
             return
         self._coming[number] = _Coming(member, file)
         self.look()
 
-    def take(self, piece: wire.Piece) -> None:
+    def take(self, piece: steering.BundlePiece) -> None:
         """A piece of a parcel came."""
         coming = self._coming.get(piece.number)
         if coming is None or coming.unpacking is not None:
@@ -162,7 +166,7 @@ class Migration(Closing):
     def _give_up(self, number: int, coming: _Coming, why: str) -> None:
         del self._coming[number]
         coming.file.close()
-        self._tell(wire.Unfit(number, why))
+        self._tell(steering.BundleRejected(number, why))
         self._actors.miss(coming.member)
 
     def _settle(self, arrival: Arrival) -> None:
@@ -170,7 +174,7 @@ class Migration(Closing):
             if coming.member == arrival.member:
                 del self._coming[number]
                 if arrival.lost:
-                    self._tell(wire.Unfit(number, arrival.lost))
+                    self._tell(steering.BundleRejected(number, arrival.lost))
         if not arrival.lost:
             self._tell_arrived(arrival.member, arrival.seconds)
 

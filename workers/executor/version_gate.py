@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from artos.protocol.invocations import Invoke
-from artos.protocol.wire import Call
+from artos.protocol.steering import Call
 from triggers.passers import MessagePasser
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import actor_member
 from artos.protocol.invocations import Done, FromMember, Invoke
-from artos.protocol.wire import Call, Died, End, Prepare, Retire, Said, Start
+from artos.protocol.steering import ActorReport, Call, Died, End, Prepare, Retire, Start
 from artos.system.exit_report import Death
 from artos.transitions import after
 from artos.transport.messenger import Post
@@ -89,7 +89,7 @@ class ActorPlacement:
         self.wanted: type[Start | Prepare] | None = None
         self.waiting: deque[Call] = deque()
         self.given: deque[Call] = deque()
-        self._reports: deque[Said | Died] = deque()
+        self._reports: deque[ActorReport | Died] = deque()
         self.committed = 0
         self.bind("")
 
@@ -204,7 +204,7 @@ class ActorPlacement:
         """Whether nothing is under way: it may go elsewhere without losing anything."""
         return not self.given and not self._reports and self._arrived >= self.committed
 
-    def is_from_here(self, node: str, report: Said | Died) -> bool:
+    def is_from_here(self, node: str, report: ActorReport | Died) -> bool:
         """Whether a report is of the place where it lives now."""
         return self.is_placed and node == self.node and report.term == self.term
 
@@ -213,7 +213,7 @@ class ActorPlacement:
         if self.is_placed and node == self.node:
             self.committed = max(self.committed, rows)
 
-    def heard(self, report: Said | Died) -> None:
+    def heard(self, report: ActorReport | Died) -> None:
         """It reported; that counts once the rows are there."""
         self.committed = max(self.committed, report.written)
         self._reports.append(report)
@@ -225,7 +225,7 @@ class ActorPlacement:
             counting.append(self._take(self._reports.popleft()))
         return counting
 
-    def _take(self, report: Said | Died) -> FromMember | Death:
+    def _take(self, report: ActorReport | Died) -> FromMember | Death:
         if isinstance(report, Died):
             why = f"on node {self.node}: {report.why}"
             return Death(why, report.step, own=report.own, fatal=report.fatal)

@@ -16,7 +16,8 @@ from pathlib import Path
 from artos.buffer.board import actor_member
 from artos.clock import Clock
 from artos.errors import BadParcel
-from artos.protocol import wire
+from artos.protocol import steering
+from artos.protocol.message import Message
 from artos.system.closing import Closing
 from artos.system.private_folder import remove
 from artos.transitions import after
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 2
 """Bundles that one node makes at a time: each has one piece on its way."""
 
-News = wire.Packed | wire.Bring | wire.Piece | wire.Unfit
+News = steering.Packed | steering.ReadPiece | steering.BundlePiece | steering.BundleRejected
 
 
 class State(StrEnum):
@@ -115,9 +116,7 @@ class Bundles(Closing):
     ``tell`` sends a message to a node. Why an actor begins anew is logged.
     """
 
-    def __init__(
-        self, folder: Path, tell: Callable[[str, wire.Message], None], clock: Clock
-    ) -> None:
+    def __init__(self, folder: Path, tell: Callable[[str, Message], None], clock: Clock) -> None:
         self._folder, self._tell, self._clock = folder, tell, clock
         self._bundles: dict[int, _Bundle] = {}
         self._count = 0
@@ -147,7 +146,7 @@ class Bundles(Closing):
         for bundle in sorted(unsettled, key=lambda bundle: bundle.number)[:_AT_ONCE]:
             if bundle.state is State.QUEUED:
                 self._move(bundle, Event.PACK)
-                self._tell(node, wire.Pack(actor_member(bundle.actor), bundle.number))
+                self._tell(node, steering.Pack(actor_member(bundle.actor), bundle.number))
 
     def is_settled(self, actor: int) -> bool:
         """Whether it is clear what becomes of the actor's bundle: it is here, or there is none."""
@@ -203,11 +202,11 @@ class Bundles(Closing):
             BadMessage: it wishes for what there cannot be.
         """
         bundle = next((b for b in self._bundles.values() if b.number == message.number), None)
-        if isinstance(message, wire.Bring):
+        if isinstance(message, steering.ReadPiece):
             self._give(node, bundle, message)
         elif bundle is None:
             pass  # it was given up
-        elif isinstance(message, wire.Unfit):
+        elif isinstance(message, steering.BundleRejected):
             if bundle.state is State.OFFERED and bundle.target == node:
                 self._begins_anew(bundle, message.why)
         elif bundle.source == node and bundle.state in (State.PACKING, State.FETCHING):
@@ -215,8 +214,8 @@ class Bundles(Closing):
             return bundle.actor if bundle.is_settled else None
         return None
 
-    def _give(self, node: str, bundle: _Bundle | None, wish: wire.Bring) -> None:
-        piece = wire.Piece(wish.number, wish.start)
+    def _give(self, node: str, bundle: _Bundle | None, wish: steering.ReadPiece) -> None:
+        piece = steering.BundlePiece(wish.number, wish.start)
         offered = bundle is not None and bundle.state is State.OFFERED and bundle.target == node
         if bundle is not None and bundle.file is not None and offered:
             self._move(bundle, Event.GIVE)
@@ -226,8 +225,8 @@ class Bundles(Closing):
                 self._begins_anew(bundle, str(error))
         self._tell(node, piece)
 
-    def _fetch(self, bundle: _Bundle, news: wire.Packed | wire.Piece) -> None:
-        if isinstance(news, wire.Packed) and news.why:
+    def _fetch(self, bundle: _Bundle, news: steering.Packed | steering.BundlePiece) -> None:
+        if isinstance(news, steering.Packed) and news.why:
             self._fail(bundle, news.why)
             return
         try:
@@ -241,11 +240,11 @@ class Bundles(Closing):
         else:
             self._tell(bundle.source, file.wish)
 
-    def _taken(self, bundle: _Bundle, news: wire.Packed | wire.Piece) -> Incoming:
+    def _taken(self, bundle: _Bundle, news: steering.Packed | steering.BundlePiece) -> Incoming:
         if bundle.file is None:
             bundle.file = Incoming(bundle.number, self._folder / str(bundle.number))
             self._move(bundle, Event.PACKED)
-        if isinstance(news, wire.Piece):
+        if isinstance(news, steering.BundlePiece):
             bundle.file.take(news)
             self._move(bundle, Event.TAKE)
         return bundle.file

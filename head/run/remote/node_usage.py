@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from artos.protocol.wire import SiteNews
+from artos.protocol.steering import SiteNews
 from artos.usage import Bill
 
 

@@ -15,8 +15,23 @@ import msgspec
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import actor_member
 from artos.errors import BadMessage
-from artos.protocol import wire
+from artos.protocol import control
 from artos.protocol.invocations import FromMember, Ready
+from artos.protocol.message import Message, Restarted
+from artos.protocol.steering import (
+    ActorReport,
+    BundlePiece,
+    BundleRejected,
+    CloseSite,
+    Died,
+    Packed,
+    Prepare,
+    ReadPiece,
+    SiteClosed,
+    SiteNews,
+    SiteUp,
+    Start,
+)
 from artos.system.exit_report import Death
 from artos.transport.messenger import Post
 from head.run.remote.actor_placement import ActorPlacement, State
@@ -81,18 +96,18 @@ class RemoteActors:
         """The run is over: all sites are closed; what becomes of the actors does not matter."""
         self._closing = True
         for node in self.nodes.open:
-            self._steering.send(node, wire.CloseSite())
+            self._steering.send(node, CloseSite())
 
     # -- Members -------------------------------------------------------------------------------
 
     def start(self, member: int) -> None:
         """Have its site start it, once it has one."""
         self.passers[member].forget_calls()
-        self._bring_up(self.passers[member], wire.Start)
+        self._bring_up(self.passers[member], Start)
 
     def prepare(self, member: int) -> None:
         """Have its site prepare it, once it has one."""
-        self._bring_up(self.passers[member], wire.Prepare)
+        self._bring_up(self.passers[member], Prepare)
 
     def end(self, member: int) -> None:
         """Have its site kill what is left of it."""
@@ -108,7 +123,7 @@ class RemoteActors:
         self._looked_for[actor] = None  # it need not wait for its bundle any more
         actor.retire()
 
-    def _bring_up(self, actor: ActorPlacement, how: type[wire.Start | wire.Prepare]) -> None:
+    def _bring_up(self, actor: ActorPlacement, how: type[Start | Prepare]) -> None:
         actor.wanted = how
         if actor.is_placed:
             self._launch(actor)
@@ -118,7 +133,7 @@ class RemoteActors:
 
     # -- what the head daemon says -------------------------------------------------------------
 
-    def placed(self, message: wire.Placed) -> None:
+    def placed(self, message: control.Placed) -> None:
         """The head daemon says where actors are to live from now on."""
         for node in message.gone:
             self._lose(node, message.why or "it was not heard of any more")
@@ -138,54 +153,52 @@ class RemoteActors:
 
     # -- what sites report ---------------------------------------------------------------------
 
-    def heard(self, node: str, message: wire.Message) -> None:
+    def heard(self, node: str, message: Message) -> None:
         """A site reported.
 
         Raises:
             BadMessage: it makes no sense, and changed nothing.
         """
         match message:
-            case wire.SiteUp(epoch=self._epoch, criu=criu):
+            case SiteUp(epoch=self._epoch, criu=criu):
                 self._lose(node, "its site was started anew")
                 self.nodes.begin(node, criu)
                 self._to_enter |= dict.fromkeys(self._bound_for(node))
-            case wire.Restarted():
+            case Restarted():
                 self._lose(node, "its site is gone")
             case _ if node in self.nodes:
                 self._reported(node, message)
 
-    def _reported(self, node: str, message: wire.Message) -> None:
+    def _reported(self, node: str, message: Message) -> None:
         match message:
-            case wire.Said() | wire.Died():
+            case ActorReport() | Died():
                 actor = self.passers.get(message.member)
                 if actor is None:
                     raise BadMessage(f"there is no member {message.member}")
                 if actor.is_from_here(node, message):
                     actor.heard(self._unpacked(actor, message))
                     self._looked_for[actor] = None
-            case wire.SiteNews():
+            case SiteNews():
                 self.nodes.news(node, message)
                 for number, rows in message.written.items():
                     if actor := self.passers.get(actor_member(number)):
                         actor.has_committed(node, rows)
-            case wire.Packed() | wire.Bring() | wire.Piece() | wire.Unfit():
+            case Packed() | ReadPiece() | BundlePiece() | BundleRejected():
                 if (settled := self._bundles.heard(node, message)) is not None:
                     self._looked_for[self.passers[actor_member(settled)]] = None
-            case wire.SiteClosed():
+            case SiteClosed():
                 self.nodes.last_bill(node, message.bill)
                 self._lose(node, "its site was closed")
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell a run")
 
-    def _unpacked(
-        self, actor: ActorPlacement, message: wire.Said | wire.Died
-    ) -> wire.Said | wire.Died:
+    def _unpacked(self, actor: ActorPlacement, message: ActorReport | Died) -> ActorReport | Died:
         """What an actor says first at its new place: it needs its bundle no more."""
         if not (origin := self._bundles.origin(actor.number)):
             return message
         self._bundles.drop(actor.number)
         match message:
-            case wire.Said(told=Ready(start="moved") as told):
+            case ActorReport(told=Ready(start="moved") as told):
                 told = msgspec.structs.replace(told, moved=(origin, actor.node))
                 return msgspec.structs.replace(message, told=told)
         return message
@@ -243,7 +256,7 @@ class RemoteActors:
         if actor.wanted is not None:
             self._launch(actor)
         elif actor.waiting:  # put away on its way here: it does what it was asked for before
-            self._bring_up(actor, wire.Prepare)
+            self._bring_up(actor, Prepare)
             actor.retire()
 
     def _leave_if_idle(self, actor: ActorPlacement) -> None:

@@ -12,14 +12,17 @@ import msgspec
 import pytest
 
 from artos.errors import BadMessage
-from artos.protocol import fields, wire
+from artos.protocol import codec, control, fields, steering
+from artos.protocol.data import Finish, Pull, Weights
+from artos.protocol.envelope import Envelope
 from artos.protocol.invocations import Claim, Done, Failed, Invoke, Ready
+from artos.protocol.message import Message
 from artos.protocol.unpacking import LARGEST
 
 DIGEST = "0" * 64
 
 
-def forged(kind: type[wire.Message], **fields: Any) -> bytes:
+def forged(kind: type[Message], **fields: Any) -> bytes:
     return msgspec.msgpack.encode({"type": kind.__name__, **fields})
 
 
@@ -32,7 +35,7 @@ def envelope(session: int = 1, of: int = 2, number: int = 0, took: int = 0) -> b
 
 
 def submit(settings: Any) -> bytes:
-    return forged(wire.Submit, request={"ticket": "t", "workload": "ppo", "settings": settings})
+    return forged(control.Submit, request={"ticket": "t", "workload": "ppo", "settings": settings})
 
 
 NESTED = b"\x91" * 5000 + b"\xc0"
@@ -42,20 +45,20 @@ HOSTILE = {
     "a count beyond 63 bits": envelope(number=2**63),
     "a count beyond 63 bits, again": envelope(took=2**64 - 1),
     "an envelope that is cut off": envelope()[:-1],
-    "an envelope in MessagePack": bulk(forged(wire.Seal, session=1, of=2)),
+    "an envelope in MessagePack": bulk(forged(Envelope, session=1, of=2)),
     "nested arrays": NESTED,
     "nested maps": b"\x81\xa1a" * 5000 + b"\xc0",
     "nested arrays as a field": b"\x82\xa4type\xacFetchArchive\xa7archive" + NESTED,
     "nested arrays as a setting": submit(0)[:-1] + NESTED,
     "settings that are nested too deep": submit(msgspec.msgpack.decode(b"\x91" * 40 + b"\xc0")),
-    "a NUL in a name": forged(wire.Fetch, archive="a\0b"),
-    "a path for a name": forged(wire.Fetch, archive="../x"),
-    "a name and a newline": forged(wire.Fetch, archive=f"{DIGEST}\n"),
+    "a NUL in a name": forged(control.FetchArchive, archive="a\0b"),
+    "a path for a name": forged(control.FetchArchive, archive="../x"),
+    "a name and a newline": forged(control.FetchArchive, archive=f"{DIGEST}\n"),
     "a node of control characters": forged(
-        wire.Hello, node="\x1b[2J", protocol=wire.PROTOCOL, version="1", slots=1
+        control.Hello, node="\x1b[2J", protocol=control.PROTOCOL, version="1", slots=1
     ),
-    "a run that leaves its folder": forged(wire.Unassign, run=".."),
-    "a NUL in the name of an archive": forged(wire.Submit, request={}, archive="a\0b"),
+    "a run that leaves its folder": forged(control.Unassign, run=".."),
+    "a NUL in the name of an archive": forged(control.Submit, request={}, archive="a\0b"),
     "an extension type as a setting": submit(msgspec.msgpack.Ext(5, b"")),
     "a timestamp as a setting": submit(msgspec.msgpack.Ext(-1, bytes(4))),
     "bytes as a setting": submit(b"x"),
@@ -63,14 +66,14 @@ HOSTILE = {
     "a key that is a number": submit({1: 2}),
     "a number that JSON readers round": submit(2**64 - 1),
     "NaN as a setting": submit(math.nan),
-    "a load that is no number": forged(wire.Load, cpu=math.nan),
-    "a load beyond all": forged(wire.Load, memory=math.inf),
-    "an endless deadline": forged(wire.Finish, seconds=math.inf),
+    "a load that is no number": forged(control.Load, cpu=math.nan),
+    "a load beyond all": forged(control.Load, memory=math.inf),
+    "an endless deadline": forged(Finish, seconds=math.inf),
     "a list that is not there": b"\xdd\xff\xff\xff\xff",
     "a string that is not there": b"\xdb\xff\xff\xff\xff",
     "more than a message may hold": b"\xc4" + bytes(LARGEST),
-    "content of what has none": bulk(forged(wire.Bye)),
-    "no content of what has some": forged(wire.Seal, session=1, of=2),
+    "content of what has none": bulk(forged(control.Bye)),
+    "no content of what has some": forged(Envelope, session=1, of=2),
     "a bulk message that ends early": b"\xc1\xff\xff\x80",
     "nothing at all": b"",
     "a type that is no name": msgspec.msgpack.encode({"type": [1]}),
@@ -80,31 +83,31 @@ HOSTILE = {
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_what_no_honest_peer_sends_is_refused(kind: str) -> None:
     with pytest.raises(BadMessage):
-        wire.decode(HOSTILE[kind])
+        codec.decode(HOSTILE[kind])
 
 
 HONEST = [
-    wire.Seal(2**62 - 1, 2**62 - 1, 2**63 - 1, 0, True, memoryview(b"abc")),
-    wire.Submit({"settings": {"a": [1, 2.5, None, True, {"b": "ü\n"}]}}, DIGEST),
-    wire.Archive(DIGEST, b"x" * (LARGEST + 1)),
-    wire.Placed({actor: f"node{actor}" for actor in range(16_000)}),
-    wire.Said(1, 1, Done(0, -1, {"loss": math.nan}), 2**63 - 1),
-    wire.Weights(0, "float32", 2**64 - 1, 0, 4, memoryview(b"abcd")),
-    wire.Pull(-1),
+    Envelope(2**62 - 1, 2**62 - 1, 2**63 - 1, 0, True, memoryview(b"abc")),
+    control.Submit({"settings": {"a": [1, 2.5, None, True, {"b": "ü\n"}]}}, DIGEST),
+    control.Archive(DIGEST, b"x" * (LARGEST + 1)),
+    control.Placed({actor: f"node{actor}" for actor in range(16_000)}),
+    steering.ActorReport(1, 1, Done(0, -1, {"loss": math.nan}), 2**63 - 1),
+    Weights(0, "float32", 2**64 - 1, 0, 4, memoryview(b"abcd")),
+    Pull(-1),
 ]
 
 
 @pytest.mark.parametrize("message", HONEST, ids=lambda message: type(message).__name__)
-def test_what_honest_peers_send_comes_as_it_was_sent(message: wire.Message) -> None:
-    again = wire.decode(wire.encode(message))
-    assert wire.encode(again) == wire.encode(message)
+def test_what_honest_peers_send_comes_as_it_was_sent(message: Message) -> None:
+    again = codec.decode(codec.encode(message))
+    assert codec.encode(again) == codec.encode(message)
     assert type(again) is type(message)
 
 
 def test_bulk_is_not_copied() -> None:
-    frame = bytearray(wire.encode(wire.Weights(3, "float32", 1, 0, 4, memoryview(b"abcd"))))
-    message = wire.decode(memoryview(frame))
-    assert isinstance(message, wire.Weights)
+    frame = bytearray(codec.encode(Weights(3, "float32", 1, 0, 4, memoryview(b"abcd"))))
+    message = codec.decode(memoryview(frame))
+    assert isinstance(message, Weights)
     frame[-1] = ord("!")
     assert bytes(message.content) == b"abc!"
 
@@ -114,7 +117,7 @@ def test_no_field_of_a_message_is_without_bounds() -> None:
     members = (Claim, Invoke, Ready, Done, Failed)
     found = [
         f"{kind.__name__}.{field.name}"
-        for kind in (*wire.TYPES, *members)
+        for kind in (*codec.TYPES, *members)
         for field in msgspec.inspect.type_info(kind).fields  # type: ignore[attr-defined]
         if _unbounded(field.type, floats=kind not in members)
     ]
@@ -143,7 +146,7 @@ def _unbounded(kind: msgspec.inspect.Type, *, floats: bool) -> bool:
 
 def test_a_refusal_says_which_field_is_wrong_and_no_more() -> None:
     with pytest.raises(BadMessage, match=r"\$\.archive") as refused:
-        wire.decode(forged(wire.Fetch, archive="x" * 100_000))
+        codec.decode(forged(control.FetchArchive, archive="x" * 100_000))
     assert len(str(refused.value)) < 300
 
 
@@ -158,5 +161,5 @@ def test_every_message_is_sent_under_a_name_of_its_own() -> None:
         if isinstance(node, ast.ClassDef)
     ]
     roots = {"Message", "Bulk", "UserRequest", "Restarted"}
-    assert sorted(kind.__name__ for kind in wire.TYPES) == sorted({*found} - roots)
+    assert sorted(kind.__name__ for kind in codec.TYPES) == sorted({*found} - roots)
     assert len({*found}) == len(found)

@@ -12,7 +12,8 @@ from artos.buffer.board import Board, control_member
 from artos.buffer.segment import ShmFolder
 from artos.errors import DeadlineExceeded, NotRunning, Refused
 from artos.plan import Site
-from artos.protocol.wire import RunScaled, ScaleRun, StopRun, encode
+from artos.protocol.codec import encode
+from artos.protocol.control import RunScaled, ScaleRun, StopRun
 from artos.runtime.control import ControlDesk, address_file, announced, scale
 
 MEMBERS = 3

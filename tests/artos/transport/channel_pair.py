@@ -7,10 +7,10 @@ from collections import defaultdict
 import pytest
 from hypothesis import strategies as st
 
-from artos.protocol.wire import Seal
+from artos.protocol.envelope import Envelope
 from artos.transport.channel import BEAT, Channel
 
-Frame = tuple[Seal, bytes]
+Frame = tuple[Envelope, bytes]
 
 
 class Pair:
@@ -60,9 +60,9 @@ class Pair:
                     self.deliver(end, 0)
         pytest.fail("not everything arrived over a good link")
 
-    def _hear(self, end: int, seal: Seal) -> None:
-        self.told.append(self.ends[end].meet(seal))
-        if message := self.ends[end].hear(seal, self.now):
+    def _hear(self, end: int, envelope: Envelope) -> None:
+        self.told.append(self.ends[end].meet(envelope))
+        if message := self.ends[end].hear(envelope, self.now):
             life, number, *_ = map(int, message.split()[:2])
             self.arrived[end, self.lives[end]].append((life, number))
 
@@ -94,6 +94,6 @@ def play(pair: Pair, moves: list[tuple[str, int, int]], restarts: bool) -> None:
 def exchange(one: Channel, other: Channel, now: float = 0.0) -> None:
     for _ in range(2):
         for speaker, listener in ((one, other), (other, one)):
-            for seal in speaker.speak(now):
-                listener.meet(seal)
-                listener.hear(seal, now)
+            for envelope in speaker.speak(now):
+                listener.meet(envelope)
+                listener.hear(envelope, now)

@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 
 from helpers import PATIENCE
 
-from artos.protocol import wire
+from artos.protocol.message import Message
 from artos.transport.keys import Keys
 from artos.transport.messenger import Post
 
-Mail = tuple[str, wire.Message]
+Mail = tuple[str, Message]
 
 
 def fill(put: Callable[[], None]) -> None:
@@ -44,11 +44,11 @@ class Postbox:
             self.rung.wait(0.05)
             assert time.monotonic() < end, f"waited for {what}; there is {self.mail[-5:]}"
 
-    def wait_for(self, message: wire.Message, sender: str = "head") -> None:
+    def wait_for(self, message: Message, sender: str = "head") -> None:
         """Until this has come."""
         self.until(lambda: (sender, message) in self.mail, str(message))
 
-    def messages(self) -> list[wire.Message]:
+    def messages(self) -> list[Message]:
         """What came, without names."""
         return [message for _, message in self.mail]
 

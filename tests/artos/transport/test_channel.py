@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from postbox import fill
 
 from artos.errors import BadMessage, MailboxFull
+from artos.protocol.envelope import Envelope
 from artos.protocol.fields import LIVES
-from artos.protocol.wire import Seal
 from artos.transport import channel
 from artos.transport.channel import BEAT, Channel
 
@@ -32,28 +32,28 @@ def test_what_is_acknowledged_while_it_waits_to_be_sent_again_is_not_sent_again(
     for message in (b"a", b"b", b"c"):
         one.put(message)
     sent = one.speak(1.0)
-    assert [other.hear(seal, 1.0) for seal in sent] == [b"a", b"b", b"c"]
+    assert [other.hear(envelope, 1.0) for envelope in sent] == [b"a", b"b", b"c"]
     one.unsent(sent[0])  # it looked as if nothing had gone out
     for answer in other.speak(1.0):
         one.hear(answer, 1.0)
     assert one.idle
     one.put(b"d")
-    assert [other.hear(seal, 2.0) for seal in one.speak(2.0)] == [b"d"]
+    assert [other.hear(envelope, 2.0) for envelope in one.speak(2.0)] == [b"d"]
 
 
 def test_a_former_life_is_told_from_the_present_one() -> None:
     one, other = Channel(1, "other"), Channel(20, "one")
     exchange(one, other)
-    lives = [Seal(life, 1, 0, 0, False, b"") for life in (19, 20, 21)]
-    assert [one.is_former(seal) for seal in lives] == [True, False, False]
+    lives = [Envelope(life, 1, 0, 0, False, b"") for life in (19, 20, 21)]
+    assert [one.is_former(envelope) for envelope in lives] == [True, False, False]
 
 
 def test_a_sign_of_life_says_who_is_there_and_what_was_taken() -> None:
     one, other = Channel(1, "other"), Channel(2, "one")
     exchange(one, other)
     one.put(b"a")
-    for seal in one.speak(1.0):
-        other.hear(seal, 1.0)
+    for envelope in one.speak(1.0):
+        other.hear(envelope, 1.0)
     sign = other.beat()
     assert (sign.session, sign.of, sign.number, sign.took) == (2, 1, 0, 1)
     one.hear(sign, 1.0)
@@ -63,7 +63,7 @@ def test_a_sign_of_life_says_who_is_there_and_what_was_taken() -> None:
 def test_a_sign_of_life_carries_nothing() -> None:
     one, other = Channel(1, "other"), Channel(2, "one")
     exchange(one, other)
-    assert one.beat() == Seal(1, 2, number=0, took=0, more=False)
+    assert one.beat() == Envelope(1, 2, number=0, took=0, more=False)
 
 
 @pytest.mark.parametrize("since", [0.0, 100.0])
@@ -76,7 +76,7 @@ def test_nothing_is_repeated_before_its_time(since: float) -> None:
     (sent,) = one.speak(since + 50.0)
     for later, again in ((0.5, []), (0.9, []), (1.0, [sent]), (1.5, []), (1.9, []), (2.0, [sent])):
         one.hear(other.beat(), since + 50.0 + later)
-        numbered = [seal for seal in one.speak(since + 50.0 + later) if seal.number]
+        numbered = [envelope for envelope in one.speak(since + 50.0 + later) if envelope.number]
         assert numbered == again, later
 
 
@@ -101,12 +101,12 @@ def test_what_waits_may_take_up_just_so_much() -> None:
 def test_a_later_life_of_the_peer_begins_with_nothing_to_take() -> None:
     cost = 3 + channel._OVERHEAD
     one = Channel(1, "other", most=cost)
-    one.meet(Seal(2, 1))
+    one.meet(Envelope(2, 1))
     one.put(b"abc")
-    assert one.meet(Seal(3, 1))
+    assert one.meet(Envelope(3, 1))
     assert one.idle
     one.put(b"def")
-    assert [seal.number for seal in one.speak(0.0)] == [1], "and from the first number on"
+    assert [envelope.number for envelope in one.speak(0.0)] == [1], "and from the first number on"
     with pytest.raises(MailboxFull):
         one.put(b"")
 
@@ -115,12 +115,12 @@ def test_who_does_not_know_us_yet_is_answered_at_once() -> None:
     one = Channel(5, "other")
     one.speak(0.0)
     assert one.speak(0.1) == []
-    assert not one.meet(Seal(2, 0)), "the first life is no later one"
+    assert not one.meet(Envelope(2, 0)), "the first life is no later one"
     (said,) = one.speak(0.1)
     assert (said.session, said.of) == (5, 2)
-    assert one.hear(Seal(2, 0), 0.2) is None
+    assert one.hear(Envelope(2, 0), 0.2) is None
     assert one.speak(0.2) == [said]
-    assert one.hear(Seal(2, 5), 0.3) is None
+    assert one.hear(Envelope(2, 5), 0.3) is None
     assert one.speak(0.3) == []
 
 
@@ -128,16 +128,16 @@ def test_who_is_not_known_to_the_present_life_of_the_peer_steps_up() -> None:
     """Though a former one knew it: that was told nothing of who came later."""
     one, other = Channel(5, "other"), Channel(2, "one")
     exchange(one, other)
-    one.meet(Seal(3, 0))
-    one.meet(Seal(3, 9))
+    one.meet(Envelope(3, 0))
+    one.meet(Envelope(3, 9))
     assert (one.session, one.usurped) == (10, False)
 
 
 def test_a_life_after_which_none_can_come_is_refused() -> None:
     one = Channel(5, "other")
     with pytest.raises(BadMessage, match=f"no end has had so many lives as {LIVES - 1}"):
-        one.meet(Seal(2, LIVES - 1))
-    one.meet(Seal(2, LIVES - 2))
+        one.meet(Envelope(2, LIVES - 1))
+    one.meet(Envelope(2, LIVES - 2))
     assert one.session == LIVES - 1
 
 
@@ -152,8 +152,8 @@ def test_what_could_not_be_sent_is_said_again_at_once() -> None:
     for message in (b"a", b"b", b"c"):
         one.put(message)
     sent = one.speak(5.0)
-    for seal in sent[:2]:
-        other.hear(seal, 5.0)
+    for envelope in sent[:2]:
+        other.hear(envelope, 5.0)
     for answer in other.speak(5.0):
         one.hear(answer, 5.0)
     one.unsent(sent[0])
@@ -235,7 +235,7 @@ def test_nothing_is_sent_twice_into_a_cut_link() -> None:
     for _ in range(100):
         pair.now += BEAT
         pair.speak(0)
-    numbers = [seal.number for seal in pair.under_way[1]]
+    numbers = [envelope.number for envelope in pair.under_way[1]]
     assert numbers == [1, 2] + 99 * [0]  # two pieces, and beats
 
 
@@ -301,7 +301,7 @@ def test_of_two_with_one_name_the_later_one_stays() -> None:
 def test_late_words_of_an_old_head_take_no_name_away() -> None:
     head, worker = Channel(100, "w"), Channel(5, "head")
     exchange(worker, head)
-    assert not worker.meet(Seal(50, of=9))
+    assert not worker.meet(Envelope(50, of=9))
     assert not worker.usurped
 
 
@@ -324,9 +324,9 @@ def test_without_room_nothing_is_taken_and_nothing_is_lost() -> None:
     head, worker = Channel(1, "w"), Channel(2, "head")
     exchange(worker, head)
     worker.put(b"abc")
-    [seal] = worker.speak(0.0)
-    assert head.hear(seal, 0.0, room=False) is None
-    assert head.hear(seal, 0.0) == b"abc"
+    [envelope] = worker.speak(0.0)
+    assert head.hear(envelope, 0.0, room=False) is None
+    assert head.hear(envelope, 0.0) == b"abc"
 
 
 def test_an_acknowledgement_of_what_was_never_sent_changes_nothing() -> None:
@@ -334,16 +334,16 @@ def test_an_acknowledgement_of_what_was_never_sent_changes_nothing() -> None:
     exchange(worker, head)
     worker.put(b"abc")
     with pytest.raises(BadMessage, match="7"):
-        worker.hear(Seal(1, 2, took=7), 0.0)
+        worker.hear(Envelope(1, 2, took=7), 0.0)
     assert not worker.idle
 
 
 def test_a_message_without_end_is_refused() -> None:
     head = Channel(1, "w", most=10)
-    head.meet(Seal(2, 1))
-    endless = [Seal(2, 1, number, 0, True, memoryview(b"xxx")) for number in (1, 2, 3, 4)]
-    for seal in endless[:3]:
-        head.hear(seal, 0.0)
+    head.meet(Envelope(2, 1))
+    endless = [Envelope(2, 1, number, 0, True, memoryview(b"xxx")) for number in (1, 2, 3, 4)]
+    for envelope in endless[:3]:
+        head.hear(envelope, 0.0)
     with pytest.raises(BadMessage, match="10 bytes"):
         head.hear(endless[3], 0.0)
     assert len(head._part) == 9
@@ -360,10 +360,10 @@ def test_what_could_not_be_sent_is_sent_later(length: int, broken: int) -> None:
         worker.unsent(frames[broken])
     came = None
     for _ in range(5):
-        for seal in sent:
-            came = head.hear(seal, 0.0) or came
-        for seal in head.speak(0.0):
-            worker.hear(seal, 0.0)
+        for envelope in sent:
+            came = head.hear(envelope, 0.0) or came
+        for envelope in head.speak(0.0):
+            worker.hear(envelope, 0.0)
         sent = worker.speak(0.0)
     assert worker.idle
     assert came == (b"x" * length or None)

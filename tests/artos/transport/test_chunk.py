@@ -16,8 +16,8 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.segment import ShmFolder
 from artos.errors import BadMessage, Overwritten
-from artos.protocol import wire
-from artos.protocol.wire import Chunk
+from artos.protocol import codec
+from artos.protocol.data import Chunk
 from artos.spec import DataKey
 from artos.transport import chunk as chunks
 from artos.transport.chunk import Rings, load, parts_of, unload
@@ -165,9 +165,9 @@ def test_a_frame_of_another_length_is_refused(folder: Path) -> None:
 @given(st.lists(st.binary(max_size=9), max_size=4))
 def test_a_chunk_and_its_rows_are_one_frame(parts: list[bytes]) -> None:
     sizes = tuple(len(part) for part in parts)
-    chunk = wire.Chunk(1, 2, 3, 4, ("frames",), (15,), (False,), sizes=sizes)
-    found = wire.decode(wire.encode(chunk, *parts))
-    assert isinstance(found, wire.Chunk)
+    chunk = Chunk(1, 2, 3, 4, ("frames",), (15,), (False,), sizes=sizes)
+    found = codec.decode(codec.encode(chunk, *parts))
+    assert isinstance(found, Chunk)
     assert parts_of(found.content, found.sizes) == parts
     assert msgspec.structs.replace(found, content=memoryview(b"")) == chunk
 

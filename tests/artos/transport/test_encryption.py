@@ -12,7 +12,8 @@ import zmq
 from postbox import PATIENCE, calling, serving
 from zmq.utils.monitor import recv_monitor_message
 
-from artos.protocol import wire
+from artos.protocol import control, steering
+from artos.protocol.message import Refusal
 from artos.transport import endpoints, sockets
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.roles import ANY, Holder, Role
@@ -92,19 +93,19 @@ def test_who_is_revoked_while_connected_gets_nothing_more(folder: Path) -> None:
         calling(head.post.endpoint, keys, "w2") as other,
     ):
         for box, me in ((revoked, "w1"), (other, "w2")):
-            box.post.send("head", wire.Bring(1))
-            head.post.send(me, wire.Bring(1))
-            head.wait_for(wire.Bring(1), me)
-            box.wait_for(wire.Bring(1))
+            box.post.send("head", steering.ReadPiece(1))
+            head.post.send(me, steering.ReadPiece(1))
+            head.wait_for(steering.ReadPiece(1), me)
+            box.wait_for(steering.ReadPiece(1))
         revoke(folder, W1)
         head.mail.clear()
         for number in range(2, 5):
-            revoked.post.send("head", wire.Bring(number))
+            revoked.post.send("head", steering.ReadPiece(number))
             for me in ("w1", "w2"):
-                head.post.send(me, wire.Bring(number))
-            other.wait_for(wire.Bring(number))
-            other.post.send("head", wire.Bring(number))
-            head.wait_for(wire.Bring(number), "w2")
+                head.post.send(me, steering.ReadPiece(number))
+            other.wait_for(steering.ReadPiece(number))
+            other.post.send("head", steering.ReadPiece(number))
+            head.wait_for(steering.ReadPiece(number), "w2")
         assert revoked.post.take() == []
         assert {sender for sender, _ in head.mail} == {"w2"}
 
@@ -130,18 +131,18 @@ def test_with_the_key_of_one_nobody_is_another(name: str, folder: Path, thief: K
     with serving(HERE, Keys.load(folder)) as head:
         with calling(head.post.endpoint, thief, name) as alone:
             alone.until(lambda: bool(alone.mail), "a refusal")
-            head.post.send(name, wire.Bye())
+            head.post.send(name, control.Bye())
         with (
             calling(head.post.endpoint, Keys.load(folder), name) as owner,
             calling(head.post.endpoint, thief, name) as beside,
         ):
-            owner.wait_for(wire.Bye())
+            owner.wait_for(control.Bye())
             for number in range(3):
                 beside.until(lambda n=number: len(beside.mail) > n, "refusals")
-                head.post.send(name, wire.Unassign(str(number)))
-                owner.wait_for(wire.Unassign(str(number)))
+                head.post.send(name, control.Unassign(str(number)))
+                owner.wait_for(control.Unassign(str(number)))
         for stranger in (alone, beside):
-            whys = [m.why for m in stranger.messages() if isinstance(m, wire.Refusal)]
+            whys = [m.why for m in stranger.messages() if isinstance(m, Refusal)]
             assert len(whys) == len(stranger.mail)
             assert all("this is the key of node w2" in why for why in whys)
         assert head.post.take() == []
@@ -195,11 +196,11 @@ def test_who_was_refused_gets_in_once_its_key_is_there(
         serving(HERE, Keys.load(folder)) as head,
         calling(head.post.endpoint, Keys.load(folder), "late") as late,
     ):
-        late.post.send("head", wire.Bye())
+        late.post.send("head", control.Bye())
         late.until(lambda: late.post.silent()["head"] > 1, "silence")
         assert head.post.silent() == {}
         aside.rename(public)
-        head.wait_for(wire.Bye(), "late")
+        head.wait_for(control.Bye(), "late")
 
 
 def test_frames_say_whose_key_they_came_with(folder: Path, context: sockets.Context) -> None:

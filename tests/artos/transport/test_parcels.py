@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from artos.errors import BadMessage, BadParcel
-from artos.protocol.wire import Bring, Piece
+from artos.protocol.steering import BundlePiece, ReadPiece
 from artos.transport.served_files import PIECE, Incoming, cut
 
 
@@ -48,41 +48,41 @@ def test_half_a_file_is_none(source: Path, coming: Incoming) -> None:
 @pytest.mark.parametrize(
     "piece",
     [
-        Piece(7, 4, 8, b"abcd"),
-        Piece(7, 0, 8, b""),
-        Piece(7, 0, 3, b"abcd"),
-        Piece(7, 0, 0, b""),
-        Piece(7, 0, 0, b"abcd"),
+        BundlePiece(7, 4, 8, b"abcd"),
+        BundlePiece(7, 0, 8, b""),
+        BundlePiece(7, 0, 3, b"abcd"),
+        BundlePiece(7, 0, 0, b""),
+        BundlePiece(7, 0, 0, b"abcd"),
     ],
 )
-def test_a_piece_that_does_not_fit_changes_nothing(coming: Incoming, piece: Piece) -> None:
+def test_a_piece_that_does_not_fit_changes_nothing(coming: Incoming, piece: BundlePiece) -> None:
     with pytest.raises(BadParcel, match="parcel 7"):
         coming.take(piece)
-    coming.take(Piece(7, 0, 8, b"abcd"))
-    for other in (Piece(7, 4, 9, b"efgh"), Piece(7, 0, 8, b"abcd")):
+    coming.take(BundlePiece(7, 0, 8, b"abcd"))
+    for other in (BundlePiece(7, 4, 9, b"efgh"), BundlePiece(7, 0, 8, b"abcd")):
         with pytest.raises(BadParcel, match="do not fit"):
             coming.take(other)
-    coming.take(Piece(7, 4, 8, b"efgh"))
+    coming.take(BundlePiece(7, 4, 8, b"efgh"))
     coming.close()
     assert coming.path.read_bytes() == b"abcdefgh"
 
 
 def test_there_is_nothing_beyond_the_end(source: Path) -> None:
     source.write_bytes(b"abc")
-    assert cut(source, Bring(7, 1)) == Piece(7, 1, 3, b"bc")
+    assert cut(source, ReadPiece(7, 1)) == BundlePiece(7, 1, 3, b"bc")
     with pytest.raises(BadMessage, match="parcel 7 ends before byte 3"):
-        cut(source, Bring(7, 3))
+        cut(source, ReadPiece(7, 3))
 
 
 def test_a_full_disk_is_noticed_at_once() -> None:
     coming = Incoming(7, Path("/dev/full"))
     with pytest.raises(OSError, match="No space left"):
-        coming.take(Piece(7, 0, 8, b"abcd"))
+        coming.take(BundlePiece(7, 0, 8, b"abcd"))
     coming._file.raw.close()  # type: ignore[attr-defined]
 
 
 def test_what_there_is_no_room_for_is_refused_at_once(coming: Incoming) -> None:
     with pytest.raises(BadParcel, match=r"it has \d+ bytes, and there is room for"):
-        coming.take(Piece(7, 0, 1 << 62, b"x"))
+        coming.take(BundlePiece(7, 0, 1 << 62, b"x"))
     coming.close()
     assert not coming.path.exists()

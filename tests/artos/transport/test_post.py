@@ -15,7 +15,9 @@ import zmq
 from postbox import PATIENCE, Cable, Postbox, calling, fill, serving
 
 from artos.errors import MailboxFull, Refused
-from artos.protocol import wire
+from artos.protocol import codec, control, steering
+from artos.protocol.envelope import Envelope
+from artos.protocol.message import Message, Refusal, Restarted
 from artos.transport import channel, endpoints, peers
 from artos.transport.keys import Keys, make_keys
 from artos.transport.messenger import Post
@@ -39,8 +41,8 @@ def place(request: pytest.FixtureRequest, ipc: str, keys: Keys) -> tuple[str, Ke
     return (ipc, None) if request.param == "ipc" else ("tcp://127.0.0.1:*", keys)
 
 
-def brings(count: int) -> list[wire.Message]:
-    return [wire.Bring(number) for number in range(count)]
+def brings(count: int) -> list[Message]:
+    return [steering.ReadPiece(number) for number in range(count)]
 
 
 def test_messages_arrive_in_order_both_ways(place: tuple[str, Keys | None]) -> None:
@@ -55,30 +57,30 @@ def test_messages_arrive_in_order_both_ways(place: tuple[str, Keys | None]) -> N
 
 def test_every_worker_is_known_by_its_name(ipc: str) -> None:
     with serving(ipc) as head, calling(ipc, me="w1") as one, calling(ipc, me="w2") as other:
-        one.post.send("head", wire.Bring(1))
-        other.post.send("head", wire.Bring(2))
+        one.post.send("head", steering.ReadPiece(1))
+        other.post.send("head", steering.ReadPiece(2))
         head.until(lambda: len(head.mail) == 2, "two messages")
-        assert set(head.mail) == {("w1", wire.Bring(1)), ("w2", wire.Bring(2))}
-        head.post.send("w2", wire.Bye())
-        other.wait_for(wire.Bye())
+        assert set(head.mail) == {("w1", steering.ReadPiece(1)), ("w2", steering.ReadPiece(2))}
+        head.post.send("w2", control.Bye())
+        other.wait_for(control.Bye())
         assert one.post.take() == []
         assert set(head.post.silent()) == {"w1", "w2"}
 
 
 def test_a_large_message(place: tuple[str, Keys | None]) -> None:
-    archive = wire.Archive("0" * 64, os.urandom(20_000_000))
+    archive = control.Archive("0" * 64, os.urandom(20_000_000))
     with serving(*place) as head, calling(head.post.endpoint, place[1]) as worker:
         head.post.send("w1", archive)
-        head.post.send("w1", wire.Bye())
-        worker.wait_for(wire.Bye())
-        assert worker.messages() == [archive, wire.Bye()]
+        head.post.send("w1", control.Bye())
+        worker.wait_for(control.Bye())
+        assert worker.messages() == [archive, control.Bye()]
 
 
 def test_a_worker_may_come_before_the_head(ipc: str) -> None:
     with calling(ipc) as worker:
-        worker.post.send("head", wire.Bye())
+        worker.post.send("head", control.Bye())
         with serving(ipc) as head:
-            head.wait_for(wire.Bye(), "w1")
+            head.wait_for(control.Bye(), "w1")
 
 
 def test_nobody_is_silent_who_lives(ipc: str) -> None:
@@ -93,28 +95,28 @@ def test_nobody_is_silent_who_lives(ipc: str) -> None:
 def test_a_restarted_worker_is_announced(ipc: str) -> None:
     with serving(ipc) as head:
         with calling(ipc) as worker:
-            worker.post.send("head", wire.Bring(1))
-            head.wait_for(wire.Bring(1), "w1")
+            worker.post.send("head", steering.ReadPiece(1))
+            head.wait_for(steering.ReadPiece(1), "w1")
         with calling(ipc) as worker:
-            worker.post.send("head", wire.Bring(2))
-            head.wait_for(wire.Bring(2), "w1")
-            head.post.send("w1", wire.Bye())
-            worker.wait_for(wire.Bye())
-    assert head.messages() == [wire.Bring(1), wire.Restarted(), wire.Bring(2)]
+            worker.post.send("head", steering.ReadPiece(2))
+            head.wait_for(steering.ReadPiece(2), "w1")
+            head.post.send("w1", control.Bye())
+            worker.wait_for(control.Bye())
+    assert head.messages() == [steering.ReadPiece(1), Restarted(), steering.ReadPiece(2)]
 
 
 def test_a_restarted_head_is_announced(keys: Keys) -> None:
     with ExitStack() as stack:
         head = stack.enter_context(serving("tcp://127.0.0.1:*", keys))
         worker = stack.enter_context(calling(head.post.endpoint, keys))
-        worker.post.send("head", wire.Bring(1))
-        head.wait_for(wire.Bring(1), "w1")
+        worker.post.send("head", steering.ReadPiece(1))
+        head.wait_for(steering.ReadPiece(1), "w1")
         head.post.close(0.0)
         again = stack.enter_context(serving(head.post.endpoint, keys))
-        worker.wait_for(wire.Restarted())
-        worker.post.send("head", wire.Bring(2))
-        again.wait_for(wire.Bring(2), "w1")
-        assert again.messages() == [wire.Bring(2)]
+        worker.wait_for(Restarted())
+        worker.post.send("head", steering.ReadPiece(2))
+        again.wait_for(steering.ReadPiece(2), "w1")
+        assert again.messages() == [steering.ReadPiece(2)]
 
 
 # -- links that break ------------------------------------------------------------------------------
@@ -128,8 +130,8 @@ def through(keys: Keys) -> Iterator[Joined]:
         Cable(int(head.post.endpoint.rpartition(":")[2])) as cable,
         calling(cable.endpoint, keys) as worker,
     ):
-        worker.post.send("head", wire.Bring(9_999))
-        head.wait_for(wire.Bring(9_999), "w1")
+        worker.post.send("head", steering.ReadPiece(9_999))
+        head.wait_for(steering.ReadPiece(9_999), "w1")
         yield head, cable, worker
 
 
@@ -139,7 +141,9 @@ def test_connections_that_break_change_nothing(through: Joined) -> None:
         worker.post.send("head", message)
         head.post.send("w1", message)
         if number % 100 == 50:
-            head.until(lambda n=number: ("w1", wire.Bring(n - 50)) in head.mail, "a message")
+            head.until(
+                lambda n=number: ("w1", steering.ReadPiece(n - 50)) in head.mail, "a message"
+            )
             cable.drop()
     for box, peer in ((head, "w1"), (worker, "head")):
         box.wait_for(brings(300)[-1], peer)
@@ -177,28 +181,28 @@ def raw(ipc: str) -> Iterator[zmq.Socket[bytes]]:
 def test_rubbish_gets_a_clear_answer(ipc: str, raw: zmq.Socket[bytes]) -> None:
     with serving(ipc) as head, calling(ipc) as worker:
         raw.send_multipart([b"hello"])
-        refusal = wire.decode(raw.recv())
-        assert isinstance(refusal, wire.Refusal)
+        refusal = codec.decode(raw.recv())
+        assert isinstance(refusal, Refusal)
         assert head.post.malformed == 1
         assert "raw" not in head.post.silent()
-        worker.post.send("head", wire.Bye())
-        head.wait_for(wire.Bye(), "w1")
+        worker.post.send("head", control.Bye())
+        head.wait_for(control.Bye(), "w1")
 
 
 def test_repeated_and_reordered_frames(ipc: str, raw: zmq.Socket[bytes]) -> None:
     with serving(ipc) as head:
-        raw.send_multipart([wire.encode(wire.Seal(5, 0))])
-        answer = wire.decode(raw.recv())
-        assert isinstance(answer, wire.Seal)
+        raw.send_multipart([codec.encode(Envelope(5, 0))])
+        answer = codec.decode(raw.recv())
+        assert isinstance(answer, Envelope)
         for number in (2, 1, 1, 3, 2, 2, 1, 3, 3):
-            content = memoryview(wire.encode(wire.Bring(number)))
-            raw.send(wire.encode(wire.Seal(5, answer.session, number, content=content)))
-        head.wait_for(wire.Bring(3), "raw")
-        head.post.send("raw", wire.Bye())
-        while not wire.decode(raw.recv()).content:  # type: ignore[attr-defined]
+            content = memoryview(codec.encode(steering.ReadPiece(number)))
+            raw.send(codec.encode(Envelope(5, answer.session, number, content=content)))
+        head.wait_for(steering.ReadPiece(3), "raw")
+        head.post.send("raw", control.Bye())
+        while not codec.decode(raw.recv()).content:  # type: ignore[attr-defined]
             pass
         head.mail += head.post.take()
-        assert head.mail == [("raw", wire.Bring(number)) for number in (1, 2, 3)]
+        assert head.mail == [("raw", steering.ReadPiece(number)) for number in (1, 2, 3)]
 
 
 def test_a_peer_that_reads_nothing_holds_up_nobody(
@@ -206,14 +210,14 @@ def test_a_peer_that_reads_nothing_holds_up_nobody(
 ) -> None:
     monkeypatch.setattr(peers, "Channel", partial(channel.Channel, most=50_000_000))
     with serving(ipc) as head, calling(ipc) as worker:
-        raw.send_multipart([wire.encode(wire.Seal(5, 0))])
+        raw.send_multipart([codec.encode(Envelope(5, 0))])
         head.until(lambda: "raw" in head.post.silent(), "the peer that reads nothing")
         with pytest.raises(MailboxFull, match="raw"):
-            fill(lambda: head.post.send("raw", wire.Archive("0" * 64, bytes(1_000_000))))
-        head.post.send("w1", wire.Bye())
-        worker.wait_for(wire.Bye())
+            fill(lambda: head.post.send("raw", control.Archive("0" * 64, bytes(1_000_000))))
+        head.post.send("w1", control.Bye())
+        worker.wait_for(control.Bye())
         head.post.forget("raw")
-        head.post.send("raw", wire.Bye())
+        head.post.send("raw", control.Bye())
 
 
 def test_of_two_workers_with_one_name_the_first_is_told(
@@ -221,15 +225,15 @@ def test_of_two_workers_with_one_name_the_first_is_told(
 ) -> None:
     monkeypatch.setattr(endpoints, "_RENEW", 2.0)
     with serving(ipc) as head, calling(ipc) as first:
-        first.post.send("head", wire.Bring(1))
-        head.wait_for(wire.Bring(1), "w1")
+        first.post.send("head", steering.ReadPiece(1))
+        head.wait_for(steering.ReadPiece(1), "w1")
         with calling(ipc) as second:
-            second.post.send("head", wire.Bring(2))
-            head.wait_for(wire.Bring(2), "w1")
+            second.post.send("head", steering.ReadPiece(2))
+            head.wait_for(steering.ReadPiece(2), "w1")
             first.until(lambda: bool(first.mail), "word that its name is taken")
             assert "name" in first.mail[0][1].why  # type: ignore[attr-defined]
-            head.post.send("w1", wire.Bye())
-            second.wait_for(wire.Bye())
+            head.post.send("w1", control.Bye())
+            second.wait_for(control.Bye())
 
 
 def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
@@ -237,7 +241,7 @@ def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
         line.tend(0.0, usurped=True)
         line.tend(1e6, usurped=True)
         line.wait(0.01, to_send=True)
-        assert not line.send(b"", wire.encode(wire.Seal(1, 0)))
+        assert not line.send(b"", codec.encode(Envelope(1, 0)))
         assert head.post.take() == []
 
 
@@ -256,10 +260,10 @@ def test_what_is_queued_goes_out_before_the_end(place: tuple[str, Keys | None]) 
 
 def test_an_end_waits_no_longer_than_it_is_told(ipc: str) -> None:
     with calling(ipc) as worker:
-        worker.post.send("head", wire.Bye())
+        worker.post.send("head", control.Bye())
         worker.post.close(0.1)
         worker.post.close(0.1)
-        worker.post.send("head", wire.Bye())
+        worker.post.send("head", control.Bye())
 
 
 def test_a_failure_of_the_thread_is_not_silent(ipc: str) -> None:
@@ -267,13 +271,13 @@ def test_a_failure_of_the_thread_is_not_silent(ipc: str) -> None:
         raise RuntimeError("the bell is broken")
 
     with Post.serve(ipc, None, ring) as head, calling(ipc) as worker:
-        worker.post.send("head", wire.Bye())
+        worker.post.send("head", control.Bye())
         head._thread.join(PATIENCE)
-        assert head.take() == [("w1", wire.Bye())]
+        assert head.take() == [("w1", control.Bye())]
         with pytest.raises(RuntimeError, match="the bell is broken"):
             head.take()
         with pytest.raises(RuntimeError, match="the bell is broken"):
-            head.send("w1", wire.Bye())
+            head.send("w1", control.Bye())
 
 
 def test_an_address_that_is_taken(keys: Keys) -> None:

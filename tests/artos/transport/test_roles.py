@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from artos.errors import NotAllowed
-from artos.protocol import wire
+from artos.protocol import codec, control
 from artos.transport import authorizer
 from artos.transport.authorizer import Authorizer
 from artos.transport.roles import ANY, SAYS, Holder, Register, Role, forbidden, foreign, holder_of
@@ -23,7 +23,7 @@ NODES = {
     "SiteNews", "SiteLog", "SiteClosed", "Greet", "Chunk", "Pull",
 }  # fmt: skip
 EVERYBODY = {"Envelope", "Refusal"}
-KINDS = {kind.__name__: kind for kind in wire.TYPES}
+KINDS = {kind.__name__: kind for kind in codec.TYPES}
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -38,9 +38,9 @@ def test_every_message_by_every_role(name: str) -> None:
 
 def test_roles_share_nothing_and_who_may_is_named() -> None:
     assert not SAYS[Role.USER] & SAYS[Role.NODE]
-    assert "--user NAME" in forbidden(Role.NODE, wire.Submit)
-    assert "--node NAME" in forbidden(Role.USER, wire.Hello)
-    assert "artos keys" not in forbidden(Role.USER, wire.RunUp)
+    assert "--user NAME" in forbidden(Role.NODE, control.Submit)
+    assert "--node NAME" in forbidden(Role.USER, control.Hello)
+    assert "artos keys" not in forbidden(Role.USER, control.RunUp)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_what_a_node_is_called_does_not_make_it_a_user() -> None:
     known = Authorizer(lambda: Register({"key": Holder(Role.NODE, "ann"), "ann": ANN}))
     known.claim("ann", "key", 0.0)
     known.claim("user:ann", "ann", 0.0)
-    known.permit("user:ann", wire.ListRuns())
+    known.permit("user:ann", control.ListRuns())
     with pytest.raises(NotAllowed, match="ListRuns"):
-        known.permit("ann", wire.ListRuns())
+        known.permit("ann", control.ListRuns())
     with pytest.raises(NotAllowed, match="not of user ann"):
         known.claim("user:ann", "key", 99.0)
 
@@ -135,4 +135,4 @@ def test_without_keys_everybody_may_do_anything() -> None:
     assert known.accepts("")
     assert not known.claim("run-1", "", 0.0)
     assert known.knows("run-1")
-    known.permit("run-1", wire.RunUp("r", 1, 1, b"", "", "", (), 1))
+    known.permit("run-1", control.RunUp("r", 1, 1, b"", "", "", (), 1))

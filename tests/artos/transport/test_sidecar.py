@@ -9,7 +9,7 @@ import pytest
 from helpers import PATIENCE
 
 from artos.clock import Deadline
-from artos.protocol import wire
+from artos.protocol.data import Finish, Nudge, ReplayUp, Terms
 from artos.system.exit_report import Death
 from artos.transport.control_pipe import Leash
 from artos.transport.sidecar import Retries
@@ -20,12 +20,12 @@ OWN, KILLED = Death("it raised"), Death("killed", own=False)
 def test_messages_come_whole_and_in_order() -> None:
     mine, end = Leash.pair()
     with mine, Leash.held(end.detach()) as other:
-        said = [wire.Nudge(), wire.Finish(2.5), wire.Terms(dict.fromkeys(range(2000), 1), {})]
+        said = [Nudge(), Finish(2.5), Terms(dict.fromkeys(range(2000), 1), {})]
         assert all(mine.send(message) for message in said)
         assert list(other.take()) == said
         assert not other.cut
-        assert other.send(wire.Listening("ipc://here"))
-        assert mine.get(1.0) == wire.Listening("ipc://here")
+        assert other.send(ReplayUp("ipc://here"))
+        assert mine.get(1.0) == ReplayUp("ipc://here")
 
 
 def test_a_wait_for_a_message_has_an_end() -> None:
@@ -39,7 +39,7 @@ def test_who_does_not_read_is_not_waited_for() -> None:
     mine, end = Leash.pair()
     with mine, end:
         sent = 0
-        while mine.send(wire.Nudge()) and sent < 1_000_000:
+        while mine.send(Nudge()) and sent < 1_000_000:
             sent += 1
         assert 0 < sent < 1_000_000
 
@@ -54,11 +54,11 @@ def test_the_end_of_a_process_is_known_at_once() -> None:
             mine.close()
             os.execl(sys.executable, sys.executable, "-c", code)
         end.close()
-        mine.send(wire.Nudge())
+        mine.send(Nudge())
         deadline = Deadline(PATIENCE)
         assert mine.get(deadline.left) is None
         assert mine.cut
-        assert not mine.send(wire.Nudge())
+        assert not mine.send(Nudge())
         os.waitpid(child, 0)
 
 

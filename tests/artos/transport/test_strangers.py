@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from postbox import PATIENCE, calling, serving
 from strangers import strangers
 
-from artos.protocol import wire
+from artos.protocol import codec, control, steering
+from artos.protocol.envelope import Envelope
+from artos.protocol.message import Restarted
 from artos.transport import doorkeeper, sockets
 from artos.transport.connections import Connections
 from artos.transport.keys import Keys, make_keys, revoke
@@ -49,21 +51,21 @@ def test_strangers_make_room_for_each_other_and_for_friends(
         serving(HERE, keys) as head,
         calling(head.post.endpoint, keys, "w1") as old,
     ):
-        old.post.send("head", wire.Bring(1))
-        head.wait_for(wire.Bring(1), "w1")
+        old.post.send("head", steering.ReadPiece(1))
+        head.wait_for(steering.ReadPiece(1), "w1")
         with strangers(head.post.endpoint, 5 * some) as crowd:
             for each in crowd:
                 each.send(10_000, 5_000)
             with calling(head.post.endpoint, keys, "w2") as new:
                 for name, box in (("w1", old), ("w2", new)):
-                    box.post.send("head", wire.Bring(2))
-                    head.wait_for(wire.Bring(2), name)
-                    head.post.send(name, wire.Bye())
-                    box.wait_for(wire.Bye())
+                    box.post.send("head", steering.ReadPiece(2))
+                    head.wait_for(steering.ReadPiece(2), name)
+                    head.post.send(name, control.Bye())
+                    box.wait_for(control.Bye())
             head.until(
                 lambda: sum(not each.is_cut_off for each in crowd) <= some, "room for others"
             )
-        assert ("w1", wire.Restarted()) not in head.mail
+        assert ("w1", Restarted()) not in head.mail
 
 
 def test_some_descriptors_are_left_for_other_things(
@@ -87,17 +89,17 @@ def test_the_connection_of_a_revoked_key_is_cut(keys: Keys) -> None:
         ends = [s.get_monitor_socket(zmq.EVENT_DISCONNECTED) for s in (revoked, other)]
         for each in (revoked, other):
             assert each.poll(PATIENCE * 1000, zmq.POLLOUT)
-            each.send(wire.encode(wire.Seal(1, 0)))
+            each.send(codec.encode(Envelope(1, 0)))
             assert each.poll(PATIENCE * 1000)
         revoke(keys.folder, W1)
         while revoked.poll(0):  # what was under way
             revoked.recv()
-        head.post.send("w1", wire.Bye())
+        head.post.send("w1", control.Bye())
         assert ends[0].poll(PATIENCE * 1000)
         while revoked.poll(0):
-            seal = wire.decode(revoked.recv())
-            assert isinstance(seal, wire.Seal)
-            assert not seal.content
+            envelope = codec.decode(revoked.recv())
+            assert isinstance(envelope, Envelope)
+            assert not envelope.content
         assert not ends[1].poll(0)
         for each, end in zip((revoked, other), ends, strict=True):
             each.disable_monitor()

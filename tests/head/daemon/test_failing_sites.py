@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from worlds import World
 
-from artos.protocol.wire import Hello, SiteEnded, Unassign
+from artos.protocol.control import Hello, SiteEnded, Unassign
 
 
 def test_a_site_that_was_killed_is_opened_again(world: World) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from artos.clock import ManualClock
 from artos.errors import Refused
-from artos.protocol.wire import PROTOCOL, Hello, Load
+from artos.protocol.control import PROTOCOL, Hello, Load
 from head.daemon.roster import Known, Roster
 
 VERSION = "1.2.3"

@@ -96,7 +96,7 @@ def test_its_last_words_count_more_than_its_status(world: World) -> None:
 
 
 def _news(run: str):
-    from artos.protocol.wire import RunNews  # noqa: PLC0415
+    from artos.protocol.control import RunNews  # noqa: PLC0415
 
     return RunNews(run, "running")
 

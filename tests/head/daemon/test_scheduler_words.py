@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from worlds import World
 
-from artos.protocol.wire import Assign, RunNews, RunUp
+from artos.protocol.control import Assign, RunNews, RunUp
 from artos.run_state import RUNNING
 from head.daemon.runs import Run
 from head.daemon.scheduler import MOST_IN_A_ROW, Begin, Schedule

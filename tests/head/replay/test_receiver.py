@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from artos.errors import BadMessage
-from artos.protocol.wire import Chunk, Greet
+from artos.protocol.data import Chunk, Greet
 from head.replay.receiver import Receiver, Standing
 
 ROW_BYTES = {"frames": 100, "rewards": 4}

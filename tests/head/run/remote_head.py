@@ -7,8 +7,9 @@ from pathlib import Path
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.clock import ManualClock
-from artos.protocol import wire
+from artos.protocol import control, steering
 from artos.protocol.invocations import Done, Invoke
+from artos.protocol.message import Message
 from artos.spec import DataKey
 from head.run.remote.bundles import Bundles
 from head.run.remote.remote_actors import RemoteActors
@@ -23,7 +24,7 @@ class Head:
 
     def __init__(self, folder: Path) -> None:
         self.blocks = {actor: block_at(folder / f"actor-{actor}", actor) for actor in (0, 1)}
-        self.told: list[tuple[str, wire.Message]] = []
+        self.told: list[tuple[str, Message]] = []
         self.lost: list[tuple[int, int, str]] = []
         self.moved: list[int] = []
         self.quiet: dict[str, float] = {}
@@ -38,7 +39,7 @@ class Head:
         self.remote.begin(self)
         self.remote.step()
 
-    def send(self, node: str, message: wire.Message) -> None:
+    def send(self, node: str, message: Message) -> None:
         self.told.append((node, message))
 
     def call(self, member: int, invoke: Invoke) -> None:
@@ -74,11 +75,11 @@ class Head:
 
     def up(self, *nodes: str) -> None:
         for node in nodes:
-            self.remote.heard(node, wire.SiteUp(node, 1, 2))
+            self.remote.heard(node, steering.SiteUp(node, 1, 2))
         self.remote.step()
 
     def place(self, actors: dict[int, str], *gone: str) -> None:
-        self.remote.placed(wire.Placed(actors, gone, "so it is"))
+        self.remote.placed(control.Placed(actors, gone, "so it is"))
         self.remote.step()
 
     def begin(self) -> None:
@@ -89,13 +90,13 @@ class Head:
         self.remote.start(TWO)
         self.said()
 
-    def said(self) -> list[tuple[str, wire.Message]]:
+    def said(self) -> list[tuple[str, Message]]:
         self.remote.step()
         told, self.told = self.told, []
         return told
 
     def done(self, node: str, member: int, firing: int, rows: int, term: int = 1) -> None:
-        self.remote.heard(node, wire.Said(member, term, Done(firing, 0), rows))
+        self.remote.heard(node, steering.ActorReport(member, term, Done(firing, 0), rows))
 
     def reports(self) -> list[tuple[int, object]]:
         reports: list[tuple[int, object]] = [*self.remote.reports()]

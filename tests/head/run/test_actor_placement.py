@@ -10,7 +10,8 @@ import pytest
 from remote_head import STEPS, block_at, sample
 
 from artos.errors import ForbiddenMove
-from artos.protocol import wire
+from artos.protocol import steering
+from artos.protocol.message import Message
 from artos.transitions import after, events
 from head.run.remote.actor_placement import TABLE, ActorPlacement, Event, State
 
@@ -50,12 +51,12 @@ class Edge:
     """A placement on w1, and what it told whom."""
 
     def __init__(self, folder: Path) -> None:
-        self.told: list[tuple[str, wire.Message]] = []
+        self.told: list[tuple[str, Message]] = []
         self.placement = ActorPlacement(block_at(folder / "actor-0", 0), self, lambda: 5)
         self.placement.begin_term(0)
         self.placement.bind("w1")
 
-    def send(self, node: str, message: wire.Message) -> None:
+    def send(self, node: str, message: Message) -> None:
         self.told.append((node, message))
 
     def bring_to(self, state: State) -> None:
@@ -63,7 +64,7 @@ class Edge:
         if state is not State.UNPLACED:
             there.enter()
         if state in (State.LAUNCHED, State.CALLED, State.NODE_LOST):
-            there.wanted = wire.Start
+            there.wanted = steering.Start
             there.launch(0)
         if state is State.CALLED:
             there.pass_message(sample(1, STEPS))
@@ -92,7 +93,7 @@ DO: dict[Event, Callable[[ActorPlacement], object]] = {
 )
 def test_nobody_is_told_of_what_cannot_happen(edge: Edge, state: State, event: Event) -> None:
     edge.bring_to(state)
-    edge.placement.wanted = wire.Start
+    edge.placement.wanted = steering.Start
     with pytest.raises(ForbiddenMove):
         DO[event](edge.placement)
     assert (edge.placement.state, edge.told) == (state, [])
@@ -115,7 +116,7 @@ def test_a_call_waits_while_it_is_leaving(edge: Edge, state: State) -> None:
     edge.placement.target = "w1"
     edge.placement.pass_on()
     version = 5 if state is State.LAUNCHED else -1
-    assert edge.told == [("w1", wire.Call(1, sample(1, STEPS, bind=False), version))]
+    assert edge.told == [("w1", steering.Call(1, sample(1, STEPS, bind=False), version))]
 
 
 @pytest.mark.parametrize("state", [*State])
@@ -123,5 +124,5 @@ def test_its_process_is_ended_where_there_is_one(edge: Edge, state: State) -> No
     edge.bring_to(state)
     edge.placement.end()
     has_one = state in (State.LAUNCHED, State.CALLED)
-    assert edge.told == ([("w1", wire.End(1))] if has_one else [])
+    assert edge.told == ([("w1", steering.End(1))] if has_one else [])
     assert not edge.placement.given

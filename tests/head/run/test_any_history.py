@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from remote_head import ONE, STEPS, TWO, Head, sample
 
-from artos.protocol import wire
+from artos.protocol import control, steering
 from artos.protocol.invocations import Done
 from artos.system.exit_report import Death
 
@@ -95,13 +95,13 @@ class Places(RuleBasedStateMachine):
 
     @rule(one=NODES, two=NODES, nowhere=SELDOM)
     def place(self, one: str, two: str, nowhere: bool) -> None:
-        self.head.remote.placed(wire.Placed({0: one} if nowhere else {0: one, 1: two}))
+        self.head.remote.placed(control.Placed({0: one} if nowhere else {0: one, 1: two}))
 
     @rule(node=NODES, seldom=SELDOM)
     def node_gone(self, node: str, seldom: bool) -> None:
         if seldom:
             self._forget(node)
-            self.head.remote.placed(wire.Placed({}, (node,)))
+            self.head.remote.placed(control.Placed({}, (node,)))
 
     @rule()
     def adopt(self) -> None:
@@ -116,13 +116,13 @@ class Places(RuleBasedStateMachine):
         if node in self.head.remote.nodes and not anew:
             return
         self._forget(node)
-        self.head.remote.heard(node, wire.SiteUp(node, 1, 2, "4.1"))
+        self.head.remote.heard(node, steering.SiteUp(node, 1, 2, "4.1"))
 
     @rule(node=NODES, seldom=SELDOM)
     def site_closed(self, node: str, seldom: bool) -> None:
         if seldom:
             self._forget(node)
-            self.head.remote.heard(node, wire.SiteClosed({}))
+            self.head.remote.heard(node, steering.SiteClosed({}))
 
     @rule(member=MEMBERS, dies=SELDOM)
     def answer(self, member: int, dies: bool) -> None:
@@ -134,7 +134,7 @@ class Places(RuleBasedStateMachine):
         if dies:
             del self.lodged[node, member]
             self.dead.add((node, member))
-            death = wire.Died(member, term, "killed", None, False, False, rows)
+            death = steering.Died(member, term, "killed", None, False, False, rows)
             self.head.remote.heard(node, death)
         else:
             self.head.done(node, member, calls.pop(0), rows, term)
@@ -143,7 +143,11 @@ class Places(RuleBasedStateMachine):
     @rule(whole=st.booleans(), fails=SELDOM)
     def bundle(self, whole: bool, fails: bool) -> None:
         node, number = self.asked[-1]
-        news = wire.Piece(number, 0, 1, b"i") if whole else wire.Packed(number, "no" * fails)
+        news = (
+            steering.BundlePiece(number, 0, 1, b"i")
+            if whole
+            else steering.Packed(number, "no" * fails)
+        )
         self.head.remote.heard(node, news)
 
     def _forget(self, node: str | None) -> None:
@@ -156,18 +160,18 @@ class Places(RuleBasedStateMachine):
     def what_sites_are_told_makes_sense(self) -> None:
         for node, message in self.head.said():
             match message:
-                case wire.Pack(number=number):
+                case steering.Pack(number=number):
                     self.asked.append((node, number))
-                case wire.Start(member=member) | wire.Prepare(member=member):
+                case steering.Start(member=member) | steering.Prepare(member=member):
                     assert message.term == self.head.blocks[member - 1].incarnation
                     assert not [at for at in self.lodged if at[1] == member and at[0] != node]
                     self.lodged.setdefault((node, member), [])
-                    if isinstance(message, wire.Start):
+                    if isinstance(message, steering.Start):
                         self.lodged[node, member] = []
-                case wire.Call(member=member):
+                case steering.Call(member=member):
                     if (node, member) not in self.dead:
                         self.lodged[node, member].append(message.call.firing)
-                case wire.End(member=member):
+                case steering.End(member=member):
                     if (node, member) not in self.dead:
                         del self.lodged[node, member]
                     self.dead.discard((node, member))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from artos.protocol.wire import SiteLog
+from artos.protocol.steering import SiteLog
 from head.run.collected_logs import CollectedLogs
 
 

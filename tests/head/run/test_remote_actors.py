@@ -8,8 +8,10 @@ import pytest
 from remote_head import ONE, STEPS, TWO, Head, sample
 
 from artos.errors import BadMessage
-from artos.protocol import wire
+from artos.protocol import steering
+from artos.protocol.data import Nudge
 from artos.protocol.invocations import Done, Failed, Ready
+from artos.protocol.message import Message
 from artos.system.exit_report import Death
 
 
@@ -28,8 +30,8 @@ def test_calls_wait_for_a_place_and_then_follow_the_start(head: Head) -> None:
     assert head.remote.placement_view.unplaced(ONE) == "the site on w1"
     head.up("w1")
     assert head.said() == [
-        ("w1", wire.Start(ONE, 1, 0)),
-        ("w1", wire.Call(ONE, sample(7, STEPS), 0)),
+        ("w1", steering.Start(ONE, 1, 0)),
+        ("w1", steering.Call(ONE, sample(7, STEPS), 0)),
     ]
     assert head.remote.placement_view.unplaced(ONE) == ""
     assert not head.remote.placement_view.waiting_for_slot(ONE)
@@ -51,7 +53,7 @@ def test_a_new_process_never_samples_with_older_weights_than_there_are(head: Hea
         head.published = version
         head.call(ONE, sample(version, STEPS, bind=False))
         head.call(ONE, sample(version, STEPS, bind=False))
-        calls = [message for _, message in head.said() if isinstance(message, wire.Call)]
+        calls = [message for _, message in head.said() if isinstance(message, steering.Call)]
         assert [call.version for call in calls] == [version, -1]
         head.remote.start(ONE)
     head.published = 7
@@ -61,7 +63,7 @@ def test_a_new_process_never_samples_with_older_weights_than_there_are(head: Hea
     head.reports()
     head.place({0: "w1", 1: "w1"})
     head.call(TWO, sample(8, 2 * STEPS, bind=False))
-    assert ("w1", wire.Call(TWO, sample(8, 2 * STEPS, bind=False), 7)) in head.said()
+    assert ("w1", steering.Call(TWO, sample(8, 2 * STEPS, bind=False), 7)) in head.said()
 
 
 def test_an_answer_counts_once_its_rows_are_there(head: Head) -> None:
@@ -80,7 +82,7 @@ def test_last_words_come_before_the_death(head: Head) -> None:
     head.begin()
     head.call(ONE, sample(7, STEPS))
     head.done("w1", ONE, 7, STEPS)
-    head.remote.heard("w1", wire.Died(ONE, 1, "killed", None, False, False, STEPS))
+    head.remote.heard("w1", steering.Died(ONE, 1, "killed", None, False, False, STEPS))
     assert head.reports() == []
     head.arrive(0, STEPS)
     (first, (member, death)) = head.reports()
@@ -95,14 +97,14 @@ def test_who_restarts_at_its_place_keeps_its_term(head: Head) -> None:
     head.begin()
     head.remote.end(ONE)
     head.remote.start(ONE)
-    assert head.said() == [("w1", wire.End(ONE)), ("w1", wire.Start(ONE, 1, 0))]
+    assert head.said() == [("w1", steering.End(ONE)), ("w1", steering.Start(ONE, 1, 0))]
 
 
 def test_a_lost_node_means_death_loss_and_a_new_term(head: Head) -> None:
     head.begin()
     head.call(TWO, sample(7, 2 * STEPS))
     head.arrive(1, STEPS + 2)
-    head.remote.heard("w2", wire.SiteNews({}, (), {1: 2 * STEPS}))
+    head.remote.heard("w2", steering.SiteNews({}, (), {1: 2 * STEPS}))
     head.said()
     head.place({0: "w1", 1: "w1"}, "w2")
     assert head.lost == [(1, STEPS, "w2")]
@@ -115,8 +117,8 @@ def test_a_lost_node_means_death_loss_and_a_new_term(head: Head) -> None:
     head.remote.start(TWO)
     head.call(TWO, sample(7, 2 * STEPS))
     assert head.said() == [
-        ("w1", wire.Start(TWO, 2, STEPS)),
-        ("w1", wire.Call(TWO, sample(7, 2 * STEPS), 0)),
+        ("w1", steering.Start(TWO, 2, STEPS)),
+        ("w1", steering.Call(TWO, sample(7, 2 * STEPS), 0)),
     ]
     assert head.blocks[1].written == STEPS
     head.done("w2", TWO, 7, 2 * STEPS, term=1)
@@ -137,7 +139,7 @@ def test_nobody_starts_before_the_replay_buffer_knows_the_term(head: Head) -> No
     assert head.remote.placement_view.unplaced(TWO) == "the replay buffer"
     head.adopt()
     head.remote.step()
-    assert head.said() == [("w1", wire.Start(TWO, 2, 0))]
+    assert head.said() == [("w1", steering.Start(TWO, 2, 0))]
 
 
 def test_a_move_waits_until_nothing_is_under_way(head: Head) -> None:
@@ -152,9 +154,9 @@ def test_a_move_waits_until_nothing_is_under_way(head: Head) -> None:
     head.arrive(1, STEPS)
     assert head.reports() == [(TWO, Done(7, 0))]
     assert head.said() == [
-        ("w2", wire.End(TWO)),
-        ("w1", wire.Start(TWO, 2, STEPS)),
-        ("w1", wire.Call(TWO, sample(8, 2 * STEPS), 0)),
+        ("w2", steering.End(TWO)),
+        ("w1", steering.Start(TWO, 2, STEPS)),
+        ("w1", steering.Call(TWO, sample(8, 2 * STEPS), 0)),
     ]
     assert head.moved == [TWO]
     assert head.lost == []
@@ -162,27 +164,27 @@ def test_a_move_waits_until_nothing_is_under_way(head: Head) -> None:
 
 def test_a_move_waits_for_rows_and_words_that_are_on_their_way(head: Head) -> None:
     head.begin()
-    head.remote.heard("w2", wire.SiteNews({}, (), {1: STEPS}))
+    head.remote.heard("w2", steering.SiteNews({}, (), {1: STEPS}))
     head.place({0: "w1", 1: "w1"})
     assert head.reports() == []
     assert head.said() == []
-    head.remote.heard("w2", wire.Died(TWO, 1, "killed", None, False, False, STEPS + 1))
+    head.remote.heard("w2", steering.Died(TWO, 1, "killed", None, False, False, STEPS + 1))
     head.arrive(1, STEPS)
     assert head.reports() == []
     assert head.said() == []
     head.arrive(1, STEPS + 1)
     ((member, _),) = head.reports()
     assert member == TWO
-    assert head.said()[0] == ("w2", wire.End(TWO))
+    assert head.said()[0] == ("w2", steering.End(TWO))
 
 
 def test_a_move_waits_until_what_was_said_is_heard(head: Head) -> None:
     head.begin()
-    head.remote.heard("w2", wire.Said(TWO, 1, Ready(0.5), 0))
+    head.remote.heard("w2", steering.ActorReport(TWO, 1, Ready(0.5), 0))
     head.place({0: "w1", 1: "w1"})
     assert head.said() == []
     assert head.reports() == [(TWO, Ready(0.5))]
-    assert head.said()[0] == ("w2", wire.End(TWO))
+    assert head.said()[0] == ("w2", steering.End(TWO))
 
 
 def test_a_move_that_is_taken_back(head: Head) -> None:
@@ -192,7 +194,7 @@ def test_a_move_that_is_taken_back(head: Head) -> None:
     head.call(TWO, sample(8, 2 * STEPS))
     head.said()
     head.place({0: "w1", 1: "w2"})
-    assert head.said() == [("w2", wire.Call(TWO, sample(8, 2 * STEPS), 0))]
+    assert head.said() == [("w2", steering.Call(TWO, sample(8, 2 * STEPS), 0))]
 
 
 def test_a_node_lost_during_a_move(head: Head) -> None:
@@ -203,7 +205,7 @@ def test_a_node_lost_during_a_move(head: Head) -> None:
     assert [member for member, _ in head.reports()] == [TWO]
     head.remote.end(TWO)
     head.remote.start(TWO)
-    assert head.said()[-1] == ("w1", wire.Start(TWO, 2, 0))
+    assert head.said()[-1] == ("w1", steering.Start(TWO, 2, 0))
 
 
 def test_a_site_that_was_started_anew_has_lost_its_actors(head: Head) -> None:
@@ -212,14 +214,14 @@ def test_a_site_that_was_started_anew_has_lost_its_actors(head: Head) -> None:
     assert [member for member, _ in head.reports()] == [TWO]
     head.remote.end(TWO)
     head.remote.start(TWO)
-    assert head.said() == [("w2", wire.Start(TWO, 2, 0))]
+    assert head.said() == [("w2", steering.Start(TWO, 2, 0))]
 
 
 def test_a_closed_site_says_its_last_bill(head: Head) -> None:
     head.begin()
     start = {"cold": {"count": 2, "median_s": 1.0, "p95_s": 2.0}}
-    head.remote.heard("w1", wire.SiteNews({"starts": start, "used_cpu_seconds": 1.0}))
-    head.remote.heard("w2", wire.SiteClosed({"starts": start, "used_cpu_seconds": 2.5}))
+    head.remote.heard("w1", steering.SiteNews({"starts": start, "used_cpu_seconds": 1.0}))
+    head.remote.heard("w2", steering.SiteClosed({"starts": start, "used_cpu_seconds": 2.5}))
     bill = head.remote.nodes.bill()
     assert bill.used_cpu_seconds == 3.5
     assert bill.starts["cold"] == {"count": 4, "median_s": 1.0, "p95_s": 2.0}
@@ -229,7 +231,7 @@ def test_a_closed_site_says_its_last_bill(head: Head) -> None:
 
 def test_who_failed_is_not_also_lost_with_its_node(head: Head) -> None:
     head.begin()
-    head.remote.heard("w2", wire.Said(TWO, 1, Failed(7, 0, "ValueError: no"), 0))
+    head.remote.heard("w2", steering.ActorReport(TWO, 1, Failed(7, 0, "ValueError: no"), 0))
     head.place({0: "w1", 1: "w1"}, "w2")
     reports = head.remote.reports()
     assert next(reports) == (TWO, Failed(7, 0, "ValueError: no"))
@@ -240,11 +242,11 @@ def test_who_failed_is_not_also_lost_with_its_node(head: Head) -> None:
 def test_who_was_put_away_is_not_started_at_its_next_place(head: Head) -> None:
     head.begin()
     head.remote.retire(TWO)
-    assert head.said() == [("w2", wire.Retire(TWO))]
+    assert head.said() == [("w2", steering.Retire(TWO))]
     head.place({0: "w1", 1: "w1"})
-    assert head.said() == [("w2", wire.End(TWO))]
+    assert head.said() == [("w2", steering.End(TWO))]
     head.remote.prepare(TWO)
-    assert head.said() == [("w1", wire.Prepare(TWO, 2, 0))]
+    assert head.said() == [("w1", steering.Prepare(TWO, 2, 0))]
 
 
 def test_who_is_put_away_on_its_way_does_first_what_it_was_asked_for(head: Head) -> None:
@@ -259,10 +261,10 @@ def test_who_is_put_away_on_its_way_does_first_what_it_was_asked_for(head: Head)
     assert head.reports() == [(TWO, Done(7, 0))]
     assert head.moved == [TWO]
     assert head.said() == [
-        ("w2", wire.End(TWO)),
-        ("w1", wire.Prepare(TWO, 2, STEPS)),
-        ("w1", wire.Call(TWO, sample(8, 2 * STEPS), 0)),
-        ("w1", wire.Retire(TWO)),
+        ("w2", steering.End(TWO)),
+        ("w1", steering.Prepare(TWO, 2, STEPS)),
+        ("w1", steering.Call(TWO, sample(8, 2 * STEPS), 0)),
+        ("w1", steering.Retire(TWO)),
     ]
     assert not head.remote.placement_view.waiting_for_slot(TWO)
 
@@ -287,25 +289,25 @@ def test_a_silent_node_is_why_nobody_answers(head: Head) -> None:
     head.quiet["w1"] = 8.0
     assert head.remote.placement_view.waiting_for_slot(ONE)
     head.quiet["w1"] = 0.1
-    head.remote.heard("w1", wire.SiteNews({}, held_back=(ONE,)))
+    head.remote.heard("w1", steering.SiteNews({}, held_back=(ONE,)))
     assert head.remote.placement_view.waiting_for_slot(ONE)
 
 
 def test_a_closing_run_only_keeps_books(head: Head) -> None:
     head.begin()
     head.remote.close()
-    assert head.said() == [("w1", wire.CloseSite()), ("w2", wire.CloseSite())]
-    head.remote.heard("w1", wire.SiteClosed({}))
-    head.remote.heard("w2", wire.SiteClosed({}))
+    assert head.said() == [("w1", steering.CloseSite()), ("w2", steering.CloseSite())]
+    head.remote.heard("w1", steering.SiteClosed({}))
+    head.remote.heard("w2", steering.SiteClosed({}))
     assert head.reports() == []
     assert head.remote.nodes.open == ()
 
 
 def test_messages_of_nobody_change_nothing(head: Head) -> None:
     head.begin()
-    head.remote.heard("w9", wire.Said(ONE, 1, Ready(0.0), 0))
-    head.remote.heard("w2", wire.Said(ONE, 1, Ready(0.0), 0))
-    head.remote.heard("w9", wire.SiteUp("w9", 2, 1))
+    head.remote.heard("w9", steering.ActorReport(ONE, 1, Ready(0.0), 0))
+    head.remote.heard("w2", steering.ActorReport(ONE, 1, Ready(0.0), 0))
+    head.remote.heard("w9", steering.SiteUp("w9", 2, 1))
     assert head.reports() == []
     assert head.said() == []
     assert head.remote.nodes.open == ("w1", "w2")
@@ -314,15 +316,15 @@ def test_messages_of_nobody_change_nothing(head: Head) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        wire.Said(99, 1, Ready(0.0), 0),
-        wire.Died(0, 1, "why", None, True, False, 0),
-        wire.SiteNews({"held_cpu_seconds": "many"}),
-        wire.SiteNews({"starts": {"cold": {"count": 3}}}),
-        wire.SiteClosed({"used_cpu_seconds": None}),
-        wire.Nudge(),
+        steering.ActorReport(99, 1, Ready(0.0), 0),
+        steering.Died(0, 1, "why", None, True, False, 0),
+        steering.SiteNews({"held_cpu_seconds": "many"}),
+        steering.SiteNews({"starts": {"cold": {"count": 3}}}),
+        steering.SiteClosed({"used_cpu_seconds": None}),
+        Nudge(),
     ],
 )
-def test_messages_that_make_no_sense_change_nothing(head: Head, message: wire.Message) -> None:
+def test_messages_that_make_no_sense_change_nothing(head: Head, message: Message) -> None:
     head.begin()
     with pytest.raises(BadMessage):
         head.remote.heard("w1", message)

@@ -19,7 +19,8 @@ import psutil
 from helpers import PATIENCE, ROOT
 
 from artos.buffer.segment import PREFIX, reap_orphans, shm_root
-from artos.protocol import wire
+from artos.protocol import control
+from artos.protocol.message import Message, Refusal
 from artos.protocol.orders import RunOrder, SiteOrder, write_order
 from artos.transport.keys import Keys, make_keys
 from artos.transport.messenger import Post
@@ -39,9 +40,9 @@ class Cluster:
         self._rung = threading.Event()
         self.post = Post.serve(f"ipc://{self._socket}", None, self._rung.set)
         self.epoch = 0
-        self.ups: list[wire.RunUp] = []
-        self.news: list[wire.RunNews] = []
-        self.scaled: list[wire.RunScaled] = []
+        self.ups: list[control.RunUp] = []
+        self.news: list[control.RunNews] = []
+        self.scaled: list[control.RunScaled] = []
         self.run: subprocess.Popen[bytes] | None = None
         self.sites: dict[str, subprocess.Popen[bytes]] = {}
         self._known: dict[int, psutil.Process] = {}
@@ -68,7 +69,7 @@ class Cluster:
         up, code = self.ups[-1], self.folder / f"code-{node}"
         if not code.exists():
             shutil.copytree(self.code, code)
-        assign = wire.Assign(
+        assign = control.Assign(
             "run", up.epoch, up.plan, up.folder, "", steering or up.steering, up.experience, 2
         )
         own = self.folder / node
@@ -92,7 +93,7 @@ class Cluster:
         """Where a process of that name writes to."""
         return self.folder / f"{name}.log"
 
-    def answer(self, me: str, message: wire.Message) -> str:
+    def answer(self, me: str, message: Message) -> str:
         """Why a run refuses what somebody with one of its keys says over steering."""
         rung = threading.Event()
         keys = Keys.load(self.folder / "keys")
@@ -100,7 +101,7 @@ class Cluster:
             post.send("head", message)
             assert rung.wait(PATIENCE)
             ((_, refusal),) = post.take()
-        assert isinstance(refusal, wire.Refusal)
+        assert isinstance(refusal, Refusal)
         return refusal.why
 
     def restart_head(self) -> None:
@@ -110,12 +111,12 @@ class Cluster:
 
     def place(self, actors: Mapping[int, str], *gone: str, why: str = "") -> None:
         """Say where actors are to live, and who is gone."""
-        self.post.send("run", wire.Placed(dict(actors), gone, why))
+        self.post.send("run", control.Placed(dict(actors), gone, why))
 
-    def scale(self, actors: int) -> wire.RunScaled:
+    def scale(self, actors: int) -> control.RunScaled:
         """Have the run go on with so many actors; returns its answer."""
         before = len(self.scaled)
-        self.post.send("run", wire.ScaleRun("run", actors))
+        self.post.send("run", control.ScaleRun("run", actors))
         self.until(lambda: len(self.scaled) > before)
         return self.scaled[-1]
 
@@ -189,11 +190,11 @@ class Cluster:
         """See what the run told its head daemon."""
         for _, message in self.post.take():
             match message:
-                case wire.RunUp():
+                case control.RunUp():
                     self.ups.append(message)
-                case wire.RunNews():
+                case control.RunNews():
                     self.news.append(message)
-                case wire.RunScaled():
+                case control.RunScaled():
                     self.scaled.append(message)
 
     def until(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:

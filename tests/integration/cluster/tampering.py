@@ -10,7 +10,9 @@ import msgspec
 import zmq
 
 from artos.errors import BadMessage
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.data import Pull, Weights
+from artos.protocol.message import Message
 from artos.system.closing import Closing
 from artos.transport import sockets
 from artos.transport.keys import Keys
@@ -22,9 +24,7 @@ class Tamperer(Closing):
     ``pulls`` says who asked for weights, and which version it had.
     """
 
-    def __init__(
-        self, target: str, keys: Path, spoils: Callable[[str, wire.Weights], bool]
-    ) -> None:
+    def __init__(self, target: str, keys: Path, spoils: Callable[[str, Weights], bool]) -> None:
         self._target, self._keys, self._spoils = target, Keys.load(keys), spoils
         self._context: sockets.Context = zmq.Context()
         self._gate = sockets.Gate(self._context, self._keys)
@@ -53,17 +53,17 @@ class Tamperer(Closing):
             name = sockets.name_of(who)
             back = sockets.connect(self._context, self._target, self._keys, name, queue=0)
             self._backs[who] = back
-        if isinstance(message := _decoded(frames[0]), wire.Pull):
+        if isinstance(message := _decoded(frames[0]), Pull):
             self.pulls.append((sockets.name_of(who), message.have))
         self._backs[who].send_multipart(frames)  # waits for the connection
 
     def _down(self, who: bytes, frames: list[bytes]) -> None:
         message = _decoded(frames[0])
-        if isinstance(message, wire.Weights) and self._spoils(sockets.name_of(who), message):
+        if isinstance(message, Weights) and self._spoils(sockets.name_of(who), message):
             content = bytearray(message.content)
             content[len(content) // 2] ^= 4
             spoilt = msgspec.structs.replace(message, content=memoryview(content))
-            frames = [wire.encode(spoilt)]
+            frames = [codec.encode(spoilt)]
         sockets.push(self._front, [who, *frames])
 
     def close(self) -> None:
@@ -73,8 +73,8 @@ class Tamperer(Closing):
         self._context.destroy(linger=0)
 
 
-def _decoded(frame: bytes) -> wire.Message | None:
+def _decoded(frame: bytes) -> Message | None:
     try:
-        return wire.decode(frame)
+        return codec.decode(frame)
     except BadMessage:
         return None

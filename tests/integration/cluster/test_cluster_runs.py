@@ -10,13 +10,13 @@ from books import assert_each_row_once, places
 from clusters import Cluster
 from helpers import unrolled
 
-from artos.protocol import wire
+from artos.protocol import steering
 
 pytestmark = pytest.mark.processes
 
 COUNTING, STAGED = "counting.py:workload", "staged.py:workload"
 ROWS = 2400
-SITE_UP = wire.SiteUp("w1", 1, 2)
+SITE_UP = steering.SiteUp("w1", 1, 2)
 
 
 def spread(actors: int, *nodes: str) -> dict[int, str]:

@@ -14,7 +14,7 @@ from clusters import Cluster
 from tampering import Tamperer
 from witness import CHANCE, EVERY, SEED, told_by
 
-from artos.protocol import wire
+from artos.protocol.data import Weights
 from artos.transport.bfloat16 import narrow, widen
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
@@ -139,7 +139,7 @@ def pulled(cluster: Cluster) -> set[int]:
 def test_damaged_weights_are_refused_and_asked_for_again(cluster: Cluster, tmp_path: Path) -> None:
     spoilt: set[tuple[str, int]] = set()
 
-    def spoils(who: str, message: wire.Weights) -> bool:
+    def spoils(who: str, message: Weights) -> bool:
         """Once the first piece of every third version, and the last one of every fifth."""
         version, last = message.version, message.start > 0
         if version >= ROUNDS or version % (5 if last else 3) or (who, version) in spoilt:

@@ -9,7 +9,7 @@ import pytest
 
 from artos.errors import Refused
 from artos.exit_status import ExitStatus
-from artos.protocol.wire import Submit
+from artos.protocol.control import Submit
 from deploy.client import overview
 from deploy.client.submit import Wanted, code_of, last_words
 from head.daemon.admission import admitted, request_of

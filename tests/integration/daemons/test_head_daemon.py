@@ -13,7 +13,9 @@ import pytest
 from helpers import PATIENCE
 
 from artos.errors import Refused
-from artos.protocol import wire
+from artos.protocol import control
+from artos.protocol.data import Chunk, Nudge
+from artos.protocol.message import Message, Refusal, Restarted
 from artos.system.archive import pack
 from artos.system.logging_setup import logging_to
 from artos.transport.keys import Keys, make_keys, revoke
@@ -31,15 +33,15 @@ class Peer:
     def __init__(self, endpoint: str, keys: Path | None, me: str) -> None:
         self.me, self.rung = me, threading.Event()
         self.post = Post.connect(endpoint, Keys.load(keys) if keys else None, me, self.rung.set)
-        self.heard: list[wire.Message] = []
+        self.heard: list[Message] = []
 
-    def say(self, message: wire.Message) -> None:
+    def say(self, message: Message) -> None:
         self.post.send("head", message)
 
     def listen(self) -> None:
         self.heard += [message for _, message in self.post.take()]
 
-    def last(self, kind: type[wire.Message]) -> wire.Message | None:
+    def last(self, kind: type[Message]) -> Message | None:
         return next((m for m in reversed(self.heard) if isinstance(m, kind)), None)
 
 
@@ -81,16 +83,16 @@ class Head:
             assert time.monotonic() < end, "\n".join(self.said)
             time.sleep(0.005)
 
-    def ask(self, user: Peer, message: wire.Message) -> wire.Answer:
+    def ask(self, user: Peer, message: Message) -> control.Answer:
         user.heard.clear()
         user.say(message)
         self.until(lambda: user.heard, user)
         (answer,) = user.heard
-        assert isinstance(answer, wire.Answer)
+        assert isinstance(answer, control.Answer)
         return answer
 
     def nodes(self, user: Peer) -> dict[str, dict[str, object]]:
-        return {n["name"]: n for n in self.ask(user, wire.ReadStatus()).data["nodes"]}
+        return {n["name"]: n for n in self.ask(user, control.ReadStatus()).data["nodes"]}
 
 
 @pytest.fixture
@@ -99,15 +101,15 @@ def head(tmp_path: Path) -> Iterator[Head]:
         yield Head(tmp_path, stack)
 
 
-def hello(node: str, **changes: object) -> wire.Hello:
-    facts = {"protocol": wire.PROTOCOL, "version": VERSION, "slots": 2, **changes}
-    return wire.Hello(node, **facts)  # type: ignore[arg-type]
+def hello(node: str, **changes: object) -> control.Hello:
+    facts = {"protocol": control.PROTOCOL, "version": VERSION, "slots": 2, **changes}
+    return control.Hello(node, **facts)  # type: ignore[arg-type]
 
 
 def joined(head: Head, node: str) -> Peer:
     peer = head.peer(f"{node}/{secrets.token_hex(2)}")
     peer.say(hello(node))
-    head.until(lambda: peer.last(wire.Welcome), peer)
+    head.until(lambda: peer.last(control.Welcome), peer)
     return peer
 
 
@@ -120,14 +122,14 @@ def test_a_worker_is_welcomed_and_listed(head: Head) -> None:
     assert (node["alive"], node["slots"], node["actors"]) == (True, 2, 0)
 
 
-@pytest.mark.parametrize("change", [{"protocol": wire.PROTOCOL + 1}, {"version": "99.1"}])
+@pytest.mark.parametrize("change", [{"protocol": control.PROTOCOL + 1}, {"version": "99.1"}])
 def test_another_version_is_told_both(change, head: Head) -> None:
     peer = head.peer("w1/a")
     peer.say(hello("w1", **change))
     head.until(lambda: peer.heard, peer)
     (refusal,) = peer.heard
-    assert isinstance(refusal, wire.Refusal)
-    for named in (VERSION, f"protocol {wire.PROTOCOL}", *map(str, change.values())):
+    assert isinstance(refusal, Refusal)
+    for named in (VERSION, f"protocol {control.PROTOCOL}", *map(str, change.values())):
         assert named in refusal.why
     assert head.nodes(head.peer("user:owner/1")) == {}
 
@@ -137,10 +139,10 @@ def test_a_second_worker_of_a_name_is_refused_until_the_first_is_gone(head: Head
     second.say(hello("w1"))
     head.until(lambda: second.heard, second)
     assert "w1 is alive" in second.heard[0].why
-    first.say(wire.Bye())
-    head.until(lambda: first.last(wire.Bye), first)
+    first.say(control.Bye())
+    head.until(lambda: first.last(control.Bye), first)
     second.say(hello("w1"))
-    head.until(lambda: second.last(wire.Welcome), second)
+    head.until(lambda: second.last(control.Welcome), second)
 
 
 def test_who_has_other_keys_gets_nothing(head: Head, tmp_path: Path) -> None:
@@ -162,10 +164,10 @@ def test_a_revoked_key_gets_nothing_any_more(head: Head) -> None:
     peer = Peer(head.endpoint, head.keys, "w1")
     head._stack.callback(peer.post.close, 0.0)
     peer.say(hello("w1"))
-    head.until(lambda: peer.last(wire.Welcome), peer)
+    head.until(lambda: peer.last(control.Welcome), peer)
     revoke(head.keys, Holder(Role.NODE, "w1"))
     peer.heard.clear()
-    peer.say(wire.Bye())
+    peer.say(control.Bye())
     for _ in range(20):
         assert head.nodes(friend)["w1"]["alive"]
     peer.listen()
@@ -174,25 +176,25 @@ def test_a_revoked_key_gets_nothing_any_more(head: Head) -> None:
 
 @pytest.mark.parametrize(
     ("me", "message"),
-    [("w1", wire.Submit({"ticket": "t", "workload": "ppo", "run_dir": "../x"})),
-     ("w1", wire.StopRun("r1")), ("w1", wire.Archive("0" * 64, b"x")),
-     ("user:owner/2", wire.Hello("w1", wire.PROTOCOL, VERSION, 2)),
-     ("user:owner/2", wire.Fetch("0" * 64)), ("user:owner/2", wire.Bye())],
+    [("w1", control.Submit({"ticket": "t", "workload": "ppo", "run_dir": "../x"})),
+     ("w1", control.StopRun("r1")), ("w1", control.Archive("0" * 64, b"x")),
+     ("user:owner/2", control.Hello("w1", control.PROTOCOL, VERSION, 2)),
+     ("user:owner/2", control.FetchArchive("0" * 64)), ("user:owner/2", control.Bye())],
 )  # fmt: skip
 def test_a_role_is_refused_what_is_the_others(
-    me: str, message: wire.Message, head: Head, monkeypatch: pytest.MonkeyPatch
+    me: str, message: Message, head: Head, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user, peer = head.peer("user:owner/1"), head.peer(me)
-    before = head.ask(user, wire.ListRuns()).data, head.nodes(user)
+    before = head.ask(user, control.ListRuns()).data, head.nodes(user)
     assert head.daemon is not None
     monkeypatch.setattr(head.daemon._client_api, "serve", lambda peer, asked: pytest.fail(peer))
     peer.say(message)
     head.until(lambda: peer.heard, peer)
     monkeypatch.undo()
     (refusal,) = peer.heard
-    assert isinstance(refusal, wire.Refusal)
+    assert isinstance(refusal, Refusal)
     assert f"{type(message).__name__} is nothing that a" in refusal.why
-    assert (head.ask(user, wire.ListRuns()).data, head.nodes(user)) == before
+    assert (head.ask(user, control.ListRuns()).data, head.nodes(user)) == before
 
 
 def test_a_node_speaks_for_itself_only(head: Head) -> None:
@@ -202,31 +204,36 @@ def test_a_node_speaks_for_itself_only(head: Head) -> None:
     head.until(lambda: other.heard, other)
     assert "w2/a is not of a node 'w1'" in other.heard[0].why
     assert head.nodes(head.peer("user:owner/1")).keys() == {"w1"}
-    first.say(wire.Fetch("0" * 64))
-    head.until(lambda: first.last(wire.Archive), first)
+    first.say(control.FetchArchive("0" * 64))
+    head.until(lambda: first.last(control.Archive), first)
 
 
 @pytest.mark.parametrize(
     "message",
-    [wire.Chunk(0, 1, 0, 5, ("a",), (1,), (False,)), wire.Welcome(1, "1", 1.0), wire.Nudge(),
-     wire.RunUp("r", 1, 1, b"", "", "", (), 1), wire.RunScaled(1, 2)],
+    [Chunk(0, 1, 0, 5, ("a",), (1,), (False,)), control.Welcome(1, "1", 1.0), Nudge(),
+     control.RunUp("r", 1, 1, b"", "", "", (), 1), control.RunScaled(1, 2)],
     ids=lambda message: type(message).__name__,
 )  # fmt: skip
 def test_what_has_no_business_here_is_refused_and_changes_nothing(message, head: Head) -> None:
     peer, user = joined(head, "w1"), head.peer("user:owner/1")
-    before = head.ask(user, wire.ListRuns()).data
+    before = head.ask(user, control.ListRuns()).data
     peer.say(message)
-    head.until(lambda: peer.last(wire.Refusal), peer)
-    assert type(message).__name__ in peer.last(wire.Refusal).why
-    assert head.ask(user, wire.ListRuns()).data == before
+    head.until(lambda: peer.last(Refusal), peer)
+    assert type(message).__name__ in peer.last(Refusal).why
+    assert head.ask(user, control.ListRuns()).data == before
     assert head.nodes(user)["w1"]["alive"]
 
 
 def test_words_of_a_node_that_never_greeted_change_nothing(head: Head) -> None:
     peer, user = head.peer("w9/a"), head.peer("user:owner/1")
-    for message in (wire.SiteEnded("r", 1, "x"), wire.Leaving("x"), wire.Bye(), wire.Load()):
+    for message in (
+        control.SiteEnded("r", 1, "x"),
+        control.Leaving("x"),
+        control.Bye(),
+        control.Load(),
+    ):
         peer.say(message)
-    peer.say(wire.Nudge())  # answered: so those before were read
+    peer.say(Nudge())  # answered: so those before were read
     head.until(lambda: peer.heard, peer)
     assert head.nodes(user) == {}
 
@@ -237,18 +244,18 @@ def test_words_of_a_node_that_never_greeted_change_nothing(head: Head) -> None:
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (wire.ReadStatus("r9"), "no run 'r9'"),
-        (wire.ReadLogs("r9"), "no run 'r9'"),
-        (wire.StopRun("r9"), "no run 'r9'"),
-        (wire.ScaleRun("r9", 3), "no run 'r9'"),
-        (wire.DrainNode("w9"), "no node 'w9'"),
-        (wire.Submit({}), "ticket"),
-        (wire.Submit({"ticket": "1"}), "name a workload"),
-        (wire.Submit({"ticket": "1", "workload": "ppo", "seed": "x"}), "seed"),
-        (wire.Submit({"ticket": "1", "workload": "ppo", "nonsense": 1}), "nonsense"),
-        (wire.Submit({"ticket": "1", "workload": "ppo"}, placement="heap"), "spread, pack"),
-        (wire.Submit({"ticket": "1", "resume": "r9"}), "no run 'r9'"),
-        (wire.Archive("0" * 64, b"x"), "damaged"),
+        (control.ReadStatus("r9"), "no run 'r9'"),
+        (control.ReadLogs("r9"), "no run 'r9'"),
+        (control.StopRun("r9"), "no run 'r9'"),
+        (control.ScaleRun("r9", 3), "no run 'r9'"),
+        (control.DrainNode("w9"), "no node 'w9'"),
+        (control.Submit({}), "ticket"),
+        (control.Submit({"ticket": "1"}), "name a workload"),
+        (control.Submit({"ticket": "1", "workload": "ppo", "seed": "x"}), "seed"),
+        (control.Submit({"ticket": "1", "workload": "ppo", "nonsense": 1}), "nonsense"),
+        (control.Submit({"ticket": "1", "workload": "ppo"}, placement="heap"), "spread, pack"),
+        (control.Submit({"ticket": "1", "resume": "r9"}), "no run 'r9'"),
+        (control.Archive("0" * 64, b"x"), "damaged"),
     ],
 )
 def test_a_question_that_is_wrong_is_answered_in_words(ask, words, head: Head) -> None:
@@ -264,14 +271,14 @@ def test_code_is_asked_for_once(head: Head, tmp_path: Path) -> None:
     name, content = pack(folder)
     user, worker = head.peer("user:owner/1"), joined(head, "w1")
     request = {"ticket": "t", "workload": "a.py:x"}
-    assert head.ask(user, wire.Submit(request, name)).missing == name
-    assert head.ask(user, wire.Archive(name, content)).fault == ""
-    worker.say(wire.Fetch(name))
-    head.until(lambda: worker.last(wire.Archive), worker)
-    assert worker.last(wire.Archive) == wire.Archive(name, content)
-    worker.say(wire.Fetch("0" * 64))
-    head.until(lambda: worker.last(wire.Archive).archive == "0" * 64, worker)
-    assert worker.last(wire.Archive).content == b""
+    assert head.ask(user, control.Submit(request, name)).missing == name
+    assert head.ask(user, control.Archive(name, content)).fault == ""
+    worker.say(control.FetchArchive(name))
+    head.until(lambda: worker.last(control.Archive), worker)
+    assert worker.last(control.Archive) == control.Archive(name, content)
+    worker.say(control.FetchArchive("0" * 64))
+    head.until(lambda: worker.last(control.Archive).archive == "0" * 64, worker)
+    assert worker.last(control.Archive).content == b""
 
 
 def test_asking_again_does_not_submit_again(head: Head) -> None:
@@ -279,9 +286,9 @@ def test_asking_again_does_not_submit_again(head: Head) -> None:
     assert head.daemon is not None
     head.daemon._schedule.submit(Run("r1", {"ticket": "t1"}, "/runs/r1", state="done"))
     user = head.peer("user:owner/1")
-    answer = head.ask(user, wire.Submit({"ticket": "t1", "workload": "ppo"}))
+    answer = head.ask(user, control.Submit({"ticket": "t1", "workload": "ppo"}))
     assert answer.data == {"run": "r1", "folder": "/runs/r1"}
-    assert len(head.ask(user, wire.ListRuns()).data["runs"]) == 1
+    assert len(head.ask(user, control.ListRuns()).data["runs"]) == 1
 
 
 # -- a head that is started again ------------------------------------------------------------------
@@ -289,15 +296,15 @@ def test_asking_again_does_not_submit_again(head: Head) -> None:
 
 def test_the_next_head_waits_for_the_nodes_of_the_last(head: Head) -> None:
     peer, user = joined(head, "w1"), head.peer("user:owner/1")
-    assert head.ask(user, wire.DrainNode("w1")).data["node"] == "w1"
+    assert head.ask(user, control.DrainNode("w1")).data["node"] == "w1"
     head.stop()
     head.start(head.endpoint)
     user = head.peer("user:owner/2")
     assert head.nodes(user)["w1"]["alive"]
-    head.until(lambda: peer.last(wire.Restarted), peer)  # so it greets again
+    head.until(lambda: peer.last(Restarted), peer)  # so it greets again
     peer.say(hello("w1"))
     peer.heard.clear()
-    head.until(lambda: peer.last(wire.Welcome), peer)
+    head.until(lambda: peer.last(control.Welcome), peer)
     assert head.nodes(user)["w1"]["leaves"] == "it is drained"
 
 
@@ -318,7 +325,7 @@ def test_a_full_disk_stops_neither_answers_nor_the_head(head: Head, monkeypatch)
     monkeypatch.setattr("artos.system.archives.Archives.put", full)
     peer = joined(head, "w1")
     assert any("No space left" in line for line in head.said)
-    answer = head.ask(user, wire.Archive("0" * 64, bytes(1024)))
+    answer = head.ask(user, control.Archive("0" * 64, bytes(1024)))
     assert "No space left" in answer.fault
     monkeypatch.undo()
     file = head.folder / "runs" / ".head" / "state.json"

@@ -15,7 +15,9 @@ from test_archive import HOSTILE as ARCHIVES
 from test_archive import file, tar
 from test_head_daemon import Head, hello, joined
 
-from artos.protocol import wire
+from artos.protocol import codec, control
+from artos.protocol.envelope import Envelope
+from artos.protocol.message import Refusal
 from artos.system.archive import name_of
 from artos.transport import sockets
 from artos.transport.keys import Keys
@@ -42,7 +44,7 @@ def raw(head: Head, me: str) -> Iterator[sockets.Socket]:
 
 
 def lives(head: Head, malformed: int = 0, faults: int = 0) -> dict[str, object]:
-    status = head.ask(head.peer(f"user:owner/{time.monotonic_ns()}"), wire.ReadStatus()).data
+    status = head.ask(head.peer(f"user:owner/{time.monotonic_ns()}"), control.ReadStatus()).data
     assert (status["malformed"], status["faults"]) == (malformed, faults), head.said
     return status
 
@@ -50,10 +52,10 @@ def lives(head: Head, malformed: int = 0, faults: int = 0) -> dict[str, object]:
 FRAMES = {
     "a session that overflows": struct.pack(">BxxQQQQ?", 0xC1, 5, 2**64 - 1, 0, 0, False),
     "a field of arrays in arrays": b"\x82\xa4type\xa7Refusal\xa1x" + b"\x91" * 5000 + b"\xc0",
-    "the last of all lives": wire.encode(wire.Seal(5, 2**62 - 1)),
+    "the last of all lives": codec.encode(Envelope(5, 2**62 - 1)),
     "arrays in arrays": b"\x91" * 5000 + b"\xc0",
     "maps in maps": b"\x81\x01" * 5000 + b"\xc0",
-    "no seal": wire.encode(wire.Bye()),
+    "no seal": codec.encode(control.Bye()),
 }
 
 
@@ -62,23 +64,23 @@ def test_a_frame_of_a_key_holder_ends_in_a_refusal(kind: str, head: Head) -> Non
     with raw(head, "evil.1") as socket:
         socket.send(FRAMES[kind])
         head.until(lambda: socket.poll(0))
-        assert isinstance(wire.decode(socket.recv()), wire.Refusal)
+        assert isinstance(codec.decode(socket.recv()), Refusal)
     assert lives(head, malformed=1)["nodes"] == []
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        wire.Fetch("a\0b"),
-        wire.Fetch("../../etc/passwd"),
-        wire.Submit({"ticket": "t", "workload": "ppo"}, "a\0b"),
-        wire.Submit({"ticket": "t", "workload": "ppo"}, placement="\x1b[2J"),
-        wire.Hello("\x1b[31mred", wire.PROTOCOL, "1", 2),
-        wire.Hello("w1", wire.PROTOCOL, "1", 0),
-        wire.Hello("w1", wire.PROTOCOL, "1", 2**63),
-        wire.Load(cpu=float("nan")),
-        wire.ReadLogs("r", -(2**63)),
-        wire.SiteEnded("..", 1, "x"),
+        control.FetchArchive("a\0b"),
+        control.FetchArchive("../../etc/passwd"),
+        control.Submit({"ticket": "t", "workload": "ppo"}, "a\0b"),
+        control.Submit({"ticket": "t", "workload": "ppo"}, placement="\x1b[2J"),
+        control.Hello("\x1b[31mred", control.PROTOCOL, "1", 2),
+        control.Hello("w1", control.PROTOCOL, "1", 0),
+        control.Hello("w1", control.PROTOCOL, "1", 2**63),
+        control.Load(cpu=float("nan")),
+        control.ReadLogs("r", -(2**63)),
+        control.SiteEnded("..", 1, "x"),
     ],
     ids=lambda message: type(message).__name__,
 )
@@ -87,7 +89,7 @@ def test_a_message_that_fits_no_range_ends_in_a_refusal(message, head: Head) -> 
     if type(message) in SAYS[Role.USER]:
         peer = head.peer("user:owner/1")
     peer.say(message)
-    head.until(lambda: peer.last(wire.Refusal), peer)
+    head.until(lambda: peer.last(Refusal), peer)
     assert [node["name"] for node in lives(head, malformed=1)["nodes"]] == ["w0"]  # type: ignore[attr-defined]
 
 
@@ -101,7 +103,7 @@ def test_a_message_that_fits_no_range_ends_in_a_refusal(message, head: Head) -> 
 )  # fmt: skip
 def test_a_submission_that_can_have_no_folder_is_answered(request_, head: Head) -> None:
     answer = head.ask(
-        head.peer("user:owner/1"), wire.Submit({"ticket": "t", "workload": "ppo", **request_})
+        head.peer("user:owner/1"), control.Submit({"ticket": "t", "workload": "ppo", **request_})
     )
     assert answer.fault
     assert lives(head)["runs"] == []
@@ -110,7 +112,7 @@ def test_a_submission_that_can_have_no_folder_is_answered(request_, head: Head) 
 @pytest.mark.parametrize("kind", ARCHIVES)
 def test_who_submits_an_archive_that_cannot_be_is_told_why(kind: str, head: Head) -> None:
     content = ARCHIVES[kind]
-    answer = head.ask(head.peer("user:owner/1"), wire.Archive(name_of(content), content))
+    answer = head.ask(head.peer("user:owner/1"), control.Archive(name_of(content), content))
     assert "archive" in answer.fault
     assert [*(head.folder / "runs" / ".head").glob("code/*")] == []
     assert lives(head)["runs"] == []
@@ -119,15 +121,15 @@ def test_who_submits_an_archive_that_cannot_be_is_told_why(kind: str, head: Head
 def submitted(head: Head, name: str) -> None:
     content = tar(file("a.py"))
     user = head.peer("user:owner/1")
-    assert not head.ask(user, wire.Archive(name_of(content), content)).fault
+    assert not head.ask(user, control.Archive(name_of(content), content)).fault
     request = {"ticket": name, "workload": "a.py:x", "run_dir": name}
-    assert not head.ask(user, wire.Submit(request, name_of(content))).fault
+    assert not head.ask(user, control.Submit(request, name_of(content))).fault
 
 
 def outcome_of(head: Head, run: str) -> dict[str, object]:
     user = head.peer("user:owner/2")
-    head.until(lambda: head.ask(user, wire.ReadStatus(run)).data["outcome"])
-    return head.ask(user, wire.ReadStatus(run)).data
+    head.until(lambda: head.ask(user, control.ReadStatus(run)).data["outcome"])
+    return head.ask(user, control.ReadStatus(run)).data
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("a\x1bb")])
@@ -163,7 +165,7 @@ def test_a_state_file_full_of_poison_fails_its_runs_and_no_more(head: Head) -> N
     user = head.peer("user:owner/1")
 
     def states() -> list[str]:
-        return [run["state"] for run in head.ask(user, wire.ListRuns()).data["runs"]]
+        return [run["state"] for run in head.ask(user, control.ListRuns()).data["runs"]]
 
     head.until(lambda: states() == ["failed"] * 6 + ["nonsense"])
     head.stop()
@@ -180,9 +182,9 @@ def test_a_fault_in_the_head_is_told_counted_and_shown(head: Head, monkeypatch) 
 
     with monkeypatch.context() as patch:
         patch.setattr("head.daemon.roster.Roster.load", broken)
-        peer.say(wire.Load())
-        head.until(lambda: peer.last(wire.Refusal), peer)
-    assert "KeyError" in peer.last(wire.Refusal).why
+        peer.say(control.Load())
+        head.until(lambda: peer.last(Refusal), peer)
+    assert "KeyError" in peer.last(Refusal).why
     assert any("Traceback" in line for line in head.said)
     shown = text(cluster(lives(head, faults=1)))
     assert "the head survived 1 faults, 0 malformed messages" in shown
@@ -195,14 +197,14 @@ def test_a_fault_at_the_end_of_a_run_is_that_runs_failure(head: Head, monkeypatc
     monkeypatch.setattr("head.daemon.run_host.RunHost.ended", broken)
     submitted(head, "r1")
     user = head.peer("user:owner/2")
-    over = lambda: head.ask(user, wire.ReadStatus("r1")).data["state"] == "failed"  # noqa: E731
+    over = lambda: head.ask(user, control.ReadStatus("r1")).data["state"] == "failed"  # noqa: E731
     head.until(over)
     lives(head, faults=1)
 
 
 def test_what_workers_and_runs_say_is_shown_and_not_obeyed(head: Head) -> None:
     peer = joined(head, "w1")
-    peer.say(wire.Leaving("[bold]\x1b[2J[/nonsense]\nartos: all is well"))
+    peer.say(control.Leaving("[bold]\x1b[2J[/nonsense]\nartos: all is well"))
     head.until(lambda: lives(head)["nodes"][0]["leaves"], peer)  # type: ignore[index]
     shown = text(cluster(lives(head)))
     assert "\x1b" not in shown
@@ -212,5 +214,5 @@ def test_what_workers_and_runs_say_is_shown_and_not_obeyed(head: Head) -> None:
 def test_a_hello_of_a_thousand_names_is_bounded(head: Head) -> None:
     peer = head.peer("w1/a")
     peer.say(hello("w1", runs={f"r{n}": n for n in range(1000)}))
-    head.until(lambda: peer.last(wire.Welcome), peer)
+    head.until(lambda: peer.last(control.Welcome), peer)
     lives(head)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_head_daemon import Head, joined
 
-from artos.protocol import wire
+from artos.protocol import control
 from head.daemon.runs import Run
 
 
@@ -34,24 +34,26 @@ def run(head: Head) -> Run:
 
 def test_a_log_comes_from_the_node_where_its_actor_is(head: Head, run: Run) -> None:
     worker, other, user = joined(head, "w1"), joined(head, "w2"), head.peer("user:owner/1")
-    user.say(wire.ReadLogs("r1", 5, "actor-3"))
-    head.until(lambda: worker.last(wire.ReadLog), worker)
-    wanted = worker.last(wire.ReadLog)
-    assert wanted == wire.ReadLog(wanted.number, "r1", "actor-3", 5)
-    other.say(wire.LogPiece(wanted.number, 9, content=b"made up"))
-    worker.say(wire.LogPiece(wanted.number + 1, 9, content=b"asked by nobody"))
-    worker.say(wire.LogPiece(wanted.number, 9, content=b"four"))
-    worker.say(wire.LogPiece(wanted.number, 9, content=b"again"))
+    user.say(control.ReadLogs("r1", 5, "actor-3"))
+    head.until(lambda: worker.last(control.ReadNodeLog), worker)
+    wanted = worker.last(control.ReadNodeLog)
+    assert wanted == control.ReadNodeLog(wanted.number, "r1", "actor-3", 5)
+    other.say(control.LogPiece(wanted.number, 9, content=b"made up"))
+    worker.say(control.LogPiece(wanted.number + 1, 9, content=b"asked by nobody"))
+    worker.say(control.LogPiece(wanted.number, 9, content=b"four"))
+    worker.say(control.LogPiece(wanted.number, 9, content=b"again"))
     head.until(lambda: user.heard, user)
     assert user.heard == [
-        wire.Answer({"text": "four", "next": 9, "state": "running", "ended": False})
+        control.Answer({"text": "four", "next": 9, "state": "running", "ended": False})
     ]
     user.heard.clear()
-    user.say(wire.ReadLogs("r1", 0, "w1/site"))
-    head.until(lambda: worker.last(wire.ReadLog).log == "site", worker)
-    worker.say(wire.LogPiece(worker.last(wire.ReadLog).number, fault="node w1 has no log"))
+    user.say(control.ReadLogs("r1", 0, "w1/site"))
+    head.until(lambda: worker.last(control.ReadNodeLog).log == "site", worker)
+    worker.say(
+        control.LogPiece(worker.last(control.ReadNodeLog).number, fault="node w1 has no log")
+    )
     head.until(lambda: user.heard, user)
-    assert user.heard == [wire.Answer(fault="node w1 has no log")]
+    assert user.heard == [control.Answer(fault="node w1 has no log")]
 
 
 def test_a_log_that_is_here_needs_no_node(head: Head, run: Run) -> None:
@@ -59,7 +61,7 @@ def test_a_log_that_is_here_needs_no_node(head: Head, run: Run) -> None:
     user = head.peer("user:owner/1")
 
     def text(log: str) -> str:
-        answer = head.ask(user, wire.ReadLogs("r1", 0, log))
+        answer = head.ask(user, control.ReadLogs("r1", 0, log))
         return str(answer.fault or answer.data["text"])
 
     assert text("learner") == "learning\n"
@@ -83,11 +85,11 @@ def test_what_was_not_collected_is_asked_for_when_the_run_is_over(head: Head, ru
     for content, ended in ((b"its last words", False), (b"", True)):
         user.heard.clear()
         worker.heard.clear()
-        user.say(wire.ReadLogs("r1", 0, "w1/actor-3"))
-        head.until(lambda: worker.last(wire.ReadLog), worker)
-        wanted = worker.last(wire.ReadLog)
+        user.say(control.ReadLogs("r1", 0, "w1/actor-3"))
+        head.until(lambda: worker.last(control.ReadNodeLog), worker)
+        wanted = worker.last(control.ReadNodeLog)
         assert (wanted.run, wanted.log) == ("r1", "actor-3")
-        worker.say(wire.LogPiece(wanted.number, 14, content=content))
+        worker.say(control.LogPiece(wanted.number, 14, content=content))
         head.until(lambda: user.heard, user)
         (answer,) = user.heard
         assert answer.data == {
@@ -100,7 +102,7 @@ def test_a_worker_that_does_not_answer_is_given_up(
 ) -> None:
     monkeypatch.setattr("head.daemon.remote_logs._SECONDS", 0.0)
     joined(head, "w1")
-    answer = head.ask(head.peer("user:owner/1"), wire.ReadLogs("r1", 0, "actor-3"))
+    answer = head.ask(head.peer("user:owner/1"), control.ReadLogs("r1", 0, "actor-3"))
     assert "node w1 did not answer" in answer.fault
-    answer = head.ask(head.peer("user:owner/1"), wire.ReadLogs("r1", 0, "w1/../x"))
+    answer = head.ask(head.peer("user:owner/1"), control.ReadLogs("r1", 0, "w1/../x"))
     assert answer.fault

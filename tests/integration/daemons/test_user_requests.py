@@ -10,7 +10,8 @@ import msgspec
 import pytest
 from test_head_daemon import Head, Peer
 
-from artos.protocol import wire
+from artos.protocol import control
+from artos.protocol.message import Message
 from head.daemon.runs import Run
 
 FIELDS = {"run": "r9", "node": "w9", "actors": 3, "request": {"ticket": "1"}}
@@ -26,7 +27,7 @@ def head(tmp_path: Path) -> Iterator[Head]:
 def process(head: Head) -> Peer:
     """The process of the run r1, which has four actors."""
     assert head.daemon is not None
-    up = wire.RunUp("r1", 1, 1, b"", "", "", (), 4)
+    up = control.RunUp("r1", 1, 1, b"", "", "", (), 4)
     folder = str(head.folder / "runs" / "r1")
     head.daemon._schedule.submit(Run("r1", {}, folder, state="running", epoch=1, up=up))
     peer = Peer(head.daemon._home.socket, None, "r1")
@@ -34,8 +35,10 @@ def process(head: Head) -> Peer:
     return peer
 
 
-@pytest.mark.parametrize("kind", wire.UserRequest.__subclasses__(), ids=lambda kind: kind.__name__)
-def test_every_request_is_known(kind: type[wire.UserRequest], head: Head) -> None:
+@pytest.mark.parametrize(
+    "kind", control.UserRequest.__subclasses__(), ids=lambda kind: kind.__name__
+)
+def test_every_request_is_known(kind: type[control.UserRequest], head: Head) -> None:
     answer = head.ask(head.peer("user:owner/1"), msgspec.convert(FIELDS, kind))
     assert answer.data or "r9" in answer.fault or "w9" in answer.fault or "workload" in answer.fault
 
@@ -44,24 +47,24 @@ def test_a_run_is_scaled_and_answers_in_the_order_of_the_requests(
     head: Head, process: Peer
 ) -> None:
     first, second = head.peer("user:owner/1"), head.peer("user:owner/2")
-    wanted = [wire.ScaleRun("r1", 3), wire.ScaleRun("r1", 9)]
+    wanted = [control.ScaleRun("r1", 3), control.ScaleRun("r1", 9)]
     for number, (user, request) in enumerate(zip((first, second), wanted, strict=True), 1):
         user.say(request)
         head.until(lambda count=number: len(scalings(process)) == count, process)
     assert scalings(process) == wanted
-    process.say(wire.RunScaled(3, 4))
-    process.say(wire.RunScaled(3, 4, "4 are registered"))
-    process.say(wire.RunScaled(1, 4))  # nobody asked for that
+    process.say(control.RunScaled(3, 4))
+    process.say(control.RunScaled(3, 4, "4 are registered"))
+    process.say(control.RunScaled(1, 4))  # nobody asked for that
     head.until(lambda: first.heard and second.heard, first, second)
-    assert first.heard == [wire.Answer({"actors": 3, "most": 4})]
-    assert second.heard == [wire.Answer(fault="4 are registered")]
+    assert first.heard == [control.Answer({"actors": 3, "most": 4})]
+    assert second.heard == [control.Answer(fault="4 are registered")]
 
 
 def test_a_run_that_does_not_answer_is_given_up(
     head: Head, process: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("head.daemon.client_api._SCALE_SECONDS", 0.0)
-    answer = head.ask(head.peer("user:owner/1"), wire.ScaleRun("r1", 3))
+    answer = head.ask(head.peer("user:owner/1"), control.ScaleRun("r1", 3))
     assert "run r1 did not answer" in answer.fault
 
 
@@ -69,9 +72,9 @@ def test_a_run_that_is_not_up_is_not_scaled(head: Head) -> None:
     assert head.daemon is not None
     folder = str(head.folder / "runs" / "r1")
     head.daemon._schedule.submit(Run("r1", {}, folder, state="starting"))
-    answer = head.ask(head.peer("user:owner/1"), wire.ScaleRun("r1", 3))
+    answer = head.ask(head.peer("user:owner/1"), control.ScaleRun("r1", 3))
     assert "only a running one can be scaled" in answer.fault
 
 
-def scalings(process: Peer) -> list[wire.Message]:
-    return [message for message in process.heard if isinstance(message, wire.ScaleRun)]
+def scalings(process: Peer) -> list[Message]:
+    return [message for message in process.heard if isinstance(message, control.ScaleRun)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from artos.buffer.layout import Consumer
-from artos.protocol.wire import Arrivals, Chunk, Greet
+from artos.protocol.data import Chunk, Greet, RowsTaken
 from head.replay.receiver import Receiver, Standing
 from workers.agent.sender import Piece, Sender, streams
 
@@ -80,7 +80,7 @@ class Link(RuleBasedStateMachine):
         self.caches = {a: Cache(1, 0, capacity, 0, [0, 0], [0, 0]) for a in ACTORS}
         self.replicas = {actor: Replica() for actor in ACTORS}
         self.up: list[tuple[Any, Cache | None]] = []
-        self.down: list[Arrivals] = []
+        self.down: list[RowsTaken] = []
         self.start_sender()
         self.start_receiver()
 
@@ -222,7 +222,7 @@ class Link(RuleBasedStateMachine):
         assert news is not None
         self.down.append(news)
 
-    def hear(self, news: Arrivals) -> None:
+    def hear(self, news: RowsTaken) -> None:
         for stage, rows in self.sender.hear(news).items():
             self.caches[news.actor].arrived[stage] = rows
         self.sender.credit = self.credit  # the receiver would allow far more than these few rows

@@ -19,7 +19,9 @@ from test_processes import await_version, dual_stage, weights_of
 from two_nodes import PATIENCE, Head, Worker, run_until, two_nodes
 
 from artos.clock import Deadline
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.data import Chunk, Greet, Nudge, Pull, RowsTaken, Weights
+from artos.protocol.message import Message, Refusal
 from artos.transport import sockets
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.roles import Holder, Role
@@ -98,17 +100,17 @@ def test_an_agent_of_another_life_of_the_run_ships_nothing(tmp_path: Path) -> No
 def nonsense(start: int) -> list[list[bytes]]:
     """Messages that no agent sends, about five rows from ``start`` on that would be taken."""
     rows, raw = 5, 5 * 2 * 8
-    good = wire.Chunk(0, 1, start, start + rows, ("rewards",), (raw,), (False,))
+    good = Chunk(0, 1, start, start + rows, ("rewards",), (raw,), (False,))
 
     def bad(size: int, **change: object) -> list[bytes]:
         chunk = msgspec.structs.replace(good, **{"sizes": (size,), **change})
-        return [wire.encode(chunk, bytes(size))]
+        return [codec.encode(chunk, bytes(size))]
 
     return [
         [b""],
         [b"nonsense"],
-        [wire.encode(wire.Nudge())],
-        [wire.encode(good)],
+        [codec.encode(Nudge())],
+        [codec.encode(good)],
         bad(raw - 1),
         bad(raw, packed=(True,)),
         bad(raw, keys=("nothing",)),
@@ -117,12 +119,12 @@ def nonsense(start: int) -> list[list[bytes]]:
         bad(raw, sizes=(-1, raw + 1)),
         bad(raw, sizes=()),
         [*bad(raw), b"another frame"],
-        [wire.encode(good)[:20]],
+        [codec.encode(good)[:20]],
         [b"\xc1\xff\xff\xff\xff"],
         [b"\xc1"],
         bad(raw, term=9),
         bad(raw * 100, stop=start + 500, raw=(raw * 100,)),
-        [wire.encode(wire.Greet("node", 7, {0: 1}))],
+        [codec.encode(Greet("node", 7, {0: 1}))],
     ]
 
 
@@ -156,13 +158,13 @@ def test_nobody_but_a_node_itself_ships_and_pulls_for_it(
             secret = stolen / f"{name}.key_secret"
             shutil.copy(tmp_path / "keys" / f"{key}.key_secret", secret)
         with called(head, Keys.load(stolen), me) as socket:
-            messages: list[wire.Message] = [wire.Greet("node", 1, {0: 1})]
+            messages: list[Message] = [Greet("node", 1, {0: 1})]
             if me != "w9":
-                messages += [wire.Pull(-1), wire.Nudge()]
+                messages += [Pull(-1), Nudge()]
             for message in messages:
-                socket.send(wire.encode(message))
-                refusal = wire.decode(socket.recv())
-                assert isinstance(refusal, wire.Refusal)
+                socket.send(codec.encode(message))
+                refusal = codec.decode(socket.recv())
+                assert isinstance(refusal, Refusal)
                 assert why in refusal.why
         run_until(head, worker, 80, at_once=40)  # it notices nothing
 
@@ -174,13 +176,13 @@ def test_who_is_revoked_while_its_pull_waits_gets_no_weights(tmp_path: Path) -> 
         with called(head, Keys.load(tmp_path / "keys"), "w9/weights") as socket:
             ended = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
             head.publish(0)
-            socket.send(wire.encode(wire.Pull(-1)))
-            assert isinstance(wire.decode(socket.recv()), wire.Weights)
+            socket.send(codec.encode(Pull(-1)))
+            assert isinstance(codec.decode(socket.recv()), Weights)
             while socket.poll(500):
                 socket.recv()
-            socket.send(wire.encode(wire.Pull(0)))
-            socket.send(wire.encode(wire.Nudge()))  # answered: so the pull was read
-            assert isinstance(wire.decode(socket.recv()), wire.Refusal)
+            socket.send(codec.encode(Pull(0)))
+            socket.send(codec.encode(Nudge()))  # answered: so the pull was read
+            assert isinstance(codec.decode(socket.recv()), Refusal)
             revoke(tmp_path / "keys", w9)
             head.publish(1)
             await_version(head, worker, 1)
@@ -209,10 +211,10 @@ def test_nonsense_is_refused_and_changes_nothing(tmp_path: Path) -> None:
         head.consume()
         before = [bytes(block.segment.memory) for block in head.blocks.values()]
         with called(head, Keys.load(tmp_path / "keys"), "node") as socket:
-            socket.send(wire.encode(wire.Greet("node", 1, {0: 1})))
-            assert isinstance(wire.decode(socket.recv()), wire.Arrivals)
+            socket.send(codec.encode(Greet("node", 1, {0: 1})))
+            assert isinstance(codec.decode(socket.recv()), RowsTaken)
             for frames in nonsense(head.blocks[0].written):
                 socket.send_multipart(frames)
-                assert isinstance(wire.decode(socket.recv()), wire.Refusal), frames
+                assert isinstance(codec.decode(socket.recv()), Refusal), frames
         assert [bytes(block.segment.memory) for block in head.blocks.values()] == before
         assert head.host.pids()

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSpec
 from artos.buffer.segment import ShmFolder
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.data import Weights
 from artos.spec import ArraySpec
 from artos.transport.bfloat16 import BFLOAT16, narrow, widen
 from head.replay.weight_cache import WeightStore
@@ -42,9 +43,9 @@ def publish(region: ObjectRegion, version: int) -> np.ndarray:
     return slot.arrays["params"].copy()
 
 
-def pieces(region: ObjectRegion, dtype: str = "float32") -> list[wire.Weights]:
+def pieces(region: ObjectRegion, dtype: str = "float32") -> list[Weights]:
     store = WeightStore(region, 0, dtype)
-    made = [wire.decode(message) for message in store.newest()]
+    made = [codec.decode(message) for message in store.newest()]
     assert len(made) > 1
     return made
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from artos.errors import BadMessage, Refused
-from artos.protocol import wire
+from artos.protocol import codec
+from artos.protocol.envelope import Envelope
 from artos.system.unpack import read, unpack
 from artos.transport.peers import Peers, Sender
 from evaluation.fuzz.__main__ import fuzz
@@ -20,14 +21,14 @@ def test_every_body_is_a_message_or_is_refused() -> None:
     hostile, known, refused = Hostile(1), set(), 0
     for _ in range(CASES):
         try:
-            message = wire.decode(hostile.body(wire.TYPES))
+            message = codec.decode(hostile.body(codec.TYPES))
         except BadMessage:
             refused += 1
         else:
             known.add(type(message))
-            assert wire.decode(wire.encode(message)) == message or message != message
+            assert codec.decode(codec.encode(message)) == message or message != message
     assert refused > CASES / 4, "else this tries nothing"
-    assert len(known) > len(wire.TYPES) * 0.6, "else hardly anything gets further than that"
+    assert len(known) > len(codec.TYPES) * 0.6, "else hardly anything gets further than that"
 
 
 def test_no_frame_disturbs_what_others_say() -> None:
@@ -35,7 +36,7 @@ def test_no_frame_disturbs_what_others_say() -> None:
     for _ in range(CASES):
         head.hear(Sender("evil"), [hostile.frame()], 0.0)
         head.speak("evil", 0.0, lambda _, frame: len(frame) > 0)
-    head.hear(Sender("w1"), [wire.encode(wire.Seal(5, 1, 1, content=memoryview(b"\x80")))], 0.0)
+    head.hear(Sender("w1"), [codec.encode(Envelope(5, 1, 1, content=memoryview(b"\x80")))], 0.0)
     assert {name for name, _ in head.take()} <= {"evil"}
     assert head.malformed > CASES / 2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from artos.buffer.layout import Consumer
-from artos.protocol.wire import Arrivals
+from artos.protocol.data import RowsTaken
 from workers.agent.sender import Piece, Sender, Stream, streams
 
 FIRST = Stream(0, ("rewards", "version"), 12)
@@ -21,9 +21,9 @@ def sender(actors: int = 1, room: int = ROOM, **options: int) -> Sender:
     return made
 
 
-def arrivals(actor: int, rows: int = 0, room: int = ROOM, answers: int = 0) -> Arrivals:
+def arrivals(actor: int, rows: int = 0, room: int = ROOM, answers: int = 0) -> RowsTaken:
     written = dict.fromkeys(("rewards", "version", "frames"), rows)
-    return Arrivals(actor, 5, written, room, 0, answers)
+    return RowsTaken(actor, 5, written, room, 0, answers)
 
 
 def all_of(made: Sender) -> list[Piece]:
@@ -125,7 +125,7 @@ def test_after_a_greeting_all_that_has_not_arrived_goes_again() -> None:
 def test_news_of_an_older_term_mean_nothing() -> None:
     made = sender()
     made.fire(0, 1, 4)
-    assert not made.hear(Arrivals(0, 4, {"frames": 4, "rewards": 4, "version": 4}, 99))
+    assert not made.hear(RowsTaken(0, 4, {"frames": 4, "rewards": 4, "version": 4}, 99))
     assert len(all_of(made)) == 1
 
 
@@ -133,7 +133,7 @@ def test_rows_of_an_actor_that_lives_elsewhere_are_not_waited_for() -> None:
     made = sender(2)
     made.fire(0, 1, 10)
     assert len(all_of(made)) == 3
-    assert made.hear(Arrivals(0, 6, {"frames": 4, "rewards": 4, "version": 4}, 99)) == {}
+    assert made.hear(RowsTaken(0, 6, {"frames": 4, "rewards": 4, "version": 4}, 99)) == {}
     made.fire(0, 1, 20)
     assert all_of(made) == []
     assert (made.flight, made.settled, made.waits) == (0, True, False)
@@ -157,13 +157,13 @@ def test_a_stage_is_as_far_as_its_slowest_stream() -> None:
     made = Sender((Stream(0, ("rewards",), 4), Stream(0, ("frames",), 4000)), 100)
     made.place(0, 5, [4], [0])
     made.greet()
-    made.hear(Arrivals(0, 5, {"rewards": 0, "frames": 0}, ROOM, 0, made.number))
+    made.hear(RowsTaken(0, 5, {"rewards": 0, "frames": 0}, ROOM, 0, made.number))
     assert len(all_of(made)) == 2
-    assert made.hear(Arrivals(0, 5, {"rewards": 4, "frames": 0}, ROOM)) == {}
-    assert made.hear(Arrivals(0, 5, {"rewards": 4, "frames": 3}, ROOM)) == {0: 3}
+    assert made.hear(RowsTaken(0, 5, {"rewards": 4, "frames": 0}, ROOM)) == {}
+    assert made.hear(RowsTaken(0, 5, {"rewards": 4, "frames": 3}, ROOM)) == {0: 3}
     made.fire(0, 0, 8)
     all_of(made)
-    assert made.hear(Arrivals(0, 5, {"rewards": 5, "frames": 8}, ROOM)) == {0: 5}
+    assert made.hear(RowsTaken(0, 5, {"rewards": 5, "frames": 8}, ROOM)) == {0: 5}
 
 
 def test_who_leaves_takes_what_was_on_its_way_along() -> None:
@@ -205,7 +205,7 @@ def test_whoever_lives_here_anew_takes_back_what_was_on_its_way() -> None:
     for way in (
         lambda: made.place(0, 5, [0, 0], [0, 0]),
         lambda: made.leave(0),
-        lambda: made.hear(Arrivals(0, 9, {}, ROOM)),
+        lambda: made.hear(RowsTaken(0, 9, {}, ROOM)),
     ):
         made.place(0, 5, [0, 0], [0, 0])
         made.greet()
@@ -236,8 +236,8 @@ def test_keys_that_are_not_named_have_not_arrived() -> None:
     made = sender()
     made.fire(0, 0, 4)
     all_of(made)
-    assert made.hear(Arrivals(0, 5, {"rewards": 4}, ROOM)) == {}
-    assert made.hear(Arrivals(0, 5, {"rewards": 4, "version": 3}, ROOM)) == {0: 3}
+    assert made.hear(RowsTaken(0, 5, {"rewards": 4}, ROOM)) == {}
+    assert made.hear(RowsTaken(0, 5, {"rewards": 4, "version": 3}, ROOM)) == {0: 3}
     assert made.flight == FIRST.row_bytes
 
 
@@ -265,9 +265,9 @@ def test_rows_that_arrived_from_elsewhere_are_not_sent() -> None:
 def test_the_credit_is_what_was_said_last() -> None:
     made = sender()
     made.fire(0, 1, 100)
-    made.hear(Arrivals(0, 5, {}, ROOM, 5 * SECOND.row_bytes))
+    made.hear(RowsTaken(0, 5, {}, ROOM, 5 * SECOND.row_bytes))
     assert len(all_of(made)) == 1, "a second piece of four rows would be too much"
-    made.hear(Arrivals(0, 5, {}, ROOM, 8 * SECOND.row_bytes))
+    made.hear(RowsTaken(0, 5, {}, ROOM, 8 * SECOND.row_bytes))
     assert len(all_of(made)) == 1
-    made.hear(Arrivals(0, 5, {}, ROOM, 0))
+    made.hear(RowsTaken(0, 5, {}, ROOM, 0))
     assert made.credit == 8 * SECOND.row_bytes, "0 means: as before"

@@ -12,7 +12,8 @@ from helpers import PATIENCE
 
 from artos.clock import SystemClock
 from artos.errors import Refused
-from artos.protocol.wire import Archive, Assign, Fetch, LogPiece, Message, ReadLog, SiteEnded
+from artos.protocol.control import Archive, Assign, FetchArchive, LogPiece, ReadNodeLog, SiteEnded
+from artos.protocol.message import Message
 from artos.system.archive import name_of, pack
 from artos.system.archives import Archives
 from artos.system.waker import Bell
@@ -47,9 +48,11 @@ def test_logs_are_read_here_also_of_a_run_that_is_over(host: SiteHost, tmp_path:
     logs = tmp_path / "runs" / "r" / "logs"
     logs.mkdir(parents=True)
     (logs / "actor-3.log").write_bytes(b"one\ntwo\n")
-    assert host.log(ReadLog(7, "r", "actor-3", 4)) == LogPiece(7, 8, content=b"two\n")
-    assert "no log 'site' of run r; there are: actor-3" in host.log(ReadLog(8, "r", "site")).fault
-    assert "there are: none" in host.log(ReadLog(9, "other", "actor-3")).fault
+    assert host.log(ReadNodeLog(7, "r", "actor-3", 4)) == LogPiece(7, 8, content=b"two\n")
+    assert (
+        "no log 'site' of run r; there are: actor-3" in host.log(ReadNodeLog(8, "r", "site")).fault
+    )
+    assert "there are: none" in host.log(ReadNodeLog(9, "other", "actor-3")).fault
 
 
 def test_code_is_fetched_once(host: SiteHost, tmp_path: Path) -> None:
@@ -57,13 +60,13 @@ def test_code_is_fetched_once(host: SiteHost, tmp_path: Path) -> None:
     (tmp_path / "code" / "a.py").write_text("x = 1\n")
     name, content = pack(tmp_path / "code")
     host.assign(assign(archive=name))
-    assert host.step() == [Fetch(name)]
+    assert host.step() == [FetchArchive(name)]
     assert host.step() == []
     with pytest.raises(Refused, match="damaged"):
         host.archived(Archive(name, content[:-1]))
-    assert host.step() == [Fetch(name)], "what came was damaged"
+    assert host.step() == [FetchArchive(name)], "what came was damaged"
     host.ask_again()
-    assert host.step() == [Fetch(name)], "the head was started again"
+    assert host.step() == [FetchArchive(name)], "the head was started again"
     host.archived(Archive(name, content))
     assert host.step() == []
     assert host.runs == {"r": 1}

@@ -8,7 +8,7 @@ import pytest
 from artos.buffer.model_block import ObjectSpec
 from artos.plan import Plan
 from artos.protocol.invocations import Invoke
-from artos.protocol.wire import Call
+from artos.protocol.steering import Call
 from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger

@@ -12,7 +12,8 @@ from helpers import PATIENCE
 
 from artos.clock import ManualClock
 from artos.errors import ImageUnusable, NoImage
-from artos.protocol import wire
+from artos.protocol import steering
+from artos.protocol.message import Message, Refusal
 from workers.actors.process_manager import Arrival
 from workers.executor.migration import Migration
 
@@ -61,7 +62,7 @@ class Site:
         self.folder = folder
         self.images = Images(folder)
         self.clock = ManualClock()
-        self.said: list[wire.Message] = []
+        self.said: list[Message] = []
         self.done: list[tuple[object, ...]] = []
         self.came: list[Arrival] = []
         self.shelved: Any = "image"
@@ -103,7 +104,7 @@ class Site:
         self._rung.clear()
         self.porter.look()
 
-    def told(self) -> list[wire.Message]:
+    def told(self) -> list[Message]:
         said, self.said[:] = [*self.said], []
         return said
 
@@ -113,7 +114,7 @@ class Site:
     def come(self, member: int, number: int) -> None:
         """A whole parcel of a member is here and being unpacked."""
         self.porter.fetch(member, number)
-        self.porter.take(wire.Piece(number, 0, len(IMAGE), IMAGE))
+        self.porter.take(steering.BundlePiece(number, 0, len(IMAGE), IMAGE))
         assert self.images.begun.wait(PATIENCE)
 
 
@@ -131,41 +132,41 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def test_who_moves_out_is_packed_and_handed_over(site: Site) -> None:
     site.shelved = None
-    site.porter.pack(wire.Pack(2, 7))
+    site.porter.pack(steering.Pack(2, 7))
     site.porter.look()
     assert site.told() == []
     site.shelved = "image"
     site.porter.look()
-    site.porter.bring(wire.Bring(7))
-    assert site.told() == [wire.Piece(7, 0)]
+    site.porter.bring(steering.ReadPiece(7))
+    assert site.told() == [steering.BundlePiece(7, 0)]
     site.work()
-    assert site.told() == [wire.Packed(7)]
-    site.porter.bring(wire.Bring(7, 5))
-    assert site.told() == [wire.Piece(7, 5, len(IMAGE), IMAGE[5:])]
+    assert site.told() == [steering.Packed(7)]
+    site.porter.bring(steering.ReadPiece(7, 5))
+    assert site.told() == [steering.BundlePiece(7, 5, len(IMAGE), IMAGE[5:])]
     assert site.files() == ["7.parcel"]
     site.porter.forget(2)
     assert site.files() == []
-    site.porter.bring(wire.Bring(7, 5))
-    assert site.told() == [wire.Piece(7, 5)]
+    site.porter.bring(steering.ReadPiece(7, 5))
+    assert site.told() == [steering.BundlePiece(7, 5)]
 
 
 def test_who_has_no_image_is_not_packed(site: Site) -> None:
     site.shelved = NoImage(1, "it is starting")
-    site.porter.pack(wire.Pack(2, 7))
-    assert site.told() == [wire.Packed(7, "there is no image of actor 1: it is starting")]
+    site.porter.pack(steering.Pack(2, 7))
+    assert site.told() == [steering.Packed(7, "there is no image of actor 1: it is starting")]
 
 
 def test_what_cannot_be_packed_is_said(site: Site) -> None:
     site.images.fault = OSError("no room")
-    site.porter.pack(wire.Pack(2, 7))
+    site.porter.pack(steering.Pack(2, 7))
     site.porter.look()
     site.work()
-    assert site.told() == [wire.Packed(7, "no room")]
+    assert site.told() == [steering.Packed(7, "no room")]
 
 
 def test_who_stays_after_all_leaves_no_parcel(site: Site) -> None:
     site.images.may.clear()
-    site.porter.pack(wire.Pack(2, 7))
+    site.porter.pack(steering.Pack(2, 7))
     site.porter.look()
     assert site.images.begun.wait(PATIENCE)
     site.porter.stays(2)
@@ -177,14 +178,14 @@ def test_who_stays_after_all_leaves_no_parcel(site: Site) -> None:
 
 
 def test_nobody_reads_beyond_the_end(site: Site) -> None:
-    site.porter.pack(wire.Pack(2, 7))
+    site.porter.pack(steering.Pack(2, 7))
     site.porter.look()
     site.work()
     site.told()
-    site.porter.bring(wire.Bring(7, 99))
+    site.porter.bring(steering.ReadPiece(7, 99))
     refusal, piece = site.told()
-    assert isinstance(refusal, wire.Refusal)
-    assert piece == wire.Piece(7, 99)
+    assert isinstance(refusal, Refusal)
+    assert piece == steering.BundlePiece(7, 99)
 
 
 # -- in --------------------------------------------------------------------------------------------
@@ -192,10 +193,10 @@ def test_nobody_reads_beyond_the_end(site: Site) -> None:
 
 def test_who_moves_in_is_fetched_unpacked_and_brought_to_life(site: Site) -> None:
     site.porter.fetch(2, 7)
-    assert site.told() == [wire.Bring(7, 0)]
-    site.porter.take(wire.Piece(7, 0, len(IMAGE), IMAGE[:5]))
-    assert site.told() == [wire.Bring(7, 5)]
-    site.porter.take(wire.Piece(7, 5, len(IMAGE), IMAGE[5:]))
+    assert site.told() == [steering.ReadPiece(7, 0)]
+    site.porter.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    assert site.told() == [steering.ReadPiece(7, 5)]
+    site.porter.take(steering.BundlePiece(7, 5, len(IMAGE), IMAGE[5:]))
     site.work()
     assert site.done == [("expect", 2), ("take in", 2, ("home of 2", IMAGE))]
     site.came = [Arrival(2, 3.0, "")]
@@ -211,7 +212,7 @@ def test_a_process_that_does_not_come_to_life_is_told_of(site: Site) -> None:
     site.told()
     site.came = [Arrival(2, 3.0, "no such file")]
     site.porter.look()
-    assert site.told() == [wire.Unfit(7, "no such file")]
+    assert site.told() == [steering.BundleRejected(7, "no such file")]
     assert ("arrived", 2, 3.0) not in site.done
 
 
@@ -220,7 +221,7 @@ def test_what_does_not_fit_here_is_told_of(site: Site) -> None:
     site.come(2, 7)
     site.work()
     _, unfit = site.told()
-    assert isinstance(unfit, wire.Unfit)
+    assert isinstance(unfit, steering.BundleRejected)
     assert "the kernel is another" in unfit.why
     assert site.done == [("expect", 2), ("miss", 2)]
 
@@ -228,41 +229,41 @@ def test_what_does_not_fit_here_is_told_of(site: Site) -> None:
 def test_a_parcel_that_is_not_there_any_more(site: Site) -> None:
     site.porter.fetch(2, 7)
     site.told()
-    site.porter.take(wire.Piece(7, 0))
-    assert site.told() == [wire.Unfit(7, "parcel 7: it is not there any more")]
+    site.porter.take(steering.BundlePiece(7, 0))
+    assert site.told() == [steering.BundleRejected(7, "parcel 7: it is not there any more")]
     assert site.done == [("expect", 2), ("miss", 2)]
-    site.porter.take(wire.Piece(7, 0, 3, b"abc"))
+    site.porter.take(steering.BundlePiece(7, 0, 3, b"abc"))
     assert site.told() == []
 
 
 def test_a_piece_that_never_comes_is_waited_for_thirty_seconds(site: Site) -> None:
     site.porter.fetch(2, 7)
     site.clock.advance(29.0)
-    site.porter.take(wire.Piece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.porter.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     site.clock.advance(29.0)
     site.porter.look()
-    assert site.told() == [wire.Bring(7, 0), wire.Bring(7, 5)]
+    assert site.told() == [steering.ReadPiece(7, 0), steering.ReadPiece(7, 5)]
     site.clock.advance(1.0)
     site.porter.look()
-    assert site.told() == [wire.Unfit(7, "nothing came of its parcel for 30 s")]
+    assert site.told() == [steering.BundleRejected(7, "nothing came of its parcel for 30 s")]
     assert site.done == [("expect", 2), ("miss", 2)]
 
 
 def test_two_are_fetched_at_a_time_and_the_others_wait_for_their_turn(site: Site) -> None:
     for number in (7, 8, 9):
         site.porter.fetch(number, number)
-    assert site.told() == [wire.Bring(7, 0), wire.Bring(8, 0)]
+    assert site.told() == [steering.ReadPiece(7, 0), steering.ReadPiece(8, 0)]
     site.clock.advance(29.0)
-    site.porter.take(wire.Piece(8, 0, len(IMAGE), IMAGE))
-    assert site.told() == [wire.Bring(9, 0)]
+    site.porter.take(steering.BundlePiece(8, 0, len(IMAGE), IMAGE))
+    assert site.told() == [steering.ReadPiece(9, 0)]
     site.clock.advance(1.0)
     site.porter.look()
-    assert site.told() == [wire.Unfit(7, "nothing came of its parcel for 30 s")]
+    assert site.told() == [steering.BundleRejected(7, "nothing came of its parcel for 30 s")]
 
 
 def test_who_is_ended_while_it_is_fetched_leaves_nothing(site: Site) -> None:
     site.porter.fetch(2, 7)
-    site.porter.take(wire.Piece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.porter.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     site.porter.forget(2)
     assert site.files() == []
     assert site.done == [("expect", 2)]
@@ -286,11 +287,11 @@ def test_an_image_that_is_being_restored_is_for_the_process_manager_to_drop(site
 
 
 def test_a_site_that_closes_in_the_middle_leaves_nothing(site: Site) -> None:
-    site.porter.pack(wire.Pack(3, 6))
+    site.porter.pack(steering.Pack(3, 6))
     site.porter.look()
     site.work()
     site.porter.fetch(2, 7)
-    site.porter.take(wire.Piece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.porter.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     assert site.files() == ["6.parcel", "7.parcel"]
     site.porter.close()
     assert site.files() == []
