@@ -95,7 +95,7 @@ class Channel:
 
     def beat(self) -> Envelope:
         """That we are here, and whom we take for the peer."""
-        return self._seal(0)
+        return self._envelope(0)
 
     def hear(self, envelope: Envelope, now: float, room: bool = True) -> bytes | None:
         """Take what came in; returns the message that is complete by it, if one is.
@@ -122,10 +122,10 @@ class Channel:
         while self._theirs and (piece := self._due()):
             if self._next == self._acknowledged + 1:
                 self._moved_at, self._heard = now, False
-            envelopes.append(self._seal(self._next, piece.more, piece.content))
+            envelopes.append(self._envelope(self._next, piece.more, piece.content))
             self._next += 1
         if not envelopes and (self._owes or now - self._spoke_at >= BEAT):
-            envelopes.append(self._seal(0))
+            envelopes.append(self._envelope(0))
         if envelopes:
             self._spoke_at, self._owes = now, False
         return envelopes
@@ -140,7 +140,9 @@ class Channel:
         ahead = self._next - self._acknowledged - 1
         return self._queue[ahead] if ahead < min(len(self._queue), _PIECES_AHEAD) else None
 
-    def _seal(self, number: int, more: bool = False, content: memoryview = _NOTHING) -> Envelope:
+    def _envelope(
+        self, number: int, more: bool = False, content: memoryview = _NOTHING
+    ) -> Envelope:
         return Envelope(self.session, self._theirs, number, self._took, more, content)
 
     def _stuck(self, now: float) -> bool:

@@ -22,7 +22,7 @@ from artos.transport.peers import Sender
 HEAD = "head"
 """What the calling end calls the other."""
 
-_LARGEST = 2 * PIECE  # bytes of a frame: a piece, its seal and what encryption adds
+_LARGEST = 2 * PIECE  # bytes of a frame: a piece, its envelope and what encryption adds
 _LAST_WORDS = 200  # ms to write what is queued when all is over
 _RENEW = 5.0  # seconds of silence after which a new connection is tried
 

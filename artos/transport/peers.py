@@ -182,14 +182,14 @@ class Peers:
         try:
             whole = peer.channel.hear(envelope, now, self._has_room)
             if whole is not None:
-                self._came.append((name, self._unsealed(name, whole)))
+                self._came.append((name, self._opened(name, whole)))
                 self._bytes += len(whole)
         except BadMessage as error:
             with suppress(MailboxFull):
                 peer.channel.put(codec.encode(self._refused(error)))
         return None
 
-    def _unsealed(self, name: str, whole: bytes) -> Message:
+    def _opened(self, name: str, whole: bytes) -> Message:
         message = codec.decode(whole)
         if isinstance(message, Envelope):
             raise BadMessage("an Envelope in the place of a message")

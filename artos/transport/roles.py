@@ -1,4 +1,4 @@
-"""Who has a key, and what may be said with it: users submit and ask, nodes take part. Pure."""
+"""Who has a key, and what may be said with it: users send requests, nodes take part. Pure."""
 
 from __future__ import annotations
 

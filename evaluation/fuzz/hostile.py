@@ -27,7 +27,7 @@ FLOATS = (0.0, 0.5, 1.0, -1.0, 1e308, -1e308, 5e-324, math.nan, math.inf, -math.
 WORDS = (
     "", "a", "w1", "run-1", "0" * 64, "..", "../x", "/etc/passwd", "a\0b", "a\nb", "\x1b[2J",
     "\u202e", "\x9b31m", "{}", "[/x]", "tcp://127.0.0.1:1", "ipc:///nowhere",
-    "observations", "float32", "status", "list", "logs", "scale", "running", "done",
+    "observations", "float32", "running", "done", "actor-0", "w1/actor-0",
     "n" * 127, "n" * 5000, "é" * 300,
 )  # fmt: skip
 _STRANGE: tuple[Any, ...] = (

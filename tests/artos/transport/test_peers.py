@@ -91,7 +91,7 @@ RUBBISH = {
     "no MessagePack": ([b"\xc1rubbish"], "extra data"),
     "an unknown message": ([b"\x81\xa4type\xa4Nope"], "Nope"),
     "a count that is none": ([b"\xc1\0\0" + b"\xff" * 33], "an Envelope with"),
-    "a message without a seal": ([encoded(LOAD)], "Load came without an Envelope"),
+    "a message without an envelope": ([encoded(LOAD)], "Load came without an Envelope"),
     "a piece without content": ([encoded(Envelope(1, 0, 1))], "0 bytes with piece 1"),
     "content without a number": ([encoded(sealed(0, b"x"))], "1 bytes with piece 0"),
     "too many frames": ([encoded(sealed(1, b"x")), b"y"], "2 frames"),

@@ -55,7 +55,7 @@ FRAMES = {
     "the last of all lives": codec.encode(Envelope(5, 2**62 - 1)),
     "arrays in arrays": b"\x91" * 5000 + b"\xc0",
     "maps in maps": b"\x81\x01" * 5000 + b"\xc0",
-    "no seal": codec.encode(control.Bye()),
+    "no envelope": codec.encode(control.Bye()),
 }
 
 
