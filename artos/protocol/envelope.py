@@ -28,8 +28,10 @@ class Envelope(Bulk, frozen=True, tag=True):
 
     def packed(self) -> bytes:
         """The envelope as one frame."""
-        numbers = (self.session, self.of, self.number, self.took, self.more)
-        return _FRONT.pack(MARK, *numbers) + self.content
+        return (
+            _FRONT.pack(MARK, self.session, self.of, self.number, self.took, self.more)
+            + self.content
+        )
 
     @classmethod
     def unpacked(cls, frame: memoryview) -> Envelope:
