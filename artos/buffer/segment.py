@@ -16,6 +16,7 @@ from artos.buffer.layout import LAYOUT_VERSION
 from artos.errors import LayoutMismatch, ShmTooSmall
 from artos.system import private_folder
 from artos.system.locks import FileLock, is_held
+from artos.system.pidfd import PidFd
 
 PREFIX = "artos."
 IMAGES = "images"
@@ -142,9 +143,7 @@ def reap_orphans() -> list[Path]:
     reaped = []
     for path in shm_root().glob(f"{PREFIX}*"):
         if private_folder.is_ours(path) and _is_orphan(path):
-            for pid in _users_of(path):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            _kill_users_of(path)
             reaped += _remove(path)
     return reaped
 
@@ -156,10 +155,14 @@ def _remove(folder: Path) -> list[Path]:
     return [path for path in (*linked, folder) if private_folder.remove(path)]
 
 
-def _users_of(folder: Path) -> list[int]:
-    """Members that map or hold open a file in ``folder``; a reader of the user's is none."""
+def _kill_users_of(folder: Path) -> None:
+    """Kill members that map or hold open a file in ``folder``, but no reader of the user's."""
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
-    return [pid for pid in pids if pid != os.getpid() and _uses(Path(f"/proc/{pid}"), f"{folder}/")]
+    for pid in pids:
+        # Opened before the look: afterwards the number may be another's.
+        with suppress(ProcessLookupError), PidFd(pid) as process:
+            if pid != os.getpid() and _uses(Path(f"/proc/{pid}"), f"{folder}/"):
+                process.signal(signal.SIGKILL)
 
 
 def _uses(process: Path, prefix: str) -> bool:

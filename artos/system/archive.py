@@ -23,7 +23,7 @@ LIMIT_MB = 64
 _ALWAYS = (
     ".git", ".hg", ".svn", ".venv", "venv", "__pycache__", "*.pyc", "*.egg-info", "node_modules",
     ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".ipynb_checkpoints",
-    ".head", "*.key_secret*",  # a head of this folder: what it knows, and what nobody may know
+    ".head", "*.key_secret*",  # the state of a head that runs here, and secret keys
 )  # fmt: skip
 _SHOWN = 5
 

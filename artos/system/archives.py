@@ -14,7 +14,7 @@ from artos.system.unpack import unpack
 
 _MOST = 16
 _UNUSED = 30 * 86_400.0
-"""Seconds; one of more than ``_MOST`` archives goes when nobody has used it for so long."""
+"""Seconds; of more than ``_MOST`` archives, those unused for so long are removed."""
 
 
 class Archives:

@@ -15,7 +15,7 @@ ROOT = Path("/")
 def groups(controller: str, root: Path = ROOT) -> list[Path]:
     """Folders of the groups this process is in, its own first, then each one above it.
 
-    Limits hold together: whoever asks for one has to look at all of them. Those of version 1
+    Limits hold together: the effective one is the least of all of them. Those of version 1
     (where ``controller`` has a tree of its own) come first, then those of version 2.
     """
     own = _memberships(root)

@@ -68,7 +68,7 @@ class Child:
         try:
             pid, status = os.waitpid(self.pid, options)
         except ChildProcessError:
-            return -signal.SIGKILL  # somebody else took its status: it is gone, that much is sure
+            return -signal.SIGKILL  # its status was reaped elsewhere; it is certainly gone
         return os.waitstatus_to_exitcode(status) if pid else None
 
     def end(self, seconds: float) -> None:
@@ -99,7 +99,7 @@ class Child:
         return "\n".join([line for line in last if not line.startswith(_NOISE)])
 
     def cap_log(self) -> None:
-        """See ``rotate``; whoever looks after a process calls this a few times a second."""
+        """See ``rotate``; to be called a few times a second by the owner of the process."""
         rotate(self.log)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """What a killed run leaves behind, and how that is found (``artos clean``).
 
-Images of actors may take gigabytes and lie on a disk, where nobody would look for them. So a link
-in the run's shared memory leads there: whoever reaps that takes them along.
+Images of actors may take gigabytes and lie on a disk, where they would not be looked for. So a link
+in the run's shared memory leads there: reaping that removes them too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a member ended, as told to whoever decides whether there is another try."""
+"""How a member ended, as told to the process that decides whether it is started again."""
 
 from __future__ import annotations
 

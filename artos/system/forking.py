@@ -1,4 +1,4 @@
-"""Forking a prepared process so that the child belongs to whoever started that one."""
+"""Forking a prepared process so that the child belongs to the starter of that process."""
 
 from __future__ import annotations
 

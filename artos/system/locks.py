@@ -14,7 +14,7 @@ from artos.system.closing import Closing
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _PAUSE_SECONDS = 0.005
 _LOOK_SECONDS = 5.0
-"""After so long somebody who looks is taken for a holder: a look takes microseconds."""
+"""After so long a look counts as holding the lock: looking takes microseconds."""
 
 
 class FileLock(Closing):
@@ -25,7 +25,7 @@ class FileLock(Closing):
     """
 
     def __init__(self, descriptor: int) -> None:
-        """Adopt a lock that was taken: by ``take``, or by who handed the descriptor down."""
+        """Adopt the descriptor of a lock that was taken, here or by the parent process."""
         self._descriptor = descriptor
 
     @classmethod
@@ -45,7 +45,7 @@ class FileLock(Closing):
             elif deadline.passed and (patience.passed or not _locked(lock.fileno(), fcntl.LOCK_SH)):
                 lock.close()
                 return None
-            lock.close()  # removed since it was opened, or somebody looked just then
+            lock.close()  # the file was replaced meanwhile, or another process looked just then
             time.sleep(_PAUSE_SECONDS)
 
     def _is_of(self, path: Path) -> bool:
@@ -63,7 +63,7 @@ class FileLock(Closing):
         return os.pread(self._descriptor, 200, 0).decode(errors="replace")
 
     def write(self, text: str) -> None:
-        """Write down whose it is, in the place of what is there.
+        """Write the holder's name into the file, replacing what is there.
 
         Raises:
             OSError: there is no room.
@@ -79,7 +79,7 @@ class FileLock(Closing):
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody has the lock of the file at ``path``.
+    """Whether the file at ``path`` is locked; does not keep another process from locking it.
 
     Raises:
         OSError: the file cannot be opened.

@@ -30,7 +30,7 @@ class LineHandler(logging.Handler):
         """See ``logging.Handler``."""
         try:
             text = self.format(record)
-            with suppress(OSError, ValueError):  # full, closed, or nobody reads it any more
+            with suppress(OSError, ValueError):  # full, closed, or a pipe without a reader
                 self._write(text)
         except Exception:
             self.handleError(record)

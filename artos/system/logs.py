@@ -54,7 +54,7 @@ def piece(log: Path, offset: int, most: int) -> tuple[bytes, int]:
 
 
 def tail(log: Path, lines: int) -> list[str]:
-    """The last lines of a log, none if there is none; of however long a one 64 KB are read."""
+    """The last lines of a log, none if there is no log; at most its last 64 KB are read."""
     try:
         written = end(log, _TAIL_BYTES).decode(errors="replace").splitlines()
     except FileNotFoundError:
@@ -75,7 +75,7 @@ class _Lossy(io.FileIO):
 def print_whatever_happens() -> None:
     """Have this process's output never raise: a ``print`` must not end it when a disk is full.
 
-    What it prints is in its log line by line, for whoever follows that.
+    What it prints reaches its log line by line, so that the log can be followed.
     """
     for name, number in (("stdout", 1), ("stderr", 2)):
         getattr(sys, name).flush()

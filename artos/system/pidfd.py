@@ -53,3 +53,12 @@ class PidFd(Closing):
 
     def __repr__(self) -> str:
         return f"<PidFd of process {self.pid}{'' if self._descriptor >= 0 else ' closed'}>"
+
+
+def has_ended(pid: int) -> bool:
+    """Whether no process of that number runs, also if one that ended is still to be reaped."""
+    try:
+        with PidFd(pid) as process:
+            return process.has_ended()
+    except ProcessLookupError:
+        return True

@@ -13,7 +13,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same on one line, so that nobody can write a line in the name of somebody else."""
+    """The same on one line, so that a message cannot forge a line of another process."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -22,7 +22,7 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def fresh(parent: Path, prefix: str) -> Path:
-    """A path in ``parent`` that nobody can know before; nothing is made."""
+    """A path in ``parent`` that cannot be guessed; nothing is made."""
     return parent / f"{prefix}{secrets.token_hex(8)}"
 
 
@@ -41,7 +41,7 @@ def keep(path: Path) -> Path:
     """``path``, made for us alone with all above it, or taken over if it is ours already.
 
     Raises:
-        NotOurs: somebody else has put it there, or something above it.
+        NotOurs: another user has put it there, or a folder above it.
         OSError: it cannot be made.
     """
     if why := planted(path):
@@ -57,7 +57,7 @@ def open_own(path: Path) -> int:
     """A descriptor of a folder of ours, which is what it is whatever becomes of its name.
 
     Raises:
-        NotOurs: it is a link or a file, belongs to somebody else, or everybody may write to it.
+        NotOurs: it is a link or a file, belongs to another user, or others may write to it.
         FileNotFoundError: there is nothing.
     """
     try:
@@ -85,7 +85,7 @@ def opened(path: Path) -> Iterator[int]:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether it is a folder of ours, by itself and not through a link."""
+    """Whether it is itself a folder of ours, not a link to one."""
     try:
         os.close(open_own(path))
     except OSError:
@@ -120,7 +120,7 @@ def _delete(name: str, folder: int) -> None:
 def planted(path: Path) -> str:
     """Why ``path`` may be what a neighbour wants it to be, in words; "" if it is not.
 
-    That is if it, or a folder above it, lies where everybody may write and is somebody else's.
+    That is if it, or a folder above it, lies where all users may write and belongs to another one.
     """
     lexical = Path(os.path.abspath(path))  # noqa: PTH100 (a link must be seen, not followed)
     for each in (lexical, *lexical.parents):

@@ -12,7 +12,7 @@ from artos.system.pidfd import PidFd
 
 
 def find(is_wanted: Callable[[Sequence[str]], bool]) -> Iterator[PidFd]:
-    """Those whose command line is wanted, without this process; whoever gets one closes it."""
+    """Those whose command line is wanted, without this process; the caller closes them."""
     for process in psutil.process_iter(["cmdline"]):
         if process.pid != os.getpid() and is_wanted(process.info["cmdline"] or ()):
             with suppress(ProcessLookupError):

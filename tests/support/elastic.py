@@ -120,6 +120,8 @@ class Subject:
         for pid in filter(None, (self.pid, self._start.pid if self._start else 0)):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        if self.pid:
+            until("its end", lambda: not self.is_alive())
         if self._start is not None:
             self.gone()
         elif self.pid:

@@ -212,12 +212,12 @@ class ActorRecord:
         self.revival, self.lost = None, why
 
     def take_image(self) -> Image | None:
-        """Its image, for who removes it."""
+        """Hand over its image to be removed; the record has none afterwards."""
         image, self.image = self.image, None
         return image
 
     def call_off(self) -> Operation | None:
-        """The dump or restore that goes on, if one does, for who cancels it."""
+        """Hand over the dump or restore that is under way, if any, to be cancelled."""
         shot, revival, self.shot, self.revival = self.shot, self.revival, None, None
         return revival if shot is None else shot.operation
 

@@ -28,7 +28,7 @@ _MEMORY: frozenset[Tier] = frozenset({"memory"})
 class IdleTiers:
     """Puts actors into the tier that fits and brings them back; books what both took.
 
-    Dumps and restores go on by themselves: ``look_at`` finishes them. An actor whose checkpoint
+    Dumps and restores run in the background: ``look_at`` finishes them. An actor whose checkpoint
     fails waits in memory, from the third failure in a row on for good (a CRIU that was killed or a
     full disk may be mended, an open socket stays); one whose image is lost begins anew.
     """
@@ -56,7 +56,7 @@ class IdleTiers:
     # -- in ------------------------------------------------------------------------------------
 
     def park(self, record: ActorRecord) -> bool:
-        """Bring a parked actor into its tier; whether that goes on by itself now."""
+        """Bring a parked actor into its tier; returns whether that continues in the background."""
         if record.retired:
             self._unpin(record.actor)
             record.release_weights()
@@ -156,7 +156,7 @@ class IdleTiers:
         """The version that makes images here, "" if none can."""
         return self.checkpointer.criu if "checkpoint" in self._tiers else ""
 
-    # -- what goes on by itself ----------------------------------------------------------------
+    # -- in the background --------------------------------------------------------------------
 
     def look_at(self, record: ActorRecord, log: Path) -> bool:
         """Finish a dump or a restore that is over; whether it was. Never waits.
@@ -221,7 +221,7 @@ class IdleTiers:
     # -- the end -------------------------------------------------------------------------------
 
     def release(self, record: ActorRecord) -> None:
-        """Stop whatever goes on with an actor, and let it go on by itself if it was frozen."""
+        """Cancel a dump or restore of an actor, thaw it if it is frozen, and drop its image."""
         if (operation := record.call_off()) is not None:
             operation.cancel()
         if record.state is State.FROZEN and record.child is not None:
@@ -238,4 +238,4 @@ def _size_mb(image: Image) -> float:
     try:
         return sum(image.files().values()) / 1e6
     except OSError:
-        return 0.0  # somebody removed it, as will be seen when it is restored
+        return 0.0  # it was removed, as its restore will report

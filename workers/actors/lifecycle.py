@@ -29,7 +29,7 @@ class State(StrEnum):
     RESTORING = "restoring"
     """A process is being made from its image."""
     DEAD = "dead"
-    """Its process ended by itself or was killed; whoever was told of that has yet to end it."""
+    """Its process exited or was killed; its supervisor knows, and has yet to end it here."""
 
 
 class Move(StrEnum):

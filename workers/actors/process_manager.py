@@ -76,7 +76,6 @@ class ProcessManager:
         self.images, self.criu = tiers.checkpointer, tiers.criu
         self._records = {m: ActorRecord(m) for m in map(actor_member, range(actors))}
         self.passers = direct_passers(self.send, self._records)
-        self._queued: set[int] = set()
         self._under_way: set[int] = set()
         self._gone = False
         self._arrivals: list[Arrival] = []
@@ -95,7 +94,7 @@ class ProcessManager:
         """Have an invocation carried out as soon as the actor holds a slot."""
         record = self._records[member]
         record.ask(call, self._clock.now())
-        self._queue(member)
+        self._slots.request(WORKLOAD, member)
         self._grant()
         self._serve(record)
 
@@ -118,7 +117,7 @@ class ProcessManager:
             self._park(record)
 
     def use(self, slots: Sequence[Slot]) -> None:
-        """These are the slots from now on; who runs on another one finishes there."""
+        """These are the slots from now on; an actor that runs on another one finishes there."""
         self._cpus = slots
         self._slots.have(slots)
         self._grant()
@@ -165,7 +164,7 @@ class ProcessManager:
     def expect(self, member: int) -> None:
         """An image of the actor is on its way here: what it is asked to do waits for that."""
         self._records[member].expect(self._clock.now())
-        self._mail.clear(member)  # it is nobody's until then
+        self._mail.clear(member)  # no process reads it until then
 
     def take_in(self, member: int, image: Image) -> None:
         """That image is here: have a process made of it; see ``arrivals``."""
@@ -375,22 +374,14 @@ class ProcessManager:
         if record.waiting or record.retired or self._tiers.gives_slots_back:
             self._leave_slot(record.member)
         if record.waiting:
-            self._queue(record.member)
+            self._slots.request(WORKLOAD, record.member)
         else:
             self._park(record)
         self._grant()
 
-    def _queue(self, member: int) -> None:
-        """Have it wait for a slot, unless it does or holds one."""
-        if member not in self._queued:
-            self._queued.add(member)
-            self._slots.request(WORKLOAD, member)
-
     def _leave_slot(self, member: int) -> None:
-        if member in self._queued:
-            self._queued.remove(member)
-            self._slots.withdraw(member)
-            self._slots.release(member)
+        self._slots.withdraw(member)
+        self._slots.release(member)
 
     def _park(self, record: ActorRecord) -> None:
         if self._tiers.park(record):

@@ -81,7 +81,7 @@ class Accounts:
     # -- CPU -----------------------------------------------------------------------------------
 
     def bill(self, held_cpu_seconds: float) -> Bill:
-        """All of it, for who held CPU slots so long."""
+        """All of it as one record; CPU slots were held for ``held_cpu_seconds``."""
         return Bill(
             starts={kind: asdict(stats) for kind, stats in self.starts().items()},
             held_cpu_seconds=held_cpu_seconds,

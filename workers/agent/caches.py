@@ -60,7 +60,7 @@ class Caches:
         return due, arrived
 
     def leave(self, actor: int) -> None:
-        """The actor lives elsewhere: nobody looks at its block any more."""
+        """The actor lives on another node now: its block here is no longer read."""
         del self._caches[actor]
 
     def rings(self, actor: int) -> Rings:

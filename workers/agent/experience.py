@@ -62,7 +62,7 @@ class Shipping(Closing):
         self.link = Link(opens, clock, self.greet, self._hear, tally, faults)
 
     def greet(self) -> None:
-        """Say who is here and have everything sent again that is not known to have arrived."""
+        """Introduce this node, and send again all that is not known to have arrived."""
         self._way.clear()
         terms = self.sender.greet()
         if self.link.send(codec.encode(self._hello(terms, self.sender.number))):

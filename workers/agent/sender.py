@@ -67,7 +67,7 @@ class _Flow:
 class _Shipment:
     """One actor's rows. ``known``: its arrivals have been reported since the last greeting.
 
-    ``void``: the actor lives elsewhere by now, so nobody takes its rows from here.
+    ``void``: the actor lives elsewhere by now, so its rows are not taken from here.
     """
 
     term: int
@@ -82,8 +82,8 @@ class Sender:
     """Chooses pieces of about ``piece`` bytes, at most ``credit`` bytes on their way at a time.
 
     Earlier stages go first, actors in the order in which they became due. An actor for whom the
-    replay buffer has no room holds up nobody else. ``number`` counts greetings, ``flight`` are the
-    bytes on their way.
+    replay buffer has no room does not hold up the others. ``number`` counts greetings, ``flight``
+    are the bytes on their way.
     """
 
     streams: Sequence[Stream]

@@ -2,7 +2,7 @@
 
 With the image go the actor's block, unless its rows are elsewhere already, and, if it is a clone,
 the memory it shares with its template. What a process sleeps on goes too: a semaphore's memory
-counts who sleeps there, so on a fresh one a sleeper that moved in would never be woken. The weights
+counts its sleepers, so on a fresh one a sleeper that moved in would never be woken. The weights
 do not: the actor binds those of the worker it came to. Paths may differ there; what the image names
 is opened where it then lies.
 """
@@ -216,7 +216,7 @@ def _malformed(manifest: Manifest) -> Iterator[str]:
 
 
 def _is_name(name: str) -> bool:
-    """Whether a file of that name lies in its folder, and stands in nobody's way there."""
+    """Whether it can name a file of its folder that is not one of the reserved ones."""
     taken = name in ("", ".", "..", FACTS) or name.endswith(_PARTIAL)
     return not taken and len(name) <= _LONGEST_NAME and not {"/", "\0"} & {*name}
 
@@ -280,7 +280,7 @@ def moved(image: Image) -> dict[str, str]:
     """Where the files are that the image names, if they are not where it names them.
 
     Raises:
-        ImageUnusable: nobody can tell any more.
+        ImageUnusable: that cannot be told any more.
     """
     try:
         return msgspec.json.decode((image.folder / _MOVED).read_bytes(), type=dict[str, str])

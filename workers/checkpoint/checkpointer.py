@@ -40,7 +40,7 @@ class Shot:
 
 
 class Checkpointer:
-    """Takes images into a store and restores them, whatever of both goes on by itself.
+    """Takes images into a store and restores them; both run in the background.
 
     ``gives_back`` says whether an image frees the memory of its process: one on a tmpfs does not.
     """
@@ -143,7 +143,7 @@ class Checkpointer:
     # ------------------------------------------------------------------------------------------
 
     def drop(self, image: Image) -> None:
-        """Nobody needs the image any more."""
+        """Remove an image that is not needed any more."""
         self._store.drop(image.name)
 
     def free_memory(self, pids: Iterable[int]) -> None:

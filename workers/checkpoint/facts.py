@@ -39,7 +39,7 @@ class Host(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """All that has to be known of an image: where it fits, whose it is, how large its files are.
+    """What must be known of an image: where it fits, its actor, how large its files are.
 
     ``step`` and ``policy_version`` are the actor's at the dump, ``block`` the path of its block,
     ``files`` bytes by name, ``sums`` checksums of those that are no memory pages (both filled in

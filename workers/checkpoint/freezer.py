@@ -24,7 +24,7 @@ def freeze(pid: int) -> None:
     A child that the kernel was just about to make escapes; freezing again catches it. A process
     that is gone is nothing to freeze: whoever reaps it tells of its death.
     """
-    for each in family(pid):  # lazily: who its children are is asked after it was told to stop
+    for each in family(pid):  # lazily: its children are listed after it was told to stop
         _send(each, signal.SIGSTOP)
 
 
@@ -45,7 +45,7 @@ def family(pid: int) -> Iterator[int]:
 
 
 def _send(pid: int, number: signal.Signals) -> None:
-    # Gone, or somebody else's (a program that changed its user): the others are frozen even so.
+    # Gone, or another user's (a program that changed its user): the others are frozen even so.
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 

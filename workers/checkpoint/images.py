@@ -43,7 +43,7 @@ class Image:
         """What it was taken of.
 
         Raises:
-            ImageUnusable: they cannot be read, so nobody knows what this is.
+            ImageUnusable: they cannot be read, so what this is an image of is unknown.
         """
         try:
             return msgspec.json.decode((self.folder / FACTS).read_bytes(), type=Facts)
@@ -107,7 +107,7 @@ class Image:
         return [f"{name} was changed" for name in sums if facts.sums.get(name) != sums[name]]
 
     def _sums(self, names: Iterable[str]) -> dict[str, str]:
-        """A checksum of each file but memory pages: megabytes, for which nobody here has time."""
+        """A checksum of each file but memory pages: of those it would take too long."""
         return {
             name: xxh3_64_hexdigest((self.folder / name).read_bytes())
             for name in names

@@ -160,7 +160,7 @@ class SiteHost:
         if site.end_by is not None:
             self._end(site)
         elif self._wanted[run].epoch != site.epoch:
-            self._end(site, signal.SIGINT)  # who began it is dead
+            self._end(site, signal.SIGINT)  # the run process that began it is dead
         return []
 
     def _tidy(self) -> None:

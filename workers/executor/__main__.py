@@ -28,7 +28,7 @@ _POST_SECONDS = 5.0
 
 
 class SiteProcess:
-    """The site that the order in ``file`` asks for; who changes the file sends SIGHUP.
+    """The site that the order in ``file`` asks for; SIGHUP says that the file has changed.
 
     SIGTERM closes it in order, SIGINT without sending what is still here.
     """

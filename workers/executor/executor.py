@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
 _SHIP_SECONDS = 10.0
 _ALONE_SECONDS = 60.0
-"""A site whose run is silent for so long has been given up by it long ago."""
+"""A run that is silent for so long has given this site up."""
 _MOST_OF_A_LOG = 64 << 10  # bytes, when it is over
 _NEWS_SECONDS = 5.0
 """News that change nothing but the bill are told that seldom."""
@@ -93,7 +93,7 @@ class Executor(Loop):
 
     @property
     def abandoned(self) -> bool:
-        """Whether nobody wants to have what is still here."""
+        """Whether the run no longer wants the rows and logs that are still here."""
         return self._given_up or bool(self.why)
 
     def _tell(self, message: Message) -> None:

@@ -51,7 +51,7 @@ class _Coming:
 class Migration(Closing):
     """Packs and unpacks with a thread of its own; all else goes on a ``look`` at a time.
 
-    ``tell`` sends to the run, ``ring`` has somebody ``look`` soon, ``arrived`` is told of a member
+    ``tell`` sends to the run, ``ring`` asks for a ``look`` soon, ``arrived`` is told of a member
     that goes on here, and how many seconds that took.
     """
 
@@ -199,7 +199,7 @@ class Migration(Closing):
                 self._remove(self._parcel(number), outgoing.packing)
 
     def _remove(self, parcel: Path, packing: Future[None] | None) -> None:
-        """Now, or once it is made: nobody waits for that."""
+        """Now, or once it is made, without waiting for that."""
         if packing is None or packing.cancel():
             parcel.unlink(missing_ok=True)
         else:

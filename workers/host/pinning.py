@@ -17,7 +17,7 @@ def numactl_prefix(slot: Slot) -> list[str]:
     """The command to put before the one that starts or restores a process of this slot.
 
     Affinity and memory policy are inherited, and not part of an image: a restored process has
-    those of whoever restores it.
+    those of the process that restores it.
     """
     memory = [] if slot.node is None else [f"--membind={slot.node}"]
     return ["numactl", f"--physcpubind={slot.cpu}", *memory]

@@ -43,9 +43,9 @@ class _Workload(Generic[Holder]):
 
 
 class SlotTable(Generic[Holder]):
-    """Hands out slots: no two holders ever share one, and nobody who waits is forgotten.
+    """Hands out slots: no two holders ever share one, and every waiting holder gets its turn.
 
-    Within a workload who came first is served first. Between workloads the one that holds the
+    Within a workload it is first come, first served. Between workloads the one that holds the
     fewest slots is next, then the one that has held slots for the least time, then the one whose
     turn is longest ago. A workload that comes (back) counts as if it had held as long as the one
     that has held least of those that are there: else it would shut the others out until it had
@@ -58,7 +58,7 @@ class SlotTable(Generic[Holder]):
     def __init__(self, slots: Iterable[Slot], clock: Clock) -> None:
         self._clock = clock
         self._workloads: dict[str, _Workload[Holder]] = {}
-        self._of: dict[Holder, str] = {}  # who waits or holds, and its workload
+        self._of: dict[Holder, str] = {}  # the workload of each that waits or holds
         self._held: dict[Holder, Slot] = {}
         self._last: dict[Holder, Slot] = {}
         self._turns = 0
@@ -85,7 +85,7 @@ class SlotTable(Generic[Holder]):
         self._workloads.setdefault(workload, _Workload()).queue[holder] = None
 
     def granted(self) -> list[tuple[Holder, Slot]]:
-        """Give free slots to those who wait; who got which since the last call, in order."""
+        """Give free slots to those that wait; returns the new holders in order."""
         count = min(len(self._free), len(self._of) - len(self._held))
         self._see_who_is_present()
         chosen = [self._next() for _ in range(count)]
@@ -114,7 +114,7 @@ class SlotTable(Generic[Holder]):
         return self._held.get(holder)
 
     def waiting(self, workload: str) -> tuple[Holder, ...]:
-        """Who waits, first come first."""
+        """The holders that wait, in order of arrival."""
         books = self._workloads.get(workload)
         return tuple(books.queue) if books else ()
 

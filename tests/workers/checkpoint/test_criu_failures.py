@@ -20,6 +20,7 @@ from helpers import children
 from artos.errors import CheckpointRefused, ImageUnusable, RestoreFailed
 from workers.checkpoint.criu.cleanup import end
 from workers.checkpoint.criu.driver import Criu, Operation
+from workers.checkpoint.criu.tasks import DumpTask
 from workers.checkpoint.facts import Facts
 from workers.checkpoint.images import ImageStore
 
@@ -87,6 +88,15 @@ def test_a_process_that_is_gone_cannot_be_dumped(stage: Stage) -> None:
     one.end()
     with pytest.raises(CheckpointRefused, match="gone"):
         stage.criu.dump(pid, stage.store.begin("image")).wait(PATIENCE)
+
+
+def test_one_that_ends_under_criu_is_gone_also_before_it_is_reaped(stage: Stage) -> None:
+    one = stage.subject().serve(apart=False)
+    dump = DumpTask(one.pid, stage.store.begin("image"), leave_running=False)
+    os.kill(one.pid, signal.SIGKILL)
+    until("its end", lambda: state(one.pid) == "Z")
+    refused = dump.failed("CRIU died in the middle (signal 6)", None)
+    assert "the process is gone" in str(refused)
 
 
 def test_a_full_filesystem_refuses_the_dump_and_nothing_stays(stage: Stage, tiny: Path) -> None:

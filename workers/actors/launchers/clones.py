@@ -68,7 +68,7 @@ class Clones:
         self._template: Child | None = None
 
     def request(self, member: int, slot: Slot | None) -> None:
-        """See ``LaunchStrategy.request``. Who is on the way already is not made twice."""
+        """See ``LaunchStrategy.request``. An actor that is being made is not made twice."""
         if member in self._restores or any(member == asked for asked, _ in self._asked):
             return
         if not self._has_forked(member, slot):
@@ -139,7 +139,7 @@ class Clones:
         except ArtosError as error:
             self._failed = str(error)
         launched, self._launched = self._launched, []
-        if self._failed and not launched:  # else it is told the next time: nobody is lost
+        if self._failed and not launched:  # else raised the next time, so that no process is lost
             raise TemplateFailed(self.kind, self._failed)
         return launched
 

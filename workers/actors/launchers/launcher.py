@@ -50,7 +50,7 @@ class Place(NamedTuple):
         return msgspec.json.encode(self.site_for(member)).decode()
 
     def log(self, name: str) -> Path:
-        """The log file of that name for somebody new, rotated if it grew large."""
+        """The log file of that name for a new process, rotated if it grew large."""
         return _fit_to_append(self._path(name))
 
     def log_of(self, member: int) -> Path:
@@ -141,7 +141,7 @@ class Launcher:
         self._strategy.request(member, slot)
 
     def withdraw(self, member: int) -> None:
-        """Nobody wants this process any more; if it comes nevertheless, ``poll`` kills it."""
+        """The process is not wanted any more; if it is made all the same, ``poll`` kills it."""
         self._asked.pop(member, None)
 
     def heard(self, message: FromMember) -> None:

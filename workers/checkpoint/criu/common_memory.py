@@ -36,7 +36,7 @@ _WORD = 1 << 64
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LEAST, _CHUNK = 64 << 10, 1 << 20
 _BELOW_STACK = 4096
-"""Far enough below the stack pointer to be nobody's."""
+"""Far enough below the stack pointer to be unused."""
 _NAMES = (
     "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi",
     "rdi", "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs",
@@ -216,7 +216,7 @@ def main() -> int:
     try:
         share(int(sys.argv[1]), Path(sys.argv[2]))
     except OSError as error:
-        print(error, file=sys.stderr)  # noqa: T201  # read by who called it
+        print(error, file=sys.stderr)  # noqa: T201  # read by the caller
         return 1
     return 0
 

@@ -49,7 +49,7 @@ class LazyPages:
     def waits(self, command: Sequence[str]) -> list[str]:
         """The command, begun only when the daemon listens: with ``ready`` as its standard input.
 
-        So it is the command that waits, and nobody here.
+        So the command waits, and this process does not.
         """
         return ["sh", "-c", 'read -r _; exec "$@" </dev/null', "sh", *command]
 
@@ -70,7 +70,7 @@ class LazyPages:
         """Whether all pages are there. Never waits.
 
         Raises:
-            RestoreFailed: the daemon died; its process was killed (whoever holds it reaps it).
+            RestoreFailed: the daemon died; its process was killed; its owner reaps it.
         """
         status = self._process.poll()
         if status is None:

@@ -19,7 +19,7 @@ _HOST = "`artos doctor` says what this machine lacks"
 
 
 class Culprit(NamedTuple):
-    """What stood in the way, and what to do about it; empty where nobody knows."""
+    """What stood in the way, and what to do about it; empty where that is unknown."""
 
     words: str
     remedy: str = ""

@@ -1,4 +1,4 @@
-"""One request to one CRIU process: asked for now, answered later, never waited for by itself."""
+"""One request to one CRIU process: made now, answered later; only ``wait`` blocks."""
 
 from __future__ import annotations
 

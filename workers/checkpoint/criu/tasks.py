@@ -6,10 +6,10 @@ import itertools
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from artos.buffer.segment import free_bytes
 from artos.errors import ArtosError, CheckpointRefused, RestoreFailed
+from artos.system.pidfd import has_ended
 from workers.checkpoint.criu.cleanup import MARK, Traces, end_half_restored
 from workers.checkpoint.criu.lazy import LazyPages
 from workers.checkpoint.criu.log import CLOSE, FULL, Culprit, culprit, error_lines, read_log
@@ -60,7 +60,7 @@ class DumpTask(Task):
         del answer
         log = read_log(self._log)
         # CRIU itself may die of a process that ends while it looks (``BUG at criu/cgroup.c``).
-        if not Path(f"/proc/{self._pid}").exists():
+        if has_ended(self._pid):
             why = "the process is gone"
         words, remedy = Culprit(why) if why else self._culprit(log)
         self._image.abandon(log)

@@ -10,7 +10,7 @@ from workers.checkpoint.images import Image
 
 
 class NoCriu:
-    """Stands where ``Criu`` would; whoever asks it for an image is told why there is none."""
+    """Stands where ``Criu`` would; its methods raise ``CriuUnavailable``, which says why."""
 
     def __init__(self, why: CriuUnavailable) -> None:
         self.why = why
