@@ -35,7 +35,7 @@ _REGISTRATION = "registration"
 
 
 def run(request: Request, preloaded: Preloaded | None = None) -> Summary:
-    """Start a new run and see it through; ``preloaded`` is what ``request.preload()`` began.
+    """Start a new run and stay with it to its end; ``preloaded`` comes from ``request.preload()``.
 
     Raises:
         Refused, RunExists, ShmTooSmall: before anything was started.
@@ -45,7 +45,7 @@ def run(request: Request, preloaded: Preloaded | None = None) -> Summary:
     with StopRequests() as requests, _view(request) as view:
         view.phase(_REGISTRATION)
         if preloaded is not None:
-            import_ahead()  # the other process imports, too, and takes longer
+            import_ahead()  # meanwhile the other process imports as well, and takes longer
         registration = registered(request, preloaded, build.faults)
         check_space(registration.plan)
         with (
@@ -60,7 +60,7 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
     """Continue a run from its checkpoint; ``settings`` (e.g. total_steps) replace stored ones.
 
     Raises:
-        CheckpointFault: nothing to continue, or what is there does not fit.
+        CheckpointFault: there is nothing to continue, or it does not fit.
         RunExists: the run is live.
     """
     with StopRequests() as requests, RunFolder.resume(path) as folder:
@@ -73,7 +73,7 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
 
 
 def _view(request: Request) -> LiveView:
-    """In one process users may have a debugger, which needs the terminal."""
+    """No panel if all is in one process: a debugger may need the terminal."""
     return LiveView(sys.stderr, quiet=request.quiet, panel=not request.inline)
 
 

@@ -222,7 +222,7 @@ def test_one_node_of_a_cluster_needs_no_key_for_any(
 
 @pytest.mark.parametrize(
     ("flags", "words"),
-    [(("--revoke", "--node", "w1"), "node w1"), (("--revoke",), "say whose key to revoke")],
+    [(("--revoke", "--node", "w1"), "node w1"), (("--revoke",), "name the key to revoke")],
 )
 def test_the_command_refuses_what_it_cannot_do(
     flags: tuple[str, ...], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
