@@ -1,7 +1,7 @@
 """ARTOS: buffer-centric, trigger-driven orchestration of distributed reinforcement learning.
 
-What a user's own algorithm is made of. Names are imported when they are first used, so that
-``import artos`` costs nothing and only those that need PyTorch load it.
+The public names for a user's own algorithm. Each is imported when it is first used, so
+``import artos`` costs nothing, and only names that need PyTorch load it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # a checker that saw it would accept any name
+if not TYPE_CHECKING:  # else a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         """Import a public name from the module it lives in, once."""

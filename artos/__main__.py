@@ -6,5 +6,5 @@ import runpy
 import sys
 
 if not sys.flags.safe_path:
-    del sys.path[0]  # the user's folder: a deploy.py there is none of ours
+    del sys.path[0]  # the user's folder may hold a deploy.py of its own
 runpy.run_module("deploy.cli", run_name="__main__", alter_sys=True)

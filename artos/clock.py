@@ -1,4 +1,4 @@
-"""Time as a dependency: everything that waits or stamps asks a ``Clock``, so tests can own time."""
+"""Time as a dependency: all code that waits or takes times asks a ``Clock``; tests control it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 
 LONGEST = 1e8
-"""Seconds that may be asked for, of a deadline or a delay: three years, as every clock can wait."""
+"""The longest deadline or delay in seconds: three years, which every clock can wait."""
 
 
 class Clock(ABC):
@@ -17,7 +17,7 @@ class Clock(ABC):
         """Monotonic time in seconds; only differences mean anything."""
 
     def leave_out(self, seconds: float) -> None:
-        """Have these seconds, which have just passed, not count, if this clock can do that."""
+        """Do not count these seconds, which have just passed, if this clock can do that."""
         del seconds
 
 
@@ -30,9 +30,9 @@ class SystemClock(Clock):
 
 
 class WakingClock(Clock):
-    """A clock without the times for which its process was stopped, as far as that was noticed.
+    """A clock that leaves out the times during which its process was stopped, if it noticed them.
 
-    Others were stopped with it, if it was a container that was paused; nobody is to be blamed.
+    If a whole container was paused, all its processes were stopped, and no deadline was missed.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:

@@ -10,17 +10,17 @@ _FORM = "write a whole number (4, 5_000, 1e6)"
 
 
 def count(text: str) -> int:
-    """The whole number that ``text`` is exactly; powers of ten are welcome (``1e6``).
+    """The whole number that ``text`` stands for, exactly; also in the form ``1e6``.
 
     Raises:
-        ValueError: it is none, or none that 64 bits hold.
+        ValueError: it is not a whole number, or does not fit into 64 bits.
     """
     try:
         number = Decimal(text)
     except InvalidOperation:
         raise ValueError(_FORM) from None
     if not number.is_finite() or number.copy_abs() > MOST:
-        raise ValueError("that is more than 64 bits hold")
+        raise ValueError("the number does not fit into 64 bits")
     if number != number.to_integral_value():
         raise ValueError(_FORM)
     return int(number)

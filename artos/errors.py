@@ -1,4 +1,4 @@
-"""Every error ARTOS raises: one class a situation, with fields; the message says what to do."""
+"""Every error ARTOS raises: one class per situation, with fields; the message says what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Refused(ArtosError):
 
 
 class NoSuchRun(Refused):
-    """There is no run of that name or in that folder. ``hint`` says where was looked, and more."""
+    """There is no run of that name or in that folder. ``hint`` says where it was looked for."""
 
     def __init__(self, run: str, hint: str) -> None:
         self.run, self.hint = run, hint
@@ -45,7 +45,7 @@ class ShmTooSmall(BufferFault):
 class MemoryTooSmall(ShmTooSmall):
     """The control group's memory limit leaves less than the run needs (both in bytes).
 
-    The kernel counts shared memory; it kills whoever goes beyond the limit.
+    The kernel counts shared memory, and kills a process that goes beyond the limit.
     """
 
     def __init__(self, needed: int, left: int) -> None:
@@ -58,7 +58,7 @@ class MemoryTooSmall(ShmTooSmall):
 
 
 class LayoutMismatch(BufferFault):
-    """A block file is not one of ours or was written by another layout version."""
+    """A file is not a block file, or was written by another layout version."""
 
     def __init__(self, path: str, found: object, expected: object) -> None:
         self.path, self.found, self.expected = path, found, expected
@@ -77,7 +77,7 @@ class BadRow(BufferFault):
 
 
 class BadObject(BufferFault):
-    """A learner publishes an object that it has not declared, or not like this."""
+    """A learner published an object that it has not declared, or has declared differently."""
 
     def __init__(self, name: str, why: str) -> None:
         self.name, self.why = name, why
@@ -112,21 +112,21 @@ class NothingToSample(BufferFault):
 
 
 class NotOurs(ArtosError, PermissionError):
-    """A folder that was to be ours is somebody else's, as ``why`` says; nothing in it was touched.
+    """A folder to be used belongs to another user, as ``why`` says; nothing in it was touched.
 
-    Whoever handles an ``OSError`` of a place that cannot be written handles this one, too.
+    Code that handles an ``OSError`` of a place that cannot be written handles this one, too.
     """
 
     def __init__(self, path: str, why: str) -> None:
         self.path, self.why = path, why
-        super().__init__(errno.EPERM, f"not used, as {why}", path)
+        super().__init__(errno.EPERM, f"not used, because {why}", path)
 
     def __str__(self) -> str:
-        return f"{self.path} is not used, as {self.why}: remove that, or choose another place"
+        return f"{self.path} is not used, because {self.why}: remove it, or choose another place"
 
 
 class DeadlineExceeded(ArtosError):
-    """A wait ran out. ``waited_for`` names what did not come, ``seconds`` how long it was given."""
+    """A wait timed out after ``seconds``. ``waited_for`` names what did not come."""
 
     def __init__(self, waited_for: str, seconds: float) -> None:
         self.waited_for, self.seconds = waited_for, seconds
@@ -134,18 +134,18 @@ class DeadlineExceeded(ArtosError):
 
 
 class NoHead(ArtosError):
-    """At the address ``head`` there is no head of a cluster. ``why`` in words."""
+    """There is no head of a cluster at the address ``head``. ``why`` in words."""
 
     def __init__(self, head: str, why: str) -> None:
         self.head, self.why = head, why
         super().__init__(
-            f"there is no head at {head}: {why}; give the address that it listens at (--head, or "
+            f"there is no head at {head}: {why}; give the address at which it listens (--head, or "
             f"ARTOS_HEAD), or start it there (`artos head --listen {head} --keys DIR`)"
         )
 
 
 class WrongKeys(ArtosError):
-    """A head is there, and the keys in the folder ``keys`` do not fit it. ``why`` in words."""
+    """The head is there, but the keys in the folder ``keys`` do not fit it. ``why`` in words."""
 
     def __init__(self, head: str, keys: str, why: str) -> None:
         self.head, self.keys, self.why = head, keys, why
@@ -161,7 +161,7 @@ class MailboxFull(ArtosError):
 
 
 class EndlessFiring(ArtosError):
-    """A trigger went on firing when asked again after each firing. ``times`` counts its firings."""
+    """A trigger fired whenever it was asked again after a firing. ``times`` counts its firings."""
 
     def __init__(self, trigger: str, times: int) -> None:
         self.trigger, self.times = trigger, times
@@ -172,7 +172,7 @@ class EndlessFiring(ArtosError):
 
 
 class BadMessage(ArtosError):
-    """A message that does not fit the protocol; it was dropped and changed nothing."""
+    """A message does not fit the protocol; it was dropped and changed nothing."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -180,7 +180,7 @@ class BadMessage(ArtosError):
 
 
 class NotAllowed(BadMessage):
-    """A message that the key or the name of its sender is no good for; it changed nothing."""
+    """A message is not allowed for the key or the name of its sender; it changed nothing."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -210,7 +210,7 @@ class LearnerFailed(ArtosError):
 
 
 class DataPathFailed(ArtosError):
-    """A process that moves experience or weights between nodes died again and again."""
+    """A process that moves experience or weights between nodes died repeatedly."""
 
     def __init__(self, process: str, why: str) -> None:
         self.process, self.why = process, why
@@ -229,7 +229,7 @@ class NotFinite(ArtosError):
 
 
 class CheckpointFault(ArtosError):
-    """A checkpoint that is truncated, foreign, or does not fit this workload."""
+    """A checkpoint is truncated, foreign, or does not fit this workload."""
 
     def __init__(self, path: str, why: str) -> None:
         self.path, self.why = path, why
@@ -237,18 +237,18 @@ class CheckpointFault(ArtosError):
 
 
 class NotSaved(ArtosError):
-    """What a run learned last is on no disk: ``version`` is the one that was to be saved."""
+    """The newest weights of a run could not be saved: ``version`` is theirs."""
 
     def __init__(self, run: str, version: int, why: str) -> None:
         self.run, self.version, self.why = run, version, why
         super().__init__(
-            f"version {version} could not be saved in {run} ({why}): make room; --resume goes on "
-            "from the last one that was saved"
+            f"version {version} could not be saved in {run} ({why}): free some space; --resume "
+            "continues from the last version that was saved"
         )
 
 
 class RunExists(ArtosError):
-    """The run folder is taken by another run."""
+    """Another run uses the run folder."""
 
     def __init__(self, path: str, live: bool) -> None:
         self.path, self.live = path, live
@@ -268,23 +268,23 @@ class ForbiddenMove(ArtosError):
 
 
 class TemplateFailed(ArtosError):
-    """The process that actors are cloned or forked from failed. ``why`` is what it said."""
+    """The process from which actors are cloned or forked failed. ``why`` is its message."""
 
     def __init__(self, kind: str, why: str) -> None:
         self.kind, self.why = kind, why
-        super().__init__(f"no actors by {kind}: {why}")
+        super().__init__(f"actors cannot be started by {kind}: {why}")
 
 
 class CriuUnavailable(ArtosError):
-    """Processes cannot be checkpointed on this machine. ``fix`` is the command that changes it."""
+    """Processes cannot be checkpointed on this machine. ``fix`` is the command that helps."""
 
     def __init__(self, reason: str, fix: str) -> None:
         self.reason, self.fix = reason, fix
-        super().__init__(f"actors cannot be checkpointed here: {reason}; to change that: {fix}")
+        super().__init__(f"actors cannot be checkpointed here: {reason}; fix: {fix}")
 
 
 class NoIdentity(ArtosError):
-    """A prepared process was woken without being told who it is. ``text`` is what it read."""
+    """A prepared process was woken without an identity. ``text`` is what it read."""
 
     def __init__(self, text: str, why: str) -> None:
         self.text, self.why = text, why
@@ -295,9 +295,9 @@ class NoIdentity(ArtosError):
 
 
 class CheckpointRefused(ArtosError):
-    """A process could not be dumped; it runs on.
+    """A process could not be dumped; it keeps running.
 
-    ``culprit`` says in words what holds it back, ``remedy`` what to do about that.
+    ``culprit`` says in words what prevents it, ``remedy`` what to do about that.
     """
 
     def __init__(self, pid: int, culprit: str, log: str = "", remedy: str = "") -> None:
@@ -308,28 +308,28 @@ class CheckpointRefused(ArtosError):
 
 
 class RestoreFailed(ArtosError):
-    """No process came of an image. ``why`` in words, ``log`` the lines of CRIU's log about it."""
+    """An image could not be restored. ``why`` in words, ``log`` has the lines of CRIU's log."""
 
     def __init__(self, image: str, why: str, log: str = "") -> None:
         self.image, self.why, self.log = image, why, log
         quoted = f"; CRIU's log:\n{log}" if log else ""
         super().__init__(
-            f"image {image} could not be restored: {why}; start the actor anew{quoted}"
+            f"image {image} could not be restored: {why}; the actor must start from scratch{quoted}"
         )
 
 
 class ImageUnusable(ArtosError):
-    """An image that must not be restored here. ``faults`` lists every reason at once."""
+    """An image must not be restored here. ``faults`` lists all reasons at once."""
 
     def __init__(self, image: str, faults: Sequence[str]) -> None:
         self.image, self.faults = image, tuple(faults)
         super().__init__(
-            f"image {image} is of no use here: {'; '.join(faults)}: the actor must start anew"
+            f"image {image} cannot be used here: {'; '.join(faults)}: the actor starts from scratch"
         )
 
 
 class NoImage(ArtosError):
-    """An actor was to move by its image and has none. ``why`` in words."""
+    """An actor that was to move has no image. ``why`` in words."""
 
     def __init__(self, actor: int, why: str) -> None:
         self.actor, self.why = actor, why
@@ -337,7 +337,7 @@ class NoImage(ArtosError):
 
 
 class BadParcel(ArtosError):
-    """A file that was to come from another node in pieces does not. ``why`` in words."""
+    """A file that was to come from another node in pieces does not come. ``why`` in words."""
 
     def __init__(self, number: int, why: str) -> None:
         self.number, self.why = number, why
@@ -345,7 +345,7 @@ class BadParcel(ArtosError):
 
 
 class ImageBudget(ArtosError):
-    """One more image would take more room than there is (all in bytes). Nothing was dumped."""
+    """There is no room for one more image (all in bytes). Nothing was dumped."""
 
     def __init__(self, image: str, needed: int, room: int, budget: int, folder: str = "") -> None:
         self.image, self.needed, self.room, self.budget = image, needed, room, budget
@@ -359,11 +359,11 @@ class ImageBudget(ArtosError):
 
 
 class NotRunning(ArtosError):
-    """Somebody wanted to change a run that is not there or over. ``run`` is its folder."""
+    """A request to change a run that does not exist or is over. ``run`` is its folder."""
 
     def __init__(self, run: str) -> None:
         self.run = run
-        super().__init__(f"no run is going on in {run}: give the folder of a live run")
+        super().__init__(f"there is no live run in {run}: give the folder of a live run")
 
 
 class NotPinned(ArtosError):
@@ -380,19 +380,19 @@ class NotPinned(ArtosError):
 
 
 class ScalingFailed(ArtosError):
-    """A policy that decides how many actors take part raised, or answered what means nothing."""
+    """A scaling policy raised, or returned something that is not a number of actors."""
 
     def __init__(self, policy: str, update: int, trace: str) -> None:
         self.policy, self.update, self.trace = policy, update, trace
         super().__init__(
-            f"{policy} failed when it was asked about update {update}; mend it and go on with "
+            f"{policy} failed when it was asked about update {update}; fix it and continue with "
             f"--resume; its traceback:\n{trace}"
         )
 
 
 class CannotScale(ArtosError):
-    """Somebody asked for a number of actors that a run cannot have; it goes on as it was."""
+    """A run cannot have the requested number of actors; it continues as it was."""
 
     def __init__(self, actors: int, least: int, most: int, why: str) -> None:
         self.actors, self.least, self.most = actors, least, most
-        super().__init__(f"cannot go on with {actors} actors: {why}; ask for {least} to {most}")
+        super().__init__(f"cannot continue with {actors} actors: {why}; ask for {least} to {most}")

@@ -1,4 +1,4 @@
-"""How a run ended: the outcome in a word, and the exit status that says the same to a shell."""
+"""How a run ended: the outcome as a word, and as an exit status for the shell."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class ExitStatus(IntEnum):
 
     @property
     def outcome(self) -> str:
-        """The word for it: done, failed, refused or interrupted."""
+        """The word for this status: done, failed, refused or interrupted."""
         return self.name.lower()
 
     @classmethod
     def of_outcome(cls, outcome: str) -> ExitStatus:
-        """The exit status that a word stands for; a word of nobody's is a failure."""
+        """The exit status that a word stands for; an unknown word is a failure."""
         return next((status for status in cls if status.outcome == outcome), cls.FAILED)
 
     @classmethod

@@ -16,10 +16,10 @@ _FIRST = 50
 
 
 class Faults:
-    """What went wrong with single pieces of work. Every loop does these ``contained``.
+    """Failures of single pieces of work. Every loop runs these ``contained``.
 
-    Tracebacks are logged: of each kind of fault the first, second, fourth, eighth, ..., so that who
-    makes thousands fills no disk. ``counted`` is called for each.
+    Tracebacks are logged: of each kind of fault the first, second, fourth, eighth, ..., so that
+    thousands of faults do not fill a disk. ``counted`` is called for each.
     """
 
     def __init__(self, counted: Callable[[], object] = lambda: None) -> None:
@@ -33,9 +33,9 @@ class Faults:
         answer: Callable[[str], object] | None = None,
         passing: type[Exception] | tuple[type[Exception], ...] = (),
     ) -> Iterator[None]:
-        """Let a piece of work fail by itself: ``answer`` is given the reason in words.
+        """Contain the failure of a piece of work: ``answer`` is given the reason in words.
 
-        Errors of the kinds ``passing`` are raised, and whatever ends a process on purpose.
+        Errors of the kinds ``passing`` are raised, and so is what ends a process on purpose.
         """
         try:
             yield
@@ -58,7 +58,7 @@ class Faults:
         times = self._kinds[kind]
         if times & (times - 1) == 0:
             _log.error(
-                "%s failed (%d times so far), all else goes on:", what, times, exc_info=error
+                "%s failed (%d times so far); all else continues:", what, times, exc_info=error
             )
         if answer is not None:
             self._answer(answer, f"{what} failed: {type(error).__name__}: {error}")
@@ -74,7 +74,7 @@ class Faults:
 
 
 class Seldom:
-    """Logs what others can cause without end: the first times, then ever fewer."""
+    """Logs what others can cause without end: the first times, then less and less often."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log, self._count = log, 0
@@ -85,5 +85,5 @@ class Seldom:
         if self._count <= _FIRST:
             self._log.warning(text, *arguments)
         elif self._count & (self._count - 1) == 0:
-            text += " (and %d such lines by now, most not shown)"
+            text += " (%d such lines so far, most of them not shown)"
             self._log.warning(text, *arguments, self._count)

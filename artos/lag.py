@@ -1,6 +1,6 @@
 """Policy lag of rows a learner learned from: the learner's version minus the row's.
 
-How lags spread is counted in classes that double: 0, 1, 2-3, 4-7, ...
+The distribution of lags is counted in classes that double: 0, 1, 2-3, 4-7, ...
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def classes_of(lags: Ints) -> NDArray[np.intp]:
 
 
 def class_name(number: int) -> str:
-    """Which lags belong to a class: ``0``, ``1``, ``2-3``, ``4-7``."""
+    """The lags of a class, as text: ``0``, ``1``, ``2-3``, ``4-7``."""
     first = 2 ** (number - 1) if number else 0
     last = max(first, 2**number - 1)
     return str(first) if first == last else f"{first}-{last}"
@@ -55,7 +55,7 @@ def class_name(number: int) -> str:
 class Drawn:
     """Rows that samplers handed to a learner since it was last asked, and their lags.
 
-    It is told with every sample, so it only keeps what it is told until it is asked.
+    It is called for every sample, so it only stores its arguments until it is asked.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Drawn:
         self._version = 0
 
     def begin(self, version: int) -> None:
-        """From here on the learner is at ``version``."""
+        """From now on the learner is at ``version``."""
         self._parts.clear()
         self._known.clear()
         self._version = version
@@ -110,7 +110,7 @@ def _sum(one: ActorLag | None, other: ActorLag) -> ActorLag:
 
 
 def added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    """Two counts by class as one."""
+    """The sum of two counts by class."""
     longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
     head = tuple(a + b for a, b in zip(longer, shorter, strict=False))
     return head + longer[len(shorter) :]

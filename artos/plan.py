@@ -1,4 +1,4 @@
-"""A registered workload as plain data: all that processes need to know to play their part."""
+"""A registered workload as plain data: everything that its processes need to know."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from artos.spec import DataKey, OnFull
 class Plan(msgspec.Struct, frozen=True):
     """The registered workload. ``layout`` names the parameters inside the flat vector ``params``.
 
-    ``actors`` counts those registered, for whom there are blocks; ``scaling`` says how many of them
-    are at work, and when (None: all, always).
-    ``triggers`` maps targets to encoded triggers; ``methods`` lists what each role can be asked to
-    do, ``silent`` those of the learner's that publish nothing; ``threads`` is the number of compute
-    threads of the learner; ``env_spec`` are the environment's facts as plain data, so that only
-    actors need to build one; ``wanted`` names the objects that somebody reads; ``resumes`` counts
-    how often the run was continued, which keeps its seed streams distinct. ``deadline`` is how long
-    (seconds) a member may take to carry out one invocation.
+    ``actors`` counts the registered actors, which all have blocks; ``scaling`` says how many of
+    them take part, and when (None: all, always). ``triggers`` maps targets to encoded triggers;
+    ``methods`` lists what each role can be asked to do, ``silent`` the methods of the learner that
+    publish nothing; ``threads`` is the number of compute threads of the learner; ``env_spec`` are
+    the environment's facts as plain data, so that only actors need to build one; ``wanted`` names
+    the objects that are read; ``resumes`` counts how often the run was continued, which keeps its
+    seed streams distinct. ``deadline`` is how long (seconds) a member may take to carry out one
+    invocation.
     """
 
     reference: Reference

@@ -1,4 +1,4 @@
-"""Where a run is in its life, in the words of ``artos status``."""
+"""The states of a run, in the words of ``artos status``."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ OVER = (DONE, FAILED)
 
 
 def at_the_end(outcome: str) -> str:
-    """The state of a run that is over: an interrupted one did what it was asked for."""
+    """The state of a run that is over; an interrupted run has done what it was asked for."""
     return DONE if outcome in ("done", "interrupted") else FAILED

@@ -17,7 +17,7 @@ from artos.scaling.actor_count import ActorsSetting, actors_of
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One ``--set NAME=VALUE``: its type and its default as a user types them, what it does."""
+    """One ``--set NAME=VALUE``: its type and default as a user types them, and what it does."""
 
     name: str
     kind: str
@@ -26,9 +26,10 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 def settings_of(builder: Callable[..., Any]) -> tuple[Setting, ...]:
-    """What a function or class can be given by name.
+    """The arguments that a function or class takes by name, as settings.
 
-    What a setting does is the text in its annotation: ``lr: Annotated[float, "step size"] = 1e-3``.
+    The text in a setting's annotation says what it does: ``lr: Annotated[float, "step size"] =
+    1e-3``.
     """
     plain, full = get_type_hints(builder), get_type_hints(builder, include_extras=True)
     return tuple(
@@ -39,7 +40,7 @@ def settings_of(builder: Callable[..., Any]) -> tuple[Setting, ...]:
 
 
 def _does(hint: Any) -> str:
-    """The text in an annotation; which choices there are."""
+    """The text in an annotation; the choices."""
     kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     said = [note for note in notes if isinstance(note, str)][:1]
     choices = get_args(kind) if get_origin(kind) is Literal else ()
@@ -47,7 +48,7 @@ def _does(hint: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as it is typed; nothing for one that must be given."""
+    """A value as a user types it; empty for a setting without a default."""
     if value is inspect.Parameter.empty:
         return ""
     if isinstance(value, list | tuple):
@@ -58,7 +59,7 @@ def shown(value: Any) -> str:
 
 
 def words(kind: Any) -> str:
-    """A type in a few words; nothing for one that has none."""
+    """A type in a few words; empty without a type."""
     if kind == ActorsSetting:
         return "number, ..."
     if get_origin(kind) is Literal:
@@ -74,7 +75,7 @@ def convert(name: str, value: Any, kind: Any) -> Any:
     """``value`` as a ``kind``; text is read as users write it.
 
     Raises:
-        Refused: it is no such value, and says which would be.
+        Refused: it is not such a value; the message says what would be.
     """
     if kind == ActorsSetting:
         return _actors(value)
@@ -99,10 +100,10 @@ def _actors(value: Any) -> Any:
 
 
 def _read(text: str, kind: Any) -> Any:
-    """What ``text`` is as a ``kind``, or near to it.
+    """``text`` as a ``kind``, or as near to it as can be.
 
     Raises:
-        ValueError: no such thing; says what would be.
+        ValueError: it is not such a value; the message says what would be.
     """
     if get_origin(kind) in _UNIONS:
         return _read_one(text, get_args(kind))

@@ -69,7 +69,7 @@ class ObjectKey(msgspec.Struct, frozen=True):
     dtype: str = "float64"
 
     def faults(self) -> list[str]:
-        """Everything wrong with it as one that a learner publishes."""
+        """Everything wrong with it as an object that a learner publishes."""
         found = []
         if self.name == MODEL_PARAM:
             found.append(f"object {self.name!r} are the weights, which every learner publishes")
@@ -78,14 +78,14 @@ class ObjectKey(msgspec.Struct, frozen=True):
 
 def _array_faults(what: str, shape: tuple[int, ...], dtype: str) -> Iterator[str]:
     if any(side <= 0 for side in shape):
-        yield f"{what}: shape {shape} has a side that is not positive"
+        yield f"{what}: shape {shape} has a size that is not positive"
     try:
         plain = np.dtype(dtype).kind in "biuf"
     except TypeError:
         plain = False
     if not plain:
         yield (
-            f"{what}: dtype {dtype!r} is not a number NumPy can store in shared memory; use bool, "
+            f"{what}: dtype {dtype!r} cannot be stored in shared memory; use bool, "
             "int8..int64, uint8..uint64 or float16..float64"
         )
 
@@ -129,16 +129,16 @@ class Workload:
     ``triggers`` maps a target, ``"learner.METHOD"`` or ``"actors.METHOD"``, to the trigger that
     fires it. ``steps`` is the length of one round of sampling in steps of each environment.
     ``capacity`` counts rows kept per actor; 0 means just enough for the triggers. ``data_keys``
-    left empty means all that the actor can write. ``settings`` are those of its builder's that were
-    left to the builder, as it has decided them: the run's configuration has them.
+    left empty means all that the actor can write. ``settings`` are the values that the builder
+    chose itself for settings it was not given; they go into the run's configuration.
 
-    ``object_keys`` names objects beside the weights that somebody is to read, in addition to those
-    that triggers and scaling policies name: the learner must publish them.
+    ``object_keys`` names further objects that the learner must publish, in addition to the weights
+    and to the objects that triggers and scaling policies name.
 
     ``actors`` is a number, a schedule by update (``{0: 4, 5: 8}``), a policy of
     ``artos.scaling.actor_count``, any of these as text (``"noise_scale:2..16"``), or a
-    ``ScalingPolicy`` of one's own. Where the number changes, a ``DataKeyTrigger`` that is to wait
-    for all actors leaves out ``n``.
+    ``ScalingPolicy`` of your own. If the number changes, leave out ``n`` in a ``DataKeyTrigger``
+    that is to wait for all actors.
     """
 
     name: str
@@ -150,7 +150,7 @@ class Workload:
     actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 2
     steps: Annotated[int, "steps of each environment in a round"] = 128
     capacity: Annotated[int, "rows kept per actor; 0: just enough for the triggers"] = 0
-    on_full: Annotated[OnFull, "what happens where a block is full"] = "wait"
+    on_full: Annotated[OnFull, "what happens when a block is full"] = "wait"
     total_steps: Annotated[int, "environment steps in all"] = 500_000
     settings: Mapping[str, Any] = field(default_factory=dict)
     elastic: Elastic = field(default_factory=Elastic)
@@ -160,7 +160,7 @@ class Workload:
         """What ``actors`` means.
 
         Raises:
-            Refused: it means nothing; all faults, in words.
+            Refused: it is invalid; all faults, in words.
         """
         return actors_of(self.actors)
 

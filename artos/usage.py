@@ -1,4 +1,4 @@
-"""What a run's actors use: the one record that every process of ours counts with."""
+"""What a run's actors use: one record, with which every process counts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class _Starts(msgspec.Struct, frozen=True):
 class Bill(msgspec.Struct, frozen=True):
     """What a run's actors cost. Seconds of CPU slots held and of CPU used, MB·s kept while parked.
 
-    ``starts`` tells by kind (cold fork clone restore moved thaw) how many there were (``count``)
-    and how long they took (``median_s``, ``p95_s``). On a cluster ``nodes`` had actors of the run,
-    and ``bytes_on_wire`` of experience and weights went between them and the head.
+    ``starts`` has the number (``count``) and duration (``median_s``, ``p95_s``) of starts by kind
+    (cold fork clone restore moved thaw). On a cluster, ``nodes`` are those that had actors of the
+    run, and ``bytes_on_wire`` counts experience and weights between them and the head.
     """
 
     starts: dict[str, dict[str, int | float]] = {}

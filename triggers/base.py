@@ -19,8 +19,8 @@ class Firing(msgspec.Struct, frozen=True):
     """What a satisfied trigger passes on (the *message* of paper Figure 10).
 
     ``claims`` are the rows it hands over, ``dropped`` those it gave up because they were too old,
-    ``actors`` whom it is for (None: all), ``rounds`` how many invocations it grants, ``keys`` which
-    data keys are meant. ``trigger`` and ``number`` are filled in by the wrapper.
+    ``actors`` the actors it is for (None: all), ``rounds`` the number of invocations it grants,
+    ``keys`` its data keys. The wrapper fills in ``trigger`` and ``number``.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -33,14 +33,14 @@ class Firing(msgspec.Struct, frozen=True):
     number: int = 0
 
     def plus(self, later: Firing) -> Firing:
-        """The same trigger fired again before it was passed on: all rows, every actor of either."""
+        """Merge with a later firing of the same trigger: all rows, the actors of either."""
         either = None
         if self.actors is not None and later.actors is not None:
             either = tuple(dict.fromkeys(self.actors + later.actors))
         return self._with(later, either)
 
     def meet(self, other: Firing) -> Firing:
-        """Two triggers that both had to fire: all rows, those actors that both are for."""
+        """Merge with the other side of ``&``: all rows, the actors that both are for."""
         if self.actors is None or other.actors is None:
             return self._with(other, other.actors if self.actors is None else self.actors)
         return self._with(other, tuple(a for a in self.actors if a in set(other.actors)))
@@ -60,8 +60,8 @@ class Firing(msgspec.Struct, frozen=True):
 class Trigger(ABC):
     """A condition on the buffer. Subclass it as a dataclass and write ``check``.
 
-    Triggers are pure: no sockets, clocks or processes inside. What ``check`` needs to remember
-    lives in fields that are no constructor arguments (``field(init=False)``).
+    Triggers are pure: no sockets, clocks or processes inside. State that ``check`` needs is kept
+    in fields that are not constructor arguments (``field(init=False)``).
     """
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Trigger(ABC):
         """Look at one event at time ``now`` (seconds) and return a firing if satisfied.
 
         Called on every change of the buffer and again with ``Recheck`` after each firing, so one
-        call need not return more than one firing. Must not take longer with more actors.
+        call need not return more than one firing. Its cost must not grow with the number of actors.
         """
 
     def due(self) -> float | None:
@@ -81,7 +81,7 @@ class Trigger(ABC):
         return ()
 
     def objects_read(self) -> tuple[str, ...]:
-        """Object keys whose versions it waits for; somebody has to publish them."""
+        """Object keys whose versions it waits for; the learner must publish them."""
         return ()
 
     def parts(self) -> tuple[Trigger, ...]:
@@ -111,7 +111,7 @@ class Trigger(ABC):
 
 @dataclass
 class And(Trigger):
-    """Fires when both have fired since the last time; what either handed over is kept."""
+    """Fires when both have fired since its last firing; rows that either handed over are kept."""
 
     left: Trigger
     right: Trigger
@@ -121,7 +121,7 @@ class And(Trigger):
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Latch either side; fire once both are latched."""
-        # A side that is already satisfied still has to see events, or it would lose count of them.
+        # A side that is already satisfied must still see events, or it would lose count of them.
         for side, trigger in enumerate((self.left, self.right)):
             held, more = self._held[side], trigger.check(event, now)
             self._held[side] = held.plus(more) if held and more else held or more
@@ -160,7 +160,7 @@ class Or(Trigger):
     _waiting: deque[Firing] = field(init=False, repr=False, compare=False, default_factory=deque)
 
     def check(self, event: Event, now: float) -> Firing | None:
-        """Ask both; if both fire on one event the second is handed over on the recheck."""
+        """Ask both; if both fire on one event, the second is handed over on the recheck."""
         for trigger in (self.left, self.right):
             firing = trigger.check(event, now)
             if firing is not None:

@@ -19,16 +19,17 @@ class DataKeyTrigger(Trigger):
     """``DataKeyTrigger(keys, n, size)`` of paper §4.2: ``size`` rows of ``keys`` from ``n`` actors.
 
     Claims exactly those rows: each row is handed over once, actors in the order in which they
-    became ready. ``n=None`` means all actors there are (a full batch), ``n=1`` is FIFO per actor.
+    became ready. ``n=None`` means all present actors (a full batch), ``n=1`` is FIFO per actor.
 
-    While actors join and leave, full batches are made of rounds as they were granted: one that was
-    under way neither waits for an actor that came later nor goes without one that leaves, so no
-    update is held up and all rows are used. A number ``n`` takes the rows of who left as well.
+    While actors join and leave, a full batch holds the rounds that were granted together: it does
+    not wait for an actor that joined later, and it includes the rows of one that leaves, so no
+    update is delayed and all rows are used. With a number ``n``, rows of actors that left count
+    too.
 
-    With ``max_lag`` rows whose policy version will be more than that many versions behind when they
-    are consumed are never handed over, assuming that each invocation mints at most one version.
-    Producers are paced so that this hardly happens, and what must be given up is reported in
-    ``Firing.dropped``. Whoever grants rounds may share a ``window`` with it.
+    With ``max_lag``, rows that will be more than that many versions old when they are consumed are
+    never handed over, assuming that each invocation mints at most one version. Producers are paced
+    so that this is rare, and rows that are given up are reported in ``Firing.dropped``. The code
+    that grants rounds may share a ``window`` with it.
     """
 
     keys: tuple[str, ...]
@@ -95,10 +96,10 @@ class DataKeyTrigger(Trigger):
         if self._supply(actor).left < self.size:
             self._ready.pop(actor, None)
 
-    # -- who is to be waited for ---------------------------------------------------------------
+    # -- which actors to wait for --------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Between two batches: actors join and leave whose turn it is by now, each in order."""
+        """Between two batches: let actors join and leave whose turn has come, each in order."""
         for actor, changes in tuple(self._changes.items()):
             while changes and self._is_time(changes[0]):
                 self._apply(changes.popleft())
@@ -122,9 +123,9 @@ class DataKeyTrigger(Trigger):
     # -- firing --------------------------------------------------------------------------------
 
     def _chosen(self, needed: int) -> tuple[int, ...]:
-        """Those who were ready first or, if others would come too late then, have the oldest rows.
+        """The actors that were ready first or, if others would then be late, have the oldest rows.
 
-        Nobody if that is so for them too: then it is better to wait.
+        None if others would be too late even so: then it is better to wait.
         """
         first = tuple(islice(self._ready, needed))
         if not self.window.n or any(map(self._is_stale, first)):
@@ -137,7 +138,7 @@ class DataKeyTrigger(Trigger):
 
     def _fire(self, chosen: tuple[int, ...]) -> Firing:
         stale = [actor for actor in chosen if self._is_stale(actor)]
-        # In actor order, so that the same rows make the same batch whoever was ready first.
+        # In actor order, so that the same rows make the same batch in whatever order they came.
         claims = tuple(self._claim(actor) for actor in sorted(stale or chosen))
         if self.window.n:
             for actor in stale or chosen:
@@ -152,7 +153,7 @@ class DataKeyTrigger(Trigger):
 
     def _claim(self, actor: int) -> Claim:
         start, stop = self._supply(actor).take(self.size)
-        # Whoever was served goes to the end of the queue, so that no actor starves the others.
+        # An actor that was served goes to the end of the queue, so that none starves the others.
         self._ready.pop(actor)
         self._mark(actor)
         return Claim(actor, start, stop)

@@ -1,4 +1,4 @@
-"""The engine: feeds events to the triggers of a workload and lets fire what is satisfied."""
+"""The engine: feeds events to the triggers of a workload and fires those that are satisfied."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Engine:
     """Checks every trigger on every event, in table order, with one clock for all of them.
 
     ``record`` is called with each firing before it is passed on, so the order of its calls is the
-    order of the run (the journal). An event that a firing causes is looked at once the present one
-    has been seen by all triggers, so every trigger sees the same events in the same order.
+    order of the run (the journal). An event that a firing causes is handled after all triggers have
+    seen the present one, so every trigger sees the same events in the same order.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Engine:
     def feed(self, event: Event) -> int:
         """Check all triggers against one event; returns how many firings that made.
 
-        Called from within a firing it only queues the event and returns 0; whoever fed the first
-        event then gets the sum.
+        Called from within a firing it only queues the event and returns 0; the call with the first
+        event then returns the sum.
 
         Raises:
-            EndlessFiring: a trigger is satisfied again and again by one and the same event.
+            EndlessFiring: a trigger keeps firing on one event.
         """
         self._events.append(event)
         if self._feeding:

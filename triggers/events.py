@@ -1,4 +1,4 @@
-"""What triggers are checked against: everything that can change in or around the buffer."""
+"""The events that triggers are checked against: changes in and around the buffer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Committed(msgspec.Struct, frozen=True):
     """An actor committed rows to the cache buffer of its node.
 
     ``written`` counts rows per key since the actor began; keys left out did not change. ``version``
-    is the policy version of the first row added since the actor's last event, which no row added is
-    older than. Best make an event of each version: ``max_lag`` goes by it.
+    is the policy version of the first row added since the actor's last event; no added row is
+    older. Make one event per version, because ``max_lag`` relies on it.
     """
 
     actor: int
@@ -21,9 +21,9 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 class Began(msgspec.Struct, frozen=True):
-    """The rows of an actor that are committed here begin at row ``row``: it was placed here.
+    """An actor was placed here; its rows in this cache buffer begin at row ``row``.
 
-    Told where its rows are committed, before any are; those of an earlier stay here are void.
+    It comes before any ``Committed`` of that stay; rows of an earlier stay here are void.
     """
 
     actor: int
@@ -31,7 +31,7 @@ class Began(msgspec.Struct, frozen=True):
 
 
 class Arrived(msgspec.Struct, frozen=True):
-    """Rows of an actor are in the replay buffer; the fields mean what they mean in ``Committed``.
+    """Rows of an actor are in the replay buffer; the fields mean the same as in ``Committed``.
 
     On one machine, and without a transfer trigger, every ``Committed`` is at once an ``Arrived``.
     """
@@ -42,9 +42,9 @@ class Arrived(msgspec.Struct, frozen=True):
 
 
 class Rewound(msgspec.Struct, frozen=True):
-    """What had arrived of an actor's rows from ``rows`` on is void: the actor was placed elsewhere.
+    """Arrived rows of an actor from row ``rows`` on are void: the actor was placed elsewhere.
 
-    These rows are sampled again and arrive again. What was handed over already stays so.
+    These rows are sampled again and arrive again. Rows already handed over stay handed over.
     """
 
     actor: int
@@ -54,8 +54,8 @@ class Rewound(msgspec.Struct, frozen=True):
 class Published(msgspec.Struct, frozen=True):
     """A model-related object has a new version.
 
-    ``ahead`` counts the learner's invocations that were handed over before and are still to be
-    done: each of them may mint one more version before rows claimed now are consumed.
+    ``ahead`` counts the learner's invocations that were handed over earlier and are not done yet:
+    each of them may mint one more version before rows claimed now are consumed.
     """
 
     key: str
@@ -76,7 +76,7 @@ class Joined(msgspec.Struct, frozen=True):
 
 
 class Left(msgspec.Struct, frozen=True):
-    """An actor is told to sample no more; once it has written ``rows`` rows it is gone."""
+    """An actor is told to stop sampling; it leaves once it has written ``rows`` rows."""
 
     actor: int
     rows: int = 0
@@ -87,7 +87,7 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 class Recheck(msgspec.Struct, frozen=True):
-    """Asked after a trigger fired: does what is there suffice for one more firing?"""
+    """Comes after a trigger fired: is there enough for one more firing?"""
 
 
 Event = Committed | Began | Arrived | Rewound | Published | Joined | Left | Tick | Recheck

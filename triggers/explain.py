@@ -20,7 +20,7 @@ _WIDTH = 98
 
 
 def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
-    """The whole wiring as text: facts, trigger table, keys, who fires whom, settings."""
+    """The whole wiring as text: facts, trigger table, keys, what fires what, settings."""
     keys = (_keys(plan), _objects(plan, table))
     parts = [_facts(plan), _triggers(table), *keys, _drawing(plan, table), _settings(settings)]
     return "\n\n".join(part for part in parts if part)
@@ -127,13 +127,13 @@ def _objects(plan: Plan, table: Table) -> str:
         if spec.name != MODEL_PARAM:
             (value,) = spec.arrays
             shape = "x".join(map(str, value.shape)) or "1"
-            readers = ", ".join(_readers(spec.name, plan, table)) or "nobody"
+            readers = ", ".join(_readers(spec.name, plan, table)) or "nothing"
             rows.append((spec.name, shape, value.dtype, readers))
     return _aligned([("object key", "shape", "dtype", "read by"), *rows]) if rows else ""
 
 
 def _readers(name: str, plan: Plan, table: Table) -> list[str]:
-    """Targets whose triggers wait for an object, the scaling policy; ``object_keys`` if neither."""
+    """Targets whose triggers wait for an object, the scaling policy; else ``object_keys``."""
     found = [target for target, trigger in table.items() if name in trigger.objects_read()]
     if name in getattr(plan.scaling, "objects", ()):
         found.append("scaling")
@@ -164,14 +164,14 @@ def _row(row: Sequence[str], widths: Sequence[int], used: int) -> str:
 
 
 def _drawing(plan: Plan, table: Table) -> str:
-    """Who fires whom: down from the actors to the model block, and from there up again."""
+    """What fires what: down from the actors to the model block, and from there up again."""
     stations = [(f"{_span(plan)} actors", ["commit rows"])]
     if "transfer" in table:
         stations.append(("cache buffer", _edges(table, "transfer")))
     stations.append(("replay buffer", _edges(table, "learner")))
     stations.append(("learner", [_publishing(plan, table)]))
     stations.append(("model block", _edges(table, "actors")))
-    lines = ["who fires whom:", ""]
+    lines = ["what fires what:", ""]
     for number, (name, edges) in enumerate(stations):
         rail = "+->" if number == 0 else "|  "
         lines.append(f"  {rail} [{name}]")

@@ -15,7 +15,7 @@ from artos.system.append_file import AppendFile
 from triggers.base import Firing
 
 _MOST_HELD, _MOST_KEPT = 1_000, 100_000
-"""Lines in memory until they are written, and if they cannot be."""
+"""Most lines in memory before a write, and while writing fails."""
 
 
 class Journal:
@@ -44,7 +44,7 @@ class Journal:
         self.write(line)
 
     def take_back(self, firing: int) -> None:
-        """Nothing came of the firing that was recorded last: a clock's, while all were busy."""
+        """Remove the firing recorded last, a clock's, because all members were busy."""
         if self._lines and self._lines[-1].get("firing") == firing:
             self._lines.pop()
 
@@ -54,7 +54,7 @@ class Journal:
     ) -> None:  # fmt: skip
         """Record that a member finished the invocation of a firing.
 
-        ``seconds`` is what it took, ``times`` what of that went where, as far as they are known.
+        ``seconds`` is its duration, ``times`` divides that by kind, as far as both are known.
         """
         line = {"t": round(now - self._began, 6), "done": firing, "by": member, **facts}
         if seconds:
@@ -66,7 +66,7 @@ class Journal:
     def ready(self, now: float, member: str, ready: Ready, seconds: float | None) -> None:
         """Record that a member is set up, ``seconds`` after it was asked for.
 
-        None: nobody asked; it was begun anew because its image was lost.
+        None: it was not asked for; it was started from scratch because its image was lost.
         """
         line: dict[str, Any] = {"t": round(now - self._began, 6), "ready": member}
         line["start"] = ready.start
@@ -77,7 +77,7 @@ class Journal:
         """Append one line; it is encoded when flushed, away from the path of a firing."""
         self._lines.append(line)
         if len(self._lines) % _MOST_HELD == 0:
-            with suppress(OSError):  # whoever flushes is told
+            with suppress(OSError):  # the next flush reports it
                 self.flush()
         del self._lines[:-_MOST_KEPT]
 

@@ -13,7 +13,7 @@ from triggers.passers import QueuePasser
 class Mail:
     """The supervisor's end of every mailbox of a board.
 
-    ``passers`` carry messages to the members; ``malformed`` counts what was dropped of theirs.
+    ``passers`` carry messages to the members; ``malformed`` counts dropped messages from them.
     """
 
     def __init__(self, board: Board) -> None:
@@ -33,5 +33,5 @@ class Mail:
                 yield message
 
     def clear(self, member: int) -> None:
-        """Forget what a member that is gone was told."""
+        """Discard the messages to a member that is gone."""
         self._down[member].clear()

@@ -17,8 +17,8 @@ class ObjectKeyTrigger(Trigger):
     Fires on the first version it sees and on every ``every``-th after it. With ``probability``
     each actor is chosen independently with that probability, from a stream of its
     own seeded by ``seed``. ``lead`` lets producers be that many rounds ahead of the versions: the
-    first firing grants ``1 + lead`` rounds and every later one grants one; where each version
-    consumes one round of every actor, no row is then more than ``lead`` versions old when consumed.
+    first firing grants ``1 + lead`` rounds and every later one grants one. If each version consumes
+    one round of every actor, no row is more than ``lead`` versions old when it is consumed.
     """
 
     key: str = "model_param"
@@ -48,11 +48,11 @@ class ObjectKeyTrigger(Trigger):
         return None
 
     def objects_read(self) -> tuple[str, ...]:
-        """The one."""
+        """Its key."""
         return (self.key,)
 
     def _is_turn(self, version: int) -> bool:
-        # A resumed run begins with a version of any number, and has to begin with a firing.
+        # A resumed run begins with any version number, and must begin with a firing.
         self._first = version if self._first is None else self._first
         return (version - self._first) % self.every == 0
 

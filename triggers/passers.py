@@ -20,11 +20,11 @@ T = TypeVar("T")
 class MessagePasser(Protocol[Sent_contra]):
     """Carries messages to one destination (paper Figure 10).
 
-    What a trigger passes on is a ``Firing``; what the coordinator makes of it, an ``Invoke``.
+    A trigger passes on a ``Firing``; the coordinator turns it into an ``Invoke``.
     """
 
     def pass_message(self, message: Sent_contra) -> None:
-        """Hand one message over; must not wait for it to be acted on."""
+        """Hand one message over, without waiting until it is acted on."""
 
 
 class DirectPasser(Generic[T]):
@@ -55,7 +55,7 @@ class QueuePasser:
         """Append the message and wake the member.
 
         Raises:
-            MailboxFull: it does not read.
+            MailboxFull: the member does not read.
         """
         self._mailbox.put(encode(message))
 
@@ -67,7 +67,7 @@ class ZmqPasser:
         self._post, self._peer = post, peer
 
     def pass_message(self, message: Message) -> None:
-        """Queue the message, also if the peer cannot be reached just now.
+        """Queue the message, even if the peer cannot be reached at the moment.
 
         Raises:
             MailboxFull: the peer has taken nothing for too long.

@@ -1,4 +1,4 @@
-"""From what the user typed to a plan that can run, or to every reason why not."""
+"""Turns what the user typed into a plan that can run, or into all reasons why it cannot."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from triggers.wiring import completed
 
 @dataclass(frozen=True)
 class Registration:
-    """A verified plan, its trigger table, the user's own scaling policy, what else may be set.
+    """A verified plan, its trigger table, the user's own scaling policy, and further settings.
 
-    ``resolved`` are all its settings, ``versions`` those of the packages that it is built with.
-    Processes come from ``preloaded`` where there is one.
+    ``resolved`` are all its settings, ``versions`` those of the packages it was built with.
+    Processes are forked from ``preloaded`` if there is one.
     """
 
     plan: Plan
@@ -94,8 +94,8 @@ def _decoded(answer: Answer, reference: Reference) -> Registered:
 def _end(status: int) -> str:
     if status == -signal.SIGKILL:
         return (
-            "was killed (SIGKILL): if it was nobody, memory ran out, of this machine or of its "
-            "cgroup; free some, or have it build less"
+            "was killed (SIGKILL); unless somebody did that, this machine or its cgroup ran out of "
+            "memory: free some, or build less"
         )
     if status < 0:
         return f"crashed ({signal.strsignal(-status)})"
@@ -103,7 +103,7 @@ def _end(status: int) -> str:
 
 
 def _split(reference: Reference) -> tuple[Reference, dict[str, Any]]:
-    """Settings of the workload, apart from those of how its actors live, which all have."""
+    """Settings of the workload, without those of elastic actors, which every workload has."""
     elastic = {name: value for name, value in reference.settings.items() if name in NAMES}
     own = {name: value for name, value in reference.settings.items() if name not in NAMES}
     return msgspec.structs.replace(reference, settings=own), elastic
@@ -128,12 +128,12 @@ def prepare(
     reference: Reference, seed: int, preloaded: Preloaded | None = None, *, apart: bool = True,
     deadline: float = 300.0, host_faults: Callable[[Plan], list[str]] = lambda plan: [],
 ) -> Registration:  # fmt: skip
-    """Register, complete and verify a workload; ``host_faults`` is why its actors cannot live here.
+    """Register, complete and verify a workload; ``host_faults`` says what this host cannot do.
 
-    User code runs ``apart``, in a process forked from ``preloaded``, or else in this one.
+    User code runs in a process forked from ``preloaded`` if ``apart``, else in this one.
 
     Raises:
-        Refused: all faults at once, each saying what to change.
+        Refused: all faults at once, each with what to change.
     """
     reference, elastic = _split(reference)
     early = [*_early_faults(seed, deadline), *_elastic_faults(elastic)]

@@ -15,7 +15,7 @@ Table = dict[str, Trigger]
 def decode_table(encoded: Mapping[str, Mapping[str, Any]], load: Callable[[str], Any]) -> Table:
     """Rebuild the triggers of a plan, target by target, in order.
 
-    ``load`` imports a trigger class that is not ours (``file.py:Class``).
+    ``load`` imports a user's trigger class (``file.py:Class``).
 
     Raises:
         Refused: a trigger that cannot be built; all faults at once.
@@ -32,7 +32,7 @@ def decode_table(encoded: Mapping[str, Mapping[str, Any]], load: Callable[[str],
 
 
 def decode_trigger(data: Mapping[str, Any], load: Callable[[str], Any]) -> Trigger:
-    """Rebuild one trigger, and those it is composed of."""
+    """Rebuild one trigger and its parts."""
     home, _, name = str(data["type"]).rpartition(":")
     if home.startswith("triggers."):
         cls = getattr(importlib.import_module(home), name)
@@ -41,7 +41,7 @@ def decode_trigger(data: Mapping[str, Any], load: Callable[[str], Any]) -> Trigg
     fields = {k: _decode_field(v, load) for k, v in data["fields"].items()}
     trigger = cls(**fields)
     if not isinstance(trigger, Trigger):
-        raise TypeError(f"{name} is no Trigger: subclass triggers.Trigger")
+        raise TypeError(f"{name} is not a Trigger: subclass triggers.Trigger")
     return trigger
 
 

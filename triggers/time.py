@@ -13,8 +13,8 @@ from triggers.events import Event, Published
 class TimeTrigger(Trigger):
     """``TimeTrigger(t)`` of paper §4.2: ``t`` seconds since its last invocation.
 
-    Temporal training and off-policy synchronisation. The first period begins with the first event
-    seen. Periods that were missed while the node was busy are not made up for.
+    For temporal training and off-policy synchronisation. The first period begins with the first
+    event. Periods that were missed while the node was busy are not made up for.
     """
 
     t: float
@@ -22,7 +22,7 @@ class TimeTrigger(Trigger):
     _version: int = field(init=False, repr=False, compare=False, default=-1)
 
     def check(self, event: Event, now: float) -> Firing | None:
-        """Any event will do; the engine sends a ``Tick`` when one is due."""
+        """Fires on any event once the period is over; the engine sends a ``Tick`` then."""
         if isinstance(event, Published) and event.key == MODEL_PARAM:
             self._version = event.version
         if self._last is None:

@@ -15,10 +15,10 @@ from triggers.verify.supply import Supply
 class TransferTrigger(Trigger):
     """``TransferTrigger(keys, condition)`` of paper §4.2.
 
-    ``keys`` is one group of data keys or several: several are shipped one after the other, each as
-    a firing of its own, which makes the dual-stage pipeline. It fires for an actor when ``size``
+    ``keys`` is one group of data keys or several. Several groups are shipped one after the other,
+    each as a firing of its own (the dual-stage pipeline). It fires for an actor when ``size``
     rows of all keys are committed, or, with ``condition``, for everything committed when that
-    trigger fires. On one machine a transfer moves a cursor, no bytes.
+    trigger fires. On one machine a transfer moves a cursor and no bytes.
     """
 
     keys: tuple[tuple[str, ...], ...] | tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Which rounds may be under way at once, so that each can be used in time. Pure arithmetic."""
+"""Which rounds may be sampled at once, so that each can be used in time. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _ANY_TIME = 1 << 62  # more than any version
 
 
 class Window:
-    """Paces a workload whose updates take rounds of some actors and not of all.
+    """Paces a workload whose updates take rounds of only some of the actors.
 
-    A round that is granted while version v is the newest is of use to updates of versions v to
-    v + ``max_lag``. No more are granted than these updates can take, ``n`` each, and an update
-    waits rather than go by a round that is still sampled and would be too old for the next: so slow
-    actors and long episodes have their full share, and nothing need be dropped.
+    A round that is granted while version v is the newest can be used by updates of versions v to
+    v + ``max_lag``. No more rounds are granted than these updates can take, ``n`` each. An update
+    waits for a round that is still being sampled if that would be too old for the next update, so
+    slow actors and long episodes have their full share, and nothing need be dropped.
 
-    ``ahead`` updates were handed over and are not done. Without ``n`` it is open: it lets all pass.
+    ``ahead`` updates were handed over and are not done. Without ``n`` it lets everything pass.
     """
 
     def __init__(self, n: int = 0, max_lag: int = 0) -> None:
@@ -26,14 +26,14 @@ class Window:
         self._count = 0
 
     def in_turn(self, actors: Iterable[int], rows: Callable[[int], int]) -> Iterable[int]:
-        """Actors in the order in which they are granted rounds: who was granted fewest ``rows``."""
+        """Actors in the order in which they are granted rounds: fewest granted ``rows`` first."""
         return sorted(actors, key=rows) if self.n else actors
 
     def admits(self, actor: int) -> bool:
         """Whether one more round, of this actor, can still be used in time.
 
-        Where an update takes rounds of several actors, each has one under way at most: two of the
-        same actor would need two updates.
+        If an update takes rounds of several actors, each has at most one under way: two of the same
+        actor would need two updates.
         """
         if not self.n:
             return True
@@ -55,7 +55,7 @@ class Window:
             self._count -= 1
 
     def void(self, actor: int) -> None:
-        """The actor lost its place: nobody waits for what it samples again at its next one."""
+        """The actor lost its place: no update waits for the rounds that it samples again."""
         if not (rounds := self._under_way.get(actor)):
             return
         self._granted -= Counter(rounds)
@@ -65,8 +65,8 @@ class Window:
     def waits(self, chosen: Collection[int], version: int, ready: Collection[int] = ()) -> bool:
         """Whether the update of this version must not take the rounds of the ``chosen`` actors yet.
 
-        So it is if then others could not all be used in time, and one of those comes from an actor
-        that is not ``ready``.
+        That is so if then not all other rounds could be used in time, and one of these comes from
+        an actor that is not ``ready``.
         """
         others = self._granted - Counter(r[0] for a in chosen if (r := self._under_way.get(a)))
         count = 0

@@ -37,7 +37,7 @@ class RolloutActor:
     rewards clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets a lost life terminate.
     Returns reported are always those of whole games with raw rewards.
 
-    Who acts without PyTorch overrides ``build_module``, ``make_policy`` and ``faults``; PyTorch is
+    To act without PyTorch, override ``build_module``, ``make_policy`` and ``faults``; PyTorch is
     not loaded then.
     """
 
@@ -172,7 +172,7 @@ class RolloutActor:
     def sample(self, start: int, rows: int) -> dict[str, float]:
         """Write ``rows`` rows from step ``start`` in place; returns seconds spent by kind.
 
-        The rows are visible to nobody until the caller commits them.
+        The rows are not visible until the caller commits them.
         """
         clock, capacity = time.perf_counter, self._block.spec.capacity
         inference = environment = 0.0

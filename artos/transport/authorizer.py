@@ -1,6 +1,6 @@
-"""Who may talk on one socket: by the keys that are good now, and by who has a name already. Pure.
+"""Which peers may talk on a socket: decided by the valid keys and the names in use. Pure.
 
-A name stays with the key that it was first heard with, until that is revoked or silent.
+A name belongs to the key that first used it, until that key is revoked or falls silent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from artos.errors import NotAllowed
 from artos.protocol.message import Message
 from artos.transport.roles import Register, Role, forbidden
 
-_LIVES = 15.0  # seconds after which a name that is not heard is free for another key
+_LIVES = 15.0  # seconds of silence after which a name is free for another key
 _MOST_NAMES = 10_000
 
 
@@ -24,9 +24,9 @@ class _Owner:
 
 
 class Authorizer:
-    """``look_up`` finds which keys are good now; None: everybody may do anything.
+    """``look_up`` finds the keys that are valid now; None: all peers may do anything.
 
-    (A socket without keys is one that only this user's own processes can reach.)
+    (Only this user's own processes can reach a socket without keys.)
     """
 
     def __init__(self, look_up: Callable[[], Register] | None = None) -> None:
@@ -35,33 +35,33 @@ class Authorizer:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look up the keys; what is "good now" below is as of then. Call it once a turn."""
+        """Look up the keys; "valid" below means valid at that time. Call it once a turn."""
         self._register = self._look_up() if self._look_up else None
 
     def accepts(self, key: str) -> bool:
-        """Whether the key is good now."""
+        """Whether the key is valid."""
         return self._register is None or key in self._register.holders
 
     def knows(self, name: str) -> bool:
-        """Whether who has this name may be talked to: it was heard, and its key is good now."""
+        """Whether the peer of this name may be talked to: it was heard, and its key is valid."""
         owner = self._owners.get(name)
         return self._register is None or (owner is not None and self.accepts(owner.key))
 
     def has_claimed(self, name: str) -> bool:
-        """Whether somebody was heard under this name, with a key that was good then."""
+        """Whether a peer was heard under this name, with a key that was valid then."""
         return name in self._owners
 
     def belongs(self, name: str, key: str) -> bool:
-        """Whether this key has that name."""
+        """Whether this key owns that name."""
         return name in self._owners and self._owners[name].key == key
 
     def claim(self, name: str, key: str, now: float) -> bool:
-        """Somebody with this key, which is good, speaks under that name.
+        """A peer with this valid key uses that name.
 
-        Returns whether it is another one than had the name before.
+        Returns whether another key had the name before.
 
         Raises:
-            NotAllowed: it may not; says what to do.
+            NotAllowed: it may not; the message says what to do.
         """
         if self._register is None:
             return False
@@ -73,7 +73,7 @@ class Authorizer:
         return False
 
     def permit(self, name: str, message: Message) -> None:
-        """Who has claimed this name says that.
+        """The peer of this name sent that message.
 
         Raises:
             NotAllowed: its role may not.
@@ -92,11 +92,11 @@ class Authorizer:
             raise NotAllowed(why)
         owner = self._owners.get(name)
         if owner and owner.key in register.holders and now - owner.heard_at < _LIVES:
-            raise NotAllowed(f"who is called {name} lives and has another key: wait, or stop it")
+            raise NotAllowed(f"a live peer with another key is called {name}: wait, or stop it")
         if len(self._owners) >= _MOST_NAMES:
             self._forget_the_silent(now)
         if len(self._owners) >= _MOST_NAMES:
-            raise NotAllowed(f"there are {_MOST_NAMES} names here already")
+            raise NotAllowed(f"{_MOST_NAMES} names are in use here already")
         return register.holders[key].role
 
     def _forget_the_silent(self, now: float) -> None:

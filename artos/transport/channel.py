@@ -1,7 +1,7 @@
 """Ordered messages, each exactly once, over a link that loses, repeats and reorders. Pure.
 
-Each end numbers its life (its *session*; a later life has a larger number). What is told counts
-for one pair of sessions only, so nothing of an earlier life is ever taken for a later one.
+Each end numbers its sessions (a later session has a larger number). Messages are valid for one
+pair of sessions only, so nothing of an earlier session is ever taken for a later one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from artos.protocol.envelope import Envelope
 from artos.protocol.fields import LIVES
 
 BEAT = 1.0
-"""Seconds after which an end that has nothing to say says that it is there."""
+"""Seconds after which an end with nothing to send reports that it is alive."""
 
 PIECE = 1 << 14
-"""The most bytes of a message that travel in one frame."""
+"""Most bytes of a message in one frame."""
 
 _LAST_LIFE = LIVES - 1
 _RESEND = 1.0  # seconds without progress, though the peer is heard
@@ -60,7 +60,7 @@ class Channel:
         """Queue a message.
 
         Raises:
-            MailboxFull: the peer has not taken anything for too long (or it is simply too large).
+            MailboxFull: the peer has taken nothing for too long, or the message is too large.
         """
         pieces = _cut(message)
         cost = len(message) + _OVERHEAD * len(pieces)
@@ -70,13 +70,13 @@ class Channel:
         self._queue.extend(pieces)
 
     def meet(self, envelope: Envelope) -> bool:
-        """Look at who sent this; True if it is a later life than the one known so far.
+        """Look at the sender's session; True if it is later than the one known so far.
 
         Raises:
-            BadMessage: it knows of a life of ours after which none can come.
+            BadMessage: it names a session of ours after which none can come.
         """
         if envelope.of >= _LAST_LIFE:
-            raise BadMessage(f"no end has had so many lives as {envelope.of}")
+            raise BadMessage(f"no end has had as many sessions as {envelope.of}")
         if envelope.session >= self._theirs and envelope.of > self.session:
             self._step_up(envelope.of)
         if envelope.session <= self._theirs:
@@ -90,20 +90,20 @@ class Channel:
         return later
 
     def is_former(self, envelope: Envelope) -> bool:
-        """Whether it is of an earlier life of the peer than the one known."""
+        """Whether it is of an earlier session of the peer than the one known."""
         return envelope.session < self._theirs
 
     def beat(self) -> Envelope:
-        """That we are here, and whom we take for the peer."""
+        """A frame that says that we are alive, and which session of the peer we know."""
         return self._envelope(0)
 
     def hear(self, envelope: Envelope, now: float, room: bool = True) -> bytes | None:
-        """Take what came in; returns the message that is complete by it, if one is.
+        """Take a frame; returns the message that it completes, if any.
 
-        Without ``room`` nothing is taken: the peer will send it again.
+        Without ``room`` nothing is taken; the peer will send it again.
 
         Raises:
-            BadMessage: the peer acknowledges what it was never told, or sends too much at once.
+            BadMessage: the peer acknowledges what was never sent, or sends too much at once.
         """
         if (envelope.session, envelope.of) != (self._theirs, self.session):
             self._owes = True
@@ -131,7 +131,7 @@ class Channel:
         return envelopes
 
     def unsent(self, envelope: Envelope) -> None:
-        """What ``speak`` returned from this one on could not be sent; it returns it again."""
+        """From this one on ``speak``'s frames could not be sent; it returns them again."""
         self._owes = True
         if envelope.number:
             self._next = min(self._next, max(envelope.number, self._acknowledged + 1))
@@ -146,7 +146,7 @@ class Channel:
         return Envelope(self.session, self._theirs, number, self._took, more, content)
 
     def _stuck(self, now: float) -> bool:
-        # Only a peer that is heard: into a cut link nothing is sent twice.
+        # Only to a peer that is heard: nothing is sent twice into a cut link.
         return self._heard and now - self._moved_at >= _RESEND
 
     def _acknowledge(self, took: int, now: float) -> None:
@@ -178,7 +178,7 @@ class Channel:
         self._owes = True
 
     def _step_up(self, known: int) -> None:
-        """The peer has heard a larger number: of a life before ours, or of somebody else."""
+        """The peer knows a larger number: of a session before ours, or of another process."""
         if self._known:
             self.usurped = True
         else:

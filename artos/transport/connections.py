@@ -1,13 +1,14 @@
-"""The connections of a listening socket: how many it may have, and on whom to hang up. Pure."""
+"""The connections of a listening socket: how many it may have, and which to close. Pure."""
 
 from __future__ import annotations
 
 
 class Connections:
-    """Connections by their descriptors. One from which nothing came yet is a stranger's.
+    """Connections by their descriptors. One that has sent nothing yet is a stranger's.
 
-    At most ``strangers`` of those and ``most`` in all: of strangers the one that waits for longest
-    is hung up on (a friend needs a moment only), and where there is no room at all the newest.
+    There are at most ``strangers`` of those and ``most`` in all: of strangers the one that has
+    waited longest is closed (a real peer needs only a moment), and if there is no room at all, the
+    newest.
     """
 
     def __init__(self, strangers: int, most: int) -> None:
@@ -20,7 +21,7 @@ class Connections:
         return len(self._strangers) + len(self._routes)
 
     def opened(self, descriptor: int) -> int | None:
-        """A new connection; returns the one to hang up on, if there is one too many."""
+        """A new connection; returns the one to close, if there is one too many."""
         self.closed(descriptor)
         self._strangers[descriptor] = None
         if len(self) > self._most:
@@ -41,7 +42,7 @@ class Connections:
         return self._routes.get(descriptor) == route
 
     def heard(self, descriptor: int, route: bytes) -> None:
-        """Something came over it, from who is reached by this route: no stranger."""
+        """Something came over it, from the peer at this route, so it is not a stranger's."""
         if descriptor in self._strangers:
             del self._strangers[descriptor]
             self._routes[descriptor] = route

@@ -1,4 +1,4 @@
-"""A line between a process and one it started: messages either way, and its end means death."""
+"""A pipe between a process and its child: messages either way; it breaks when one of them dies."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LARGEST = 1 << 20  # bytes of a message
 class Leash(Closing):
     """One end of a pair of connected sockets; never blocks but in ``get``.
 
-    The kernel closes the other end with its process, so ``cut`` tells at once who is gone.
-    What comes and is no message is dropped.
+    The kernel closes the other end with its process, so ``cut`` tells at once that it is gone.
+    Malformed messages are dropped.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -29,7 +29,7 @@ class Leash(Closing):
 
     @classmethod
     def pair(cls) -> tuple[Leash, socket.socket]:
-        """An end to keep and one to hand to a new process; close the latter once that has it."""
+        """An end to keep and one for a new process; close the latter once the process has it."""
         mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         return cls(mine), other
 
@@ -53,7 +53,7 @@ class Leash(Closing):
         return True
 
     def take(self) -> Iterator[Message]:
-        """The messages that are there; afterwards ``cut`` says whether the other end is gone."""
+        """The messages that have come; afterwards ``cut`` says whether the other end is gone."""
         while not self.cut:
             try:
                 data = self._end.recv(_LARGEST)

@@ -1,7 +1,7 @@
-"""Hangs up on connections: of strangers where there are too many, and of keys that are revoked.
+"""Closes connections: of strangers if there are too many, and of revoked keys.
 
-ZeroMQ limits neither how many may connect nor what one may send before its handshake is over, but
-by the largest frame of the socket. So what strangers can fill is that times their number.
+ZeroMQ limits neither the number of connections nor what one may send before its handshake is over,
+except by the largest frame of the socket. Strangers can fill that size times their number.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ class Doorkeeper(Closing):
         return f"<Doorkeeper connections={len(self._connections)}>"
 
     def look(self) -> None:
-        """Take note of who came and went."""
+        """Take note of new and closed connections."""
         for report in self._monitor.reports():
             self._took_place(*report)
 
     def heard(self, frame: zmq.Frame, route: bytes) -> None:
-        """A frame came from who is reached by this route."""
+        """A frame came from the peer at this route."""
         descriptor = int(frame.get(zmq.SRCFD))
         if not self._connections.leads(descriptor, route):
             self.look()
             self._connections.heard(descriptor, route)
 
     def hang_up(self, route: bytes) -> None:
-        """Break the connection by which that route leads; what is on its way there is lost."""
+        """Close the connection of that route; what is on its way there is lost."""
         self.look()
         if (descriptor := self._connections.of(route)) is not None:
             self._break(descriptor)
 
     def close(self) -> None:
-        """Watch no longer; connections stay."""
+        """Stop watching; connections stay."""
         self._monitor.close()
 
     def _took_place(self, event: int, descriptor: int) -> None:
@@ -75,22 +75,22 @@ class Doorkeeper(Closing):
             self._break(too_many)
 
     def _break(self, descriptor: int) -> None:
-        """ZeroMQ sees the end of the connection and clears it away."""
+        """Close it under ZeroMQ, which notices and cleans up."""
         self._connections.closed(descriptor)
         address = self._addresses.pop(descriptor, None)
         with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
-            if copy.getpeername() == address:  # else it is another one's by now
+            if copy.getpeername() == address:  # else the descriptor was reused
                 copy.shutdown(socket.SHUT_RDWR)
 
 
 def _descriptors() -> int:
-    """How many there may be, so that some are left for everything else that the process does."""
+    """How many connections there may be, so that the process keeps descriptors for the rest."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return allowed - min(_FOR_OTHERS, allowed // 2)
 
 
 def _address_of(descriptor: int) -> Any:
-    """Whom a connection leads to; None if it is gone."""
+    """The peer's address of a connection; None if it is gone."""
     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
         return copy.getpeername()
     return None

@@ -20,7 +20,7 @@ from artos.transport.monitor import Monitor
 from artos.transport.peers import Sender
 
 HEAD = "head"
-"""What the calling end calls the other."""
+"""The caller's name for the other end."""
 
 _LARGEST = 2 * PIECE  # bytes of a frame: a piece, its envelope and what encryption adds
 _LAST_WORDS = 200  # ms to write what is queued when all is over
@@ -66,12 +66,12 @@ class Line(Closing):
 
     @property
     def link_fault(self) -> LinkFault | None:
-        """What keeps the one there is to reach from being reached, if that is known."""
+        """Why the other end cannot be reached, if that is known."""
         return None
 
     @abstractmethod
     def send(self, route: bytes, message: bytes) -> bool:
-        """Send now or not at all; whether it was."""
+        """Send now or not at all; returns whether it was sent."""
 
     def hang_up(self, route: bytes) -> None:
         """Break the connection that leads there; nothing else is promised."""
@@ -95,7 +95,7 @@ class Line(Closing):
 
     @abstractmethod
     def _opened(self, frames: list[zmq.Frame]) -> Heard:
-        """Who sent it."""
+        """The sender's route."""
 
 
 class Listening(Line):
@@ -106,11 +106,11 @@ class Listening(Line):
         super().__init__()
 
     def send(self, route: bytes, message: bytes) -> bool:
-        """To that peer; False also if it is not connected."""
+        """Send to that peer; False also if it is not connected."""
         return sockets.push(self._socket, [route, message])
 
     def tend(self, silent: float, usurped: bool) -> None:
-        """Nothing to do: who calls sees to it."""
+        """Nothing to do: the calling end renews the connection."""
 
     def _open(self) -> sockets.Socket:
         self._gate = sockets.Gate(self._context, self._keys) if self._keys else None
@@ -155,16 +155,16 @@ class Calling(Line):
         super().__init__()
 
     def send(self, route: bytes, message: bytes) -> bool:
-        """To the head; False also while there is no connection."""
+        """Send to the head; False also while there is no connection."""
         return not self._socket.closed and sockets.push(self._socket, [message])
 
     @property
     def link_fault(self) -> LinkFault | None:
-        """What keeps it from being connected, if that is known."""
+        """Why it is not connected, if that is known."""
         return self._handshakes.fault
 
     def tend(self, silent: float, usurped: bool) -> None:
-        """Call anew: who once refused our key is never tried again by ZeroMQ itself."""
+        """Connect anew: ZeroMQ itself never retries a peer that once refused our key."""
         self._handshakes.waited(silent)
         if usurped:
             self._monitor.close()

@@ -1,4 +1,4 @@
-"""Why a calling socket gets no connection, by what ZeroMQ reports of it. Pure."""
+"""Why a calling socket gets no connection, judged by ZeroMQ's reports about it. Pure."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ REPORTS = (
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
-_MOST_TRIES = 4  # where they are refused they take 0.7 s, by the intervals in ``sockets``
-_SECONDS = 1.5  # after which one try that came to nothing is enough: where nobody even refuses
+_MOST_TRIES = 4  # refused ones take 0.7 s together, by the intervals in ``sockets``
+_SECONDS = 1.5  # after which one failed try is enough: nothing there even refuses
 _HANGS_UP = 2  # a head that is killed in the middle of a handshake hangs up, too, but once
 _HUNG_UP = (errno.EPIPE, errno.ECONNRESET)
 
 
 class LinkFault(enum.Enum):
-    """What keeps a link from coming about."""
+    """Why a link cannot be established."""
 
     NOBODY = enum.auto()
     """Nobody listens there."""
     NO_HEAD = enum.auto()
-    """What listens there does not speak as a head does."""
+    """What listens there is not a head."""
     OTHER_HEAD = enum.auto()
-    """It hangs up: ``head.key`` is not its key, or it is no head."""
+    """It closes the connection: ``head.key`` is not its key, or it is not a head."""
     UNKNOWN_KEY = enum.auto()
     """It does not accept our key."""
 
@@ -41,10 +41,10 @@ class LinkFault(enum.Enum):
 
 
 class Handshakes:
-    """What became of the tries so far.
+    """The result of the tries so far.
 
-    ``fault`` is None while nothing is known and when all is well. That a head says nothing is no
-    fault of the link: it may be busy.
+    ``fault`` is None while nothing is known and when all is well. A silent head is not a fault of
+    the link: it may be busy.
     """
 
     def __init__(self) -> None:
@@ -82,6 +82,6 @@ class Handshakes:
         return None
 
     def waited(self, seconds: float) -> None:
-        """For so long nothing was heard."""
+        """Nothing was heard for so many seconds."""
         if self._tries and seconds >= _SECONDS:
             self.fault = LinkFault.NOBODY

@@ -1,8 +1,8 @@
 """The keys of a cluster: a folder with the head's key pair, one for each user and for each node.
 
-``head.key`` (public) and ``head.key_secret``, in ``users`` and ``nodes`` the same for each NAME.
-The head lets in whose public key is in ``users`` or ``nodes`` now. Who calls it needs ``head.key``
-and one secret: a user its own, a worker that of its name or, where it has none, ``nodes/any``.
+``head.key`` (public) and ``head.key_secret``; in ``users`` and ``nodes`` the same for each NAME.
+The head accepts the public keys that are in ``users`` or ``nodes`` now. A caller needs ``head.key``
+and one secret: a user its own, a worker that of its name or, if there is none, ``nodes/any``.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SETTLED = 1e9  # ns: coarser than any file system's clock
 def make_keys(folder: Path, *holders: Holder) -> list[Path]:
     """Make the head's pair and one for each holder (none named: the owner and any node).
 
-    What is there stays. Returns new files.
+    Existing files stay. Returns the new ones.
 
     Raises:
-        Refused: a name is none for a file, the folder cannot be written, or its keys are old ones.
+        Refused: a name cannot be a file's, the folder cannot be written, or its keys are old.
     """
     bad = [holder.name for holder in holders if not _NAME.fullmatch(holder.name)]
     if faults := [f"no key can be named {n!r}: use letters, digits, dots and dashes" for n in bad]:
@@ -48,14 +48,14 @@ def make_keys(folder: Path, *holders: Holder) -> list[Path]:
 
 
 def revoke(folder: Path, holder: Holder) -> None:
-    """From now on the head talks to nobody who has this key.
+    """From now on the head accepts this key no more.
 
     Raises:
         Refused: there is no such key, or it cannot be removed.
     """
     if holder.name not in (there := names(folder, holder.role)):
         known = ", ".join(there) or "none"
-        there_are = f"{FOLDERS[holder.role]} with one: {known}"
+        there_are = f"{FOLDERS[holder.role]} with a key: {known}"
         raise Refused([f"{folder} has no key of {holder}; {there_are}"])
     try:
         _base(folder, holder, ".key").unlink()
@@ -100,7 +100,7 @@ class Keys:
         """The head's secret key.
 
         Raises:
-            Refused: it is not here, so nobody can listen here.
+            Refused: it is not here, so no head can listen here.
         """
         return _read(self.folder / "head.key_secret")
 
@@ -109,7 +109,7 @@ class Keys:
         """The user whose secret key is here: the owner, else the only one.
 
         Raises:
-            Refused: there is none, or the choice is not clear.
+            Refused: there is none, or more than one.
         """
         here = {path.stem for path in (self.folder / "users").glob("*.key_secret")}
         if OWNER.name in here or len(here) == 1:
@@ -117,18 +117,18 @@ class Keys:
         if here:
             several = ", ".join(sorted(here))
             raise Refused([f"{self.folder}/users has secret keys of {several}: leave one there"])
-        why = "and with a node's nothing can be submitted or asked"
+        why = "and a node's key cannot submit or query"
         raise Refused([f"{self.folder}/users has no secret key, {why}: copy a user's there"])
 
     def secret_of(self, me: str) -> bytes:
-        """The secret key that the peer ``me`` uses: its own; a node that has none: that of any.
+        """The secret key of the peer ``me``: its own or, for a node without one, that of any.
 
         Raises:
             Refused: there is none here.
         """
         holder = holder_of(me)
         if holder is None:
-            raise Refused([f"{me!r} is no name: use letters, digits, dots and dashes"])
+            raise Refused([f"{me!r} is not a valid name: use letters, digits, dots and dashes"])
         for each in (holder, ANY) if holder.role is Role.NODE else (holder,):
             if (path := _base(self.folder, each, ".key_secret")).exists():
                 return _read(path)
@@ -137,9 +137,9 @@ class Keys:
         raise Refused([f"{where} has no secret key of {holder}: copy it there (made by {how})"])
 
     def register(self) -> Register:
-        """Whose keys are good, by what the folder says now."""
+        """The holders of valid keys, as the folder is now."""
         try:
-            # Asked with every message: pathlib takes three times as long.
+            # Called for every message: pathlib takes three times as long.
             changed = tuple(os.stat(path).st_mtime_ns for path in self._paths)  # noqa: PTH116
         except OSError:
             return Register()
@@ -161,7 +161,7 @@ class Keys:
             return [_new_ones(self.folder)]
         secrets = [*self.folder.glob("head.key_secret"), *self.folder.glob("*/*.key_secret")]
         here = [self.folder / "head.key", *secrets, *self.folder.glob("*/*.key")]
-        faults = [f"{path} is no key: run `artos keys`" for path in here if not _look(path)]
+        faults = [f"{path} is not a key: run `artos keys`" for path in here if not _look(path)]
         if not secrets:
             faults.append(f"{self.folder} holds no secret key: run `artos keys {self.folder}`")
         return faults + [
@@ -172,14 +172,14 @@ class Keys:
 
 
 def _is_old(folder: Path) -> bool:
-    """Whether these keys are of a version in which every key could do everything."""
+    """Whether these keys are of a version in which each key allowed everything."""
     headed = (folder / "head.key_secret").exists() and not (folder / FOLDERS[Role.USER]).is_dir()
     return headed or any((folder / "nodes").glob(f"{_OLD}.key*"))
 
 
 def _new_ones(folder: Path) -> str:
     return (
-        f"{folder} has keys of a version where a worker's could submit, too: make new ones on the "
+        f"{folder} has keys of a version in which workers could submit, too: make new ones on the "
         f"head, `mv {folder} {folder}.old && artos keys {folder}`, and copy those to the workers"
     )
 
@@ -218,5 +218,5 @@ def _look(path: Path) -> bytes:
 
 def _read(path: Path) -> bytes:
     if not (key := _look(path)):
-        raise Refused([f"{path} is no key or cannot be read: run `artos keys`"])
+        raise Refused([f"{path} is not a key or cannot be read: run `artos keys`"])
     return key

@@ -1,4 +1,4 @@
-"""A head that cannot be reached, in words: nobody is there, or the keys do not fit."""
+"""Why a head cannot be reached, in words: it is not there, or the keys do not fit."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from artos.transport.handshakes import LinkFault
 
 
 def unreachable(fault: LinkFault, head: str, keys: Path, me: str) -> NoHead | WrongKeys:
-    """Why ``me`` (a user or a node, in words) does not reach the head with the keys in ``keys``."""
+    """Why ``me`` (a user or a node, in words) cannot reach the head with the keys in ``keys``."""
     match fault:
         case LinkFault.NOBODY:
-            return NoHead(head, "nobody listens there")
+            return NoHead(head, "nothing listens there")
         case LinkFault.NO_HEAD:
             return NoHead(head, "something else listens there")
         case LinkFault.OTHER_HEAD:
-            why = "it hangs up, so head.key is not its key: copy its own (or it is no head at all)"
+            why = "it hangs up, so head.key is not its key: copy its own (or it is not a head)"
             return WrongKeys(head, str(keys), why)
         case LinkFault.UNKNOWN_KEY:
             why = f"it does not accept the key of {me}, which was revoked or is another cluster's"

@@ -29,8 +29,9 @@ class Post(Closing):
     """Messages to and from peers by name; made by ``serve`` or ``connect``.
 
     A message reaches the peer's ``take`` once and in order, however often the link breaks, as long
-    as both ends live and neither forgets the other. Else the one that is left takes ``Restarted``,
-    and what was under way is gone. ``faults`` are those of single peers, which begin anew.
+    as both ends live and neither forgets the other. Otherwise the remaining end takes
+    ``Restarted``, and messages under way are lost. ``faults`` counts failures of single peers,
+    whose channels begin anew.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Post(Closing):
     def serve(
         cls, endpoint: str, keys: Keys | None, ring: Callable[[], None], clock: Clock | None = None
     ) -> Post:
-        """Listen (``tcp://IP:*`` for any port); ``ring`` is called, by the thread, when mail came.
+        """Listen (``tcp://IP:*`` for any port); the thread calls ``ring`` when messages have come.
 
         Raises:
             Refused: see ``sockets.serve``.
@@ -77,12 +78,12 @@ class Post(Closing):
 
     @property
     def malformed(self) -> int:
-        """Messages that came in and were none; each was answered with a ``Refusal``."""
+        """Malformed messages that came in; each was answered with a ``Refusal``."""
         return self._peers.malformed
 
     @property
     def link_fault(self) -> LinkFault | None:
-        """Of a calling post: what keeps it from being connected, if that is known."""
+        """Why a calling post is not connected, if that is known."""
         return self._line.link_fault
 
     def send(self, peer: str, message: Message) -> None:
@@ -98,7 +99,7 @@ class Post(Closing):
             self._wake()
 
     def take(self) -> list[tuple[str, Message]]:
-        """What came since the last time, with the peers' names. Never blocks."""
+        """Messages since the last call, with the peers' names. Never blocks."""
         with self._change:
             came = self._peers.take()
             if not came:
@@ -111,12 +112,12 @@ class Post(Closing):
             return self._peers.silent(self._clock.now())
 
     def forget(self, peer: str) -> None:
-        """Drop what is queued for a peer; should it be heard again, it takes ``Restarted``."""
+        """Drop what is queued for a peer; if it is heard again, it takes ``Restarted``."""
         with self._change:
             self._begin_anew(peer)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait at most so long until everybody has taken everything; then end."""
+        """Wait at most so long until all peers have taken everything; then end."""
         with self._change:
             self._change.wait_for(lambda: self._over or self._peers.idle, seconds)
             self._over = True
@@ -180,7 +181,7 @@ class Post(Closing):
             return True
 
     def _failed(self, name: str, error: Exception) -> None:
-        """What one peer sent, or is sent, went wrong: that channel is begun anew, and no other."""
+        """A failure with one peer: only that peer's channel begins anew."""
         self.faults.add(f"the channel to {name!r}", error)
         self._begin_anew(name)
 

@@ -27,7 +27,7 @@ class Monitor(Closing):
         name = f"inproc://monitor-{next(_numbers)}"
         watched.monitor(name, kinds)
         self.socket: Socket = watched.context.socket(zmq.PAIR)
-        # Whoever reports must never wait: it is the thread that serves all connections.
+        # The reporting thread must never wait: it serves all connections.
         self.socket.set(zmq.RCVHWM, 0)
         self.socket.connect(name)
 
@@ -44,7 +44,7 @@ class Monitor(Closing):
             yield _REPORT.unpack(report[0])
 
     def close(self) -> None:
-        """Watch no longer; connections stay."""
+        """Stop watching; connections stay."""
         if not self._watched.closed:
             self._watched.disable_monitor()
         self.socket.close(0)

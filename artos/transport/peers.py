@@ -1,4 +1,4 @@
-"""What a post knows: a channel for each peer, messages that came in, who may talk. No sockets."""
+"""The state of a post: a channel per peer, received messages, who may talk. No sockets."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from artos.transport.channel import Channel
 
 _MOST_UNTAKEN = 100_000  # messages; from here on peers must send again
 _MOST_UNTAKEN_BYTES = 1 << 28
-_FORGET = 300.0  # seconds of silence; who asks once (`artos status`) is not remembered for ever
-_USURPED = "somebody else has connected under your name: every node needs a name of its own"
+_FORGET = 300.0  # seconds of silence; a peer that asks once (`artos status`) must be forgotten
+_USURPED = "another peer has connected under your name: every node needs a name of its own"
 
 
 class Sender(NamedTuple):
-    """Who sent something: a name, a public key ("" without keys), and the way back."""
+    """A sender: a name, a public key ("" without keys), and the way back."""
 
     name: str
     key: str = ""
@@ -37,7 +37,7 @@ class _Peer:
 
 
 class Peers:
-    """All peers of one socket, each known by its name; ``authorizer`` says who may be who."""
+    """All peers of one socket, by name; ``authorizer`` says which key may use which name."""
 
     def __init__(
         self, sessions: Callable[[], int], authorizer: Authorizer | None = None,
@@ -53,12 +53,12 @@ class Peers:
 
     @property
     def names(self) -> list[str]:
-        """Everybody."""
+        """The names of all peers."""
         return list(self._peers)
 
     @property
     def idle(self) -> bool:
-        """Whether everybody has taken everything."""
+        """Whether all peers have taken everything."""
         return all(peer.channel.idle for peer in self._peers.values())
 
     @property
@@ -67,16 +67,16 @@ class Peers:
         return len(self._came)
 
     def refresh(self) -> None:
-        """Look up which keys are good; call it before ``hear`` and ``speak``, once a turn."""
+        """Look up the valid keys; call it before ``hear`` and ``speak``, once a turn."""
         self._authorizer.refresh()
 
     def take(self) -> list[tuple[str, Message]]:
-        """What came in since the last time, and from whom."""
+        """Messages since the last call, with their senders."""
         came, self._came, self._bytes = self._came, [], 0
         return came
 
     def cut(self) -> list[bytes]:
-        """Routes by which somebody is connected whose key is no longer good."""
+        """Routes of connected peers whose key is no longer valid."""
         cut, self._cut = self._cut, []
         return cut
 
@@ -93,16 +93,16 @@ class Peers:
         self._peer(name, now).channel.put(codec.encode(message))
 
     def meet(self, name: str, now: float) -> None:
-        """Have a peer of this name, to be told that we are here."""
+        """Add a peer of this name, which is to be told that we are here."""
         self._peer(name, now)
 
     def forget(self, name: str) -> None:
-        """Drop what is queued; if the peer is heard again, it is as new and is told so."""
+        """Drop what is queued; if the peer is heard again, it is treated as new and told so."""
         self._peers.pop(name, None)
         self._authorizer.forget(name)
 
     def forget_silent(self, now: float) -> None:
-        """Forget who has not been heard for minutes."""
+        """Forget peers that have not been heard for minutes."""
         for name, seconds in self.silent(now).items():
             if seconds > self._forget_after:
                 self.forget(name)
@@ -112,7 +112,7 @@ class Peers:
         return name in self._peers and self._peers[name].usurped
 
     def hear(self, sender: Sender, frames: list[bytes], now: float) -> Message | None:
-        """Take in what a peer sent; what is returned is to go back the same way, as it is."""
+        """Take in what a peer sent; the returned frames go back the same way unchanged."""
         if not self._authorizer.accepts(sender.key):
             if self._authorizer.belongs(sender.name, sender.key):
                 self._shut_out(sender.name)
@@ -154,13 +154,13 @@ class Peers:
         return len(self._came) < _MOST_UNTAKEN and self._bytes < _MOST_UNTAKEN_BYTES
 
     def _shut_out(self, name: str) -> None:
-        """If its key is no longer good, nothing is kept for it, and it counts as not heard."""
+        """If its key is no longer valid, drop all that is kept for it; it counts as not heard."""
         if name in self._peers and self._authorizer.has_claimed(name):
             self._peers[name].channel = Channel(self._sessions(), name)
             self._cut.append(self._peers[name].route)
 
     def _change_hands(self, name: str, now: float) -> None:
-        """Somebody with another key has the name from now on."""
+        """A peer with another key has the name from now on."""
         if self._peers.pop(name, None):
             self._peer(name, now)
             self._came.append((name, Restarted()))

@@ -1,6 +1,6 @@
-"""Files that travel in pieces over a post, fetched by whoever wants them: one piece at a time.
+"""Files that travel in pieces over a post, which the receiver asks for one at a time.
 
-So what else is to be told on the same link waits for one piece of each file at most.
+So other messages on the same link wait for one piece of each file at most.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PIECE = 256 << 10
 
 
 def cut(path: Path, wish: ReadPiece) -> BundlePiece:
-    """The piece of a file that somebody wishes for.
+    """The requested piece of a file.
 
     Raises:
         BadMessage: the file ends before that.
@@ -36,7 +36,7 @@ def cut(path: Path, wish: ReadPiece) -> BundlePiece:
 class Incoming(Closing):
     """A file on its way here: asks for what is missing until it is ``whole``.
 
-    Closed before that, nothing is left of it.
+    If it is closed earlier, nothing is left of it.
     """
 
     def __init__(self, number: int, path: Path) -> None:
@@ -63,7 +63,7 @@ class Incoming(Closing):
             OSError: it cannot be kept.
         """
         if not piece.size:
-            raise BadParcel(self.number, "it is not there any more")
+            raise BadParcel(self.number, "the file is no longer there")
         if not self._size and piece.size > (room := free_bytes(self.path.parent)):
             raise BadParcel(self.number, f"it has {piece.size} bytes, and there is room for {room}")
         until = piece.start + len(piece.content)
@@ -77,7 +77,7 @@ class Incoming(Closing):
             self._file.close()
 
     def close(self) -> None:
-        """It is not wanted any more, unless it is whole. Twice is fine."""
+        """Remove it unless it is whole. Twice is fine."""
         self._file.close()
         if not self.whole:
             self.path.unlink(missing_ok=True)

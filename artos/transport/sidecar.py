@@ -1,4 +1,4 @@
-"""A process of ours that moves data beside the one that starts it, and is started again if it dies.
+"""A process that moves data beside the one that starts it, and is restarted if it dies.
 
 Its first two arguments are its orders, as JSON, and the descriptor of its leash.
 """
@@ -23,8 +23,8 @@ from artos.transport.control_pipe import Leash
 class Retries:
     """When a process that died is started again: at once, then after pauses that grow.
 
-    One that lived for ``calm`` seconds has done well. ``failures`` counts what may be its own doing
-    in a row, ``kills`` what may be done to it from outside.
+    A process that lived for ``calm`` seconds counts as healthy. ``failures`` counts its own
+    failures in a row, ``kills`` deaths that may have been caused from outside.
     """
 
     failures: int = 5
@@ -47,8 +47,8 @@ class Retries:
 class Companion:
     """One such process, from its first start to its last.
 
-    ``tell`` never blocks. What it was told is lost with it, so whoever starts it says ``first``
-    what it must know. ``last_words`` are the last lines it wrote before it was ended.
+    ``tell`` never blocks. A restarted process knows nothing of earlier messages, so the caller
+    sends ``first`` what it must know. ``last_words`` are the last lines it wrote before it ended.
     """
 
     def __init__(self, module: str, log: Path, clock: Clock) -> None:
@@ -62,11 +62,11 @@ class Companion:
 
     @property
     def pid(self) -> int | None:
-        """Its process id; None while it is not there."""
+        """Its process id; None while it does not run."""
         return None if self._child is None else self._child.pid
 
     def start(self, orders: msgspec.Struct, first: Message, inherits: Sequence[int] = ()) -> None:
-        """Start it; it must not be there."""
+        """Start it; it must not be running."""
         self._leash, end = Leash.pair()
         arguments = (msgspec.json.encode(orders).decode(), str(end.fileno()))
         with end:
@@ -76,11 +76,11 @@ class Companion:
         self._leash.send(first)
 
     def tell(self, message: Message) -> bool:
-        """Send it a message; False if it is not there or does not listen."""
+        """Send it a message; False if it does not run or does not listen."""
         return self._leash is not None and self._leash.send(message)
 
     def answer(self, seconds: float) -> Message | None:
-        """What it says next; None if it died or says nothing."""
+        """Its next message; None if it died or none came."""
         return None if self._leash is None else self._leash.get(seconds)
 
     def due(self) -> bool:

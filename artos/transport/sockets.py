@@ -1,6 +1,7 @@
 """Sockets between nodes: encrypted, alive, and open only to holders of a key.
 
-A context with a socket that ``serve`` made with keys needs a ``Gate``; without one nobody gets in.
+A context with a socket that ``serve`` made with keys needs a ``Gate``; without one no peer is let
+in.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _DOMAIN = b"artos"
 _BACKLOG = 512  # all workers may call again at the same moment
 _SECRET = "#"  # in no name
 LARGEST = (1 << 20) + (64 << 10)
-"""Bytes of a frame, if not told otherwise: a piece of bulk data, and what there is around it.
+"""Default limit of a frame in bytes: a piece of bulk data and its header.
 
-This is also what somebody without a key can make a listening socket keep for each connection.
+A peer without a key can make a listening socket keep that much for each connection.
 """
 _LIVELY: Options = {
     zmq.LINGER: 0,
@@ -46,7 +47,7 @@ _LIVELY: Options = {
 
 
 class Gate(Closing):
-    """Answers ZeroMQ's question who may come in, for every serving socket of a context.
+    """Answers ZeroMQ's question which peers to let in, for every serving socket of a context.
 
     Poll ``socket``; call ``answer`` when something can be read. Close it before the context.
     """
@@ -66,7 +67,7 @@ class Gate(Closing):
         self.socket.send_multipart([version, number, *verdict])
 
     def close(self) -> None:
-        """Stop answering: nobody new gets in."""
+        """Stop answering: no new peer is let in."""
         self.socket.close()
 
 
@@ -78,13 +79,13 @@ def serve(
 
     A frame of more than ``largest`` bytes ends its connection; ``queue`` messages fit each way
     (``unsent``: on their way out to one peer).
-    Sending to who is not there raises ``zmq.ZMQError`` (``push`` turns that into False).
+    Sending to an absent peer raises ``zmq.ZMQError`` (``push`` turns that into False).
 
     Raises:
         Refused: the address is taken or wrong, or TCP without keys.
     """
     options: Options = {zmq.ROUTER_MANDATORY: 1, zmq.BACKLOG: _BACKLOG}
-    # Who comes back may find its dead connection still there: the new one counts.
+    # A peer that comes back may find its dead connection still there: the new one counts.
     options[zmq.ROUTER_HANDOVER] = 1
     if keys is not None:
         options |= {
@@ -106,14 +107,14 @@ def connect(
 ) -> Socket:  # fmt: skip
     """A DEALER that ``serve``'s end knows as ``me``; connects again whenever the link breaks.
 
-    Its route (ZeroMQ's routing id) is that name and a secret: whoever connects with the route of
-    another takes its place, so nobody must be able to guess one.
+    Its route (ZeroMQ's routing id) is that name and a secret: a peer that connects with the route
+    of another takes its place, so routes must not be guessable.
 
     ``watch`` is given the socket before that connects, to see how it goes (``Monitor``).
 
     Nothing is queued while there is no connection. What is sent to it must be one frame a message
-    (see ``artos.protocol.codec``). A peer whose key was refused is not tried again: who hears
-    nothing for some seconds should connect anew.
+    (see ``artos.protocol.codec``). ZeroMQ does not retry a peer that refused the key: if nothing is
+    heard for some seconds, connect anew.
 
     Raises:
         Refused: the address is wrong, no key is here for ``me``, or TCP without keys.
@@ -139,12 +140,12 @@ def bound(socket: Socket) -> str:
 
 
 def name_of(route: bytes) -> str:
-    """The name in a route; "" if it has none. Only who has its key may have it (``Authorizer``)."""
+    """The name in a route; "" if it has none. Only the holder of its key may use it."""
     return route.decode(errors="replace").rpartition(_SECRET)[0]
 
 
 def push(socket: Socket, frames: Sequence[Content], copy: bool = True) -> bool:
-    """Send now or not at all: False if the peer is not there or its queue is full."""
+    """Send now or not at all: False if the peer is absent or its queue is full."""
     try:
         socket.send_multipart(frames, zmq.NOBLOCK, copy=copy)
     except zmq.Again:

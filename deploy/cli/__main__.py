@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(f"{type(error).__name__}: {error}")
         return ExitStatus.FAILED
     except BrokenPipeError:
-        # Whoever reads our output has seen enough; the interpreter's last flush must not fail too.
+        # The reader of our output has closed it; the interpreter's last flush must not fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.DONE
     except KeyboardInterrupt:
@@ -71,7 +71,7 @@ def _flushed(status: int) -> int:
 
 
 def _refusal(error: ArtosError, *, starts: bool) -> list[str]:
-    """Every reason; that nothing was started goes without saying where nothing was to be."""
+    """All reasons, below a title; commands that start nothing need not say so."""
     faults = error.faults if isinstance(error, Refused) else (str(error),)
     if len(faults) == 1 and not starts:
         return [*faults]
@@ -100,19 +100,19 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
     clean.add_argument(
         "runs", nargs="*", type=Path, metavar="RUN",
-        help="a run's folder: remove its images even if the machine was started anew since",
+        help="a run's folder: remove its images even if the machine was restarted since",
     )  # fmt: skip
     clean.add_argument("--json", action="store_true", help="print the result as JSON")
     clean.set_defaults(command=_clean)
-    doctor = commands.add_parser("doctor", help="what this machine can do for elastic actors")
+    doctor = commands.add_parser("doctor", help="show what this machine can do for elastic actors")
     doctor.add_argument("--json", action="store_true", help="print the result as JSON")
     doctor.set_defaults(command=_doctor)
     cluster.add_to(commands)
-    daemons.add_head(commands.add_parser("head", help="be the head of a cluster"))
-    daemons.add_worker(commands.add_parser("worker", help="be a worker node of a cluster"))
+    daemons.add_head(commands.add_parser("head", help="run the head of a cluster"))
+    daemons.add_worker(commands.add_parser("worker", help="run a worker node of a cluster"))
     _add_keys(commands.add_parser("keys", help="make, add or revoke the keys of a cluster"))
-    setup.add_to(commands.add_parser("setup", help="bring CRIU, or make this node a service"))
-    bench = commands.add_parser("bench", help="measure ours against rivals in the same run")
+    setup.add_to(commands.add_parser("setup", help="install CRIU, or make this node a service"))
+    bench = commands.add_parser("bench", help="measure ARTOS and other libraries in the same run")
     bench.add_argument(
         "name", help="buffer, triggers, throughput, startup, elasticity, pipelining, learning, all"
     )
@@ -121,7 +121,9 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         help="write rows and ratios to FILE; without one, print them",
     )  # fmt: skip
     bench.add_argument("--repeats", type=whole, metavar="N", help="repetitions of each case")
-    bench.add_argument("--quick", action="store_true", help="a smoke test, no figures to quote")
+    bench.add_argument(
+        "--quick", action="store_true", help="a smoke test; its figures mean nothing"
+    )
     bench.set_defaults(command=_bench, starts=True)
 
 
@@ -138,13 +140,13 @@ def _add_run(parser: Parser) -> None:
 
 
 def _add_keys(parser: Parser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="made if it is not there")
-    for role, does in (("user", "submits, asks, scales and stops"), ("node", "is a worker")):
+    parser.add_argument("folder", type=Path, metavar="DIR", help="created if it does not exist")
+    for role, does in (("user", "submits, queries, scales and stops"), ("node", "is a worker")):
         parser.add_argument(
             f"--{role}", metavar="NAME", action="append", default=[],
-            help=f"make a key for one that {does}; repeat for more",
+            help=f"make a key for a {role}, which {does}; may be repeated",
         )  # fmt: skip
-    parser.add_argument("--revoke", action="store_true", help="let nobody in with those keys")
+    parser.add_argument("--revoke", action="store_true", help="revoke those keys")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(command=_keys)
 
@@ -168,7 +170,7 @@ def _summary(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
     if options.resume is None:
         return _started(_request(options, settings))
     if options.workload or options.run_dir:
-        raise Refused(["--resume takes no workload and no --run-dir: the run knows its own"])
+        raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
     from deploy.local.run import resume  # noqa: PLC0415
 
     return resume(options.resume, settings, quiet=options.json)
@@ -244,7 +246,7 @@ def _keys(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    # By name: the benchmarks stand on the floor above and are only there where installed.
+    # By name: the benchmarks are on the floor above and need not be installed.
     registry = importlib.import_module("evaluation.core.registry")
     repeats = {} if options.repeats is None else {"repeats": options.repeats}
     if options.json != _PRINTED:

@@ -1,7 +1,7 @@
-"""What users ask a head, or the runs of this machine: list, status, logs, stop, scale, top, ...
+"""Commands about the runs of a head or of this machine: list, status, logs, stop, scale, top, ...
 
-RUN is a run's folder on this machine; or its name, of a run of the head's where one is given
-(``--head``, ``ARTOS_HEAD``), else of one in ``--runs``.
+RUN is a run's folder on this machine, or a run's name: of a run of the head if one is given
+(``--head``, ``ARTOS_HEAD``), else of a run in ``--runs``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _FOLLOW_SECONDS = 0.5
 _TOP_SECONDS = 1.0
 _LAST_OF_LOG = -20_000
 _RUN = (
-    "a run's folder on this machine, or a run's name: of the head's runs where a head is given, "
-    "else of those in --runs"
+    "a run's folder on this machine, or a run's name: of a run of the head if one is given, "
+    "else of a run in --runs"
 )
 
 
@@ -43,44 +43,57 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     submit = commands.add_parser("submit", help="train on a cluster")
     add_workload(submit)
     submit.add_argument(
-        "--run-dir", default="", metavar="DIR", help="a folder in the head's folder of runs"
+        "--run-dir",
+        default="",
+        metavar="DIR",
+        help="the run's folder, within the head's run folders",
     )
-    submit.add_argument("--resume", default="", metavar="RUN", help="continue a run of the head's")
+    submit.add_argument(
+        "--resume", default="", metavar="RUN", help="continue one of the head's runs"
+    )
     submit.add_argument("--placement", default="spread", choices=("spread", "pack"))
-    submit.add_argument("--wait", action="store_true", help="see it through; Ctrl-C stops the run")
+    submit.add_argument(
+        "--wait", action="store_true", help="wait until it is over; Ctrl-C stops the run"
+    )
     submit.set_defaults(starts=True)
     _towards_head(submit, _submit, json=False)
-    _towards_runs(commands.add_parser("list", help="runs, of this machine or a cluster"), _list)
-    status = commands.add_parser("status", help="nodes and runs, or one run")
+    _towards_runs(
+        commands.add_parser("list", help="list the runs of this machine or a cluster"), _list
+    )
+    status = commands.add_parser("status", help="show nodes and runs, or one run")
     status.add_argument("run", nargs="?", default="", metavar="RUN", help=_RUN)
     _towards_runs(status, _status)
-    logs = commands.add_parser("logs", help="what a run says")
+    logs = commands.add_parser("logs", help="print the messages of a run")
     logs.add_argument("run", metavar="RUN", help=_RUN)
-    logs.add_argument("-f", "--follow", action="store_true", help="until the run is over")
+    logs.add_argument(
+        "-f", "--follow", action="store_true", help="keep printing until the run is over"
+    )
     whose = logs.add_mutually_exclusive_group()
-    whose.add_argument("--actor", type=whole, metavar="N", help="what actor N prints")
-    whose.add_argument("--learner", action="store_true", help="what the learner prints")
+    whose.add_argument("--actor", type=whole, metavar="N", help="the output of actor N")
+    whose.add_argument("--learner", action="store_true", help="the output of the learner")
     whose.add_argument("--log", default="", metavar="NAME", help="e.g. template, or NODE/site")
     _towards_runs(logs, _logs)
-    stop = commands.add_parser("stop", help="have a run finish and save; again: end at once")
+    stop = commands.add_parser("stop", help="ask a run to finish and save; again: end at once")
     stop.add_argument("run", metavar="RUN", help=_RUN)
     _towards_runs(stop, _stop)
-    drain = commands.add_parser("drain", help="move the actors of a node elsewhere")
+    drain = commands.add_parser("drain", help="move the actors of a node to other nodes")
     drain.add_argument("node", metavar="NODE")
     _towards_head(drain, _drain)
-    top = commands.add_parser("top", help="a live view of nodes and runs")
+    top = commands.add_parser("top", help="show nodes and runs live")
     top.set_defaults(run="")
     _towards_runs(top, _top)
     scale = commands.add_parser("scale", help="change how many actors a live run has")
     scale.add_argument("run", metavar="RUN", help=_RUN)
-    scale.add_argument("actors", type=whole, metavar="N", help="actors from the next version on")
+    scale.add_argument(
+        "actors", type=whole, metavar="N", help="number of actors from the next version on"
+    )
     _towards_runs(scale, _scale)
 
 
 def _towards_runs(parser: Parser, command: Any) -> None:
     parser.add_argument(
         "--runs", type=Path, metavar="DIR",
-        help="the runs in this folder, whatever head is given; default: runs, if none is given",
+        help="the runs in this folder, even if a head is given; default: runs, if no head is given",
     )  # fmt: skip
     _towards_head(parser, command)
 
@@ -107,7 +120,7 @@ def _client(options: argparse.Namespace, *, patient: bool = True) -> HeadClient:
 def _runs(
     options: argparse.Namespace, run: str = "", *, patient: bool = True
 ) -> HeadClient | LocalRuns:
-    """Who knows of that run, or of all."""
+    """What answers questions about that run, or about all: a head or this machine."""
     from deploy.local.local_runs import LocalRuns, is_run  # noqa: PLC0415
 
     here = options.runs or is_run(Path(run)) or not os.environ.get("ARTOS_HEAD")
@@ -124,7 +137,7 @@ def _submit(options: argparse.Namespace) -> int:
         options.deadline, options.run_dir, options.resume, options.placement,
     )  # fmt: skip
     if options.resume and (options.workload or options.run_dir):
-        raise Refused(["--resume takes no workload and no --run-dir: the run knows its own"])
+        raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
     with _client(options) as client:
         run = submit.submit(client, wanted)
         if not options.wait:
@@ -202,7 +215,9 @@ def _stop(options: argparse.Namespace) -> int:
 def _drain(options: argparse.Namespace) -> int:
     with _client(options) as client:
         answer = client.drain(options.node)
-    text = f"{answer['actors']} actors of {answer['node']} go elsewhere, and no others come"
+    text = (
+        f"{answer['actors']} actors of {answer['node']} move to other nodes, and no new ones come"
+    )
     _show(options, answer, text)
     return ExitStatus.DONE
 

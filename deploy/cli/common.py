@@ -15,19 +15,19 @@ def add_json(parser: Parser) -> None:
 
 
 def add_workload(parser: Parser) -> None:
-    """What every command takes that is about a workload."""
+    """The arguments of every command about a workload."""
     parser.add_argument("workload", nargs="?", help="an algorithm (ppo) or FILE.py:OBJECT")
     parser.add_argument("--env", help="a Gymnasium id or module:factory")
     parser.add_argument(
         "--actors", metavar="N",
-        help="actor processes; also by update (0:4,5:8), by hand (4..16, see scale) or by a policy "
+        help="actor processes; also a schedule (0:4,5:8), bounds (4..16, see scale) or a policy "
         "(noise_scale:2..16, plateau:2..16)",
     )  # fmt: skip
     parser.add_argument("--total-steps", type=whole, metavar="N", help="environment steps in all")
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
-        help="a setting of the workload, e.g. --set lr=0.001; repeat for more",
+        help="a setting of the workload, e.g. --set lr=0.001; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--deadline", type=float, default=300.0, metavar="SECONDS",
@@ -55,7 +55,7 @@ def workload_of(options: argparse.Namespace) -> str:
     """The workload that was named.
 
     Raises:
-        Refused: none was.
+        Refused: no workload was named.
     """
     if not options.workload:
         raise Refused(["name a workload: an algorithm (ppo) or FILE.py:OBJECT"])

@@ -1,4 +1,4 @@
-"""``artos completion SHELL``: what makes a shell complete commands and flags (by shtab)."""
+"""``artos completion SHELL``: a script that completes commands and flags (by shtab)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FILES = ("workload", "run", "runs")
 
 def add_to(commands: argparse._SubParsersAction[Parser], parser: Parser) -> None:
     """Add the command; ``parser`` is what it describes."""
-    completion = commands.add_parser("completion", help="print what makes a shell complete artos")
+    completion = commands.add_parser("completion", help="print a completion script for a shell")
     completion.add_argument("shell", choices=SHELLS, help='bash: eval "$(artos completion bash)"')
     completion.set_defaults(command=functools.partial(_completion, parser, commands.choices))
 

@@ -19,8 +19,10 @@ from deploy.cli.parser import Parser, whole
 
 def add_head(parser: Parser) -> None:
     """The head's flags."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="head.toml; flags come first")
-    parser.add_argument("--listen", metavar="tcp://IP:PORT", help="where workers and users call")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="head.toml; flags override it")
+    parser.add_argument(
+        "--listen", metavar="tcp://IP:PORT", help="where to listen for workers and users"
+    )
     parser.add_argument("--keys", type=Path, metavar="DIR", help="made by `artos keys DIR`")
     parser.add_argument("--runs", type=Path, metavar="DIR", help="run folders; default: runs")
     _add_json(parser)
@@ -36,7 +38,7 @@ def add_worker(parser: Parser) -> None:
     parser.add_argument("--slots", type=whole, default=0, metavar="N", help="default: all CPUs")
     parser.add_argument(
         "--stop-seconds", type=float, default=30.0, metavar="SECONDS",
-        help="from SIGTERM until actors have ended and their rows are sent; default: 30",
+        help="time for actors to end and send their rows after SIGTERM; default: 30",
     )  # fmt: skip
     _add_json(parser)
     parser.set_defaults(command=_worker, starts=True)
@@ -44,7 +46,7 @@ def add_worker(parser: Parser) -> None:
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--json", action="store_true", help="print what it says as JSON, an object a line"
+        "--json", action="store_true", help="print messages as JSON, one object per line"
     )
 
 
@@ -87,5 +89,5 @@ def _in_json(text: str) -> None:
 
 
 def _in_words(text: str) -> None:
-    # What peers said is in it: nobody writes a line here in the name of somebody else.
+    # It holds words of peers: indented, so that none of them looks like a line of ours.
     to_stderr(f"artos: {text}".replace("\n", "\n       "))

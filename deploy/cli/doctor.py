@@ -1,4 +1,4 @@
-"""`artos doctor`: what this machine can do for elastic actors, what it lacks, what would help."""
+"""``artos doctor``: what this machine can do for elastic actors, what it lacks, what helps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Everything `artos doctor` says."""
+    """Everything that ``artos doctor`` reports."""
 
     tiers: dict[str, Tier]
     cpus: Cpus
@@ -59,13 +59,13 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def examine() -> Report:
-    """Look at this machine. Tries things for real, changes nothing."""
+    """Examine this machine. It really tries things, and changes nothing."""
     tiers, shm, limits = probe(), _shm(), _limits()
     return Report(tiers, _cpus(), shm, limits, missing(tiers, shm, limits))
 
 
 def missing(tiers: dict[str, Tier], shm: Shm, limits: Limits) -> list[Missing]:
-    """What should be better than it is. A remedy that helps several tiers is told once."""
+    """What is missing. A remedy that helps several tiers is named once."""
     return [*_missing_tiers(tiers), *_narrow(shm, limits)]
 
 
@@ -90,7 +90,7 @@ def _narrow(shm: Shm, limits: Limits) -> Iterator[Missing]:
         yield Missing(f"only {limits.nproc} processes are allowed", "ulimit -u 4096")
 
 
-# -- looking -------------------------------------------------------------------------------------
+# -- examining ------------------------------------------------------------------------------------
 
 
 def _cpus() -> Cpus:
@@ -116,7 +116,7 @@ def _soft(kind: int) -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
-# -- telling -------------------------------------------------------------------------------------
+# -- reporting ------------------------------------------------------------------------------------
 
 
 def text(report: Report) -> str:

@@ -13,7 +13,7 @@ from artos.transport.roles import ANY, OWNER, Holder, Role
 
 @dataclass(frozen=True)
 class Report:
-    """The state of a folder of keys: new files, who was revoked, users and nodes let in."""
+    """The state of a folder of keys: new files, revoked keys, accepted users and nodes."""
 
     folder: str
     made: list[str]
@@ -25,10 +25,10 @@ class Report:
 def change(
     folder: Path, users: Sequence[str], nodes: Sequence[str], *, revoke: bool = False
 ) -> Report:
-    """Make (or revoke) the keys of these; told nobody, make what one person's cluster needs.
+    """Make (or revoke) the keys of these; without names make those of one person's cluster.
 
     Raises:
-        Refused: see ``artos.transport.keys``; or nobody is named whose key is to be revoked.
+        Refused: see ``artos.transport.keys``; or no key to revoke is named.
     """
     named = [*(Holder(Role.USER, name) for name in users)]
     named += [Holder(Role.NODE, name) for name in nodes]
@@ -36,7 +36,7 @@ def change(
     if not revoke:
         made = keys.make_keys(folder, *named)
     elif not named:
-        raise Refused(["say whose key to revoke: --user NAME or --node NAME"])
+        raise Refused(["name the key to revoke: --user NAME or --node NAME"])
     else:
         for holder in named:
             keys.revoke(folder, holder)
@@ -53,13 +53,13 @@ def text(report: Report) -> str:
     lines.append(f"users with a key: {', '.join(report.users) or 'none'}")
     lines.append(f"nodes with a key: {', '.join(report.nodes) or 'none'}")
     if ANY.name in report.nodes:
-        lines.append(f"the key of {ANY.name} is good for every node that has none of its own")
+        lines.append(f"the key of {ANY.name} is valid for every node that has no key of its own")
     lines += [_to_copy(report.folder, path) for path in report.made if path.endswith("_secret")]
     return "\n".join(line for line in lines if line)
 
 
 def _to_copy(folder: str, secret: str) -> str:
-    """What to copy where, so that nothing else is."""
+    """The line that copies what a user or worker needs, and nothing else."""
     path = Path(secret).relative_to(folder)
     if path.parent.name not in keys.FOLDERS.values() or path.stem == OWNER.name:
         return ""  # they stay where they are

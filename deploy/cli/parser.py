@@ -1,4 +1,4 @@
-"""The parser of every command: no abbreviated flags, and a word that was mistyped is recognised."""
+"""The parser of every command: no abbreviated flags, and hints for mistyped words."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from artos.system.printable import printable
 
 
 class Parser(argparse.ArgumentParser):
-    """Knows its flags, and says what is wrong in one line."""
+    """Knows its flags, and reports an error in one line."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
 
     @property
     def arguments(self) -> list[argparse.Action]:
-        """What it takes, also in groups of which one excludes another."""
+        """Its arguments, also those in mutually exclusive groups."""
         return [*self._actions]
 
     @property
@@ -31,8 +31,8 @@ class Parser(argparse.ArgumentParser):
         return [name for action in self.arguments for name in action.option_strings]
 
     def error(self, message: str) -> NoReturn:
-        """End with status 2: what is wrong, and which command says more."""
-        said = f"{printable(message)}\n  {self.prog} --help says what there is"
+        """End with status 2: the error, and the command that prints help."""
+        said = f"{printable(message)}\n  see {self.prog} --help"
         print(f"artos: {said}", file=sys.stderr)
         sys.exit(ExitStatus.REFUSED)
 
@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
 def parse(
     parser: Parser, commands: Mapping[str, Parser], words: Sequence[str]
 ) -> argparse.Namespace:
-    """Parse a command line; names that nothing bears are told all at once, before all else."""
+    """Parse a command line; unknown names are reported first, all at once."""
     if not words:
         parser.print_help(sys.stderr)
         sys.exit(ExitStatus.REFUSED)
@@ -53,7 +53,7 @@ def parse(
 def _mistakes(
     parser: Parser, commands: Mapping[str, Parser], command: str, words: Sequence[str]
 ) -> Iterator[str]:
-    """Commands and flags that are none."""
+    """Unknown commands and flags."""
     before = list(takewhile(lambda word: word.startswith("-"), words))
     yield from _unknown_flags(before, parser)
     if command in commands:
@@ -81,7 +81,7 @@ def whole(text: str) -> int:
     """A count on the command line.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: it is not a count.
     """
     try:
         return count(text)

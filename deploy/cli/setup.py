@@ -1,4 +1,4 @@
-"""``artos setup``: bring CRIU to this machine, or have it serve a cluster from every boot on."""
+"""``artos setup``: install CRIU on this machine, or run a daemon on it now and after every boot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A view that also writes what is noted into the run's folder, for ``artos logs RUN``."""
+"""A view that also writes the messages into the run's folder, for ``artos logs RUN``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from head.records.status import Status, Summary
 
 
 class LoggedView:
-    """Shows what ``view`` shows. On a cluster the log is what the run process prints."""
+    """Shows what ``view`` shows. On a cluster the log is the output of the run process."""
 
     def __init__(self, view: LiveView, log: Path) -> None:
         self._view, self._log = view, log
@@ -42,7 +42,7 @@ class LoggedView:
         self._view.finish(summary, folder)
 
     def _write(self, text: str) -> None:
-        with suppress(OSError):  # without room the log lacks it; the run goes on
+        with suppress(OSError):  # without room the log lacks it; the run continues
             rotate(self._log)
             with AppendFile(self._log) as log:
                 log.append(f"{text}\n".encode())

@@ -30,7 +30,7 @@ _WORKS = re.compile(r"running (.+) \(firing \d+\)")
 def panel(
     status: Status, width: int, notes: Sequence[str] = (), *, ascii_only: bool
 ) -> RenderableType:
-    """The live view of a run, as wide as its terminal, with what was noted last below."""
+    """The live view of a run, as wide as its terminal, with the newest messages below."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
@@ -43,12 +43,12 @@ def panel(
 
 
 def start(name: str, notes: Sequence[str] = ()) -> RenderableType:
-    """The live view before there is anything to tell but what the start is at."""
+    """The live view while the run starts: only the current stage."""
     return _framed("artos", notes, _starting(name))
 
 
 def phase(status: Status) -> str:
-    """What the start of the run is at; "" once there are rows."""
+    """The stage of the start; "" once there are rows."""
     if status.steps_per_second > 0:
         return ""
     actors = [what for who, what in status.waits.items() if who != _LEARNER]
@@ -106,7 +106,7 @@ def share(status: Status) -> float:
 
 
 def seconds_left(status: Status) -> float:
-    """Seconds until the step budget is used up at the present speed; infinite while it stands."""
+    """Seconds until the step budget is used up at the present speed; infinite at speed 0."""
     left = max(0, status.total_steps - status.steps)
     if not left:
         return 0.0
@@ -144,7 +144,7 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
 
 
 def _doings(waits: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Who works at what and who waits for what, those together that do the same."""
+    """What members work at and wait for, grouped by that."""
     found: dict[str, dict[str, list[str]]] = {"works": {}, "waits for": {}}
     for who, what in waits.items():
         works = _WORKS.fullmatch(what)

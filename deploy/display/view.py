@@ -22,10 +22,10 @@ from head.records.run_folder import RunFolder
 from head.records.status import Status, Summary
 
 Mode = Literal["live", "lines", "quiet", "silent"]
-"""``quiet`` still has notes, ``silent`` is for a stream that broke."""
+"""``quiet`` still prints messages; ``silent`` is for a broken stream."""
 
 PERIOD: dict[Mode, float] = {"live": 0.25, "lines": 5.0}
-"""Seconds between two pictures; drawing shares the cores with training."""
+"""Seconds between two redraws; drawing shares the cores with training."""
 _START_PERIOD = 0.25
 _MOST_NOTES = 1000
 
@@ -37,10 +37,10 @@ class _Console(Console):
 
 
 class LiveView:
-    """Shows how a run goes on ``stream`` while its ``with`` block lasts.
+    """Shows the progress of a run on ``stream`` while its ``with`` block lasts.
 
-    In a terminal it has the alternate screen; what was noted meanwhile is printed when it is left.
-    Without a ``panel`` it shows lines there, too, and leaves what others print alone.
+    In a terminal it uses the alternate screen; messages are printed when it leaves that.
+    Without a ``panel`` it prints lines there, too, and leaves the output of others alone.
     A stream that breaks (``artos run … | head``) silences the view; it never stops the run.
     """
 
@@ -60,17 +60,17 @@ class LiveView:
 
     @property
     def due(self) -> bool:
-        """Whether ``show`` would draw now; asking costs next to nothing."""
+        """Whether ``show`` would draw now; cheap to call."""
         return self.mode in PERIOD and self._clock.now() >= self._due
 
     def phase(self, name: str) -> None:
-        """Say what the start of the run is at, until there is a status."""
+        """Show the stage of the start, until there is a status."""
         if name != self._phase and self.mode in PERIOD:
             self._phase = name
             self._safely(lambda: self._say(f"starting: {name}"))
 
     def show(self, status: Status) -> None:
-        """Show the newest status, if it is time to."""
+        """Show the newest status if a redraw is due."""
         if not self.due:
             return
         name = screen.phase(status)
@@ -84,14 +84,14 @@ class LiveView:
             self._safely(lambda: self._say(screen.line(status)))
 
     def note(self, text: str) -> None:
-        """Say one line: a restart, a warning, what Ctrl-C set going."""
+        """Print one line: a restart, a warning, the effect of Ctrl-C."""
         if self._live is not None:
             self._notes.append(text)  # drawn with the next status
         elif self.mode != "silent":
             self._safely(lambda: self._say(text))
 
     def last(self, status: Status) -> None:
-        """Show how it stands at the end."""
+        """Show the final status."""
         if self.mode == "lines":
             self._safely(lambda: self._say(screen.line(status, over=True)))
 
@@ -114,7 +114,7 @@ class LiveView:
             )  # fmt: skip
             self._safely(live.start)
             self._live = live
-            # What others print would be painted over.
+            # The output of others would be painted over.
             for stream, redirected in (
                 (sys.stdout, redirect_stdout),
                 (sys.stderr, redirect_stderr),
@@ -171,7 +171,7 @@ class LiveView:
 
 
 class _Notes(io.TextIOBase):
-    """A stream whose lines are noted."""
+    """A stream that turns lines into messages."""
 
     encoding = "utf-8"
 
@@ -179,21 +179,21 @@ class _Notes(io.TextIOBase):
         self._note, self._begun = note, ""
 
     def write(self, text: str) -> int:
-        """Note the lines that are whole; the last one goes on."""
+        """Pass on the complete lines and keep the last, incomplete one."""
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
             self._note(line)
         return len(text)
 
     def close(self) -> None:
-        """Note the last line, too."""
+        """Pass on the last line, too."""
         if self._begun:
             self.write("\n")
         super().close()
 
 
 def _drain(stream: IO[str]) -> None:
-    """Send what is left in a stream without a reader nowhere, or its flush at exit fails anew."""
+    """Discard what is left in a stream without a reader, or its flush at exit fails again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, stream.fileno())

@@ -57,16 +57,16 @@ class Inline:
             self._node.weights.unpin(member - 1)
 
     def start(self, member: int) -> None:
-        """Have the member set up anew before anything else runs."""
+        """Set the member up again before anything else runs."""
         self._unborn.append(member)
 
     def prepare(self, member: int) -> None:
-        """Have the actor set up, unless it is."""
+        """Set the actor up, unless it is."""
         if member not in self._roles and member not in self._unborn:
             self._unborn.append(member)
 
     def retire(self, member: int) -> None:
-        """It holds nothing that others wait for, and keeps its episode for when it comes back."""
+        """Nothing to do: it holds nothing that others wait for, and keeps its episode."""
 
     def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
         """Set everything up and run invocation after invocation until the run is finished."""
@@ -83,13 +83,13 @@ class Inline:
             after()
 
     def _next(self) -> tuple[int, Invoke] | None:
-        """Who is the next, of those who need not wait: there is nobody here to wait for."""
+        """The next member that need not wait: here, one that waited would block all others."""
         waiting: set[int] = set()
         for at, (member, call) in enumerate(self._queue):
             if member not in waiting and self._has_room(member, call):
                 del self._queue[at]
                 return member, call
-            waiting.add(member)  # what it was asked for later is not done before
+            waiting.add(member)  # its later invocations keep their order
         return None
 
     def _has_room(self, member: int, call: Invoke) -> bool:
@@ -127,7 +127,7 @@ class Inline:
         coordinator.receive(member, answer)
 
     def child_ended(self) -> None:
-        """A child of this process ended: none of ours."""
+        """A child of this process ended; it is not a member."""
 
     def bill(self) -> Bill:
         """Nothing is started, and nothing gives its CPU back."""

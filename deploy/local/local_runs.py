@@ -1,4 +1,4 @@
-"""The runs of this machine without a head: told of in the words and the shape of one."""
+"""The runs of this machine without a head: answers in the words and the shape of a head's."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from workers.host.cpus import usable_cpus
 
 _CONFIG, _PROGRESS = "config.json", "progress.csv"
 _LOOK = 0.1  # seconds
-_HEADS = "for a cluster's: --head and --keys, or set ARTOS_HEAD and ARTOS_KEYS"
+_HEADS = "for a cluster's runs: --head and --keys, or set ARTOS_HEAD and ARTOS_KEYS"
 
 
 class LocalRuns(Closing):
     """Answers as a head does (see ``HeadClient``), for runs in the folders of ``root``.
 
-    A run is named by its folder, wherever that is, or by the name of one in ``root``.
+    A run is named by its folder, anywhere, or by its name in ``root``.
     """
 
     def __init__(self, root: Path) -> None:
@@ -148,7 +148,7 @@ def _fate(run: Path) -> tuple[str, str, str]:
     said = status_api.summary(run)
     if told or said is None:
         saved = (run / "checkpoint" / MANIFEST).is_file()
-        go_on = f"; `artos run --resume {run}` goes on from its last checkpoint" if saved else ""
+        go_on = f"; `artos run --resume {run}` continues from its last checkpoint" if saved else ""
         return FAILED, "failed", f"its process was killed{go_on}"
     outcome = str(said.get("outcome", ""))
     return at_the_end(outcome), outcome, str(said.get("why", ""))
@@ -174,14 +174,14 @@ def _this_node(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _stop(run: Path) -> dict[str, Any]:
-    """As Ctrl-C does."""
+    """Ask a run to finish and save, as Ctrl-C does; asked again, it ends at once."""
     if not is_live(run):
         return line(run)
-    why = "its process cannot be seen from here: stop it where it was started"
+    why = "its process is not visible from here: stop it where it was started"
     if (pid := owner(run)) is not None:
         try:
             process = psutil.Process(pid)
-            if owner(run) == pid:  # so that is the process which has it, and not a later one
+            if owner(run) == pid:  # the descriptor is that of the owner, not of a later process
                 process.terminate()
             return line(run) | {"state": STOPPING}
         except psutil.NoSuchProcess:

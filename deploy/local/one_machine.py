@@ -55,7 +55,7 @@ class OneMachine(Supervisor):
     def _follow_children(self) -> None:
         super()._follow_children()
         for member, death in self._here.deaths():
-            self._actor_changed(member)  # its last words come first
+            self._actor_changed(member)  # its last messages come first
             if member not in self._here.pids():
                 self._coordinator.died(member, death)
 

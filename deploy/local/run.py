@@ -31,7 +31,7 @@ _REGISTRATION = "registration"
 
 
 def run(request: Request, preloaded: Preloaded | None = None) -> Summary:
-    """Start a new run and see it through; ``preloaded`` is what ``request.preload()`` began.
+    """Start a new run and stay with it to its end; ``preloaded`` comes from ``request.preload()``.
 
     Raises:
         Refused, RunExists, ShmTooSmall: before anything was started.
@@ -50,7 +50,7 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
     """Continue a run from its checkpoint; ``settings`` (e.g. total_steps) replace stored ones.
 
     Raises:
-        CheckpointFault: nothing to continue, or what is there does not fit.
+        CheckpointFault: there is nothing to continue, or it does not fit.
         RunExists: the run is live.
     """
     with StopRequests() as requests, RunFolder.resume(path) as folder:
@@ -62,7 +62,7 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
 
 
 def _view(request: Request) -> LiveView:
-    """In one process users may have a debugger, which needs the terminal."""
+    """No panel if all is in one process: a debugger may need the terminal."""
     return LiveView(sys.stderr, quiet=request.quiet, panel=not request.inline)
 
 

@@ -166,7 +166,7 @@ def test_what_is_over_is_neither_stopped_nor_scaled(start: Start, runs: Path) ->
 def test_a_run_whose_process_cannot_be_seen_is_not_stopped(start: Start, runs: Path) -> None:
     folder = start("a", live=True)
     (folder.path / "run.lock").write_text("1")
-    with pytest.raises(Refused, match="cannot be seen from here"):
+    with pytest.raises(Refused, match="is not visible from here"):
         LocalRuns(runs).stop("a")
 
 
@@ -191,7 +191,7 @@ def test_an_empty_folder_has_no_runs_and_says_where_others_are(
 ) -> None:
     for command in ("list", "status", "top"):
         assert main([command]) == 0
-        assert "no run is in runs; for a cluster's: --head" in capsys.readouterr().out
+        assert "no run is in runs; for a cluster's runs: --head" in capsys.readouterr().out
 
 
 def test_a_name_is_the_heads_where_one_is_given(

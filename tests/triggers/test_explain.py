@@ -26,7 +26,7 @@ PIPELINE: Table = {
 
 
 def drawing(table: Table) -> list[str]:
-    return explain(new_plan(table), table).partition("who fires whom:")[2].splitlines()
+    return explain(new_plan(table), table).partition("what fires what:")[2].splitlines()
 
 
 def stations(table: Table) -> list[str]:
@@ -101,7 +101,7 @@ def test_objects_beside_the_weights_are_listed_with_who_reads_them() -> None:
         ["noise_scale", "1", "float64", "scaling"],
         ["loss", "1", "float64", "learner.help, learner.more"],
         ["visits", "16x2", "float64", "object_keys"],
-        ["mean", "3", "float64", "nobody"],
+        ["mean", "3", "float64", "nothing"],
     ]
     assert "object key" not in explain(new_plan(PPO), PPO)
 

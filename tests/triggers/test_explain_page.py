@@ -99,7 +99,7 @@ observations  2x4    float32  32
 rewards       2      float32  8
 dones         2      bool     2
 
-who fires whom:
+what fires what:
 
   +-> [4 actors]
   |      |  commit rows
@@ -149,7 +149,7 @@ values                    2                              float32  8
 log_probs                 2                              float32  8
 advantages_of_the_critic  2                              float32  8
 
-who fires whom:
+what fires what:
 
   +-> [2 to 4 actors]
   |      |  commit rows

@@ -247,7 +247,7 @@ def test_every_trigger_that_cannot_be_built_is_reported_at_once(own: Path) -> No
     first, second, third = refused.value.faults
     assert "key must not be 'never'" in first
     assert "kee" in second
-    assert "NoTrigger is no Trigger" in third
+    assert "NoTrigger is not a Trigger" in third
 
 
 def test_a_trigger_that_is_no_dataclass_says_so(own: Path) -> None:

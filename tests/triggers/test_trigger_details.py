@@ -224,7 +224,7 @@ def test_a_chance_of_one_is_a_chance() -> None:
     [
         (KEYS, None, []),
         (KEYS, 2, ["no versions for max_lag to count: leave it to the target that updates"]),
-        (("dones",), None, ["a crash would lose what it was handed: let a target that publishes"]),
+        (("dones",), None, ["a crash would lose its rows: let a target that publishes"]),
         (("dones",), 2, ["no versions for max_lag", "a crash would lose"]),
     ],
 )
@@ -266,7 +266,7 @@ def test_a_users_trigger_is_declared_by_the_file_it_is_in() -> None:
 
 
 def test_what_is_no_trigger_is_refused_by_its_name() -> None:
-    with pytest.raises(TypeError, match=r"^dict is no Trigger: subclass triggers\.Trigger$"):
+    with pytest.raises(TypeError, match=r"^dict is not a Trigger: subclass triggers\.Trigger$"):
         decode_trigger({"type": "/C:/a:b.py:dict", "fields": {}}, lambda name: dict)
 
 

@@ -50,8 +50,8 @@ SAID: list[tuple[str, Table, dict[str, object], list[str]]] = [
         "TransferTrigger()"]),
     ("a condition that waits for what it ships",
      table(transfer=TransferTrigger(KEYS, condition=rows())), {}, [
-        "triggers['transfer']: its condition waits for rows that only arrive once it shipped "
-        "them"]),
+        "triggers['transfer']: its condition waits for rows that only arrive after it "
+        "ships them"]),
     ("the only one is silent", table(), {"silent": ("update",)}, [
         "nothing fires a method that publishes: learner.update are silent; add e.g. "
         '"learner.update": DataKeyTrigger(keys, n, size)']),

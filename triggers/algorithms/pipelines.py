@@ -1,7 +1,7 @@
 """Ways to overlap sampling, transfer and learning, as rows of a trigger table (paper §4.4).
 
-They go with a learner that has the methods of ``artos.PPO``; an update never depends on whether
-they were fired. On one machine a transfer moves a cursor only.
+They need a learner with the methods of ``artos.PPO``; an update never depends on whether they were
+fired. On one machine a transfer only moves a cursor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ of the full batch is added up as rows come; it needs all advantages and therefor
 FIRST = (
     "rewards", "values", "log_probs", "bootstraps", "terminations", "truncations", "valid",
 )  # fmt: skip
-"""The first stage; the last observation is in it as its value, in ``bootstraps``."""
+"""The first stage. ``bootstraps`` has the value of the last observation in its place."""
 
 
 def stages(keys: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -36,8 +36,8 @@ def learner_rows(
 ) -> Table:
     """The rows of a table that hand ``size`` rows of each actor to the learner.
 
-    A minibatch of the first epoch is made of the rows of ``n`` actors. Whatever comes before
-    ``learner.update`` claims rows for itself: they are kept until the update is done with them.
+    A minibatch of the first epoch is made of the rows of ``n`` actors. Methods that run before
+    ``learner.update`` claim rows of their own, which are kept until the update is done with them.
     """
     everything = tuple(keys)
     first, second = stages(everything)

@@ -14,7 +14,7 @@ from triggers.algorithms.pipelines import Pipeline, learner_rows
 
 
 def workload(
-    env: Annotated[str, "a Gymnasium id, or module:factory of your own"] = "CartPole-v1",
+    env: Annotated[str, "a Gymnasium id, or your own module:factory"] = "CartPole-v1",
     actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 2,
     total_steps: Annotated[int, "environment steps in all"] = 500_000,
     *,
@@ -44,11 +44,12 @@ def workload(
     """PPO on any environment.
 
     ``max_lag=0`` alternates sampling and learning, exactly on-policy; ``max_lag=1`` samples the
-    next round while the learner works on the last: rows are at most one version old when consumed.
-    An update learns from a round of all actors, however many ``actors`` says there are by then.
-    ``pipeline`` says what is done before it is there, see ``triggers.algorithms.pipelines``: with
+    next round while the learner works on the previous one: rows are at most one version old when
+    consumed. An update learns from one round of all actors that take part at that time.
+    ``pipeline`` says what is done before that round is complete, see
+    ``triggers.algorithms.pipelines``: with
     ``none``, ``dual`` and ``full`` updates are the same, with ``minibatch`` and ``dual+minibatch``
-    the minibatches of the first epoch are made of the rows of those who were first.
+    the minibatches of the first epoch are made of the rows that arrived first.
     """
     actor = RolloutActor(
         env, Policy(hidden=hidden), envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives

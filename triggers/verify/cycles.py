@@ -1,4 +1,4 @@
-"""Finds cycles that wait for themselves: can a round of sampling ever lead to the next one?"""
+"""Finds cycles that wait for themselves: does a round of sampling always lead to the next one?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from triggers.wiring import data_triggers, lead, role_of, sampling_parts, silent
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
-    """Amounts of rows with which the run would stand still, each with what to change."""
+    """Numbers of rows with which the run would stand still, each with what to change."""
     granted = _rows_before_update(plan, table)
     found = [*_capacity(plan), *_chances(table)]
     for target, part in _waiting(table):
@@ -28,7 +28,7 @@ def faults(plan: Plan, table: Table) -> list[str]:
 
 
 def _loud(plan: Plan, table: Table) -> Table:
-    """Without the targets that publish nothing: no version comes of the rows they take."""
+    """The targets that publish: only they turn rows into versions."""
     silent = silent_targets(plan)
     return {target: trigger for target, trigger in table.items() if target not in silent}
 
@@ -61,7 +61,7 @@ def _actors(plan: Plan, part: DataKeyTrigger | TransferTrigger) -> Iterator[str]
     elif part.n > (least := plan.at_work.least):
         yield (
             f"waits for n={part.n} actors, but at times there are only {least}: leave out n to "
-            "wait for all there are, or lower it"
+            "wait for all present actors, or lower it"
         )
 
 
@@ -80,15 +80,15 @@ def _size(plan: Plan, size: int, granted: int | None) -> Iterator[str]:
     elif granted is not None and plan.steps % size and size % plan.steps:
         yield (
             f"size={size} and rounds of steps={plan.steps} do not divide one another, so rows pile "
-            "up: make one a multiple of the other"
+            "up: make one of them a multiple of the other"
         )
 
 
 def _starving(plan: Plan, table: Table) -> Iterator[str]:
-    """Where sampling waits for versions: does each version lead to the next one, for good?
+    """If sampling waits for versions: does each version lead to the next one, for ever?
 
-    Rounds that were granted ahead put off the end of a cycle that takes more rows than it makes,
-    and do not prevent it. Updates of several targets are added up, since any may make versions.
+    Rounds granted ahead only delay the end of a cycle that takes more rows than it makes. Updates
+    of several targets are added up, since any of them may make versions.
     """
     if not all(_takes_rows(table[target]) for target in table if role_of(target) == "learner"):
         return
@@ -115,7 +115,7 @@ def _awaits_weights(part: Trigger) -> TypeGuard[ObjectKeyTrigger]:
 
 
 def _fed(plan: Plan, table: Table, part: DataKeyTrigger) -> Fraction:
-    """Updates of this trigger from the rows that a version lets actors sample, on average.
+    """The average number of updates of this trigger that the rows of one version allow.
 
     The slowest actors, fewer than ``n``, may be left without others to make a batch with.
     """
@@ -161,7 +161,7 @@ def _chances(table: Table) -> Iterator[str]:
     chances = [p.probability for p in parts if isinstance(p, ObjectKeyTrigger)]
     if parts and len(chances) == len(parts) and all(c is not None and c < 1 for c in chances):
         yield (
-            "sampling is only ever fired with a probability, so it stops for good once nobody is "
+            "sampling is only ever fired with a probability, so it stops for good once no actor is "
             "chosen: sample on every version, and put probability= on actors.sync"
         )
 

@@ -1,4 +1,4 @@
-"""Checks targets that publish nothing: they help an update along, and cannot be all there is."""
+"""Checks targets that publish nothing: they prepare an update, and a table needs others too."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def _faults_of(part: DataKeyTrigger, kept: set[str]) -> Iterator[str]:
         )
     if not kept.issuperset(part.keys):
         yield (
-            "publishes nothing, so a crash would lose what it was handed: let a target that "
-            "publishes claim its rows too, in all its keys"
+            "publishes nothing, so a crash would lose its rows: let a target that publishes "
+            "claim these rows too, in all its keys"
         )

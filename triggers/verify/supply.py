@@ -1,4 +1,4 @@
-"""What one actor delivered and how much of it was handed on: the bookkeeping of data triggers."""
+"""Which rows one actor delivered and which were handed on: the bookkeeping of data triggers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Supply:
         self._runs.append((available, version))
 
     def rewind(self, rows: int) -> None:
-        """What arrived from row ``rows`` on arrives again, but for what was handed on already."""
+        """Rows from ``rows`` on arrive again, except those that were handed on already."""
         self._arrived = {key: min(count, rows) for key, count in self._arrived.items()}
         self.available = max(self.taken, min(self._arrived.values()))
         while self._runs and self._runs[-1][0] > self.available:

@@ -1,4 +1,4 @@
-"""Checks the wiring of a workload before anything runs, and reports every fault with its cure."""
+"""Checks the wiring of a workload before anything runs; each fault says what to change."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ROLES = ("actors", "learner", "transfer")
 def faults(plan: Plan, table: Table) -> list[str]:
     """Everything wrong with a completed plan and its table, each with what to change.
 
-    Names and numbers are checked first: only where they hold does it make sense to ask whether the
-    wiring can ever move.
+    Names and numbers are checked first: only if they are right does it make sense to ask whether
+    the wiring can make progress.
     """
     found = [
         *_targets(plan, table), *_parameters(plan, table), *_read_elsewhere(plan, table)
@@ -87,7 +87,7 @@ def _primitive(part: Trigger, data: Sequence[str], objects: Sequence[str]) -> It
 
 
 def _read_elsewhere(plan: Plan, table: Table) -> Iterator[str]:
-    """Objects that no trigger names, but the workload or its scaling policy."""
+    """Objects that only the workload or its scaling policy names."""
     known = [o.name for o in plan.objects]
     named = {key for trigger in table.values() for key in trigger.objects_read()}
     for name in plan.wanted:
@@ -97,8 +97,8 @@ def _read_elsewhere(plan: Plan, table: Table) -> Iterator[str]:
 
 def _unpublished(name: str, known: Sequence[str]) -> str:
     return (
-        f"unknown object key {name!r}{closest(name, known)} (have {', '.join(known)}): nobody "
-        "publishes it; name it in the learner's objects, and call self.publish"
+        f"unknown object key {name!r}{closest(name, known)} (have {', '.join(known)}): the learner "
+        "does not publish it; name it in the learner's objects, and call self.publish"
     )
 
 
@@ -129,7 +129,7 @@ def _edges(plan: Plan, table: Table) -> Iterator[str]:
         yield 'nothing fires the learner: add e.g. "learner.update": DataKeyTrigger(keys, n, size)'
     if plan.on_full == "wait" and not plan.consumers:
         yield (
-            "nobody consumes data keys, so blocks fill up and actors wait forever: set "
+            "nothing consumes data keys, so blocks fill up and actors wait forever: set "
             'on_full="overwrite"'
         )
     if len(plan.consumers) > MAX_CONSUMERS:
@@ -167,7 +167,7 @@ def _held(trigger: Trigger) -> Iterable[DataKeyTrigger]:
 
 
 def _shipping(plan: Plan, table: Table) -> Iterator[str]:
-    """Faults of the way from cache buffer to replay buffer, where the table has one."""
+    """Faults of the transfer from cache buffer to replay buffer, if the table has one."""
     shipped = {VERSION_KEY}
     for target, trigger in table.items():
         where = f"triggers[{target!r}]"
@@ -178,7 +178,7 @@ def _shipping(plan: Plan, table: Table) -> Iterator[str]:
         elif role_of(target) == "transfer" and not isinstance(trigger, TransferTrigger):
             yield f"{where}: give conditions to it: TransferTrigger(keys, condition=...)"
         elif role_of(target) == "transfer" and trigger.keys_read() + _claims_inside(trigger):
-            yield f"{where}: its condition waits for rows that only arrive once it shipped them"
+            yield f"{where}: its condition waits for rows that only arrive after it ships them"
     if "transfer" in table:
         for consumer in plan.consumers:
             for key in (key for key in consumer.keys if key not in shipped):

@@ -44,7 +44,7 @@ def served(
     return wanted
 
 
-@pytest.mark.parametrize("fault", ["", "cannot go on with 12 actors: 8 are registered"])
+@pytest.mark.parametrize("fault", ["", "cannot continue with 12 actors: 8 are registered"])
 def test_a_control_is_answered(fault: str, site: Site, tmp_path: Path) -> None:
     board = Board.create(site.board_path, MEMBERS)
     desk = ControlDesk(board, MEMBERS)

@@ -89,8 +89,8 @@ def test_who_comes_after_a_crash_goes_on_from_there(model: ModelBlock, publish: 
     ("key", "words"),
     [
         (ObjectKey("model_param"), "are the weights, which every learner publishes"),
-        (ObjectKey("x", (0,)), "has a side that is not positive"),
-        (ObjectKey("x", (), "object"), "is not a number NumPy can store"),
+        (ObjectKey("x", (0,)), "has a size that is not positive"),
+        (ObjectKey("x", (), "object"), "cannot be stored in shared memory"),
     ],
 )
 def test_what_cannot_be_an_object_says_why(key: ObjectKey, words: str) -> None:

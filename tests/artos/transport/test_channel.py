@@ -135,7 +135,7 @@ def test_who_is_not_known_to_the_present_life_of_the_peer_steps_up() -> None:
 
 def test_a_life_after_which_none_can_come_is_refused() -> None:
     one = Channel(5, "other")
-    with pytest.raises(BadMessage, match=f"no end has had so many lives as {LIVES - 1}"):
+    with pytest.raises(BadMessage, match=f"no end has had as many sessions as {LIVES - 1}"):
         one.meet(Envelope(2, LIVES - 1))
     one.meet(Envelope(2, LIVES - 2))
     assert one.session == LIVES - 1

@@ -76,7 +76,11 @@ def test_a_node_uses_its_own_key_then_that_of_any(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("me", "words"),
-    [("w3", "node w3.*--node w3"), ("user:ann", "user ann.*--user ann"), ("a b", "is no name")],
+    [
+        ("w3", "node w3.*--node w3"),
+        ("user:ann", "user ann.*--user ann"),
+        ("a b", "not a valid name"),
+    ],
 )
 def test_nobody_uses_the_key_of_another(me: str, words: str, tmp_path: Path) -> None:
     make_keys(tmp_path, W1, W2)
@@ -86,7 +90,7 @@ def test_nobody_uses_the_key_of_another(me: str, words: str, tmp_path: Path) -> 
 
 def test_whose_users_key_is_used_is_clear(tmp_path: Path) -> None:
     make_keys(tmp_path, W1)
-    with pytest.raises(Refused, match="with a node's nothing can be submitted"):
+    with pytest.raises(Refused, match="a node's key cannot submit"):
         _ = Keys.load(tmp_path).user
     make_keys(tmp_path, ANN)
     assert Keys.load(tmp_path).user == ANN
@@ -185,7 +189,7 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
 
 def test_revoking_a_key_that_is_not_there(tmp_path: Path) -> None:
     make_keys(tmp_path, W1)
-    with pytest.raises(Refused, match="node w2; nodes with one: w1"):
+    with pytest.raises(Refused, match="node w2; nodes with a key: w1"):
         revoke(tmp_path, W2)
 
 
@@ -222,7 +226,7 @@ def test_one_node_of_a_cluster_needs_no_key_for_any(
 
 @pytest.mark.parametrize(
     ("flags", "words"),
-    [(("--revoke", "--node", "w1"), "node w1"), (("--revoke",), "say whose key to revoke")],
+    [(("--revoke", "--node", "w1"), "node w1"), (("--revoke",), "name the key to revoke")],
 )
 def test_the_command_refuses_what_it_cannot_do(
     flags: tuple[str, ...], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -18,7 +18,7 @@ def test_a_fault_is_counted_logged_and_answered(logged: list[str]) -> None:
         raise ValueError("bad \x1b[31m number")
     assert faults.count == 1
     assert logged[0].startswith(
-        "Load from w1 failed (1 times so far), all else goes on:\nTraceback"
+        "Load from w1 failed (1 times so far); all else continues:\nTraceback"
     )
     assert answers == ["Load from w1 failed: ValueError: bad \\x1b[31m number"]
 
@@ -52,7 +52,7 @@ def test_what_others_can_cause_without_end_is_logged_seldom(logged: list[str]) -
         seldom.warning("100%% sure: refused %s", f"a%d{number}")
     assert len(logged) < 70
     assert logged[0] == "100% sure: refused a%d0"
-    assert logged[-1].endswith("refused a%d4095 (and 4096 such lines by now, most not shown)")
+    assert logged[-1].endswith("refused a%d4095 (4096 such lines so far, most of them not shown)")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, Refused])

@@ -87,7 +87,7 @@ def test_the_first_key_of_a_living_name_keeps_it(monkeypatch: pytest.MonkeyPatch
     keys["w2"] = W2
     for now in (10.0, 20.0):
         assert not known.claim("w2", "any", now)
-    with pytest.raises(NotAllowed, match="lives and has another key"):
+    with pytest.raises(NotAllowed, match="a live peer with another key"):
         known.claim("w2", "w2", 34.0)
     assert known.claim("w2", "w2", 35.0)
     with pytest.raises(NotAllowed, match="key of node any and not of node w2"):

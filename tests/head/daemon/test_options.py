@@ -102,7 +102,7 @@ def test_scale_without_a_head_looks_for_a_folder(tmp_path: Path, monkeypatch, ca
     monkeypatch.setenv("ARTOS_KEYS", str(tmp_path))
     RunFolder.create(tmp_path, {}).close()
     assert main(["scale", str(tmp_path), "3"]) == 1
-    assert "no run is going on" in capsys.readouterr().err
+    assert "there is no live run in" in capsys.readouterr().err
 
 
 # -- systemd ---------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def test_a_client_with_nobody_to_ask_gives_up_in_words(head: Head) -> None:
     head.stop()
     with (
         HeadClient(head.endpoint, head.keys) as client,
-        pytest.raises(NoHead, match=f"{head.endpoint}: nobody listens there"),
+        pytest.raises(NoHead, match=f"{head.endpoint}: nothing listens there"),
     ):
         client.tell(control.ListRuns(), PATIENCE)
 
@@ -99,7 +99,7 @@ def test_a_worker_says_once_why_it_reaches_nobody(
     words = "head.key is not its key"
     if reason == "nobody":
         head.stop()
-        words = "nobody listens there"
+        words = "nothing listens there"
     said: list[str] = []
     options = WorkerOptions(head.endpoint, others, "w1")
     with logging_to(said.append), WorkerDaemon(options) as worker:

@@ -29,7 +29,7 @@ def test_a_connection_to_somewhere(start: Start, home: Path, port: int) -> None:
     found = run.done()
     culprit = f"to 127.0.0.1:{port}"
     template, *actors = [line for line in run.said.splitlines() if "cannot be checkpointed" in line]
-    assert "no actors by clone" in template
+    assert "actors cannot be started by clone" in template
     assert "an open TCP connection" in template
     assert culprit in template
     assert "close that before a round ends, or keep actors in memory" in template

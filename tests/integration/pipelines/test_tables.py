@@ -93,7 +93,7 @@ FAULTY: dict[str, tuple[Table, dict[str, Any], str]] = {
     ),
     "a crash would lose rows": (
         {"learner.first_pass": DataKeyTrigger(KEYS, n=1, size=16), "learner.update": EVERY_SECOND},
-        {}, "let a target that publishes claim its rows too",
+        {}, "let a target that publishes claim these rows too",
     ),
     "max_lag counts versions": (
         {"learner.preprocess": DataKeyTrigger(KEYS, size=16, max_lag=1), "learner.update": UPDATE},

@@ -78,7 +78,8 @@ INLINE = {
     ),
     "more than there can be": (
         ["ppo", "--actors", "1e9", "--set", "hidden=1e9", "--set", "steps=1e30"],
-        ["actors must be at most 65536", "setting steps='1e30': that is more than 64 bits hold"],
+        ["actors must be at most 65536",
+         "setting steps='1e30': the number does not fit into 64 bits"],
     ),
     "no time that a clock knows": (
         ["ppo", "--deadline", "inf"], ["--deadline must be positive, at most 1e+08 seconds"],
@@ -101,7 +102,7 @@ INLINE = {
     "policy does not fit": ([FAULTY + "wrong_policy"], ["has shape (3, 2); return (3,)"]),
     "nobody writes a key": ([FAULTY + "unwritten_key"], ["'altitude' is written by nobody"]),
     "wrong shape": ([FAULTY + "wrong_shape"], ["float32[7]", "writes float32[3]"]),
-    "wrong dtype": ([FAULTY + "wrong_dtype"], ["'complex64' is not a number NumPy can store"]),
+    "wrong dtype": ([FAULTY + "wrong_dtype"], ["'complex64' cannot be stored in shared memory"]),
     "size above capacity": ([FAULTY + "too_small"], ["never fit the capacity of 8"]),
     "not a trigger": ([FAULTY + "not_a_trigger"], ["is a int, not a Trigger"]),
     "unknown keys and methods": (

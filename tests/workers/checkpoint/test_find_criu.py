@@ -73,7 +73,7 @@ def test_what_the_set_up_left_is_repeated(tmp_path: Path) -> None:
     (tmp_path / "cache/criu-missing").write_text("no network\nplug it in\n")
     error = unavailable()
     assert (error.reason, error.fix) == ("no network", "plug it in")
-    assert "no network; to change that: plug it in" in str(error)
+    assert "no network; fix: plug it in" in str(error)
 
 
 def test_the_folder_of_the_feature_cache_is_there_and_ours(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_a_parcel_that_is_not_there_any_more(site: Site) -> None:
     site.porter.fetch(2, 7)
     site.told()
     site.porter.take(steering.BundlePiece(7, 0))
-    assert site.told() == [steering.BundleRejected(7, "parcel 7: it is not there any more")]
+    assert site.told() == [steering.BundleRejected(7, "parcel 7: the file is no longer there")]
     assert site.done == [("expect", 2), ("miss", 2)]
     site.porter.take(steering.BundlePiece(7, 0, 3, b"abc"))
     assert site.told() == []
