@@ -259,12 +259,12 @@ class RunExists(ArtosError):
 
 
 class ForbiddenMove(ArtosError):
-    """An actor, or ``what`` else, was asked for a step of its life that its state forbids."""
+    """An actor, or ``what`` else, was asked to make a move that its state does not allow."""
 
     def __init__(self, state: str, move: str, can: Sequence[str], what: str = "an actor") -> None:
         self.state, self.move, self.allowed = state, move, tuple(can)
         words = " or ".join(self.allowed) or "stay so"
-        super().__init__(f"{what} that is {state} cannot {move}: from there it can only {words}")
+        super().__init__(f"{what} that is {state} cannot {move}: in this state it can only {words}")
 
 
 class TemplateFailed(ArtosError):
