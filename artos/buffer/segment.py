@@ -105,8 +105,8 @@ def _map(descriptor: int, size: int) -> memoryview:
 class ShmFolder:
     """The folder of one run's segments, locked for as long as its owner lives.
 
-    The lock belongs to the kernel: it is gone the moment the owner is, also after SIGKILL, so who
-    can take the lock of a folder knows that it is orphaned.
+    The kernel drops the lock when its owner ends, also after SIGKILL, so a process that can take
+    the lock of a folder knows that it is orphaned.
     """
 
     def __init__(self, path: Path, lock: int) -> None:
@@ -159,7 +159,7 @@ def _remove(folder: Path) -> list[Path]:
 
 
 def _users_of(folder: Path) -> list[int]:
-    """Members that map or hold open a file in ``folder``; a reader of the user's is none."""
+    """Members that map or hold open a file in ``folder``; a user's own readers do not count."""
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
     return [pid for pid in pids if pid != os.getpid() and _uses(Path(f"/proc/{pid}"), f"{folder}/")]
 
@@ -175,7 +175,7 @@ def _uses(process: Path, prefix: str) -> bool:
             name.startswith(prefix) for name in opened
         )
     except OSError:
-        return False  # it just ended, or is not ours to look into
+        return False  # it just ended, or belongs to another user
 
 
 def _is_orphan(path: Path) -> bool:
