@@ -74,7 +74,7 @@ class Mailboxes:
         self.passers = {n: QueuePasser(board.down(n)) for n in range(members)}
 
     def end(self, number: int) -> None:
-        """Nobody dies here, and the number of actors stays."""
+        """Nothing dies here, and the number of actors stays."""
         raise DeadlineExceeded(f"member {number}, which failed", 0)
 
     start = prepare = retire = end
