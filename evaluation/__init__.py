@@ -1,1 +1,1 @@
-"""The benchmark suite: ours and the rivals in the same run, with tables, JSON and figures."""
+"""The benchmark suite: ARTOS and its baselines in the same run; tables, JSON and figures."""

@@ -1,1 +1,1 @@
-"""The centre: actor data blocks and the model block in shared memory (paper §4.2, Figure 9)."""
+"""Actor data blocks and the model data block in shared memory (paper §4.2, Figure 9)."""

@@ -36,15 +36,15 @@ _RELEASED = 16
 _CURSORS = 24
 
 INCARNATIONS = 1 << 20
-"""Processes that may write an actor's block in one place before their numbers run out."""
+"""Most processes that may write an actor's block in one place: their numbers end there."""
 
 
 class KeyHeader:
     """The header block of one key. All counters are absolute step numbers and never wrap.
 
     ``reserved`` ≥ ``written``: rows below ``written`` are committed; rows in between may be half
-    written. Each counter has one writer: ``written`` and ``reserved`` the actor, the others whoever
-    runs the triggers of this block.
+    written. Each counter has one writer: the actor for ``written`` and ``reserved``, the process
+    that runs the triggers of this block for the others.
     """
 
     def __init__(self, words: memoryview) -> None:
@@ -77,7 +77,7 @@ class KeyHeader:
             self._words[at] = fact
 
     def begin(self, step: int, consumers: int) -> None:
-        """Have every counter stand at the first row there will be, once, at creation."""
+        """Set every counter to the first row, once, at creation."""
         for at in (_WRITTEN, _RESERVED, _RELEASED, *range(_CURSORS, _CURSORS + 2 * consumers)):
             self._words[at] = step
 
@@ -94,7 +94,7 @@ class KeyHeader:
         self._words[_RELEASED] = step
 
     def set_cursor(self, consumer: int, claimed: int, acknowledged: int) -> None:
-        """Store a consumer's cursor, so that it survives whoever moves it."""
+        """Store a consumer's cursor, so that it survives the process that moves it."""
         at = _CURSORS + 2 * consumer
         self._words[at], self._words[at + 1] = claimed, acknowledged
 
@@ -111,7 +111,7 @@ class ActorBlock:
     ``"overwrite"`` the oldest rows go, and ``guard`` tells a reader that it was lapped.
     """
 
-    drawn: Drawn | None = None  # who is told what a learner draws from here
+    drawn: Drawn | None = None  # notes the rows that a learner draws from here
 
     def __init__(self, segment: Segment, spec: BlockSpec, layout: Layout) -> None:
         self.segment, self.spec = segment, spec
@@ -141,8 +141,8 @@ class ActorBlock:
     def create(cls, path: Path, spec: BlockSpec, *, base: int = 0, term: int = 1) -> ActorBlock:
         """Create the file at full size, every page present and every row poisoned.
 
-        ``base`` is the step of the first row it will hold; ``term`` counts the places the actor
-        had, so that its incarnations here have numbers that no earlier place used.
+        ``base`` is the step of the first row it will hold. ``term`` counts the places that the
+        actor has had, so that its incarnations here have numbers that no earlier place used.
 
         Raises:
             ShmTooSmall: there is not enough shared memory; nothing is left behind.
@@ -191,7 +191,7 @@ class ActorBlock:
         return self._preamble[_INCARNATION]
 
     def begin_incarnation(self) -> int:
-        """Start writing as a new process: finish or forget what the last one left half done."""
+        """Start writing as a new process: finish or drop what the last one left half done."""
         self.recover()
         self._preamble[_INCARNATION] += 1
         return self.incarnation
@@ -210,16 +210,16 @@ class ActorBlock:
         return released + self.spec.capacity - self.spec.history
 
     def room(self) -> int:
-        """The row below which a writer of some keys may write now, whatever is done with them."""
+        """The row below which some keys may be written now without waiting for consumers."""
         if self.spec.on_full == "wait":
             return self._free_below()
         return self.written + self.spec.capacity - self.spec.history
 
     def begin_term(self, term: int, base: int) -> None:
-        """Hold rows of another place of the actor from now on: its rows from ``base`` on are void.
+        """Take rows of another place of the actor from now on: its rows from ``base`` on are void.
 
-        ``incarnation`` becomes ``term`` last of all, so who finds it there finds no void row. Done
-        again, also after it was cut short, it changes nothing more.
+        ``incarnation`` becomes ``term`` last, so a reader that sees the new value sees no void row.
+        Repeating this, also after it was interrupted, changes nothing more.
 
         Raises:
             ValueError: rows before ``base`` are missing.
@@ -229,7 +229,7 @@ class ActorBlock:
             return
         if base > self.written:
             raise ValueError(f"actor {self.spec.actor} has {self.written} rows, not {base}")
-        # What is reserved stays: the void rows have overwritten others, as readers must know.
+        # ``reserved`` stays: the void rows have overwritten others, which readers must know.
         self.commit(base)
         ordered()
         self._preamble[_INCARNATION] = term
@@ -252,7 +252,7 @@ class ActorBlock:
         """Announce that rows of ``keys`` below ``stop`` may be touched, before writing them."""
         for name in keys:
             header = self.headers[name]
-            # Never back: a writer that died may have touched rows further on than this one will.
+            # Never back: a writer that died may have touched later rows than this one will.
             header.set_reserved(max(header.reserved, stop))
         ordered()
 
@@ -297,7 +297,7 @@ class ActorBlock:
 
     def _who_holds(self) -> str:
         name, header = min(self.headers.items(), key=lambda item: item[1].released)
-        holders = [c.name for c in self.spec.consumers if name in c.keys] or ["nobody"]
+        holders = [c.name for c in self.spec.consumers if name in c.keys] or ["no consumer"]
         return (
             f"room in the block of actor {self.spec.actor}: rows of {name!r} from step "
             f"{header.released} are held by {', '.join(holders)}"
@@ -368,7 +368,7 @@ class ActorBlock:
         for end in ends.tolist():
             yield start + end, int(versions[end - 1])
 
-    # -- consuming (whoever runs the triggers) -------------------------------------------------
+    # -- consuming (the process that runs the triggers) ----------------------------------------
 
     def acknowledge(self, consumer: str, claimed: int, acknowledged: int) -> None:
         """Move a consumer's cursor; rows that all consumers of a key are done with are released."""
@@ -380,7 +380,7 @@ class ActorBlock:
     def _release(self) -> None:
         cursors = [self.headers[c.keys[0]].cursor(n)[1] for n, c in enumerate(self.spec.consumers)]
         for name, numbers in self._consumed_by.items():
-            # What nobody consumes lives as long as the slowest consumer needs its row.
+            # A key without consumers is kept as long as the slowest consumer needs its row.
             acknowledged = [cursors[n] for n in numbers] if numbers else cursors
             self.headers[name].set_released(min(acknowledged))
         fence()

@@ -32,16 +32,16 @@ def template_member(members: int) -> int:
 
 
 def control_member(members: int) -> int:
-    """Member number of whoever changes a run from outside (``artos scale``)."""
+    """Member number of a process that changes a run from outside (``artos scale``)."""
     return members + 1
 
 
 class Board:
     """Where members tell the node that something changed, and get their invocations.
 
-    A member bumps its own counter and rings; the node compares all counters with what it saw last
+    A member raises its own counter and rings; the node compares all counters with their last values
     in one vectorised step, so the cost of an event does not grow with the number of members. Beside
-    the learner and the actors there is room for two guests: the template and the control.
+    the learner and the actors there is room for two guests: the template and ``artos scale``.
     """
 
     def __init__(self, segment: Segment, members: int, *, create: bool) -> None:

@@ -44,7 +44,7 @@ class Doorbell:
 
     @property
     def memory(self) -> memoryview:
-        """Its ``SEMAPHORE_BYTES`` bytes, for whoever moves it with its sleeper; nobody may ring."""
+        """Its ``SEMAPHORE_BYTES`` bytes, to move it with its sleeper; it must not be rung then."""
         return memoryview(self._view).cast("B")
 
     def ring(self) -> None:
@@ -52,7 +52,7 @@ class Doorbell:
         _post(self._address)
 
     def drain(self) -> int:
-        """Take every ring that is there, without waiting; returns how many."""
+        """Take all pending rings without waiting; returns how many."""
         taken = 0
         while _trywait(self._address) == 0:
             taken += 1

@@ -22,7 +22,7 @@ MAX_CONSUMERS = 8
 
 
 class Consumer(msgspec.Struct, frozen=True):
-    """A named cursor over some keys: whoever consumes them claims ranges and acknowledges them."""
+    """A named cursor over some keys: their consumer claims ranges and acknowledges them."""
 
     name: str
     keys: tuple[str, ...]

@@ -96,11 +96,11 @@ class Slot:
 
 
 class ObjectRegion:
-    """Slots of one object: publish writes a slot nobody pins, then flips the version word.
+    """Slots of one object: publish writes an unpinned slot, then flips the version word.
 
-    A reader writes its pin, then looks whether the slot still holds what it wanted; the writer
-    marks a slot, then looks whether it is pinned. With a fence between the two steps on both sides
-    at least one of them sees the other, so a slot in use is never written.
+    A reader writes its pin, then checks that the slot still holds the wanted version; the writer
+    marks a slot, then checks that it is not pinned. With a fence between the two steps on both
+    sides at least one of them sees the other, so a slot in use is never written.
     """
 
     def __init__(self, memory: Any, offset: int, spec: ObjectSpec) -> None:
@@ -149,7 +149,7 @@ class ObjectRegion:
         return -1, 0
 
     def allocate(self, seconds: float = 10.0) -> Slot:
-        """A slot to write in place: not the newest, and pinned by nobody.
+        """A slot to write in place: not the newest, and not pinned.
 
         Raises:
             DeadlineExceeded: all slots stayed pinned; names the readers.
@@ -215,8 +215,8 @@ class ObjectRegion:
     def bind(self, reader: int, private: dict[str, NDArray[Any]]) -> Slot:
         """The newest version for a rollout: in place while that leaves the writer a slot, else not.
 
-        Otherwise what actors bind is copied to ``private``, which is filled when it is needed
-        first. The copied slot carries the version but is no part of the block: nothing is pinned.
+        Otherwise the arrays that actors bind are copied to ``private``, which is filled at the
+        first use. The copied slot has the version but is not part of the block: nothing is pinned.
         """
         slot = self.pin(reader)
         if self._leaves_a_slot():
@@ -230,7 +230,7 @@ class ObjectRegion:
         return copy
 
     def _leaves_a_slot(self) -> bool:
-        # Of readers that pin at once the last sees all the others: too many never stay.
+        # Of readers that pin at once, the last sees all pins: too many never stay.
         return len({*self._pins.tolist()} - {-1}) <= len(self.slots) - 2
 
     def __repr__(self) -> str:

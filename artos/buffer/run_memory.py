@@ -69,7 +69,7 @@ class Node(Closing):
 
     @contextmanager
     def newest(self) -> Iterator[Slot]:
-        """The newest version, which stays as it is in this block; the learner may publish on."""
+        """The newest version, pinned: it does not change while the learner keeps publishing."""
         reader = self.plan.actors  # the one pin that belongs to no actor
         try:
             yield self.weights.pin(reader)
@@ -96,7 +96,7 @@ class Node(Closing):
 
 
 class CacheNode(Node):
-    """What a worker has of a run: blocks come with the actors that are placed there."""
+    """A worker's part of a run's memory: blocks come with the actors that are placed there."""
 
     def _blocks(self) -> dict[int, ActorBlock]:
         return {}
@@ -115,7 +115,7 @@ class CacheNode(Node):
         self.blocks[actor] = block
 
     def shut(self, actor: int) -> None:
-        """The actor lives elsewhere, and so do its rows: its block is gone."""
+        """Remove the block of an actor that was placed elsewhere with its rows."""
         self.blocks.pop(actor, None)
         self.site.block_path(actor).unlink(missing_ok=True)
 
@@ -127,7 +127,7 @@ def needed_bytes(plan: Plan) -> int:
 
 
 def check_space(plan: Plan) -> None:
-    """See that the machine can hold the run, before anything is made; orphans are reaped first.
+    """Check that the machine can hold the run before anything is made; orphans are reaped first.
 
     Raises:
         ShmTooSmall: says how much is needed and how much is there.

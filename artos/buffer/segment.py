@@ -106,8 +106,8 @@ def _map(descriptor: int, size: int) -> memoryview:
 class ShmFolder:
     """The folder of one run's segments, locked for as long as its owner lives.
 
-    The lock belongs to the kernel: it is gone the moment the owner is, also after SIGKILL, so who
-    can take the lock of a folder knows that it is orphaned.
+    The kernel drops the lock when its owner ends, also after SIGKILL, so a process that can take
+    the lock of a folder knows that it is orphaned.
     """
 
     def __init__(self, path: Path, lock: FileLock) -> None:
@@ -176,7 +176,7 @@ def _uses(process: Path, prefix: str) -> bool:
             name.startswith(prefix) for name in opened
         )
     except OSError:
-        return False  # it just ended, or is not ours to look into
+        return False  # it just ended, or belongs to another user
 
 
 def _is_orphan(path: Path) -> bool:

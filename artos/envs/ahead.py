@@ -6,7 +6,7 @@ from artos.envs.make import _FACTORY, AnyVectorEnv, _accepted, _import, make_vec
 
 
 def make_ahead(env: str, envs: int) -> AnyVectorEnv | None:
-    """``make_vector`` without a seed; None where the factory takes one, so must wait for it.
+    """``make_vector`` without a seed; None if the factory takes a seed, and so must wait for it.
 
     Raises:
         Refused: as ``make_vector``.

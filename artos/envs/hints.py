@@ -1,4 +1,4 @@
-"""What to tell of an environment that cannot be had: what to install, or what was meant."""
+"""Hints for an environment that cannot be made: what to install, or which one was meant."""
 
 from __future__ import annotations
 

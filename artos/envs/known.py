@@ -1,4 +1,4 @@
-"""Facts about environments that a process was told, so that it need not make one to find them."""
+"""Facts about environments that a process was given, so that it need not make one."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class Stepper:
             self.ages[ended] = 0
 
     def _restarted(self, ended: NDArray[np.int64], info: dict[str, Any]) -> Parts:
-        """Reset who ended; puts their new lives into ``info``."""
+        """Reset the environments that ended; put their new lives into ``info``."""
         over = np.zeros(self.envs, bool)
         over[ended] = True
         obs, begun = self.env.reset(options={"reset_mask": over})

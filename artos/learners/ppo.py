@@ -31,13 +31,13 @@ class PPO(TorchLearner):
 
     ``anneal`` lowers the learning rate linearly to 0 over the run. ``bfloat16`` runs the network in
     bfloat16 autocast (weights and losses stay float32). ``target_kl`` ends an update early.
-    Where somebody reads the gradient noise scale (rows), such as the policy that decides how many
-    actors there are, it is published as the object ``noise_scale`` and shown as a metric.
+    If the gradient noise scale (rows) is read, e.g. by the scaling policy, it is published as the
+    object ``noise_scale`` and shown as a metric.
 
-    ``update`` does all of it. What can be done before all rows are there is done by those of its
-    other methods that a trigger table fires (paper §4.4): ``preprocess`` computes
-    advantages, ``accumulate`` adds up the gradient of the full batch, ``first_pass`` steps on
-    minibatches of those who came first. ``update`` then does the rest, which after a crash is all.
+    ``update`` alone is complete. A trigger table may fire other methods before all rows have come
+    (paper §4.4): ``preprocess`` computes advantages, ``accumulate`` adds up the gradient of the
+    full batch, ``first_pass`` steps on minibatches of the rows that came first. ``update`` then
+    does the rest, which after a crash is everything.
     """
 
     silent: ClassVar[tuple[str, ...]] = ("preprocess", "accumulate", "first_pass")

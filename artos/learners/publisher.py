@@ -23,9 +23,8 @@ def published(workload: Workload) -> tuple[ObjectKey, ...]:
 class Publisher:
     """Called with a name and a value it makes that the newest version of the object.
 
-    Who reads or is triggered by the object sees the version once the invocation is done, and before
-    the weights of that invocation. At registration there are no ``regions``: values are checked
-    only.
+    Readers and triggers see the version once the invocation is done, and before the weights of that
+    invocation. At registration there are no ``regions``: values are only checked.
     """
 
     def __init__(

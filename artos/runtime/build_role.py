@@ -46,7 +46,7 @@ def prepared_actor(plan: Plan, *, environments: bool = True) -> Any:
 
     An actor may have ``prepare(plan, environments=…)``, called once before ``setup``: imports, the
     network and, if asked for, environments that are made the same for every actor. Without
-    environments the process is going to be forked: no threads, nothing open may remain.
+    environments the process is going to be forked: no threads or open files may remain.
     """
     actor: Any = _workload(plan).actor
     if hasattr(actor, "prepare"):

@@ -42,7 +42,7 @@ def address_file(run: Path) -> Path:
 def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
     """Let others find the run and know its state, which is changed by calling what is yielded.
 
-    Without room for that the run goes on all the same.
+    If there is no room for the file, the run continues without it.
     """
     file = address_file(run)
 
@@ -52,7 +52,7 @@ def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
             write_durably(file, msgspec.json.encode(address))
         except OSError as error:
             why = error.strerror
-            _log.warning("%s cannot be written (%s): `artos scale` does not find it", file, why)
+            _log.warning("%s cannot be written (%s): `artos scale` cannot find this run", file, why)
 
     tell(RUNNING)
     try:
@@ -62,7 +62,7 @@ def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
 
 
 def state_told(run: Path) -> str:
-    """What a run said last of its state, also one that was killed since; "" if it is over."""
+    """The last state that a run reported, even if it was killed since; "" if it is over."""
     try:
         return msgspec.json.decode(address_file(run).read_bytes(), type=Address).state
     except (OSError, *UNREADABLE):
@@ -88,7 +88,7 @@ class ControlDesk:
 
 
 def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.RunScaled:
-    """Ask a live run to go on with ``actors`` actors.
+    """Ask a live run to continue with ``actors`` actors.
 
     Raises:
         NotRunning: there is no live run in that folder.

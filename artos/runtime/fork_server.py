@@ -11,7 +11,7 @@ from artos.system.forking import fork_aside
 
 
 class ForkServer:
-    """Forks the process it lives in; each child goes on as the member that was asked for.
+    """Forks its own process; each child continues as the requested member.
 
     A request is a line of standard input, an ``Identity`` as JSON; the answer is a line of standard
     output, the child's process id. The child belongs to this process's parent, which must have
@@ -24,7 +24,7 @@ class ForkServer:
         self._answers = _moved(1, os.dup(2))
 
     def next(self) -> Identity | None:
-        """Serve requests. Returns in every child who to be, and None here when no more come."""
+        """Serve requests. Returns its identity in every child, and None here at the end."""
         for line in iter(self._requests.readline, b""):
             identity = msgspec.json.decode(line, type=Identity)
             child = fork_aside()

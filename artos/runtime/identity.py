@@ -1,6 +1,6 @@
-"""Who a prepared process is to be: told at the last moment, through a descriptor and a signal.
+"""The identity of a prepared process, given at the last moment by a descriptor and a signal.
 
-Whoever owns the process writes an ``Identity`` to the file behind ``IDENTITY_FD`` and then sends
+The owner of the process writes an ``Identity`` to the file behind ``IDENTITY_FD`` and then sends
 ``WAKE``. A clone of an image is given a file of its own there when it is restored.
 """
 
@@ -38,7 +38,7 @@ def tell(path: Path, identity: Identity) -> None:
 
 
 class Sleeper:
-    """A process that sleeps until it is told who it is, with nothing open but that and its log."""
+    """Sleeps until it is given an identity, with nothing open but that file and its log."""
 
     def __init__(self, identity_file: str) -> None:
         # First of all, so that no thread of user code inherits another mask and takes the signal.
@@ -48,7 +48,7 @@ class Sleeper:
         os.close(opened)
 
     def next(self) -> Identity:
-        """Sleep until woken; then read who to be and let the descriptor go.
+        """Sleep until woken; then read the identity and close the descriptor.
 
         Raises:
             NoIdentity: woken while the file held no identity.

@@ -10,15 +10,15 @@ from artos.buffer.board import Board
 from artos.clock import Clock
 
 TICK = 0.25
-"""Seconds between two looks at everything that has no bell of its own."""
+"""Seconds between two checks of everything that cannot ring the doorbell."""
 _STOPPED = 1.0
-"""Seconds by which no sleep is too long, unless the process was stopped meanwhile."""
+"""A sleep that is this many seconds too long means that the process was stopped."""
 
 
 class Loop(ABC):
     """Sleeps on a board's doorbell: a member, the end of a child, mail and signals all ring it.
 
-    A request to stop breaks its sleep and nothing else: all that makes processes is
+    A request to stop interrupts its sleep and nothing else: code that makes processes runs
     ``undisturbed``, or some would be forgotten.
     """
 
@@ -48,7 +48,7 @@ class Loop(ABC):
             after()
 
     def _sleep(self) -> None:
-        """Until there is something to do; what a stop (SIGSTOP) adds to it does not count."""
+        """Sleep until there is something to do; time added by SIGSTOP does not count."""
         patience, began = self._patience(), self._clock.now()
         self._board.bell.wait(patience)
         longer = self._clock.now() - began - patience

@@ -58,8 +58,8 @@ class Line:
 def serve(role: Role, line: Line) -> int:
     """Run invocations until told to stop; returns the exit status.
 
-    User code that raises ends the process after reporting it: whoever supervises decides whether
-    there is another try.
+    If user code raises, the process reports that and ends; the supervising process decides
+    whether there is another try.
     """
     while True:
         began = time.perf_counter()
@@ -87,6 +87,6 @@ def guarded(run: Callable[[], Done], call: Invoke, role: Role) -> Done | Failed:
         return run()
     except (Exception, SystemExit) as error:
         step = error.step if isinstance(error, BadRow) else role.step()
-        # The same rows and seeds would make the same NaN, and the same wait would run out again.
+        # The same rows and seeds would give the same NaN, and the same wait would time out again.
         fatal = isinstance(error, DeadlineExceeded | NotFinite)
         return Failed(call.firing, step, traceback.format_exc()[-TRACE_BYTES:], fatal)

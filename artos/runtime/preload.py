@@ -6,8 +6,8 @@ that are to be the new process's standard streams; the answer is a ``Forked``. T
 on as ``python -m MODULE ARGUMENTS`` would, but with everything imported. It belongs to this
 process's parent, which must adopt orphans (see ``forking``).
 
-Nothing but imports is done here: what is forked finds the workload as a fresh process would. If
-an import fails that is not told here: registration, the first process asked for, meets it again.
+It only imports, so forked processes find the workload as a fresh process would. A failing import
+is not reported here: registration, the first forked process, meets it again.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Forked(msgspec.Struct, frozen=True):
 
 
 def main() -> int:
-    """Import, then fork on request until nobody can ask any more."""
+    """Import, then fork on request until the other end is closed."""
     child.begin_member()
     server = socket.socket(fileno=int(sys.argv[2]))
     _preload(msgspec.json.decode(sys.argv[1], type=Reference))
-    sys.stdout.flush()  # or what user code has printed would be printed by everybody again
+    sys.stdout.flush()  # or every forked process would print user code's output again
     gc.freeze()  # or the collector would touch, and so copy, every page in every process
     spec = _served(server)
     if spec is not None:
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def _preload(reference: Reference) -> None:
-    # Only now what takes long to import: a parent that dies meanwhile takes this process along.
+    # Slow imports only now: if the parent dies meanwhile, this process ends too.
     import artos.runtime.register  # noqa: PLC0415
     import artos.runtime.serving  # noqa: F401, PLC0415
     from artos.errors import Refused  # noqa: PLC0415
@@ -113,7 +113,7 @@ def _go_on_as(spec: ProcessSpec) -> int:
 
 
 def _end(status: int) -> NoReturn:
-    """End in order, but take nothing apart: that would touch, and so copy, all of the memory.
+    """End in order without tear-down, which would touch, and so copy, all of the memory.
 
     It is what ``multiprocessing`` does in processes that it forks.
     """

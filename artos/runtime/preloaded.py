@@ -1,4 +1,4 @@
-"""The supervisor's side of ``preload``: processes of a workload that start with all imported."""
+"""The supervisor's side of ``preload``: starts processes with the workload already imported."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Answer(NamedTuple):
 class Preloaded(Closing):
     """A process that imports the workload's code, once, and then forks on request.
 
-    What it forks is adopted by this process, which thereby hears of its death at once. Where it
-    cannot fork (user code started threads, which a fork would not have; it was killed) processes
-    are started anew: ``why_not`` says why. Making one waits for nothing, but whoever asks for a
-    process waits until the import is done: ask for none where that must not be waited for.
+    This process adopts what it forks, and so hears of its death at once. If it cannot fork (user
+    code started threads, which a fork would not have; it was killed), processes are started from
+    scratch: ``why_not`` says why. The constructor does not wait, but a request for a process waits
+    until the import is done: make none in code that must not wait.
     """
 
     def __init__(self, reference: Reference) -> None:
@@ -76,7 +76,7 @@ class Preloaded(Closing):
             return Child(pid or child.spawn(spec, streams), log)
 
     def forked(self, spec: ProcessSpec, log: Path) -> Child | None:
-        """The same, but None where it cannot be forked.
+        """The same, but None if it cannot be forked.
 
         Raises:
             DeadlineExceeded: it still imports, and takes too long.

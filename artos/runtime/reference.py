@@ -27,7 +27,7 @@ _OURS = ("head", "workers", "deploy", "evaluation")
 _FLAGS = {"env": "--env", "actors": "--actors", "total_steps": "--total-steps"}
 _ENV = "a Gymnasium id, or module:factory of your own"
 _ELSEWHERE = ("seed", "deadline")
-"""What a run has that is no setting of its workload."""
+"""Arguments of a run that are not settings of its workload."""
 _COUNTS = ("actors", "envs", "steps", "total_steps")
 CHANGEABLE = ("actors", "total_steps", "steps", "capacity", "on_full")
 """What a run may change about a workload that is given as an object."""
@@ -41,7 +41,7 @@ def load_object(source: str, folder: str = "") -> Any:
     """
     place, _, name = source.rpartition(":")
     if not place or not (name or place.endswith(".py")):
-        raise Refused([f"{source!r} names no workload: write ALGORITHM or FILE.py:OBJECT"])
+        raise Refused([f"{source!r} is not a workload: write ALGORITHM or FILE.py:OBJECT"])
     module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place, folder)
     if not name:
         raise Refused([_which(Path(place).name, module)])
@@ -56,7 +56,7 @@ def _which(file: str, module: Any) -> str:
     """Asks for one of the workloads of a file."""
     found = [f"{file}:{name}" for name, value in vars(module).items() if _is_workload(value)]
     if not found:
-        return f"{file} holds no Workload, nor a function that is declared to return one"
+        return f"{file} has no Workload, and no function that is declared to return one"
     return f"say which object of the file to run: {' or '.join(found)}"
 
 
@@ -85,7 +85,7 @@ def _import_file(path: Path) -> Any:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise Refused([f"{path} is no Python file"])
+        raise Refused([f"{path} is not a Python file"])
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -219,7 +219,7 @@ def _override(workload: Workload, settings: Mapping[str, Any], faults: list[str]
 
 def _unknown(name: str, known: Sequence[str]) -> str:
     if name in _FLAGS:
-        return f"this workload says itself which {name} it has: leave out {_FLAGS[name]}"
+        return f"this workload sets {name} itself: leave out {_FLAGS[name]}"
     if name in _ELSEWHERE:
         return f"unknown setting {name!r}: write --{name}"
     near = closest(name, [*known, *sorted(NAMES)])

@@ -1,7 +1,7 @@
-"""Registration: turns a reference into a plan, or into every reason why it cannot be one.
+"""Registration: turns a reference into a plan, or into all reasons why it cannot be one.
 
-Runs user code (it builds the environment, the policy and the learner once), so the daemons have it
-done by a process of its own, see ``register_process``.
+It runs user code (it builds the environment, the policy and the learner once), so it has a process
+of its own, see ``register_process``.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
         theirs = written.get(key.name)
         if theirs is None:
             faults.append(
-                f"data key {key.name!r} is written by nobody: the actor writes {', '.join(written)}"
+                f"data key {key.name!r} is not written: the actor writes {', '.join(written)}"
             )
         elif (key.shape, key.dtype) != (theirs.shape, theirs.dtype):
             faults.append(

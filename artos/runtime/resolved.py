@@ -1,4 +1,4 @@
-"""What a workload was built with: every setting, also those that nobody gave, and every package."""
+"""What a workload was built with: every setting, also those not given, and every package."""
 
 from __future__ import annotations
 

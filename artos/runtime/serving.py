@@ -1,4 +1,4 @@
-"""A member process from set-up to its last word."""
+"""A member process from set-up to its last report."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def serve_site(site_text: str, plan_file: str) -> int:
 
 
 def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> Prepared | None:
-    """Prepare an actor of nobody's and report it as ``site_text`` says; None if that failed.
+    """Prepare an actor without identity and report it as ``site_text`` says; None if that failed.
 
     Afterwards the process holds nothing of the run's shared memory.
     """
@@ -67,7 +67,7 @@ def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> Prepa
 
 
 def _name_threads() -> None:
-    """Have the kernel know Python's names: who tells what stands in the way only sees those."""
+    """Give threads their Python names in the kernel, where CRIU's culprits are looked up."""
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
             with suppress(OSError):
@@ -78,13 +78,13 @@ def _settle() -> None:
     # What is here now stays: the collector need not touch, and so copy, its pages in every clone.
     gc.collect()
     gc.freeze()
-    # What was printed so far would else be printed by every clone again.
+    # Or every clone would print again what was printed so far.
     sys.stdout.flush()
     sys.stderr.flush()
 
 
 def serve_prepared(prepared: Prepared, site: Site, start: StartKind) -> int:
-    """Go on as the actor that ``site`` names, report, serve; returns the exit status."""
+    """Continue as the actor that ``site`` names, report, serve; returns the exit status."""
     return _serve(site, start, lambda: _actor(prepared, site))
 
 

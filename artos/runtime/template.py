@@ -21,7 +21,7 @@ from artos.system.child import begin_member
 
 
 def main() -> int:
-    """Prepare, report, wait to be told who to be, serve as that; returns the exit status."""
+    """Prepare, report, wait for an identity, serve as that actor; returns the exit status."""
     begin_member()
     kind, site, plan_file, *identity_file = sys.argv[1:]
     source = ForkServer() if kind == "fork" else Sleeper(*identity_file)

@@ -1,4 +1,4 @@
-"""How many actors take part in a run, and when that changes: plain data that travels in a plan."""
+"""How many actors take part in a run, and when that changes: plain data of a plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOISE_SCALE = "noise_scale"
 
 
 class ByHand(msgspec.Struct, frozen=True, tag="by_hand"):
-    """``first`` actors until somebody says otherwise (``artos scale``), of ``most`` registered."""
+    """``first`` actors, of ``most`` registered, until ``artos scale`` changes that."""
 
     first: int
     most: int
@@ -46,7 +46,7 @@ class ByHand(msgspec.Struct, frozen=True, tag="by_hand"):
 
 
 class Schedule(msgspec.Struct, frozen=True, tag="schedule"):
-    """So many actors from the round of an update on: ``Schedule({0: 4, 5: 8, 10: 12})``.
+    """Numbers of actors by update: ``Schedule({0: 4, 5: 8, 10: 12})``.
 
     Update 0 is the first; it learns from what is sampled under version 0.
     """
@@ -94,7 +94,7 @@ class Schedule(msgspec.Struct, frozen=True, tag="schedule"):
 
 
 class NoiseScale(ScalingPolicy, msgspec.Struct, frozen=True, tag="noise_scale"):
-    """As many actors as give batches of the gradient noise scale (McCandlish et al. 2018).
+    """As many actors as make batches as large as the gradient noise scale (McCandlish et al. 2018).
 
     Below that many rows a larger batch saves as many updates as it costs rows; above it, rows are
     wasted. The learner publishes the scale as the object ``noise_scale`` (rows), as ``PPO`` does
@@ -137,8 +137,8 @@ class NoiseScale(ScalingPolicy, msgspec.Struct, frozen=True, tag="noise_scale"):
 class ReturnPlateau(ScalingPolicy, msgspec.Struct, frozen=True, tag="plateau"):
     """``step`` more actors whenever the mean return has stopped rising.
 
-    That is so if for ``window`` updates it was never better than the best before by ``gain`` of
-    that best.
+    That is so if for ``window`` updates it did not exceed the previous best by ``gain`` of that
+    best.
     """
 
     least: int
@@ -222,7 +222,7 @@ def actors_of(setting: Any) -> Actors:
     """The same for every form that ``actors=`` may have.
 
     Raises:
-        Refused: it is no such form, or its numbers make no sense; all faults, in words.
+        Refused: it is not such a form, or its numbers make no sense; all faults, in words.
     """
     match setting:
         case ByHand() | Schedule() | Own():
@@ -269,7 +269,7 @@ class Kept(msgspec.Struct, frozen=True):
     """What a checkpoint keeps of the decisions so far; it is of use for the same ``scaling`` only.
 
     ``actors`` is the number decided for ``update``, ``memory`` is the policy's own, ``by_hand`` is
-    what somebody decided instead.
+    the number set by ``artos scale`` instead.
     """
 
     scaling: Actors

@@ -11,10 +11,10 @@ from artos.errors import Refused
 from artos.settings import convert
 
 Park = Literal["auto", "memory", "freeze", "checkpoint", "never"]
-"""Where actors wait that have nothing to do."""
+"""Where idle actors wait."""
 
 Start = Literal["auto", "clone", "fork", "cold"]
-"""How processes of actors come to be: restored copies of a warm template, its forks, anew."""
+"""How actor processes start: as clones of a warm template, as its forks, or from scratch."""
 
 WireDtype = Literal["float32", "bfloat16"]
 """How float32 weights travel to other nodes: as they are, or rounded to half the bytes."""
@@ -26,16 +26,16 @@ class Elastic(msgspec.Struct, frozen=True):
     park: Annotated[Park, "where actors wait"] = "auto"
     start: Annotated[Start, "how actors' processes begin"] = "auto"
     pin: Annotated[bool, "keep a running actor on the CPU of its slot"] = True
-    slots: Annotated[int, "actors that may run at once; 0: one a usable CPU"] = 0
-    images: Annotated[str, "images go to disk (the run's folder), tmpfs or a folder"] = "disk"
-    image_mb: Annotated[int, "room for images in MB; 0: half of what is free there"] = 0
+    slots: Annotated[int, "actors that may run at once; 0: one per usable CPU"] = 0
+    images: Annotated[str, "where images go: disk (the run's folder), tmpfs or a folder"] = "disk"
+    image_mb: Annotated[int, "room for images in MB; 0: half of the free space there"] = 0
     wire_dtype: Annotated[WireDtype, "how weights travel to other nodes"] = "float32"
 
     def changed(self, settings: Mapping[str, Any]) -> Elastic:
         """The same with settings of a user's, numbers and words as they were typed.
 
         Raises:
-            Refused: values that mean nothing; all faults.
+            Refused: invalid values; all faults.
         """
         values, kinds = msgspec.structs.asdict(self), get_type_hints(Elastic)
         faults: list[str] = []
@@ -59,4 +59,4 @@ class Elastic(msgspec.Struct, frozen=True):
 
 
 NAMES = frozenset(Elastic.__struct_fields__)
-"""Settings that concern every workload's actors, whatever its own settings are."""
+"""Settings of elastic actors, which every workload has."""

@@ -1,4 +1,4 @@
-"""The contract of what decides how many actors take part, and how a user's own travels."""
+"""The contract of scaling policies, and a user's own policy as plain data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from artos.errors import Refused
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a policy goes by when the round of an update begins (updates are counted from 0).
+    """What a policy knows when the round of an update begins (updates are counted from 0).
 
     ``actors`` is the number decided last, ``rows`` is what one actor adds to a batch, ``metrics``
     are those of the learner's last update, ``mean_return`` is that of the last 100 episodes.
@@ -45,7 +45,7 @@ class ScalingPolicy:
 
     and give it to a workload: ``actors=MoreOnceGood()``. Like a trigger it runs in the supervisor
     and is pure: no sockets, clocks or processes inside, and arguments that are plain data.
-    ``objects`` names the objects of the learner's that it reads: they have to be published.
+    ``objects`` names the learner's objects that it reads; the learner must publish them.
     """
 
     objects: ClassVar[tuple[str, ...]] = ()
@@ -65,8 +65,8 @@ class ScalingPolicy:
         """The number from this round on; asked once for each update.
 
         ``memory`` is the policy's own, empty at first: numbers, text, lists and dicts. It is saved
-        with each checkpoint, and ``--resume`` goes on with it unless ``actors=`` was changed. An
-        answer that is none of ``numbers()`` counts as the next smaller one.
+        with each checkpoint, and ``--resume`` restores it unless ``actors=`` was changed. An answer
+        that is not one of ``numbers()`` counts as the next smaller one.
         """
         raise NotImplementedError
 
@@ -80,7 +80,7 @@ class ScalingPolicy:
 
 
 class Own(msgspec.Struct, frozen=True, tag="own"):
-    """A policy of the user's as it travels: its class, its arguments, and what it said of itself.
+    """A user's policy as plain data: its class, its arguments, and what it said of itself.
 
     ``source`` is ``file.py:Class``, ``choices`` are its ``numbers()``, ``text`` its ``words()``.
     """
@@ -97,7 +97,7 @@ class Own(msgspec.Struct, frozen=True, tag="own"):
         """A policy as plain data, once it has decided for the first time without a fault.
 
         Raises:
-            Refused: it cannot travel, or decides nothing; all faults, in words.
+            Refused: it cannot be plain data, or decides nothing; all faults, in words.
         """
         if found := [*_class_faults(policy)] or [*policy.faults()] or [*_choice_faults(policy)]:
             raise Refused([f"actors={type(policy).__name__}(…): {fault}" for fault in found])
@@ -120,7 +120,7 @@ class Own(msgspec.Struct, frozen=True, tag="own"):
         except Exception as error:
             raise Refused([f"{self.source} cannot be built again: {error}"]) from error
         if not isinstance(made, ScalingPolicy):
-            raise Refused([f"{self.source} is no ScalingPolicy"])
+            raise Refused([f"{self.source} is not a ScalingPolicy"])
         return made
 
     @property
@@ -150,7 +150,7 @@ def decided(policy: ScalingPolicy, seen: Seen, memory: dict[str, Any]) -> int:
     """What the policy answers, as one of its numbers.
 
     Raises:
-        TypeError: the answer is no whole number, or the memory is not plain data.
+        TypeError: the answer is not a whole number, or the memory is not plain data.
         Exception: whatever user code raised.
     """
     answer = policy.decide(seen, memory)
@@ -178,7 +178,7 @@ def range_faults(name: str, least: int, most: int) -> list[str]:
 def _class_faults(policy: ScalingPolicy) -> Iterator[str]:
     kind = type(policy)
     if not dataclasses.is_dataclass(policy):
-        yield f"put @dataclass above class {kind.__name__}, as scaling policies are declared"
+        yield f"put @dataclass above class {kind.__name__}: a scaling policy is a dataclass"
     elif fault := _not_plain(_arguments(policy)):
         yield f"its arguments must be plain data: {fault}"
     if "." in kind.__qualname__:

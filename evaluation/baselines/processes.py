@@ -1,4 +1,4 @@
-"""Driving a rival: a fresh process with a deadline, its answer one JSON line on its output."""
+"""Driving another library: a fresh process with a deadline; its answer is one line of JSON."""
 
 from __future__ import annotations
 

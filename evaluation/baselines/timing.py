@@ -1,4 +1,4 @@
-"""What every rival's script needs: how fast something runs, and one JSON line as the answer."""
+"""For the scripts of other libraries: how fast something runs, and one JSON line as the answer."""
 
 from __future__ import annotations
 

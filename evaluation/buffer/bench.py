@@ -43,7 +43,7 @@ RIVALS: Mapping[str, tuple[str, str, int]] = {
     "Reverb": ("reverb", "buffer.reverb_side", 1),
 }
 
-# (measure of ours, contestant, goal): docs/benchmarks.md names the goals.
+# (measure of ours, contestant, goal); docs/benchmarks.md shows which goals hold.
 GOALS: Sequence[tuple[str, str, float | None]] = (
     ("write.rollout", f"{WRITE}: plain copy", 0.9),
     ("write", f"{WRITE}: plain copy", None),
@@ -63,7 +63,7 @@ GOALS: Sequence[tuple[str, str, float | None]] = (
 
 
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
-    """Measure everyone by turns; ``quick`` only shows that all of it runs."""
+    """Measure all contestants in turn; ``quick`` only shows that everything runs."""
     seconds, capacity = (0.1, 2_000) if quick else (2.0, CAPACITY)
     arguments = ("--seconds", str(seconds), "--capacity", str(capacity))
     results = Results("buffer", repeats)

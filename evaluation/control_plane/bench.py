@@ -51,7 +51,7 @@ def head_main(options: HeadOptions, tell: Any) -> None:
 
 
 class Head:
-    """The head, as those who measure it see it."""
+    """The head, as the benchmark sees it."""
 
     def __init__(self, pid: int, endpoint: str, keys: Path, runs: Path) -> None:
         self.endpoint, self.keys, self._runs = endpoint, keys, runs

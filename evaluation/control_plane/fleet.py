@@ -118,7 +118,7 @@ def _flood(workers: Sequence[Worker], reports: int) -> None:
 
 
 class Fleet(Closing):
-    """A process of workers, as those who measure see it; killed at the end."""
+    """A process of workers, as the benchmark sees it; killed at the end."""
 
     def __init__(self, endpoint: str, keys: Path, names: Sequence[str]) -> None:
         context = multiprocessing.get_context("spawn")

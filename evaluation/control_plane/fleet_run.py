@@ -27,7 +27,7 @@ _NEWS_SECONDS = 0.5
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """What the head said: when (monotonic seconds), how many actors have a place, who is gone."""
+    """A message of the head: when (monotonic seconds), how many actors have a place, lost nodes."""
 
     at: float
     actors: int

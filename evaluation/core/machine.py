@@ -1,4 +1,4 @@
-"""What a figure was measured on: without it a number means nothing."""
+"""The machine a figure was measured on: without it a number means nothing."""
 
 from __future__ import annotations
 

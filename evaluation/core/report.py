@@ -49,7 +49,7 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def contestant(self) -> str:
-        """Who was measured."""
+        """The contestants."""
         return split(self.case)[1]
 
 

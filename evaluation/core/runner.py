@@ -1,4 +1,4 @@
-"""Repeating measurements so that they can be compared: ours and rivals by turns, in one run."""
+"""Repeats measurements so that they can be compared: all contestants in turn, in one run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Contestant:
-    """Someone who is measured: ``cases`` maps each measure of the answer to ``(case, unit)``.
+    """What is measured: ``cases`` maps each measure of its answer to ``(case, unit)``.
 
     ``scale`` multiplies a measure, e.g. bytes a row to turn rows into bytes.
     """
@@ -41,8 +41,8 @@ def alternate(
 ) -> None:
     """Measure everyone once, then everyone again, ``repeats`` times; values land in ``results``.
 
-    Whoever fails is noted as absent with the reason and left out of later rounds; a measure that
-    an answer leaves out is noted, the others count.
+    A contestant that fails is noted as absent with the reason and left out of later rounds; a
+    measure that an answer leaves out is noted, the others count.
     """
     running = list(contestants)
     for number in range(1, repeats + 1):

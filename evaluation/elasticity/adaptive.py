@@ -1,4 +1,4 @@
-"""An adaptive run, whoever makes it: when the number of actors changes, and what updates cost."""
+"""An adaptive run of any contestant: when the number of actors changes, what updates cost."""
 
 from __future__ import annotations
 

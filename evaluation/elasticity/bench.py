@@ -121,7 +121,7 @@ def absolute_goals(most: int) -> Iterator[tuple[str, Bound, float]]:
 
 
 class Contestants:
-    """Everyone who is measured. ``folder`` is for what runs say about each of their updates."""
+    """All contestants. ``folder`` is for what runs report about each of their updates."""
 
     def __init__(self, scale: Scale, results: Results, folder: Path, say: Say) -> None:
         self._scale, self._results, self._folder, self._say = scale, results, folder, say
@@ -287,8 +287,9 @@ def _adaptive_cases(who: str) -> dict[str, tuple[str, str]]:
 def before_step_ups(updates: Sequence[adaptive.Update]) -> list[float]:
     """For each update before one with more actors: its seconds over the mean of those before it.
 
-    Whoever makes actors ahead makes them then. Those before it have as many actors; the first of
-    them is left out, a start-up or a step up itself. 1 where none are left to compare with.
+    A contestant that makes actors ahead makes them then. Those before it have as many actors; the
+    first of them is left out, a start-up or a step up itself. 1 where none are left to compare
+    with.
     """
     found = []
     stretches = [[*same] for _, same in groupby(updates, lambda update: update.actors)]

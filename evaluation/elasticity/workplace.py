@@ -1,4 +1,4 @@
-"""The actors' side of a run alone: a node and its process manager, with nobody to train for.
+"""The actors' side of a run alone: a node and its process manager, without a learner.
 
 Actors are started, invoked, parked and ended one step at a time, so that each step can be timed.
 """

@@ -1,7 +1,7 @@
 """Attack live processes of every kind: ``python -m evaluation.fuzz --cases 1000000 --seed 1``.
 
-Nothing may die, nothing may change, and no memory may grow. Prints what was done to whom; the exit
-status is 1 if anything of that does not hold, and the seed brings it back.
+Nothing may die, nothing may change, and no memory may grow. Prints what was done to which process;
+the exit status is 1 if anything of that does not hold, and the seed brings it back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Both ends of a post, as somebody speaks who has the keys and sends what he likes."""
+"""Both ends of a post, for an attacker who has the keys and sends any bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CALM = 0.1
 class Loud(Closing):
     """One end. Its channels are honest, and what they carry is not.
 
-    ``heard`` has the last message of each kind and who sent it, ``met`` everybody and the way to
+    ``heard`` has the last message of each kind and its sender, ``met`` all peers and the way to
     them, and ``refused`` counts refusals.
     """
 

@@ -1,4 +1,4 @@
-"""Live processes to be attacked: one of each kind, with somebody honest to say how it is."""
+"""Live processes to be attacked: one of each kind, with an honest peer that checks on it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Place(Closing):
         return self._stack.enter_context(Strangers(self, endpoint))
 
     def close(self) -> None:
-        """End all, the attackers too; the memory of who was killed is removed."""
+        """End all, the attackers too; the shared memory of killed processes is removed."""
         self._stack.close()
         _awaited(_nothing_left, "shared memory to be removed")
 
@@ -124,7 +124,7 @@ class Strangers(Closing):
 
 
 def head(place: Place) -> Target:
-    """A head daemon, as somebody sees it who has a node's key and a user's."""
+    """A head daemon, seen by a peer that has a node's key and a user's."""
     runs = place.folder / "runs"
     flags = ("--listen", "tcp://127.0.0.1:*", "--keys", place.keys.folder, "--runs", runs)
     process = place.start("head", "deploy.cli", "head", *flags)
@@ -181,7 +181,7 @@ def worker(place: Place) -> Target:
 
 
 class RunPlace:
-    """A run process and its replay process, a site and its transfer agent; nobody else is real."""
+    """A run process and its replay process, a site and its transfer agent; no others are real."""
 
     def __init__(self, place: Place) -> None:
         self.place = place

@@ -1,1 +1,1 @@
-"""Does learning suffer where minibatches are made of who came first?"""
+"""Does learning suffer if minibatches are made of the rows that came first?"""

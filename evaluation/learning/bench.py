@@ -1,4 +1,4 @@
-"""Does learning suffer where minibatches of the first epoch are made of the rows that came first?
+"""Does learning suffer if minibatches of the first epoch are made of the rows that came first?
 
 The minibatch pipeline in its least mixed form, one actor's rows to a minibatch, against the uniform
 shuffle over all rows; the repetitions are seeds.

@@ -105,7 +105,7 @@ def _laps(node: Node, coordinator: Coordinator, count: int) -> Iterator[dict[str
     """Serve the board; what the learner found in each of so many updates.
 
     Raises:
-        DeadlineExceeded: nobody says anything.
+        DeadlineExceeded: no member sends anything.
     """
     board, told = node.board, 0
     while told < count:

@@ -36,7 +36,7 @@ class Learner:
     """Does what the learner's triggers ask for, in order, as the learner of a run would.
 
     ``learner.preprocess`` finds advantages, ``learner.first_pass`` works on the rows it is given;
-    ``learner.update`` on those that nobody has worked on yet, and is over then. ``released`` is
+    ``learner.update`` on those that have not been worked on yet, and is over then. ``released`` is
     called whenever rows were given back.
     """
 

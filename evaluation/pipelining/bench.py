@@ -2,8 +2,8 @@
 
 16 actors × 512 steps of 84×84×4 between network namespaces, over links of several speeds, and on
 one machine; ours with every feature, with each of them off, and with none. The arrays are the same
-for everyone; sampling and learning are stand-ins that take everyone as long (``iterations``,
-``stand_in_learner``).
+for all contestants; sampling and learning are stand-ins that take all of them equally long
+(``iterations``, ``stand_in_learner``).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from evaluation.pipelining.recording import record
 
 
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
-    """Measure everyone by turns; ``quick`` only shows that all of it runs."""
+    """Measure all contestants in turn; ``quick`` only shows that everything runs."""
     results, scale = Results("pipelining", repeats), QUICK if quick else FULL
     with tempfile.TemporaryDirectory() as folder:
         say("pipelining: recording a game")

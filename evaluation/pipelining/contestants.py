@@ -1,4 +1,4 @@
-"""Everyone who moves rounds and weights: who, over which link, with what switched off."""
+"""The contestants that move rounds and weights: over which link, with what switched off."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ QUICK = Scale(
 
 
 class Contestants:
-    """Everyone who is measured, group by group."""
+    """All contestants, group by group."""
 
     def __init__(self, scale: Scale, recording: Path, say: Say) -> None:
         self._scale, self._recording, self._say = scale, recording, say
@@ -153,7 +153,7 @@ class Contestants:
     # -- over a link ---------------------------------------------------------------------------
 
     def over(self, speed: str) -> Iterator[Contestant]:
-        """All features, each off, none; everyone else; over one link."""
+        """All features, each off, none; the other libraries; over one link."""
         for who, off in VARIANTS.items():
             yield self._mine(who, off, speed)
         yield self._sockets(speed)

@@ -1,6 +1,6 @@
 """Iterations of sampling, moving and learning as a contestant's head measures them.
 
-The head of a contestant is a process that talks to whoever measures it: a line with a mark on its
+The head of a contestant is a process that talks to the benchmark: a line with a mark on its
 output when the measured part begins and when it ends, each answered by a line on its input.
 """
 
@@ -37,10 +37,10 @@ def iterate(lap: Callable[[], Lap], count: int, *, marked: bool) -> dict[str, fl
 
 
 def mark(text: str) -> None:
-    """Say where we are and wait until whoever measures has taken note."""
+    """Report the present mark and wait until the benchmark has taken note."""
     print(text, flush=True)
     if not sys.stdin.readline():
-        raise SystemExit("whoever measures is gone")
+        raise SystemExit("the benchmark is gone")
 
 
 class Stopwatch:

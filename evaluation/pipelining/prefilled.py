@@ -82,7 +82,7 @@ class Mailboxes:
         return ""
 
     def end(self, number: int) -> None:
-        """Nobody dies here, and the number of actors stays."""
+        """Nothing dies here, and the number of actors stays."""
         raise DeadlineExceeded(f"member {number}, which failed", 0)
 
     start = prepare = retire = end

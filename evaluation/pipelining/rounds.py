@@ -1,4 +1,4 @@
-"""What everyone moves: rounds that actors sampled from Pong, one environment each.
+"""What all contestants move: rounds that actors sampled from Pong, one environment each.
 
 A recording is made once (``evaluation.pipelining.recording``) and holds single frames; rounds are
 cut from it here, their frames stacked, so that all contestants move the very same arrays.

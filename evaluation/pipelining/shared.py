@@ -107,7 +107,7 @@ def connected(address: str, port: int) -> socket.socket:
     """A TCP connection to the head, which may still be starting.
 
     Raises:
-        SystemExit: nobody answered in time.
+        SystemExit: no answer came in time.
     """
     deadline = time.monotonic() + SECONDS
     while True:

@@ -1,4 +1,4 @@
-"""A stand-in for a learner, the same for everyone: it reads every byte and always works as long.
+"""A stand-in for a learner, the same for all: it reads every byte and always works as long.
 
 No network is trained, so that a machine without a GPU spends its cores on what is measured; the
 advantages are real, and every observation is made a float and multiplied with a matrix once.

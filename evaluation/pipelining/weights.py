@@ -1,4 +1,4 @@
-"""What everyone publishes: weights of the Nature network, 6.7 MB, and how an actor loads them."""
+"""What all contestants publish: the Nature network's weights, 6.7 MB; how an actor loads them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _encrypt(socket: Any, *, serves: bool) -> None:
 
 
 def worker(options: argparse.Namespace) -> None:
-    """Send everything each time the head asks, until somebody ends this."""
+    """Send everything each time the head asks, until this process is ended."""
     rounds = rounds_of(options).values()
     parts = [np.stack([found[OBSERVATIONS] for found in rounds])]
     parts.append(np.stack([packed(found) for found in rounds]))

@@ -2,7 +2,7 @@
 
 Every group holds runs that may be compared: the same environment and either the same
 hyper-parameters (8 environments × 128 steps, 4 epochs of 4 minibatches of 256, two layers of 64 or
-the Nature network) or everyone's own best settings.
+the Nature network) or each library's own best settings.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Goal:
 
 
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
-    """Measure everyone by turns; ``quick`` only shows that all of it runs."""
+    """Measure all contestants in turn; ``quick`` only shows that everything runs."""
     results = Results("throughput", repeats)
     contestants = list(Contestants(QUICK if quick else FULL, say))
     alternate(results, contestants, repeats, say)
@@ -63,7 +63,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
 
 
 class Contestants:
-    """Everyone who is measured, group by group."""
+    """All contestants, group by group."""
 
     def __init__(self, scale: Scale, say: Say) -> None:
         self._scale, self._say = scale, say
@@ -92,7 +92,7 @@ class Contestants:
         yield self._sample_factory(CARTPOLE, "rollouts of 32", "cartpole-short", steps // 4)
 
     def cartpole_best(self) -> Iterator[Contestant]:
-        """Everyone's own best settings on CartPole-v1: many environments, one epoch."""
+        """Each library's own best settings on CartPole-v1: many environments, one epoch."""
         wide = ("envs=64", "epochs=1", "minibatches=16", "max_lag=1")
         short = ("envs=64", "steps=32", "epochs=2", "minibatches=4", "max_lag=1")
         steps = self._scale.wide_steps

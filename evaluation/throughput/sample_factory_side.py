@@ -2,7 +2,7 @@
 
 ``python -m evaluation.throughput.sample_factory_side --case cartpole --steps 60000``
 
-It counts emulator frames on Atari; the answer is in agent steps like everyone else's.
+It counts emulator frames on Atari; the answer is in agent steps like all others.
 """
 
 from __future__ import annotations

@@ -89,11 +89,11 @@ class Mailboxes:
         return ""
 
     def end(self, member: int) -> None:
-        """Nobody dies here."""
+        """Nothing dies here."""
         raise AssertionError(f"member {member} cannot be ended")
 
     def start(self, member: int) -> None:
-        """Nobody is restarted here."""
+        """Nothing is restarted here."""
         raise AssertionError(f"member {member} cannot be started")
 
     def prepare(self, member: int) -> None:

@@ -8,12 +8,12 @@ from evaluation.core.runner import Contestant, Say, alternate, ours
 ACTORS = (1, 10, 100, 1_000)
 UNIT = "µs"
 LATENCY_GOAL, FLAT_GOAL = 2.0, 1.15
-"""At most this many times as long; differences below 1.15 count as equal on a shared machine."""
+"""Largest ratios of latencies; differences below 1.15 count as equal on a shared machine."""
 _DEADLINE_SECONDS = 180.0
 
 
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
-    """Measure every number of actors by turns; ``quick`` only shows that all of it runs."""
+    """Measure every number of actors in turn; ``quick`` only shows that everything runs."""
     counts, rounds = ((1, 10), 20) if quick else (ACTORS, 500)
     results = Results("triggers", repeats)
     alternate(results, [_contestant(actors, rounds) for actors in counts], repeats, say)

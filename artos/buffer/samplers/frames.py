@@ -85,7 +85,7 @@ class Rows:
     """Rows chosen from several blocks: which block, which step, which environment; each (n,) int64.
 
     ``owners`` must not decrease, so that the rows of a block lie together. Reads are not checked
-    here: whoever reads guards afterwards with the oldest row it touched.
+    here: the reader guards afterwards with the oldest row it touched.
     """
 
     def __init__(self, sources: Sources, owners: Ints, steps: Ints, envs: Ints) -> None:

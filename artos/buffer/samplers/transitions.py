@@ -100,7 +100,7 @@ class TransitionReader:
         return Window(start, np.maximum(start, stop - self._last))
 
     def learned(self, sample: Sample, counted: NDArray[np.bool_] | None = None) -> Sample:
-        """Have it noted whose rows, and how old ones, a learner gets with this sample.
+        """Note whose rows a learner gets with this sample, and of which versions.
 
         ``counted`` says which rows of a stretch it is to learn from, (n, run).
         """

@@ -177,7 +177,7 @@ def test_who_holds_the_room_is_named_with_the_key_that_is_furthest_behind(
     block.commit(block.allocate(4) + 4)
     for name, header in block.headers.items():
         header.set_released(1 if name == "x" else 3)
-    who = "a, b" if consumers else "nobody"
+    who = "a, b" if consumers else "no consumer"
     with pytest.raises(DeadlineExceeded, match=rf"'x' from step 1 are held by {who}$"):
         block.allocate(4, 0.0)
 

@@ -173,7 +173,7 @@ def test_a_class_that_has_changed_meanwhile_is_refused() -> None:
     assert isinstance(own, Own)
     with pytest.raises(Refused, match=r"cannot be built again.*names"):
         own.policy(lambda source: NoiseScale)
-    with pytest.raises(Refused, match="is no ScalingPolicy"):
+    with pytest.raises(Refused, match="is not a ScalingPolicy"):
         own.policy(lambda source: dict)
 
 
