@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from artos.buffer.samplers.uniform import UniformSampler
     from artos.errors import ArtosError
     from artos.learners.ppo import PPO
-    from artos.learners.preprocessed import Preprocessed
+    from artos.learners.preprocessed import AdvantageCache
     from artos.learners.torch_learner import TorchLearner
     from artos.losses.gae import advantages
     from artos.policies.build import Policy
     from artos.protocol.invocations import Claim, Invoke
-    from artos.scaling.policy import ScalingPolicy, Seen
+    from artos.scaling.policy import Observation, ScalingPolicy
     from artos.spec import DataKey, ObjectKey, Workload
 
 __all__ = [
     "PPO",
     "ActorBlock",
+    "AdvantageCache",
     "ArtosError",
     "Batch",
     "Claim",
@@ -39,12 +40,11 @@ __all__ = [
     "ModelBlock",
     "NStep",
     "ObjectKey",
+    "Observation",
     "Policy",
-    "Preprocessed",
     "PrioritisedSampler",
     "RolloutActor",
     "ScalingPolicy",
-    "Seen",
     "SequenceSampler",
     "TorchLearner",
     "UniformSampler",
@@ -64,11 +64,11 @@ _HOMES = {
     "NStep": "artos.buffer.samplers.n_step",
     "ObjectKey": "artos.spec",
     "Policy": "artos.policies.build",
-    "Preprocessed": "artos.learners.preprocessed",
+    "AdvantageCache": "artos.learners.preprocessed",
     "PrioritisedSampler": "artos.buffer.samplers.prioritised",
     "RolloutActor": "artos.actors.rollout",
     "ScalingPolicy": "artos.scaling.policy",
-    "Seen": "artos.scaling.policy",
+    "Observation": "artos.scaling.policy",
     "SequenceSampler": "artos.buffer.samplers.sequences",
     "TorchLearner": "artos.learners.torch_learner",
     "UniformSampler": "artos.buffer.samplers.uniform",

@@ -336,7 +336,7 @@ class NoImage(ArtosError):
         super().__init__(f"there is no image of actor {actor}: {why}")
 
 
-class BadParcel(ArtosError):
+class BadBundle(ArtosError):
     """A file that was to come from another node in pieces does not come. ``why`` in words."""
 
     def __init__(self, number: int, why: str) -> None:

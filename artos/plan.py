@@ -10,7 +10,7 @@ import msgspec
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
 from artos.reference import Reference
-from artos.scaling.actor_count import Actors, ByHand
+from artos.scaling.actor_count import Actors, Manual
 from artos.scaling.elastic import Elastic
 from artos.spec import DataKey, OnFull
 
@@ -56,7 +56,7 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def at_work(self) -> Actors:
         """How many actors take part, and when."""
-        return self.scaling or ByHand(self.actors, self.actors)
+        return self.scaling or Manual(self.actors, self.actors)
 
     def block(self, actor: int) -> BlockSpec:
         """The layout of one actor's data block."""

@@ -18,7 +18,7 @@ class _Starts(msgspec.Struct, frozen=True):
     p95_s: float
 
 
-class Bill(msgspec.Struct, frozen=True):
+class Usage(msgspec.Struct, frozen=True):
     """What a run's actors cost. Seconds of CPU slots held and of CPU used, MB·s kept while parked.
 
     ``starts`` has the number (``count``) and duration (``median_s``, ``p95_s``) of starts by kind
@@ -34,7 +34,7 @@ class Bill(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> Bill:
+    def of(cls, plain: Mapping[str, Any]) -> Usage:
         """From plain data, as ``msgspec.structs.asdict`` gives it; what it lacks is 0.
 
         Raises:
@@ -48,7 +48,7 @@ class Bill(msgspec.Struct, frozen=True):
         return bill
 
     @classmethod
-    def total(cls, bills: Iterable[Bill]) -> Bill:
+    def total(cls, bills: Iterable[Usage]) -> Usage:
         """What several nodes cost together.
 
         Of each kind of start the median is that of the nodes' medians, each as often as it has
@@ -65,7 +65,7 @@ class Bill(msgspec.Struct, frozen=True):
         )
 
 
-def _total_starts(bills: Iterable[Bill]) -> dict[str, dict[str, int | float]]:
+def _total_starts(bills: Iterable[Usage]) -> dict[str, dict[str, int | float]]:
     kinds: dict[str, list[_Starts]] = {}
     for bill in bills:
         for kind, starts in msgspec.convert(bill.starts, dict[str, _Starts]).items():

@@ -10,7 +10,7 @@ from artos.protocol.invocations import FromMember, decode_from_member
 from triggers.passers import QueuePasser
 
 
-class Mail:
+class Mailboxes:
     """The supervisor's end of every mailbox of a board.
 
     ``passers`` carry messages to the members; ``malformed`` counts dropped messages from them.

@@ -11,7 +11,7 @@ from artos.protocol.invocations import ToMember, encode
 
 if TYPE_CHECKING:  # a run on one machine needs no ZeroMQ, which takes time to import
     from artos.protocol.message import Message
-    from artos.transport.messenger import Post
+    from artos.transport.messenger import Messenger
 
 Sent_contra = TypeVar("Sent_contra", contravariant=True)
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class QueuePasser:
 class ZmqPasser:
     """Sends messages to a peer on another node: ordered and once, over reconnects."""
 
-    def __init__(self, post: Post, peer: str) -> None:
+    def __init__(self, post: Messenger, peer: str) -> None:
         self._post, self._peer = post, peer
 
     def pass_message(self, message: Message) -> None:

@@ -21,7 +21,7 @@ from artos.runtime.preloaded import Answer, Preloaded
 from artos.runtime.reference import load_object, user_imports
 from artos.runtime.register import Registered, register
 from artos.scaling.elastic import NAMES, Elastic
-from artos.scaling.policy import Own, ScalingPolicy
+from artos.scaling.policy import Custom, ScalingPolicy
 from artos.settings import Setting, settings_of
 from artos.system.child_modules import ChildModule
 from artos.system.exit_report import SLOW, START_SECONDS
@@ -149,7 +149,7 @@ def prepare(
         faults += [fault for fault in refused.faults if fault not in early]
     load = partial(load_object, folder=reference.folder)
     table = decode_table(plan.triggers, load)
-    policy = plan.scaling.policy(load) if isinstance(plan.scaling, Own) else None
+    policy = plan.scaling.policy(load) if isinstance(plan.scaling, Custom) else None
     plan, table = completed(plan, table)
     faults += host_faults(plan)
     faults = [*early, *faults, *made.faults, *verifier.faults(plan, table)]

@@ -16,9 +16,9 @@ from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.learners.context import LearnerContext
 from artos.learners.minibatches import indivisible, share, too_early
 from artos.learners.noise import GradientNoise
-from artos.learners.preprocessed import Preprocessed
+from artos.learners.preprocessed import AdvantageCache
 from artos.learners.torch_learner import TorchLearner
-from artos.learners.whole import Whole
+from artos.learners.whole import GradientAccumulator
 from artos.losses.ppo import ppo_loss
 from artos.plan import Plan
 from artos.protocol.invocations import Claim, Invoke
@@ -77,9 +77,9 @@ class PPO(TorchLearner):
         self._parts = [k.name for k in keys]
         self._large = {k.name for k in keys if len(k.shape) > 1}
         self._noise = GradientNoise() if _measures_noise(context.plan) else None
-        self._preprocessed = Preprocessed(context.blocks, self.gamma, self.lam)
+        self._preprocessed = AdvantageCache(context.blocks, self.gamma, self.lam)
         self._store = BatchStore()
-        self._whole: Whole | None = None
+        self._whole: GradientAccumulator | None = None
         self._passed: dict[Claim, Mapping[str, Tensor]] = {}
         self._learned: dict[int, int] = {}
 
@@ -210,7 +210,7 @@ class PPO(TorchLearner):
 
     # -- the full batch, piece by piece --------------------------------------------------------
 
-    def _whole_of(self, claims: tuple[Claim, ...]) -> Whole:
+    def _whole_of(self, claims: tuple[Claim, ...]) -> GradientAccumulator:
         if self._whole and self._whole.claims == claims:
             return self._whole
         self.adam.discard()
@@ -220,9 +220,9 @@ class PPO(TorchLearner):
         count = len(batch)
         if "valid" in batch.names:
             count = max(1, int(batch.gather("valid").sum()))
-        return Whole(claims, float(mean), float(spread), count)
+        return GradientAccumulator(claims, float(mean), float(spread), count)
 
-    def _add(self, whole: Whole, claims: tuple[Claim, ...]) -> None:
+    def _add(self, whole: GradientAccumulator, claims: tuple[Claim, ...]) -> None:
         for claim in (claim for claim in claims if claim not in whole.added):
             piece = Batch(self.context.blocks, [claim], self._store)
             rows = np.arange(len(piece))
@@ -230,7 +230,7 @@ class PPO(TorchLearner):
             self.backward(loss)
             whole.note(claim, metrics)
 
-    def _finish(self, whole: Whole) -> Mapping[str, Tensor]:
+    def _finish(self, whole: GradientAccumulator) -> Mapping[str, Tensor]:
         self._add(whole, whole.claims)
         self.apply()
         self._whole = None
@@ -252,7 +252,7 @@ class PPO(TorchLearner):
         batch: Batch,
         data: Mapping[str, Tensor],
         index: NDArray[np.int64],
-        whole: Whole | None = None,
+        whole: GradientAccumulator | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Of the rows at ``index``, as a minibatch of their own or as a part of ``whole``."""
         at = self.tensor(index)

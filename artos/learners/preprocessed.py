@@ -27,7 +27,7 @@ class _Entry:
     beside: tuple[Claim, ...]
 
 
-class Preprocessed:
+class AdvantageCache:
     """Keeps advantages and returns from when their rows' rewards came until they are learned from.
 
     An entry counts only while its block is in the incarnation it was computed from: rows of which
@@ -94,4 +94,4 @@ class Preprocessed:
         )
 
     def __repr__(self) -> str:
-        return f"<Preprocessed {len(self._entries)} claims>"
+        return f"<AdvantageCache {len(self._entries)} claims>"

@@ -11,7 +11,7 @@ from artos.protocol.invocations import Claim
 
 
 @dataclass
-class Whole:
+class GradientAccumulator:
     """What is known of a full batch before all of its rows are there.
 
     ``mean`` and ``spread`` normalise advantages over the whole of it, ``count`` counts its valid

@@ -179,7 +179,7 @@ class Unassign(Message, frozen=True, tag=True):
     run: Name
 
 
-class SiteEnded(Message, frozen=True, tag=True):
+class ExecutorEnded(Message, frozen=True, tag=True):
     """Worker → head: the site of a run is gone; ``why`` in words, "" if it was told to end."""
 
     run: Name

@@ -49,14 +49,14 @@ class RunOrder(msgspec.Struct, frozen=True):
     resume: bool = False
 
 
-class SiteOrder(msgspec.Struct, frozen=True):
+class ExecutorOrder(msgspec.Struct, frozen=True):
     """Worker daemon → ``python -P -m workers.executor FILE``: be the site of a run.
 
     Paths of the plan below ``assign.folder`` are to be found below ``code`` here. ``node`` is the
     name it gives itself towards the run, with the keys in ``keys``; ``logs`` and ``images`` are
     folders of its own. ``cpus`` are the slots of its actors, one each: its share of the node, and
-    the only thing that may change: another file takes the place of this one, and SIGHUP says so.
-    On SIGTERM it does what it does on ``CloseSite``; exit status 0 says that it was told to end by
+    the only thing that may change: another file takes the place of this one, and SIGHUP says so. On
+    SIGTERM it does what it does on ``CloseExecutor``; exit status 0 says that it was told to end by
     one of them. It is started with both signals blocked, so none comes too early.
     """
 
@@ -113,7 +113,7 @@ class ReplayOrders(msgspec.Struct, frozen=True):
         return Path(self.site.folder) / f"replay-{self.number}"
 
 
-def write_order(path: Path, order: RunOrder | SiteOrder) -> None:
+def write_order(path: Path, order: RunOrder | ExecutorOrder) -> None:
     """Put an order down, whole, for the process that is about to be started or has one already."""
     keep(path.parent)
     draft = path.with_name(f".{path.name}.new")

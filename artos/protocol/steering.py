@@ -14,7 +14,7 @@ from artos.protocol.invocations import Done, Failed, Invoke, Ready
 from artos.protocol.message import Bulk, Message
 
 
-class SiteUp(Message, frozen=True, tag=True):
+class ExecutorUp(Message, frozen=True, tag=True):
     """Site → run: ready for actors. ``criu`` is the version that makes images, "" if none can."""
 
     node: Name
@@ -67,7 +67,7 @@ class Retire(Message, frozen=True, tag=True):
     member: Small
 
 
-class CloseSite(Message, frozen=True, tag=True):
+class CloseExecutor(Message, frozen=True, tag=True):
     """Run → site: let actors end, ship what is committed, report, be gone."""
 
 
@@ -129,10 +129,10 @@ class BundleRejected(Message, frozen=True, tag=True):
     why: Text
 
 
-class SiteNews(Message, frozen=True, tag=True):
+class ExecutorNews(Message, frozen=True, tag=True):
     """Site → run, a few times a second: books, and whose calls wait for a slot (``held_back``).
 
-    ``bill`` are the fields of ``artos.usage.Bill``; ``written`` counts rows committed per actor;
+    ``bill`` are the fields of ``artos.usage.Usage``; ``written`` counts rows committed per actor;
     ``faults`` and ``malformed`` are as in ``Load``, of the site and its transfer agent.
     """
 
@@ -147,14 +147,14 @@ class SiteNews(Message, frozen=True, tag=True):
         check_plain(self.bill)
 
 
-class SiteLog(Bulk, frozen=True, tag=True):
+class ExecutorLog(Bulk, frozen=True, tag=True):
     """Site → run, when it closes: the end of a log of its own, of its agent or of an actor."""
 
     name: Name
     content: bytes = b""
 
 
-class SiteClosed(Message, frozen=True, tag=True):
+class ExecutorClosed(Message, frozen=True, tag=True):
     """Site → run: the last message: everything committed has arrived, or how much has not."""
 
     bill: dict[str, Any]

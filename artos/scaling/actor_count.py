@@ -10,7 +10,7 @@ import msgspec
 
 from artos.counts import count
 from artos.errors import Refused
-from artos.scaling.policy import Own, ScalingPolicy, Seen, range_faults
+from artos.scaling.policy import Custom, Observation, ScalingPolicy, range_faults
 
 MOST_ACTORS = 2**16
 """Actors of a run; something is done for each of them."""
@@ -19,7 +19,7 @@ NOISE_SCALE = "noise_scale"
 """The learner's object that ``NoiseScale`` goes by, in rows."""
 
 
-class ByHand(msgspec.Struct, frozen=True, tag="by_hand"):
+class Manual(msgspec.Struct, frozen=True, tag="by_hand"):
     """``first`` actors, of ``most`` registered, until ``artos scale`` changes that."""
 
     first: int
@@ -109,7 +109,7 @@ class NoiseScale(ScalingPolicy, msgspec.Struct, frozen=True, tag="noise_scale"):
     every: int = 5
     band: float = 0.2
 
-    def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+    def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
         """Every few updates what the scale asks for; it needs no memory."""
         del memory
         scale = seen.objects.get(NOISE_SCALE)
@@ -147,7 +147,7 @@ class ReturnPlateau(ScalingPolicy, msgspec.Struct, frozen=True, tag="plateau"):
     window: int = 20
     gain: float = 0.05
 
-    def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+    def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
         """``best`` is the mean return to rise above, ``since`` the update that it dates from."""
         mean = seen.mean_return
         if mean is None:
@@ -180,7 +180,7 @@ class ReturnPlateau(ScalingPolicy, msgspec.Struct, frozen=True, tag="plateau"):
         return found
 
 
-Actors = ByHand | Schedule | NoiseScale | ReturnPlateau | Own
+Actors = Manual | Schedule | NoiseScale | ReturnPlateau | Custom
 """How many actors: ``first`` at the start, never more than the ``most`` that are registered."""
 
 ActorsSetting = int | str | Mapping[int, int] | Actors | ScalingPolicy
@@ -215,7 +215,7 @@ def _parsed(text: str) -> Actors:
         return _policy(text, name)(count(least), count(most))
     if ":" in text:
         return _schedule(text)
-    return ByHand(count(text), count(text))
+    return Manual(count(text), count(text))
 
 
 def actors_of(setting: Any) -> Actors:
@@ -225,16 +225,16 @@ def actors_of(setting: Any) -> Actors:
         Refused: it is not such a form, or its numbers make no sense; all faults, in words.
     """
     match setting:
-        case ByHand() | Schedule() | Own():
+        case Manual() | Schedule() | Custom():
             return _sound(setting)
         case NoiseScale() | ReturnPlateau() if type(setting) in _POLICIES.values():
             return _sound(setting)
         case ScalingPolicy():
-            return Own.of(setting)
+            return Custom.of(setting)
         case str():
             return parse_actors(setting)
         case int() if not isinstance(setting, bool):
-            return _sound(ByHand(setting, setting))
+            return _sound(Manual(setting, setting))
         case Mapping():
             return parse_actors(",".join(f"{u}:{n}" for u, n in setting.items()))
     raise Refused([f"actors={setting!r}: {_FORMS}"])
@@ -242,7 +242,7 @@ def actors_of(setting: Any) -> Actors:
 
 def _policy(text: str, name: str | None) -> Callable[[int, int], Actors]:
     if name is None:
-        return ByHand
+        return Manual
     if name not in _POLICIES:
         raise Refused([f"actors={text!r}: no policy {name!r} (have {', '.join(_POLICIES)})"])
     return _POLICIES[name]

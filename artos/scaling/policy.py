@@ -12,7 +12,7 @@ import msgspec
 from artos.errors import Refused
 
 
-class Seen(msgspec.Struct, frozen=True):
+class Observation(msgspec.Struct, frozen=True):
     """What a policy knows when the round of an update begins (updates are counted from 0).
 
     ``actors`` is the number decided last, ``rows`` is what one actor adds to a batch, ``metrics``
@@ -38,7 +38,7 @@ class ScalingPolicy:
             most: int = 8
             goal: float = 200.0
 
-            def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+            def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
                 if (seen.mean_return or 0.0) >= self.goal:
                     memory["good"] = True
                 return self.most if "good" in memory else self.least
@@ -61,7 +61,7 @@ class ScalingPolicy:
         """Every number of actors there may be, in rising order."""
         return tuple(range(self.least, self.most + 1))
 
-    def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+    def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
         """The number from this round on; asked once for each update.
 
         ``memory`` is the policy's own, empty at first: numbers, text, lists and dicts. It is saved
@@ -79,7 +79,7 @@ class ScalingPolicy:
         return range_faults(type(self).__name__, self.least, self.most)
 
 
-class Own(msgspec.Struct, frozen=True, tag="own"):
+class Custom(msgspec.Struct, frozen=True, tag="own"):
     """A user's policy as plain data: its class, its arguments, and what it said of itself.
 
     ``source`` is ``file.py:Class``, ``choices`` are its ``numbers()``, ``text`` its ``words()``.
@@ -93,7 +93,7 @@ class Own(msgspec.Struct, frozen=True, tag="own"):
     objects: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, policy: ScalingPolicy) -> Own:
+    def of(cls, policy: ScalingPolicy) -> Custom:
         """A policy as plain data, once it has decided for the first time without a fault.
 
         Raises:
@@ -146,7 +146,7 @@ class Own(msgspec.Struct, frozen=True, tag="own"):
         return []
 
 
-def decided(policy: ScalingPolicy, seen: Seen, memory: dict[str, Any]) -> int:
+def decided(policy: ScalingPolicy, seen: Observation, memory: dict[str, Any]) -> int:
     """What the policy answers, as one of its numbers.
 
     Raises:
@@ -199,7 +199,7 @@ def _choice_faults(policy: ScalingPolicy) -> Iterator[str]:
     else:
         # The first question of a run is just this one.
         try:
-            decided(policy, Seen(0, policy.first, 1), {})
+            decided(policy, Observation(0, policy.first, 1), {})
         except Exception as error:
             yield f"decide raised {type(error).__name__}: {error}"
 

@@ -14,7 +14,7 @@ START_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Death:
+class ExitReport:
     """One end of a member.
 
     ``why`` is a traceback or a description; ``step`` how far it says it got, None if it could not
@@ -28,7 +28,7 @@ class Death:
     fatal: bool = False
 
     @classmethod
-    def of_process(cls, pid: int, status: int, last_words: str) -> Death:
+    def of_process(cls, pid: int, status: int, last_words: str) -> ExitReport:
         """A process that is gone: ``status`` as ``subprocess`` gives it, negative for a signal."""
         how = f"killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
         if status == -signal.SIGKILL:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from artos.system.closing import Closing
 
 
-class Bell(Closing):
+class Waker(Closing):
     """Many ring, one waits; rings are never lost. Ringing is safe in threads and handlers."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from artos.system.closing import Closing
 _LARGEST = 1 << 20  # bytes of a message
 
 
-class Leash(Closing):
+class ControlPipe(Closing):
     """One end of a pair of connected sockets; never blocks but in ``get``.
 
     The kernel closes the other end with its process, so ``cut`` tells at once that it is gone.
@@ -28,13 +28,13 @@ class Leash(Closing):
         self.cut = False
 
     @classmethod
-    def pair(cls) -> tuple[Leash, socket.socket]:
+    def pair(cls) -> tuple[ControlPipe, socket.socket]:
         """An end to keep and one for a new process; close the latter once the process has it."""
         mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         return cls(mine), other
 
     @classmethod
-    def held(cls, descriptor: int) -> Leash:
+    def held(cls, descriptor: int) -> ControlPipe:
         """The end that this process inherited."""
         end = socket.socket(fileno=descriptor)
         end.set_inheritable(False)

@@ -9,7 +9,7 @@ from artos.buffer.layout import PAGE, WORD, words_of
 from artos.buffer.segment import Segment
 
 
-class Tally:
+class Counters:
     """Named counters in a file. One process adds to them, any may read."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
@@ -25,4 +25,4 @@ class Tally:
         return self._words[self._at[name]]
 
     def __repr__(self) -> str:
-        return f"<Tally {' '.join(f'{name}={self[name]}' for name in self._at)}>"
+        return f"<Counters {' '.join(f'{name}={self[name]}' for name in self._at)}>"

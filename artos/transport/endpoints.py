@@ -113,7 +113,7 @@ class Listening(Line):
         """Nothing to do: the calling end renews the connection."""
 
     def _open(self) -> sockets.Socket:
-        self._gate = sockets.Gate(self._context, self._keys) if self._keys else None
+        self._gate = sockets.ZapHandler(self._context, self._keys) if self._keys else None
         socket = sockets.serve(self._context, self._endpoint, self._keys, _LARGEST)
         self._doorkeeper = Doorkeeper(socket, _LARGEST) if self._keys else None
         return socket

@@ -25,7 +25,7 @@ _BATCH = 1_000  # messages read before anything is answered
 _PATIENCE = 10.0  # seconds for the thread to end; it waits for nothing but ``ring``
 
 
-class Post(Closing):
+class Messenger(Closing):
     """Messages to and from peers by name; made by ``serve`` or ``connect``.
 
     A message reaches the peer's ``take`` once and in order, however often the link breaks, as long
@@ -53,7 +53,7 @@ class Post(Closing):
     @classmethod
     def serve(
         cls, endpoint: str, keys: Keys | None, ring: Callable[[], None], clock: Clock | None = None
-    ) -> Post:
+    ) -> Messenger:
         """Listen (``tcp://IP:*`` for any port); the thread calls ``ring`` when messages have come.
 
         Raises:
@@ -66,7 +66,7 @@ class Post(Closing):
     def connect(
         cls, endpoint: str, keys: Keys | None, me: str, ring: Callable[[], None],
         clock: Clock | None = None,
-    ) -> Post:  # fmt: skip
+    ) -> Messenger:  # fmt: skip
         """Call a serving post, which knows us as ``me`` and is to us the peer ``"head"``.
 
         Raises:

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from artos.buffer.segment import free_bytes
-from artos.errors import BadMessage, BadParcel
+from artos.errors import BadBundle, BadMessage
 from artos.protocol.steering import BundlePiece, ReadPiece
 from artos.system.closing import Closing
 from artos.system.private_folder import keep
@@ -63,13 +63,13 @@ class Incoming(Closing):
             OSError: it cannot be kept.
         """
         if not piece.size:
-            raise BadParcel(self.number, "the file is no longer there")
+            raise BadBundle(self.number, "the file is no longer there")
         if not self._size and piece.size > (room := free_bytes(self.path.parent)):
-            raise BadParcel(self.number, f"it has {piece.size} bytes, and there is room for {room}")
+            raise BadBundle(self.number, f"it has {piece.size} bytes, and there is room for {room}")
         until = piece.start + len(piece.content)
         fits = piece.start == self._came and piece.start < until <= piece.size
         if not fits or self._size not in (0, piece.size):
-            raise BadParcel(self.number, f"bytes {piece.start} to {until} do not fit")
+            raise BadBundle(self.number, f"bytes {piece.start} to {until} do not fit")
         self._file.write(piece.content)
         self._file.flush()  # a full disk is noticed now
         self._came, self._size = until, piece.size

@@ -15,8 +15,8 @@ from artos.clock import Clock
 from artos.errors import DataPathFailed
 from artos.protocol.message import Message
 from artos.system.child import Child, ProcessSpec, start
-from artos.system.exit_report import Death
-from artos.transport.control_pipe import Leash
+from artos.system.exit_report import ExitReport
+from artos.transport.control_pipe import ControlPipe
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Retries:
     longest: float = 5.0
     _rows: dict[bool, int] = field(default_factory=dict, repr=False)
 
-    def after(self, death: Death, lived: float) -> float | None:
+    def after(self, death: ExitReport, lived: float) -> float | None:
         """Seconds to wait before the next start; None to give up."""
         if lived >= self.calm:
             self._rows.clear()
@@ -44,7 +44,7 @@ class Retries:
         return 0.0 if row == 1 else min(self.longest, self.pause * 2.0 ** (row - 2))
 
 
-class Companion:
+class Sidecar:
     """One such process, from its first start to its last.
 
     ``tell`` never blocks. A restarted process knows nothing of earlier messages, so the caller
@@ -55,7 +55,7 @@ class Companion:
         self._module, self.log, self._clock = module, log, clock
         self._retries = Retries()
         self._child: Child | None = None
-        self._leash: Leash | None = None
+        self._leash: ControlPipe | None = None
         self.last_words = ""
         self._began = 0.0
         self._again: float | None = None
@@ -67,7 +67,7 @@ class Companion:
 
     def start(self, orders: msgspec.Struct, first: Message, inherits: Sequence[int] = ()) -> None:
         """Start it; it must not be running."""
-        self._leash, end = Leash.pair()
+        self._leash, end = ControlPipe.pair()
         arguments = (msgspec.json.encode(orders).decode(), str(end.fileno()))
         with end:
             spec = ProcessSpec(self._module, arguments, keeps_heap=True)
@@ -92,10 +92,10 @@ class Companion:
         if (child := self._child) is not None:
             child.cap_log()
             if (status := child.died()) is not None:
-                self._bury(Death.of_process(child.pid, status, child.log_tail()))
+                self._bury(ExitReport.of_process(child.pid, status, child.log_tail()))
         return self._again is not None and self._clock.now() >= self._again
 
-    def _bury(self, death: Death) -> None:
+    def _bury(self, death: ExitReport) -> None:
         self._let_go()
         now = self._clock.now()
         pause = self._retries.after(death, now - self._began)
@@ -125,4 +125,4 @@ class Companion:
         self._child = self._leash = self._again = None
 
     def __repr__(self) -> str:
-        return f"<Companion {self._module} pid={self.pid}>"
+        return f"<Sidecar {self._module} pid={self.pid}>"

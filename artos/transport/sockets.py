@@ -1,7 +1,7 @@
 """Sockets between nodes: encrypted, alive, and open only to holders of a key.
 
-A context with a socket that ``serve`` made with keys needs a ``Gate``; without one no peer is let
-in.
+A context with a socket that ``serve`` made with keys needs a ``ZapHandler``; without one no peer is
+let in.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LIVELY: Options = {
 }
 
 
-class Gate(Closing):
+class ZapHandler(Closing):
     """Answers ZeroMQ's question which peers to let in, for every serving socket of a context.
 
     Poll ``socket``; call ``answer`` when something can be read. Close it before the context.

@@ -11,11 +11,11 @@ from artos.errors import DeadlineExceeded, Refused
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.system.closing import Closing
-from artos.system.waker import Bell
+from artos.system.waker import Waker
 from artos.transport.endpoints import HEAD
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 
 _SECONDS = 15.0
 
@@ -35,10 +35,10 @@ class HeadClient(Closing):
         self._answered = False
         loaded = Keys.load(keys)
         self._me = loaded.user
-        self._bell = Bell()
+        self._bell = Waker()
         try:
             me = f"{self._me.peer}/{secrets.token_hex(6)}"
-            self._post = Post.connect(head, loaded, me, self._bell.ring)
+            self._post = Messenger.connect(head, loaded, me, self._bell.ring)
         except BaseException:
             self._bell.close()
             raise

@@ -15,7 +15,7 @@ from artos.runtime.build_role import actor_role, learner_role
 from artos.runtime.member import Role, guarded
 from artos.runtime.reference import user_imports
 from artos.runtime.serving import failed_to_start
-from artos.usage import Bill
+from artos.usage import Usage
 from head.run.coordination.coordinator import Coordinator
 from triggers.passers import direct_passers
 
@@ -129,9 +129,9 @@ class Inline:
     def child_ended(self) -> None:
         """A child of this process ended; it is not a member."""
 
-    def bill(self) -> Bill:
+    def bill(self) -> Usage:
         """Nothing is started, and nothing gives its CPU back."""
-        return Bill()
+        return Usage()
 
     def stop(self) -> None:
         """Close every member."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from artos.buffer.run_memory import Node
 from artos.clock import Clock
 from artos.runtime.preloaded import Preloaded
-from artos.usage import Bill
+from artos.usage import Usage
 from head.run.coordination.coordinator import Coordinator
 from head.run.supervisor import STOP_SECONDS, Supervisor
-from triggers.mailboxes import Mail
+from triggers.mailboxes import Mailboxes
 from workers.executor.build import build
 
 
@@ -27,11 +27,11 @@ class OneMachine(Supervisor):
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
         preloaded: Preloaded | None = None,
     ) -> None:
-        mail = Mail(node.board)
+        mail = Mailboxes(node.board)
         self._here = build(node, home, mail, clock, preloaded)
         super().__init__(node, mail, self._here, clock, undisturbed, preloaded)
 
-    def bill(self) -> Bill:
+    def bill(self) -> Usage:
         """What the actors cost so far."""
         return self._here.bill()
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from my_algo import A2C, KEYS, workload
 
-from artos import Batch, Invoke, Preprocessed, Workload
+from artos import AdvantageCache, Batch, Invoke, Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 
 SMALL = ("rewards", "values", "bootstraps", "terminations", "truncations")
@@ -19,7 +19,7 @@ class EagerA2C(A2C):
     def setup(self, context) -> None:
         """Begin with nothing known, which is so after a crash too."""
         super().setup(context)
-        self.known, self.absorbed = Preprocessed(context.blocks, self.gamma, self.lam), set()
+        self.known, self.absorbed = AdvantageCache(context.blocks, self.gamma, self.lam), set()
 
     def weigh(self, batch: Batch, call: Invoke) -> None:
         """Advantages of one actor, while its actions and observations are on their way."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from artos import ScalingPolicy, Seen, Workload
+from artos import Observation, ScalingPolicy, Workload
 from triggers.algorithms.ppo import workload
 
 
@@ -15,7 +15,7 @@ class MoreOnceGood(ScalingPolicy):
     most: int = 8
     goal: float = 200.0
 
-    def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+    def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
         """How many from this update on."""
         if (seen.mean_return or 0.0) >= self.goal:
             memory["good"] = True

@@ -19,7 +19,7 @@ from artos.protocol.message import Refusal
 from artos.system.closing import Closing
 from artos.transport.endpoints import HEAD
 from artos.transport.keys import Keys
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 from artos.version import VERSION
 
 _SLOTS, _MEMORY_MB = 16, 4096
@@ -34,7 +34,7 @@ class Worker:
 
     def __init__(self, endpoint: str, keys: Keys, name: str) -> None:
         self.name, self.welcome, self.answers = name, False, 0
-        self._post = Post.connect(endpoint, keys, name, ring=lambda: None)
+        self._post = Messenger.connect(endpoint, keys, name, ring=lambda: None)
         self._post.send(HEAD, control.Hello(name, control.PROTOCOL, VERSION, _SLOTS, _MEMORY_MB))
 
     def hear(self) -> None:

@@ -17,9 +17,9 @@ from artos.protocol import control
 from artos.protocol.orders import RunOrder, read_order
 from artos.run_state import RUNNING
 from artos.system.child import begin_member
-from artos.system.waker import Bell
+from artos.system.waker import Waker
 from artos.transport.endpoints import HEAD
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 
 MODULE = "evaluation.control_plane.fleet_run"
 _FILE = "placements.jsonl"
@@ -43,7 +43,7 @@ def read(folder: Path) -> list[Placement]:
     return [msgspec.json.decode(line, type=Placement) for line in lines]
 
 
-def serve(order: RunOrder, head: Post, bell: Bell) -> None:
+def serve(order: RunOrder, head: Messenger, bell: Waker) -> None:
     """Be the run for as long as the head lives."""
     actors = int(order.request["settings"]["actors"])
     head.send(HEAD, control.RunUp(order.run, order.epoch, os.getpid(), b"{}", "", "", (), actors))
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
     """Run until killed."""
     begin_member()
     order = read_order(Path(arguments[0]), RunOrder)
-    with Bell() as bell, Post.connect(order.head, None, order.run, bell.ring) as head:
+    with Waker() as bell, Messenger.connect(order.head, None, order.run, bell.ring) as head:
         serve(order, head, bell)
 
 

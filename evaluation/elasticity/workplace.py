@@ -24,7 +24,7 @@ from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
 from artos.system.logging_setup import logging_to
 from artos.system.signals import child_deaths
 from head.run.request import reference_of
-from triggers.mailboxes import Mail
+from triggers.mailboxes import Mailboxes
 from triggers.registration import prepare
 from workers.actors.lifecycle import State
 from workers.executor.build import build
@@ -74,7 +74,7 @@ class Workplace:
             self.node = stack.enter_context(Node(self._plan, "bench", self._folder / "logs"))
             self._publish()
             images, clock = self._folder / "images", SystemClock()
-            self.manager = build(self.node, images, Mail(self.node.board), clock)
+            self.manager = build(self.node, images, Mailboxes(self.node.board), clock)
             stack.enter_context(child_deaths(self._child_ended))
             stack.callback(self._stop)
             self._stack = stack.pop_all()

@@ -21,10 +21,10 @@ from artos.errors import DeadlineExceeded
 from artos.protocol import codec, control, steering
 from artos.protocol.data import Chunk, Finish, Greet, Pull, Terms, Weights
 from artos.protocol.message import Message
-from artos.protocol.orders import AGENT_COUNTS, RunOrder, SiteOrder, write_order
+from artos.protocol.orders import AGENT_COUNTS, ExecutorOrder, RunOrder, write_order
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
-from artos.transport.counters import Tally
+from artos.transport.counters import Counters
 from artos.transport.keys import Keys, make_keys
 from artos.version import VERSION
 from evaluation.fuzz.peers import Loud
@@ -207,12 +207,12 @@ class RunPlace:
     def node(self) -> Target:
         """The run process, as a node sees it that has its actors."""
         node = self.place.calls(self.up.steering, "w9")
-        node.say(codec.encode(steering.SiteUp("w9", _EPOCH, 1)))
+        node.say(codec.encode(steering.ExecutorUp("w9", _EPOCH, 1)))
         self.head.say(codec.encode(control.Placed(dict.fromkeys(range(_ACTORS), "w9"))), _RUN)
         self.head.settle()
         node.until(lambda: node.last(steering.Start), "an actor to be wanted")
         # An actor's death, or that all is closed, is told by nodes that mean it.
-        meant = (steering.Died, steering.SiteClosed, steering.SiteUp)
+        meant = (steering.Died, steering.ExecutorClosed, steering.ExecutorUp)
         kinds = tuple(kind for kind in codec.TYPES if kind not in meant)
 
         def state() -> tuple[object, int]:
@@ -260,19 +260,19 @@ class SitePlace:
         )
         folder = place.folder / "site"
         (folder / "logs").mkdir(parents=True)
-        order = SiteOrder(
+        order = ExecutorOrder(
             assign, "w1", str(place.keys.folder), "", str(folder / "logs"), str(folder / "images"),
             (min(os.sched_getaffinity(0)),),
         )  # fmt: skip
         write_order(folder / "order.json", order)
         self.process = place.start("site", ChildModule.EXECUTOR, folder / "order.json")
-        self.run.until(lambda: self.run.last(steering.SiteUp), "the site to be up")
+        self.run.until(lambda: self.run.last(steering.ExecutorUp), "the site to be up")
         self.run.say(codec.encode(steering.Start(_ACTORS, 1, 0)), "w1")
         self.run.until(lambda: self.run.last(steering.ActorReport), "an actor to be ready")
 
     def site(self) -> Target:
         """The executor, as its run sees it; what a run may well order is left out."""
-        ordered = (steering.CloseSite, steering.Start, steering.Prepare)
+        ordered = (steering.CloseExecutor, steering.Start, steering.Prepare)
         kinds = tuple(kind for kind in codec.TYPES if kind not in ordered)
         say = lambda body: self.run.say(body, "w1")  # noqa: E731
         return Target("site", self.process, kinds, say, self.run.settle, self._news)
@@ -282,7 +282,7 @@ class SitePlace:
         (process,) = [p for p in self.process.children() if ChildModule.AGENT in p.cmdline()]
         self.replay.until(lambda: self.replay.met, "the agent to call")
         (file,) = shm_root().glob(f"{PREFIX}*{_RUN}.w1*/agent")
-        tally = Tally(file, AGENT_COUNTS)
+        tally = Counters(file, AGENT_COUNTS)
 
         def throw(frame: bytes) -> None:
             for name in ("w1", "w1/weights"):
@@ -295,8 +295,8 @@ class SitePlace:
         return Target("agent", process, codec.TYPES, throw, settle, self._news)
 
     def _news(self) -> tuple[object, int]:
-        news = self.run.fresh(steering.SiteNews, 1.0)
-        assert isinstance(news, steering.SiteNews)
+        news = self.run.fresh(steering.ExecutorNews, 1.0)
+        assert isinstance(news, steering.ExecutorNews)
         children = [process.pid for process in self.process.children()]
         return (news.faults, news.written, news.held_back, children), news.malformed
 

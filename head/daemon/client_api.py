@@ -17,7 +17,7 @@ from artos.protocol import control
 from artos.protocol.fields import NAME
 from artos.system.archives import Archives
 from artos.system.unpack import read
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 from artos.version import VERSION
 from head.daemon import status_api
 from head.daemon.admission import admitted, find, request_of
@@ -51,7 +51,7 @@ class ClientApi:
 
     def __init__(
         self, schedule: Schedule, roster: Roster, host: RunHost, archives: Archives,
-        options: HeadOptions, clock: Clock, post: Post, inside: Post, faults: Faults,
+        options: HeadOptions, clock: Clock, post: Messenger, inside: Messenger, faults: Faults,
     ) -> None:  # fmt: skip
         self._schedule, self._roster, self._host = schedule, roster, host
         self._archives, self._options, self._clock = archives, options, clock

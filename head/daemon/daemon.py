@@ -18,9 +18,9 @@ from artos.system.archives import Archives
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
 from artos.system.signals import StopRequests
-from artos.system.waker import Bell
+from artos.system.waker import Waker
 from artos.transport.keys import Keys
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 from artos.transport.roles import foreign
 from artos.version import VERSION
 from head.daemon.client_api import ClientApi
@@ -29,7 +29,7 @@ from head.daemon.roster import Node, Roster
 from head.daemon.run_host import Ended, RunHost
 from head.daemon.runs import State
 from head.daemon.scheduler import Begin, Effect, Order, Schedule, Tell
-from head.daemon.state import HeadHome
+from head.daemon.state import HeadState
 
 _log = logging.getLogger(__name__)
 _TICK = 0.5
@@ -50,11 +50,11 @@ class HeadDaemon(Closing):
         self._faults, self._seldom = Faults(), Seldom(_log)
         keys = Keys.load(options.keys)
         with ExitStack() as stack:
-            self._home = home = stack.enter_context(HeadHome(options.runs.resolve()))
-            self._bell = stack.enter_context(Bell())
+            self._home = home = stack.enter_context(HeadState(options.runs.resolve()))
+            self._bell = stack.enter_context(Waker())
             opened, ring = stack.enter_context, self._bell.ring
-            self._post = opened(Post.serve(options.listen, keys, ring, self._clock))
-            self._inside = opened(Post.serve(home.socket, None, ring, self._clock))
+            self._post = opened(Messenger.serve(options.listen, keys, ring, self._clock))
+            self._inside = opened(Messenger.serve(home.socket, None, ring, self._clock))
             state, self._archives = home.load(), Archives(home.folder / "code")
             orders, where = home.folder / "orders", options.keys.resolve()
             self._host = opened(
@@ -109,7 +109,7 @@ class HeadDaemon(Closing):
             return
         self._decide(now)
 
-    def _hear(self, post: Post, take: Callable[[str, Message], None]) -> None:
+    def _hear(self, post: Messenger, take: Callable[[str, Message], None]) -> None:
         for peer, message in post.take():
             try:
                 take(peer, message)
@@ -126,7 +126,7 @@ class HeadDaemon(Closing):
             self._save()
             self._perform(effects)
 
-    def _refuse(self, post: Post, peer: str, why: str) -> None:
+    def _refuse(self, post: Messenger, peer: str, why: str) -> None:
         post.send(peer, Refusal(why))
 
     def _give_up(self, run: str, why: str) -> None:
@@ -214,13 +214,13 @@ class HeadDaemon(Closing):
                 self._to(peer, control.Archive(name, self._archives.content(name)))
             case control.LogPiece() if node is not None:
                 self._client_api.logs.told(node.name, message)
-            case control.SiteEnded() | control.Leaving() | control.Bye() if node is not None:
+            case control.ExecutorEnded() | control.Leaving() | control.Bye() if node is not None:
                 self._from_node(node, message)
             case Refusal(why=why):
                 self._seldom.warning("%s refused a message: %s", peer, why)
             case (
                 Restarted()
-                | control.SiteEnded()
+                | control.ExecutorEnded()
                 | control.Leaving()
                 | control.Bye()
                 | control.LogPiece()
@@ -253,11 +253,11 @@ class HeadDaemon(Closing):
         return self._roster.admit(peer, hello)
 
     def _from_node(
-        self, node: Node, message: control.SiteEnded | control.Leaving | control.Bye
+        self, node: Node, message: control.ExecutorEnded | control.Leaving | control.Bye
     ) -> None:
         self._dirty = True
         match message:
-            case control.SiteEnded(run=run, why=why):
+            case control.ExecutorEnded(run=run, why=why):
                 if why:
                     _log.warning("the site of %s on %s ended: %s", run, node.name, why)
                 self._schedule.site_ended(node, message, self._clock.now())

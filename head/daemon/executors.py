@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from artos.protocol.control import Assign, SiteEnded, Unassign
+from artos.protocol.control import Assign, ExecutorEnded, Unassign
 from artos.protocol.message import Message
 
 MOST_IN_A_ROW = 3
@@ -32,7 +32,7 @@ class _Mishaps:
     why: str = ""
 
 
-class Sites:
+class Executors:
     """Orders are the difference between the sites a node should have and those it was told of."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Sites:
         self._mishaps: dict[tuple[str, str], _Mishaps] = {}
 
     def __repr__(self) -> str:
-        return f"<Sites nodes={len(self._sites)} open={sum(map(len, self._sites.values()))}>"
+        return f"<Executors nodes={len(self._sites)} open={sum(map(len, self._sites.values()))}>"
 
     def joined(
         self, node: str, runs: Mapping[str, int], wanted: Mapping[str, int]
@@ -62,7 +62,7 @@ class Sites:
         """What went wrong with a run's sites so far does not count any more."""
         self._mishaps = {key: each for key, each in self._mishaps.items() if key[0] != run}
 
-    def ended(self, node: str, ended: SiteEnded, now: float) -> None:
+    def ended(self, node: str, ended: ExecutorEnded, now: float) -> None:
         """A site is gone; another one is ordered if it ended by itself."""
         sites = self._sites.get(node, {})
         site = sites.get(ended.run)

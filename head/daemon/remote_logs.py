@@ -7,7 +7,7 @@ from itertools import count
 
 from artos.clock import Clock
 from artos.protocol import control
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 from head.daemon.roster import Node
 from head.daemon.runs import Run
 
@@ -25,7 +25,7 @@ class _Asked:
 class RemoteLogs:
     """Passes questions of users on to workers (``post``), and the answers back."""
 
-    def __init__(self, post: Post, clock: Clock) -> None:
+    def __init__(self, post: Messenger, clock: Clock) -> None:
         self._post, self._clock = post, clock
         self._numbers = count(1)
         self._asked: dict[int, _Asked] = {}

@@ -17,7 +17,7 @@ from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 from artos.system.logs import rotate
 from artos.system.pidfd import PidFd
 from artos.system.process_list import find
@@ -140,7 +140,7 @@ class RunHost(Closing):
             ended.process.close()
             child = ended.child
         if child is not None and (status := child.died()) is not None:
-            words = Death.of_process(child.pid, status, child.log_tail(10)).why
+            words = ExitReport.of_process(child.pid, status, child.log_tail(10)).why
         else:
             status, words = _status_told(Path(run.folder)), "it ended while the head was away"
         file.unlink(missing_ok=True)

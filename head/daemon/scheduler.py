@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from artos.errors import Refused
 from artos.exit_status import OUTCOMES, ExitStatus
-from artos.protocol.control import Assign, Hello, Placed, RunNews, RunUp, SiteEnded
+from artos.protocol.control import Assign, ExecutorEnded, Hello, Placed, RunNews, RunUp
 from artos.protocol.message import Message
 from artos.run_state import QUEUED, RUNNING, STARTING, STOPPING
-from head.daemon.executors import Sites
+from head.daemon.executors import Executors
 from head.daemon.placement import Room, place, shares
 from head.daemon.roster import Node
 from head.daemon.runs import Run
@@ -67,7 +67,7 @@ class Schedule:
 
     def __init__(self, runs: Iterable[Run] = ()) -> None:
         self.runs = {run.name: run for run in runs}
-        self.sites = Sites()
+        self.sites = Executors()
         self._moves: dict[str, _Moves] = {}
         self._actors: dict[str, dict[str, int]] = {}  # by node and run
         for run in self.runs.values():
@@ -181,7 +181,7 @@ class Schedule:
         for run in self.actors_on(node):
             self._moves.setdefault(run, _Moves()).why = why
 
-    def site_ended(self, node: Node, ended: SiteEnded, now: float) -> None:
+    def site_ended(self, node: Node, ended: ExecutorEnded, now: float) -> None:
         """A site is gone. One that was not told to is opened again, but not for ever."""
         self.sites.ended(node.name, ended, now)
         if why := self.sites.hopeless(ended.run, node.name):

@@ -20,7 +20,7 @@ _LONGEST_SOCKET = 100
 """Bytes that the path of an ipc socket may have (the kernel ends at 107)."""
 
 
-class HeadHome(Closing):
+class HeadState(Closing):
     """The folder of a head beside its runs: state, code, orders, and where its runs reach it.
 
     ``socket`` is the same for every head of these runs, so that they find the next one. A path

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from artos.usage import Bill
+from artos.usage import Usage
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Summary(msgspec.Struct, frozen=True):
     """
 
     status: Status
-    usage: Bill
+    usage: Usage
     seed: int
     outcome: str = "done"
     not_restored: tuple[str, ...] = ()

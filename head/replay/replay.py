@@ -26,8 +26,8 @@ from artos.system.exit_report import START_SECONDS
 from artos.transport import sockets
 from artos.transport.authorizer import Authorizer
 from artos.transport.chunk import PIECE, Rings, parts_of, unload
-from artos.transport.control_pipe import Leash
-from artos.transport.counters import Tally
+from artos.transport.control_pipe import ControlPipe
+from artos.transport.counters import Counters
 from artos.transport.doorkeeper import Doorkeeper
 from artos.transport.keys import Keys
 from artos.transport.roles import foreign
@@ -47,7 +47,7 @@ _BURST = 8 << 20  # bytes taken in before anybody is answered
 def serve(orders: str, leash: int) -> int:
     """Be the replay process that ``orders`` (JSON) describe; returns the exit status."""
     given = msgspec.json.decode(orders, type=ReplayOrders)
-    with Leash.held(leash) as line, Replay(given, line) as replay:
+    with ControlPipe.held(leash) as line, Replay(given, line) as replay:
         replay.begin()
         while not line.cut:
             replay.turn()
@@ -57,7 +57,7 @@ def serve(orders: str, leash: int) -> int:
 class Replay(Closing):
     """Sockets, blocks and board of a replay process; what is taken is the receiver's decision."""
 
-    def __init__(self, orders: ReplayOrders, leash: Leash) -> None:
+    def __init__(self, orders: ReplayOrders, leash: ControlPipe) -> None:
         site = orders.site
         plan = msgspec.json.decode(Path(orders.plan_file).read_bytes(), type=Plan)
         self._orders, self._leash, self._clock = orders, leash, SystemClock()
@@ -68,7 +68,7 @@ class Replay(Closing):
         }
         region = ModelBlock.attach(site.model_path)[MODEL]
         self._weights = WeightStore(region, orders.number, orders.weights_dtype)
-        self._tally = Tally(orders.tally_path, REPLAY_COUNTS)
+        self._tally = Counters(orders.tally_path, REPLAY_COUNTS)
         self._faults = Faults(counted=partial(self._tally.add, "faults"))
         self._row_bytes = next(iter(self._rings.values())).row_bytes
         self._receiver = Receiver(orders.epoch, self._row_bytes, self._standing, self._tally.add)
@@ -104,7 +104,7 @@ class Replay(Closing):
             raise DeadlineExceeded("the terms of the actors", START_SECONDS)
         self._begin_terms(first)
         if self._keys is not None:
-            self._gate = sockets.Gate(self._context, self._keys)
+            self._gate = sockets.ZapHandler(self._context, self._keys)
             self._watch(self._gate.socket, self._gate.answer)
         largest = _largest(self._row_bytes)
         self._socket = sockets.serve(
@@ -119,7 +119,7 @@ class Replay(Closing):
         for actor in self._rings:  # whoever died here may have taken rows and told nobody
             self._board.notify(actor_member(actor))
 
-    _gate: sockets.Gate | None = None
+    _gate: sockets.ZapHandler | None = None
     _doorkeeper: Doorkeeper | None = None
     _socket: sockets.Socket
 

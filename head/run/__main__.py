@@ -27,7 +27,7 @@ from artos.run_state import RUNNING, STOPPING
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.signals import StopRequests
 from artos.transport.endpoints import HEAD
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 from head.records.run_folder import RunFolder
 from head.records.status import Status, Summary
 from head.run.cluster import Address, ClusterRun
@@ -55,7 +55,7 @@ class NewsView:
     While the head is away it is told nothing: it would only have to read what is no news any more.
     """
 
-    def __init__(self, run: str, head: Post, cluster: ClusterRun, clock: Clock) -> None:
+    def __init__(self, run: str, head: Messenger, cluster: ClusterRun, clock: Clock) -> None:
         self._run, self._head, self._cluster, self._clock = run, head, cluster, clock
         self._due = clock.now()
 
@@ -109,7 +109,7 @@ class Ring:
 class RunProcess:
     """Carries out an order of the head daemon's."""
 
-    def __init__(self, order: RunOrder, head: Post, ring: Ring) -> None:
+    def __init__(self, order: RunOrder, head: Messenger, ring: Ring) -> None:
         self._order, self._head, self._ring = order, head, ring
         self._code = Path(order.code or order.folder)
 
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the process; returns its exit status."""
     faulthandler.enable()
     order, ring = read_order(Path(arguments[0]), RunOrder), Ring()
-    with logging_to(to_stderr), Post.connect(order.head, None, order.run, ring) as head:
+    with logging_to(to_stderr), Messenger.connect(order.head, None, order.run, ring) as head:
         status, why = outcome(RunProcess(order, head, ring).run)
         ring.rings = lambda: None
         if why:

@@ -26,18 +26,18 @@ from artos.protocol import control, steering
 from artos.protocol.invocations import FromMember
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.runtime.preloaded import Preloaded
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 from artos.transport.endpoints import HEAD
 from artos.transport.keys import Keys
-from artos.transport.messenger import Post
-from artos.usage import Bill
+from artos.transport.messenger import Messenger
+from artos.usage import Usage
 from head.run.collected_logs import CollectedLogs
 from head.run.coordination.coordinator import Coordinator
 from head.run.remote.bundles import Bundles
 from head.run.remote.remote_actors import RemoteActors
 from head.run.replay_host import ReplayHost
 from head.run.supervisor import STOP_SECONDS, Supervisor
-from triggers.mailboxes import Mail
+from triggers.mailboxes import Mailboxes
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 20.0
@@ -73,7 +73,7 @@ class ClusterRun(Supervisor):
         node: Node,
         plan: Plan,
         address: Address,
-        head: Post,
+        head: Messenger,
         clock: Clock,
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
         preloaded: Preloaded | None = None,
@@ -82,7 +82,7 @@ class ClusterRun(Supervisor):
         self._faults, self._seldom = Faults(), Seldom(_log)
         keys = Keys.load(address.keys) if address.keys else None
         endpoint = f"tcp://{address.host}:*" if keys else f"ipc://{node.site.folder}/steering"
-        self._steering = Post.serve(endpoint, keys, node.board.bell.ring)
+        self._steering = Messenger.serve(endpoint, keys, node.board.bell.ring)
         self._replay = ReplayHost(
             node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
             weights_dtype=node.plan.elastic.wire_dtype,
@@ -96,7 +96,7 @@ class ClusterRun(Supervisor):
             self._silence,
             self._bundles,
         )
-        super().__init__(node, Mail(node.board), self._remote, clock, undisturbed, preloaded)
+        super().__init__(node, Mailboxes(node.board), self._remote, clock, undisturbed, preloaded)
         self._logs = CollectedLogs(Path(node.site.logs), plan.actors)
 
     def _silence(self, node: str) -> float:
@@ -124,7 +124,7 @@ class ClusterRun(Supervisor):
         """Whether it finishes before its budget is spent."""
         return self._coordinator.draining
 
-    def bill(self) -> Bill:
+    def bill(self) -> Usage:
         """What the actors cost so far."""
         nodes = self._remote.nodes
         wire_bytes = self._replay.wire_bytes
@@ -171,15 +171,15 @@ class ClusterRun(Supervisor):
                 self._reported(member, report)
         self._remote.step()
 
-    def _reported(self, member: int, report: FromMember | Death) -> None:
-        if isinstance(report, Death):
+    def _reported(self, member: int, report: FromMember | ExitReport) -> None:
+        if isinstance(report, ExitReport):
             self._coordinator.died(member, report)
         else:
             self._coordinator.receive(member, report)
 
     def _hear_sites(self) -> None:
         for node, message in self._steering.take():
-            if isinstance(message, steering.SiteLog):
+            if isinstance(message, steering.ExecutorLog):
                 self._logs.keep(node, message)
                 continue
             if isinstance(message, Refusal):
@@ -189,7 +189,7 @@ class ClusterRun(Supervisor):
             with self._faults.contained(f"{type(message).__name__} from {node}", refuse):
                 try:
                     self._remote.heard(node, message)
-                    if isinstance(message, steering.SiteUp) and node in self._remote.nodes:
+                    if isinstance(message, steering.ExecutorUp) and node in self._remote.nodes:
                         self._logs.expect(node)
                 except BadMessage as error:
                     self._mail.malformed += 1

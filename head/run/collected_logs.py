@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from artos.protocol.steering import SiteLog
+from artos.protocol.steering import ExecutorLog
 
 _log = logging.getLogger(__name__)
 _MOST = 1 << 20  # bytes
@@ -32,7 +32,7 @@ class CollectedLogs:
         """A site was opened there: it sends its logs when it closes."""
         self._owed[node] = None
 
-    def keep(self, node: str, log: SiteLog) -> None:
+    def keep(self, node: str, log: ExecutorLog) -> None:
         """Write one down, in the place of an older one; what is none, or too long, is not."""
         name = _NAME.fullmatch(log.name)
         if name is None or int(name[1] or 0) >= self._actors or len(log.content) > _MOST:

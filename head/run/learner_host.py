@@ -10,7 +10,7 @@ from artos.buffer.board import LEARNER
 from artos.plan import Plan, Site
 from artos.system.child import Child, ProcessSpec, Start, start
 from artos.system.child_modules import ChildModule
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 
 
 class LearnerHost:
@@ -33,7 +33,7 @@ class LearnerHost:
             self._child.kill()
             self._child = None
 
-    def reap(self) -> list[tuple[int, Death]]:
+    def reap(self) -> list[tuple[int, ExitReport]]:
         """The learner if it died since the last look, and of what."""
         child = self._child
         status = None if child is None else child.died()
@@ -43,7 +43,7 @@ class LearnerHost:
         if status is None:
             return []
         self._child = None
-        return [(LEARNER, Death.of_process(child.pid, status, child.log_tail()))]
+        return [(LEARNER, ExitReport.of_process(child.pid, status, child.log_tail()))]
 
     def pids(self) -> dict[int, int]:
         """Process id by member number."""

@@ -14,7 +14,7 @@ from artos.clock import Clock
 from artos.errors import NotSaved
 from artos.plan import Plan
 from artos.system.process_age import age
-from artos.usage import Bill
+from artos.usage import Usage
 from head.records import checkpoint
 from head.records.checkpoint import Manifest
 from head.records.curve import draw
@@ -217,7 +217,7 @@ class Recorder:
         replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.drawn
         return (*_NOT_RESTORED[:2], _REPLAY if replayed else _EXPERIENCE, *_NOT_RESTORED[2:])
 
-    def finish(self, outcome: str, bill: Bill, *, why: str = "", curve: bool = True) -> Summary:
+    def finish(self, outcome: str, bill: Usage, *, why: str = "", curve: bool = True) -> Summary:
         """Save, write the last rows, the curve (unless in a hurry) and the summary.
 
         The members have ended.

@@ -14,8 +14,8 @@ from artos.protocol.data import Nudge, ReplayUp, Terms
 from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
 from artos.system.child_modules import ChildModule
 from artos.system.exit_report import START_SECONDS
-from artos.transport.counters import Tally
-from artos.transport.sidecar import Companion
+from artos.transport.counters import Counters
+from artos.transport.sidecar import Sidecar
 
 _ANSWER_SECONDS, _END_SECONDS = 10.0, 2.0
 
@@ -26,8 +26,8 @@ class _Receiver:
     def __init__(self, orders: ReplayOrders, clock: Clock, process: str) -> None:
         self.orders = orders
         log = Path(orders.site.logs) / f"replay-{orders.number}.log"
-        self.companion = Companion(process, log, clock)
-        self.tally = Tally(orders.tally_path, REPLAY_COUNTS)
+        self.companion = Sidecar(process, log, clock)
+        self.tally = Counters(orders.tally_path, REPLAY_COUNTS)
 
     def await_listening(self) -> None:
         """Wait until agents may connect. From then on it listens there for good.

@@ -13,7 +13,7 @@ import msgspec
 from artos.errors import CannotScale, ScalingFailed
 from artos.plan import Plan
 from artos.scaling.actor_count import Kept, Schedule
-from artos.scaling.policy import Own, ScalingPolicy, Seen, decided
+from artos.scaling.policy import Custom, Observation, ScalingPolicy, decided
 
 
 def check_number(actors: int, least: int, most: int) -> None:
@@ -41,7 +41,7 @@ class Scaler:
         scaling = self._scaling = plan.at_work
         self._rows = plan.envs * plan.steps
         self._policy = scaling if isinstance(scaling, ScalingPolicy) else policy
-        assert self._policy is not None or not isinstance(scaling, Own)
+        assert self._policy is not None or not isinstance(scaling, Custom)
         same = kept is not None and kept.scaling == scaling
         self.kept = kept if kept is not None and same else Kept(scaling, scaling.first)
 
@@ -69,7 +69,7 @@ class Scaler:
         if isinstance(self._scaling, Schedule):
             return self._scaling.at(update)
         if self._policy is not None and update > kept.update:
-            seen = Seen(update, kept.actors, self._rows, metrics, mean_return, objects)
+            seen = Observation(update, kept.actors, self._rows, metrics, mean_return, objects)
             self.kept = self._asked(self._policy, seen)
         return self.kept.actors
 
@@ -79,7 +79,7 @@ class Scaler:
             return None
         return self._scaling.at(update + 1)
 
-    def _asked(self, policy: ScalingPolicy, seen: Seen) -> Kept:
+    def _asked(self, policy: ScalingPolicy, seen: Observation) -> Kept:
         memory = deepcopy(self.kept.memory)  # if this fails, what is kept can still be saved
         try:
             actors = decided(policy, seen, memory)

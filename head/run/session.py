@@ -10,7 +10,7 @@ from artos.clock import WakingClock
 from artos.run_state import STOPPING
 from artos.runtime.control import announced
 from artos.system.signals import StopRequests, child_deaths
-from artos.usage import Bill
+from artos.usage import Usage
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.provenance import differences
@@ -19,7 +19,7 @@ from head.records.status import Status, Summary
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.members import Members
 from head.run.coordination.ports import Ports
-from head.run.coordination.row_events import Intake
+from head.run.coordination.row_events import RowSource
 from head.run.preparation import Prepared
 from head.run.recorder import Recorder
 from head.run.scaler import Scaler
@@ -36,7 +36,7 @@ class RunMembers(Members, Protocol):
     def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
         """Start everything and serve until the coordinator is finished."""
 
-    def bill(self) -> Bill:
+    def bill(self) -> Usage:
         """What the actors cost so far."""
 
     def stop(self) -> None:
@@ -75,7 +75,7 @@ class Session:
 
     def __init__(
         self, prepared: Prepared, requests: StopRequests, view: View, members: RunMembers,
-        clock: WakingClock, intake: Intake | None = None,
+        clock: WakingClock, intake: RowSource | None = None,
     ) -> None:  # fmt: skip
         registration, before = prepared.registration, prepared.before
         self._folder, self._node, self._before = prepared.folder, prepared.node, before

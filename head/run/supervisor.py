@@ -17,10 +17,10 @@ from artos.runtime.control import ControlDesk
 from artos.runtime.loop import Loop
 from artos.runtime.preloaded import Preloaded
 from artos.system.child import start
-from artos.usage import Bill
+from artos.usage import Usage
 from head.run.coordination.coordinator import Coordinator
 from head.run.learner_host import LearnerHost
-from triggers.mailboxes import Mail
+from triggers.mailboxes import Mailboxes
 from triggers.passers import MessagePasser
 
 STOP_SECONDS = 5.0
@@ -58,7 +58,7 @@ class Supervisor(Loop):
     def __init__(
         self,
         node: Node,
-        mail: Mail,
+        mail: Mailboxes,
         actors: Actors,
         clock: Clock,
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -147,7 +147,7 @@ class Supervisor(Loop):
     # -- the end -------------------------------------------------------------------------------
 
     @abstractmethod
-    def bill(self) -> Bill:
+    def bill(self) -> Usage:
         """What the actors cost so far."""
 
     def _stop_learner(self) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from artos.errors import BadMessage
-from artos.usage import Bill
+from artos.usage import Usage
 
 
 def cold(count: int, median: float, worst: float) -> dict[str, dict[str, int | float]]:
@@ -16,31 +16,31 @@ def cold(count: int, median: float, worst: float) -> dict[str, dict[str, int | f
 
 
 def test_nothing_costs_nothing() -> None:
-    assert Bill.total([]) == Bill()
+    assert Usage.total([]) == Usage()
 
 
 def test_each_number_is_added_up() -> None:
-    one = Bill({}, 1.0, 2.0, 4.0, 8, ("w2",))
-    two = Bill({}, 16.0, 32.0, 64.0, 128, ("w1", "w2"))
-    assert Bill.total([one, two]) == Bill({}, 17.0, 34.0, 68.0, 136, ("w1", "w2"))
+    one = Usage({}, 1.0, 2.0, 4.0, 8, ("w2",))
+    two = Usage({}, 16.0, 32.0, 64.0, 128, ("w1", "w2"))
+    assert Usage.total([one, two]) == Usage({}, 17.0, 34.0, 68.0, 136, ("w1", "w2"))
 
 
 def test_the_median_is_that_of_most_starts_and_the_p95_the_worst() -> None:
-    bills = [Bill(cold(1, 9.0, 9.5)), Bill(cold(3, 2.0, 11.0)), Bill(cold(1, 1.0, 1.0))]
-    assert Bill.total(bills).starts == cold(5, 2.0, 11.0)
+    bills = [Usage(cold(1, 9.0, 9.5)), Usage(cold(3, 2.0, 11.0)), Usage(cold(1, 1.0, 1.0))]
+    assert Usage.total(bills).starts == cold(5, 2.0, 11.0)
 
 
 def test_kinds_of_start_are_kept_apart() -> None:
     moved = {"moved": {"count": 2, "median_s": 0.5, "p95_s": 0.5}}
-    assert Bill.total([Bill(cold(1, 1.0, 1.0)), Bill(moved)]).starts == cold(1, 1.0, 1.0) | moved
+    assert Usage.total([Usage(cold(1, 1.0, 1.0)), Usage(moved)]).starts == cold(1, 1.0, 1.0) | moved
 
 
 def test_a_bill_survives_its_way_as_plain_data() -> None:
-    bill = Bill(cold(2, 1.0, 1.5), 1.0, 2.0, 3.0, 4, ("w1",))
+    bill = Usage(cold(2, 1.0, 1.5), 1.0, 2.0, 3.0, 4, ("w1",))
     there = msgspec.msgpack.decode(msgspec.msgpack.encode(msgspec.structs.asdict(bill)))
-    assert Bill.of(there) == bill
-    assert isinstance(Bill.of(there).starts["cold"]["count"], int)
-    assert Bill.of({}) == Bill()
+    assert Usage.of(there) == bill
+    assert isinstance(Usage.of(there).starts["cold"]["count"], int)
+    assert Usage.of({}) == Usage()
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_a_bill_survives_its_way_as_plain_data() -> None:
 )
 def test_what_is_no_bill_is_refused(plain: dict[str, Any]) -> None:
     with pytest.raises(BadMessage, match="a bill: "):
-        Bill.of(plain)
+        Usage.of(plain)

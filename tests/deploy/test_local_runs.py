@@ -15,7 +15,7 @@ from artos.buffer.segment import ShmFolder
 from artos.errors import NoSuchRun, NotRunning, Refused
 from artos.plan import Site
 from artos.runtime.control import announced
-from artos.usage import Bill
+from artos.usage import Usage
 from deploy.cli.__main__ import main
 from deploy.local.local_runs import LocalRuns
 from head.records.progress_log import ProgressLog
@@ -29,7 +29,7 @@ STATUS = Status(
 )  # fmt: skip
 SUMMARY = Summary(
     msgspec.structs.replace(STATUS, steps=1000, updates=4, seconds=3.0, mean_return_100=22.0),
-    Bill(), seed=1,
+    Usage(), seed=1,
 )  # fmt: skip
 
 

@@ -19,13 +19,13 @@ from artos.system import private_folder
 from artos.system.archives import Archives
 from artos.system.cleanup import image_folder, remove_images
 from head.daemon.runs import Run, State
-from head.daemon.state import HeadHome
+from head.daemon.state import HeadState
 from head.records.run_folder import RunFolder
 from workers.checkpoint.criu import find
 from workers.checkpoint.criu.operation import Worker
 from workers.checkpoint.images import ImageStore
 from workers.checkpoint.proc_folder import remove_left
-from workers.daemon.state import WorkerHome
+from workers.daemon.state import WorkerState
 
 NOBODY = 65534
 
@@ -182,12 +182,12 @@ def long_runs(folder: Path) -> Path:
 
 def test_the_sockets_of_a_head_lie_where_nobody_could_know(place: Path, tmp_path: Path) -> None:
     runs = long_runs(tmp_path)
-    with HeadHome(runs) as home:
+    with HeadState(runs) as home:
         sockets = Path(home.socket.removeprefix("ipc://")).parent
         assert sockets.parent == place
         assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
     assert list(place.iterdir()) == []
-    with HeadHome(runs) as home:
+    with HeadState(runs) as home:
         assert str(sockets) not in home.socket
 
 
@@ -195,9 +195,9 @@ def test_runs_that_live_on_find_the_next_head_at_the_same_socket(
     place: Path, tmp_path: Path
 ) -> None:
     runs = long_runs(tmp_path)
-    with HeadHome(runs) as first:
+    with HeadState(runs) as first:
         first.save(State((Run("r1", {}, "r1", state=RUNNING),)))
-    with HeadHome(runs) as second:
+    with HeadState(runs) as second:
         assert second.socket == first.socket
         second.save(State())
     assert list(place.iterdir()) == []
@@ -207,12 +207,12 @@ def test_a_head_does_not_meet_its_runs_where_a_neighbour_is_by_now(
     place: Path, tmp_path: Path
 ) -> None:
     runs = long_runs(tmp_path)
-    with HeadHome(runs) as first:
+    with HeadState(runs) as first:
         first.save(State((Run("r1", {}, "r1", state=RUNNING),)))
     sockets = Path(first.socket.removeprefix("ipc://")).parent
     shutil.rmtree(sockets)  # as when the machine was started anew
     folder_of_the_neighbours(sockets)
-    with HeadHome(runs) as second:
+    with HeadState(runs) as second:
         assert second.socket != first.socket
         second.save(State())
     assert list(place.iterdir()) == [sockets]
@@ -221,9 +221,9 @@ def test_a_head_does_not_meet_its_runs_where_a_neighbour_is_by_now(
 def test_nothing_is_kept_in_folders_of_the_neighbours(place: Path) -> None:
     theirs = folder_of_the_neighbours(place / "theirs")
     with pytest.raises(Refused, match=f"--runs .*belongs to user {NOBODY}"):
-        HeadHome(theirs)
+        HeadState(theirs)
     with pytest.raises(Refused, match=f"belongs to user {NOBODY}.*XDG_CACHE_HOME"):
-        WorkerHome(theirs, "w1", "tcp://head:7700")
+        WorkerState(theirs, "w1", "tcp://head:7700")
     with pytest.raises(NotOurs):
         Archives(theirs / "code").put(
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", b""

@@ -10,7 +10,7 @@ import pytest
 
 from artos.counts import count
 from artos.errors import Refused
-from artos.scaling.actor_count import ByHand, Schedule, parse_actors
+from artos.scaling.actor_count import Manual, Schedule, parse_actors
 from artos.version import VERSION
 from deploy.cli.__main__ import main
 from deploy.cli.completion import SHELLS
@@ -115,8 +115,8 @@ def test_no_count(text: str, why: str) -> None:
 
 
 def test_numbers_of_actors_are_counts() -> None:
-    assert parse_actors("1e1") == ByHand(10, 10)
-    assert parse_actors("1..1e1") == ByHand(1, 10)
+    assert parse_actors("1e1") == Manual(10, 10)
+    assert parse_actors("1..1e1") == Manual(1, 10)
     assert parse_actors("0:1,1e2:3") == Schedule({0: 1, 100: 3})
     for text in ("1.5", "0:1.5", "1..2.5"):
         with pytest.raises(Refused, match="write a number"):

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.clock import ManualClock
-from artos.usage import Bill
+from artos.usage import Usage
 from deploy.display import screen, text_curve
 from deploy.display.view import LiveView
 from head.records.episodes import Episodes
@@ -41,7 +41,7 @@ LAST = msgspec.structs.replace(
     mean_return_100=482.1, lag_mean=0.5, restarts=1, rows_lost=128,
     shares={"learner.learn": 0.75, "learner.wait": 0.25},
 )  # fmt: skip
-SUMMARY = Summary(LAST, Bill(), 1, not_restored=("episodes in progress",))
+SUMMARY = Summary(LAST, Usage(), 1, not_restored=("episodes in progress",))
 
 
 def changed(**fields: object) -> Status:

@@ -8,11 +8,11 @@ from artos.clock import ManualClock
 from artos.protocol.control import (
     PROTOCOL,
     Assign,
+    ExecutorEnded,
     Hello,
     Placed,
     RunNews,
     RunUp,
-    SiteEnded,
     Unassign,
 )
 from artos.protocol.message import Message
@@ -99,7 +99,7 @@ class World:
         assign = self.sites[node].pop(run)
         found = self.roster.get(node)
         assert found is not None
-        ended = SiteEnded(run, assign.epoch, why)
+        ended = ExecutorEnded(run, assign.epoch, why)
         self.schedule.site_ended(found, ended, self.clock.now())
         self.turn()
 

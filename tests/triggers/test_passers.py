@@ -16,7 +16,7 @@ from artos.buffer.segment import Segment, ShmFolder
 from artos.errors import MailboxFull
 from artos.protocol.invocations import Claim, Invoke, Stop, decode_to_member
 from artos.protocol.steering import Call
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 from triggers import Firing
 from triggers.passers import DirectPasser, QueuePasser, ZmqPasser, direct_passers
 
@@ -75,8 +75,8 @@ def test_a_local_queue_nobody_reads_is_an_error(box: Path) -> None:
 def test_zeromq_to_the_peer_that_is_meant(tmp_path: Path) -> None:
     came, calls = threading.Event(), [Call(1, invoke, 4) for invoke in INVOKES]
     with (
-        Post.serve(f"ipc://{tmp_path}/s", None, lambda: None) as head,
-        Post.connect(head.endpoint, None, "w2", came.set) as node,
+        Messenger.serve(f"ipc://{tmp_path}/s", None, lambda: None) as head,
+        Messenger.connect(head.endpoint, None, "w2", came.set) as node,
     ):
         ZmqPasser(head, "w1").pass_message(Call(9, INVOKES[0]))
         for call in calls:  # it may not have been heard of yet

@@ -7,7 +7,7 @@ import re
 import pytest
 from trigger_helpers import KEYS, new_plan
 
-from artos.scaling.actor_count import ByHand, Schedule
+from artos.scaling.actor_count import Manual, Schedule
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.table import Table
 from triggers.verify.verifier import faults
@@ -199,5 +199,5 @@ def test_a_number_of_actors_that_changes_has_no_fault_where_no_trigger_waits_for
     n: int | None,
 ) -> None:
     sound = table(learner__update=rows(n=n))
-    for scaling in (Schedule({0: 2, 5: 4}), ByHand(2, 4)):
+    for scaling in (Schedule({0: 2, 5: 4}), Manual(2, 4)):
         assert faults(new_plan(sound, scaling=scaling), sound) == []

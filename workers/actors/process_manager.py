@@ -14,9 +14,9 @@ from artos.buffer.board import actor_member, template_member
 from artos.clock import Clock, Deadline
 from artos.errors import NoImage, NotPinned
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready, Stop
-from artos.system.exit_report import Death
-from artos.usage import Bill
-from triggers.mailboxes import Mail
+from artos.system.exit_report import ExitReport
+from artos.usage import Usage
+from triggers.mailboxes import Mailboxes
 from triggers.passers import direct_passers
 from workers.actors.actor_record import ActorRecord
 from workers.actors.idle_tiers import IdleTiers
@@ -58,7 +58,7 @@ class ProcessManager:
         self,
         place: Place,
         actors: int,
-        mail: Mail,
+        mail: Mailboxes,
         recover: Callable[[int], None],
         launcher: Launcher,
         slots: Sequence[Slot],
@@ -230,7 +230,7 @@ class ProcessManager:
         if (seconds := record.waited(self._clock.now())) is not None:
             self._arrivals.append(Arrival(record.member, seconds, record.lost))
 
-    def deaths(self) -> list[tuple[int, Death]]:
+    def deaths(self) -> list[tuple[int, ExitReport]]:
         """Actors that died since the last look, by member number, and of what. Never waits."""
         self.step()
         dead = []
@@ -243,7 +243,7 @@ class ProcessManager:
                 self.accounts.unwatch(record.actor)
                 record.die()
                 self._gone = True
-                death = Death.of_process(child.pid, child.died() or 0, child.log_tail())
+                death = ExitReport.of_process(child.pid, child.died() or 0, child.log_tail())
                 dead.append((record.member, death))
         return dead
 
@@ -273,7 +273,7 @@ class ProcessManager:
         record = self._records.get(member)
         return record is not None and bool(record.waiting) and not record.unanswered
 
-    def bill(self) -> Bill:
+    def bill(self) -> Usage:
         """What they cost so far."""
         return self.accounts.bill(self._slots.held_seconds(WORKLOAD))
 

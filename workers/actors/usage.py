@@ -11,7 +11,7 @@ from typing import Literal
 import psutil
 
 from artos.clock import Clock
-from artos.usage import Bill
+from artos.usage import Usage
 
 Start = Literal["cold", "fork", "clone", "restore", "moved", "thaw", "unpark"]
 """How an actor came to run."""
@@ -80,9 +80,9 @@ class Accounts:
 
     # -- CPU -----------------------------------------------------------------------------------
 
-    def bill(self, held_cpu_seconds: float) -> Bill:
+    def bill(self, held_cpu_seconds: float) -> Usage:
         """All of it as one record; CPU slots were held for ``held_cpu_seconds``."""
-        return Bill(
+        return Usage(
             starts={kind: asdict(stats) for kind, stats in self.starts().items()},
             held_cpu_seconds=held_cpu_seconds,
             used_cpu_seconds=self.all_used_seconds(),

@@ -22,8 +22,8 @@ from artos.protocol.orders import AGENT_COUNTS, AgentOrders
 from artos.system.closing import Closing
 from artos.system.locks import FileLock
 from artos.transport import sockets
-from artos.transport.control_pipe import Leash
-from artos.transport.counters import Tally
+from artos.transport.control_pipe import ControlPipe
+from artos.transport.counters import Counters
 from artos.transport.keys import Keys
 from triggers.table import decode_table
 from triggers.wiring import role_of
@@ -45,7 +45,7 @@ Load = Callable[[str, str], Any]
 def serve(orders: str, leash: int, load: Load) -> int:
     """Be the agent that ``orders`` (JSON) describe; returns the exit status."""
     given = msgspec.json.decode(orders, type=AgentOrders)
-    with Leash.held(leash) as line, Agent(given, line, load, SystemClock()) as agent:
+    with ControlPipe.held(leash) as line, Agent(given, line, load, SystemClock()) as agent:
         while not agent.over:
             agent.turn()
         if agent.orphaned:
@@ -56,10 +56,10 @@ def serve(orders: str, leash: int, load: Load) -> int:
 class Agent(Closing):
     """Sockets, blocks, triggers and weights of one site, and the loop that serves them."""
 
-    def __init__(self, orders: AgentOrders, leash: Leash, load: Load, clock: Clock) -> None:
+    def __init__(self, orders: AgentOrders, leash: ControlPipe, load: Load, clock: Clock) -> None:
         plan = msgspec.json.decode(Path(orders.plan_file).read_bytes(), type=Plan)
         self._orders, self._leash, self._clock = orders, leash, clock
-        self._tally = Tally(orders.tally_path, AGENT_COUNTS)
+        self._tally = Counters(orders.tally_path, AGENT_COUNTS)
         self._faults = Faults(counted=partial(self._tally.add, "faults"))
         shipped = {t: each for t, each in plan.triggers.items() if role_of(t) == "transfer"}
         table = decode_table(shipped, lambda source: load(source, plan.reference.folder))

@@ -18,7 +18,7 @@ from artos.protocol.data import Greet, RowsTaken
 from artos.protocol.message import Message, Refusal
 from artos.system.closing import Closing
 from artos.transport.chunk import Bytes, Rings, load
-from artos.transport.counters import Tally
+from artos.transport.counters import Counters
 from artos.transport.sockets import Socket
 from workers.agent.link import Link
 from workers.agent.packing import Packing
@@ -50,7 +50,7 @@ class Shipping(Closing):
         rings: Callable[[int], Rings],
         arrived: Callable[[int, int, int], None],
         clock: Clock,
-        tally: Tally,
+        tally: Counters,
         faults: Faults,
     ) -> None:
         self.sender = sender

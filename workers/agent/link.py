@@ -14,7 +14,7 @@ from artos.protocol import codec
 from artos.protocol.message import Message
 from artos.system.closing import Closing
 from artos.transport import sockets
-from artos.transport.counters import Tally
+from artos.transport.counters import Counters
 from artos.transport.monitor import Monitor
 from artos.transport.sockets import Socket
 
@@ -40,7 +40,7 @@ class Link(Closing):
         clock: Clock,
         greet: Callable[[], None],
         hear: Hear,
-        tally: Tally,
+        tally: Counters,
         faults: Faults,
     ) -> None:
         self._opens, self._clock, self._greet, self._hear = opens, clock, greet, hear

@@ -11,7 +11,7 @@ from artos.protocol import codec
 from artos.protocol.data import Pull, Weights
 from artos.protocol.message import Message
 from artos.system.closing import Closing
-from artos.transport.counters import Tally
+from artos.transport.counters import Counters
 from artos.transport.sockets import Socket
 from workers.agent.link import Link
 from workers.agent.weight_receiver import Assembly
@@ -29,7 +29,7 @@ class Pulling(Closing):
         assembly: Assembly,
         published: Callable[[], None],
         clock: Clock,
-        tally: Tally,
+        tally: Counters,
         faults: Faults,
     ) -> None:
         self._assembly, self._published, self._tally = assembly, published, tally

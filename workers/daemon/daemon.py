@@ -21,15 +21,15 @@ from artos.system.archives import Archives
 from artos.system.closing import Closing
 from artos.system.signals import StopRequests
 from artos.system.user_cache import user_cache
-from artos.system.waker import Bell
+from artos.system.waker import Waker
 from artos.transport.endpoints import HEAD
 from artos.transport.handshakes import LinkFault
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 from artos.version import VERSION
-from workers.daemon.executor_host import SiteHost
-from workers.daemon.state import WorkerHome
+from workers.daemon.executor_host import ExecutorHost
+from workers.daemon.state import WorkerState
 from workers.host.cpus import usable_cpus
 
 _log = logging.getLogger(__name__)
@@ -91,14 +91,14 @@ class WorkerDaemon(Closing):
         cpus, keys = options.cpus(), Keys.load(options.keys)
         cache = user_cache()
         with ExitStack() as stack:
-            home = stack.enter_context(WorkerHome(cache / "nodes", options.name, options.head))
-            self._bell = stack.enter_context(Bell())
-            self._sites = SiteHost(
+            home = stack.enter_context(WorkerState(cache / "nodes", options.name, options.head))
+            self._bell = stack.enter_context(Waker())
+            self._sites = ExecutorHost(
                 options.name, cpus, options.keys.resolve(), Archives(cache / "code"), home.folder,
                 self._clock, _CLOSING, self._faults,
             )  # fmt: skip
             self._post = stack.enter_context(
-                Post.connect(options.head, keys, home.peer, self._bell.ring, self._clock)
+                Messenger.connect(options.head, keys, home.peer, self._bell.ring, self._clock)
             )
             stack.callback(self._sites.kill)
             self._hello = control.Hello(

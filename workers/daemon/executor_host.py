@@ -15,14 +15,21 @@ from artos.buffer.segment import reap_orphans
 from artos.clock import Clock
 from artos.errors import Refused
 from artos.faults import Faults
-from artos.protocol.control import Archive, Assign, FetchArchive, LogPiece, ReadNodeLog, SiteEnded
+from artos.protocol.control import (
+    Archive,
+    Assign,
+    ExecutorEnded,
+    FetchArchive,
+    LogPiece,
+    ReadNodeLog,
+)
 from artos.protocol.message import Message  # fmt: skip
-from artos.protocol.orders import SiteOrder, write_order
+from artos.protocol.orders import ExecutorOrder, write_order
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
 from artos.system.cleanup import remove_unlinked_images
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 from artos.system.logs import piece
 from artos.system.pidfd import PidFd
 from artos.system.private_folder import keep
@@ -39,7 +46,7 @@ _MOST_RUNS = 20
 class _Site:
     """A site's process. ``end_by`` is when it is killed, None while it may live."""
 
-    order: SiteOrder
+    order: ExecutorOrder
     child: Child
     process: PidFd
     end_by: float | None = None
@@ -49,7 +56,7 @@ class _Site:
         return self.order.assign.epoch
 
 
-class SiteHost:
+class ExecutorHost:
     """Brings the processes there are in line with the orders of the head, a ``step`` at a time.
 
     ``folder`` has a folder for each run with its order, logs and images.
@@ -70,7 +77,7 @@ class SiteHost:
         self._tidy_at = clock.now()
 
     def __repr__(self) -> str:
-        return f"<SiteHost {self._node} wanted={[*self._wanted]} there={[*self._sites]}>"
+        return f"<ExecutorHost {self._node} wanted={[*self._wanted]} there={[*self._sites]}>"
 
     @property
     def runs(self) -> dict[str, int]:
@@ -156,7 +163,7 @@ class SiteHost:
     def _look_at(self, run: str, site: _Site) -> list[Message]:
         site.child.cap_log()
         if (status := site.child.died()) is not None:
-            return [SiteEnded(run, site.epoch, self._forget(run, site, status))]
+            return [ExecutorEnded(run, site.epoch, self._forget(run, site, status))]
         if site.end_by is not None:
             self._end(site)
         elif self._wanted[run].epoch != site.epoch:
@@ -191,7 +198,7 @@ class SiteHost:
             self._tidy_at = self._clock.now() + _SETTLED
         if status == 0 or (site.end_by is not None and status == -signal.SIGTERM):
             return ""
-        return Death.of_process(site.child.pid, status, site.child.log_tail(10)).why
+        return ExitReport.of_process(site.child.pid, status, site.child.log_tail(10)).why
 
     def _open(self, assign: Assign) -> list[Message]:
         name = assign.archive
@@ -211,7 +218,7 @@ class SiteHost:
 
     def _cannot_open(self, assign: Assign, why: str) -> list[Message]:
         del self._wanted[assign.run]
-        return [SiteEnded(assign.run, assign.epoch, f"it could not be opened: {why}")]
+        return [ExecutorEnded(assign.run, assign.epoch, f"it could not be opened: {why}")]
 
     def _alone(self, run: str) -> bool:
         """Whether nothing is left of an earlier site, which would be taken for this one."""
@@ -227,7 +234,7 @@ class SiteHost:
         self._make_room()
         folder = self._folder / assign.run
         (keep(folder) / "logs").mkdir(exist_ok=True)
-        order = SiteOrder(
+        order = ExecutorOrder(
             assign, self._node, str(self._keys), code, str(folder / "logs"), str(folder / "images"),
             self._allot({assign.run: assign.slots})[assign.run],
         )  # fmt: skip

@@ -12,7 +12,7 @@ from artos.system.closing import Closing
 from artos.system.locks import FileLock
 
 
-class WorkerHome(Closing):
+class WorkerState(Closing):
     """The folder of a node by its name and head: one daemon on this machine has it at a time.
 
     ``peer`` is what this daemon is called towards the head, ``before`` what the last one was: as

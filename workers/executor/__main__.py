@@ -1,4 +1,4 @@
-"""``python -P -m workers.executor FILE``: the site of a run on this worker (see ``SiteOrder``).
+"""``python -P -m workers.executor FILE``: the site of a run on this worker (see ``ExecutorOrder``).
 
 Exit status 0 says that it was told to close, 1 that it closed of itself; why is in its log.
 """
@@ -15,11 +15,11 @@ from pathlib import Path
 
 from artos.buffer.run_memory import CacheNode
 from artos.clock import SystemClock
-from artos.protocol.orders import SiteOrder, read_order
+from artos.protocol.orders import ExecutorOrder, read_order
 from artos.system.child import end_with_parent
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.transport.keys import Keys
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 from workers.executor.agent_host import AgentHost
 from workers.executor.executor import Executor, local_plan
 
@@ -27,14 +27,14 @@ _log = logging.getLogger(__name__)
 _POST_SECONDS = 5.0
 
 
-class SiteProcess:
+class ExecutorProcess:
     """The site that the order in ``file`` asks for; SIGHUP says that the file has changed.
 
     SIGTERM closes it in order, SIGINT without sending what is still here.
     """
 
     def __init__(self, file: Path) -> None:
-        self._file, self._order = file, read_order(file, SiteOrder)
+        self._file, self._order = file, read_order(file, ExecutorOrder)
         self._changed = False
 
     def run(self) -> str:
@@ -45,7 +45,7 @@ class SiteProcess:
         keys = Keys.load(Path(order.keys)) if order.keys else None
         with (
             CacheNode(plan, name, Path(order.logs)) as node,
-            Post.connect(assign.steering, keys, order.node, node.board.bell.ring) as post,
+            Messenger.connect(assign.steering, keys, order.node, node.board.bell.ring) as post,
         ):
             agent = AgentHost(
                 plan, node.site, node.plan_file, assign.experience,
@@ -80,7 +80,7 @@ class SiteProcess:
     def _reread(self, site: Executor) -> None:
         if self._changed:
             self._changed = False
-            site.use(read_order(self._file, SiteOrder).cpus)
+            site.use(read_order(self._file, ExecutorOrder).cpus)
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str]) -> int:
     end_with_parent(signal.SIGTERM)
     faulthandler.enable()
     with logging_to(to_stderr):
-        why = SiteProcess(Path(arguments[0])).run()
+        why = ExecutorProcess(Path(arguments[0])).run()
         if why:
             _log.warning("this site is closed: %s", why)
     return 1 if why else 0

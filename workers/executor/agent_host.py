@@ -11,8 +11,8 @@ from artos.plan import Plan, Site
 from artos.protocol.data import Finish, Nudge, Terms
 from artos.protocol.orders import AGENT_COUNTS, AgentOrders
 from artos.system.child_modules import ChildModule
-from artos.transport.counters import Tally
-from artos.transport.sidecar import Companion
+from artos.transport.counters import Counters
+from artos.transport.sidecar import Sidecar
 
 _EXIT = 1.0  # seconds that a process takes to end once it wants to
 
@@ -35,8 +35,8 @@ class AgentHost:
             site, str(plan_file), endpoints, keys, node, epoch, lock, compress=compress
         )
         self._stages, self._site, self._clock = plan.consumers, site, clock
-        self._companion = Companion(process, Path(site.logs) / "agent.log", clock)
-        self._tally = Tally(self._orders.tally_path, AGENT_COUNTS)
+        self._companion = Sidecar(process, Path(site.logs) / "agent.log", clock)
+        self._tally = Counters(self._orders.tally_path, AGENT_COUNTS)
         self._terms = Terms({}, {})
 
     @property

@@ -16,7 +16,7 @@ from artos.runtime.preloaded import Preloaded
 from artos.scaling.elastic import Elastic
 from artos.system.child import start
 from artos.system.cleanup import image_faults, image_folder
-from triggers.mailboxes import Mail
+from triggers.mailboxes import Mailboxes
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.launchers.clones import Clones
 from workers.actors.launchers.early import Early
@@ -39,7 +39,7 @@ _ORDER = ("clone", "fork", "cold")
 def build(
     node: Node,
     home: Path,
-    mail: Mail,
+    mail: Mailboxes,
     clock: Clock,
     preloaded: Preloaded | None = None,
     cpus: Sequence[int] | None = None,

@@ -22,12 +22,12 @@ from artos.plan import Plan
 from artos.protocol import steering
 from artos.protocol.invocations import Failed, FromMember, Ready
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.protocol.orders import SiteOrder
+from artos.protocol.orders import ExecutorOrder
 from artos.runtime.loop import Loop
 from artos.system.logs import end
 from artos.transport.endpoints import HEAD
-from artos.transport.messenger import Post
-from triggers.mailboxes import Mail
+from artos.transport.messenger import Messenger
+from triggers.mailboxes import Mailboxes
 from workers.executor.agent_host import AgentHost
 from workers.executor.build import build, slots_on
 from workers.executor.migration import Migration
@@ -48,16 +48,16 @@ class Executor(Loop):
 
     def __init__(
         self,
-        order: SiteOrder,
+        order: ExecutorOrder,
         node: CacheNode,
-        post: Post,
+        post: Messenger,
         agent: AgentHost,
         clock: Clock,
     ) -> None:
         super().__init__(node.board, clock)
         self._order, self._node, self._post, self._agent = order, node, post, agent
         self._faults, self._seldom = Faults(), Seldom(_log)
-        self._mail = Mail(node.board)
+        self._mail = Mailboxes(node.board)
         self._actors = build(node, Path(order.images), self._mail, clock, cpus=order.cpus)
         self._gate = VersionGate(lambda: node.weights.version, self._actors.passers)
         self._migration = Migration(
@@ -66,7 +66,7 @@ class Executor(Loop):
         self._terms: dict[int, int] = {}
         self._bases: dict[int, int] = {}
         self._lodged: set[int] = set()
-        self._told: steering.SiteNews | None = None
+        self._told: steering.ExecutorNews | None = None
         self._news_due = clock.now()
         self.closing = False
         self.why = ""
@@ -77,7 +77,7 @@ class Executor(Loop):
         self._agent.start()
         assign = self._order.assign
         criu = self._actors.criu
-        self._tell(steering.SiteUp(self._order.node, assign.epoch, assign.slots, criu))
+        self._tell(steering.ExecutorUp(self._order.node, assign.epoch, assign.slots, criu))
         self.serve(lambda: self.closing, after)
         return self.why
 
@@ -128,7 +128,7 @@ class Executor(Loop):
                 self._carry(message)
             case steering.Retire(member=member) if member in self._lodged:
                 self._actors.retire(member)
-            case steering.CloseSite():
+            case steering.CloseExecutor():
                 self.closing = True
             case Restarted():
                 self.closing, self.why = True, "the run does not know this site any more"
@@ -241,10 +241,10 @@ class Executor(Loop):
             self._told, self._news_due = news, now + _NEWS_SECONDS
             self._tell(news)
 
-    def _news(self) -> steering.SiteNews:
+    def _news(self) -> steering.ExecutorNews:
         waiting = [m for m in self._lodged if self._gate.holds(m) or self._actors.held_back(m)]
         written = {m - 1: self._node.blocks[m - 1].written for m in self._lodged}
-        return steering.SiteNews(
+        return steering.ExecutorNews(
             self._bill(), tuple(sorted(waiting)), written, self._agent.wire_bytes,
             self._faults.count + self._post.faults.count + self._agent.faults,
             self._mail.malformed + self._post.malformed + self._agent.malformed,
@@ -272,12 +272,12 @@ class Executor(Loop):
         self._tell(self._news())
         if not self.abandoned:
             self._tell_logs()
-        self._tell(steering.SiteClosed(self._bill(), unsent))
+        self._tell(steering.ExecutorClosed(self._bill(), unsent))
 
     def _tell_logs(self) -> None:
         for log in sorted(Path(self._order.logs).glob("*.log")):
             with self._faults.contained(f"sending {log.name}"):
-                self._tell(steering.SiteLog(log.stem, end(log, _MOST_OF_A_LOG)))
+                self._tell(steering.ExecutorLog(log.stem, end(log, _MOST_OF_A_LOG)))
 
     def kill(self) -> None:
         """End everything at once."""
@@ -286,7 +286,7 @@ class Executor(Loop):
         self._agent.stop()
 
 
-def _same(news: steering.SiteNews, told: steering.SiteNews | None) -> bool:
+def _same(news: steering.ExecutorNews, told: steering.ExecutorNews | None) -> bool:
     return told is not None and (news.held_back, news.written) == (told.held_back, told.written)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from artos.clock import Clock, Deadline
-from artos.errors import BadMessage, BadParcel
+from artos.errors import BadBundle, BadMessage
 from artos.protocol import steering
 from artos.protocol.message import Message, Refusal
 from artos.system.closing import Closing
@@ -127,7 +127,7 @@ class Migration(Closing):
             return  # of one that is not wanted any more
         try:
             coming.file.take(piece)
-        except (BadParcel, OSError) as error:
+        except (BadBundle, OSError) as error:
             self._give_up(piece.number, coming, str(error))
             return
         if coming.file.whole:

@@ -11,7 +11,7 @@ from head.run.coordination.members import Members
 from head.run.scaler import Scaler
 
 
-class Crew:
+class ActiveActors:
     """The learner and the actors: actors 0 to ``count`` - 1 take part, a few more may be prepared.
 
     Ready is who has reported so since it was last started, parked or not. ``update`` is the one the
@@ -115,4 +115,4 @@ class Crew:
             self._members.prepare(actor_member(actor))
 
     def __repr__(self) -> str:
-        return f"<Crew of {self.count} actors, {self._prepared} prepared>"
+        return f"<ActiveActors of {self.count} actors, {self._prepared} prepared>"

@@ -10,7 +10,7 @@ from typing import Any
 
 from artos.buffer.board import LEARNER, actor_member
 from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 from head.run.coordination.dispatcher import Dispatcher
 from head.run.coordination.ports import Ports
 from head.run.coordination.recovery import Recovery, name_of
@@ -148,7 +148,7 @@ class Coordinator:
             case Done():
                 self._done(member, message)
             case Failed():
-                self.died(member, Death(message.trace, message.step, fatal=message.fatal))
+                self.died(member, ExitReport(message.trace, message.step, fatal=message.fatal))
 
     def _ready(self, member: int, ready: Ready) -> None:
         now, seconds = self.ports.clock.now(), self.state.crew.ready(member)
@@ -241,7 +241,7 @@ class Coordinator:
 
     # -- when things die -----------------------------------------------------------------------
 
-    def died(self, member: int, death: Death) -> None:
+    def died(self, member: int, death: ExitReport) -> None:
         """A member is gone: keep what it committed, start it anew, give it its work again.
 
         Raises:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from artos.buffer.board import LEARNER
 from artos.protocol.invocations import Claim, Invoke
 from head.run.coordination.ports import Ports
-from head.run.coordination.pull_queue import Pulls
+from head.run.coordination.pull_queue import PullQueue
 from head.run.coordination.recovery import Recovery
 from head.run.coordination.sampling import Sampling
 from head.run.coordination.state import RunState
@@ -27,7 +27,7 @@ class Dispatcher:
         clocks: Callable[[], Collection[str]],
     ) -> None:  # fmt: skip
         self._ports, self._state, self._recovery, self._clocks = ports, state, recovery, clocks
-        self.pulls = Pulls(state.invocations, self._invoke)
+        self.pulls = PullQueue(state.invocations, self._invoke)
         self.sampling = Sampling(ports, state, self.pulls, window)
 
     def invoke_learner(self, firing: Firing) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from artos.buffer.board import LEARNER
 from artos.errors import ActorFailed, LearnerFailed
-from artos.system.exit_report import START_SECONDS, Death
+from artos.system.exit_report import START_SECONDS, ExitReport
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Failures:
         if self._calm[member] >= self._limits.calm:
             self._counts.pop((member, True), None)
 
-    def count(self, member: int, death: Death, step: int) -> int:
+    def count(self, member: int, death: ExitReport, step: int) -> int:
         """Book a failure at ``step`` (rows, or the version); returns how many there are in a row.
 
         Raises:

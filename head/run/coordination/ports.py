@@ -10,7 +10,7 @@ from artos.buffer.model_block import ObjectRegion
 from artos.buffer.run_memory import Node
 from artos.clock import Clock
 from head.run.coordination.members import Members
-from head.run.coordination.row_events import Commits, Intake
+from head.run.coordination.row_events import Commits, RowSource
 from triggers.journal import Journal
 
 
@@ -27,12 +27,12 @@ class Ports:
     members: Members
     clock: Clock
     journal: Journal
-    intake: Intake
+    intake: RowSource
 
     @classmethod
     def of(
         cls, node: Node, members: Members, clock: Clock, journal: Journal,
-        intake: Intake | None = None,
+        intake: RowSource | None = None,
     ) -> Ports:  # fmt: skip
         """Ports to a run's memory on this machine; by default actors commit to it themselves."""
         shipped = "transfer" in node.plan.triggers

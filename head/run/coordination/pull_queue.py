@@ -8,7 +8,7 @@ from artos.protocol.invocations import Invoke
 from head.run.coordination.ledger import Invocations
 
 
-class Pulls:
+class PullQueue:
     """Keeps pulls from piling up in front of an actor that is in a round, or has not started yet.
 
     An actor binds the newest weights there are, so while it has a pull to make another one is kept

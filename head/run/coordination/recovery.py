@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from artos.buffer.board import LEARNER
 from artos.protocol.invocations import Invoke
-from artos.system.exit_report import SLOW, Death
+from artos.system.exit_report import SLOW, ExitReport
 from head.run.coordination.failures import Failures
 from head.run.coordination.ports import Ports
 from head.run.coordination.state import RunState
@@ -44,7 +44,7 @@ class Recovery:
         """The member carried out an invocation."""
         self._failures.answered(member)
 
-    def died(self, member: int, death: Death) -> None:
+    def died(self, member: int, death: ExitReport) -> None:
         """A member died.
 
         Raises:
@@ -87,20 +87,20 @@ class Recovery:
         for call in self._invocations.of(member):
             self._members.passers[member].pass_message(call)
 
-    def late(self) -> Iterator[tuple[int, Death]]:
+    def late(self) -> Iterator[tuple[int, ExitReport]]:
         """Members that take too long to start or to answer, and what is to be said of them."""
         start, answer, now = self._limits.start, self._limits.answer, self._clock.now()
         for member in tuple(self._crew.late(start)):
             if self._members.unplaced(member):
                 self._crew.started(member)
             else:
-                yield member, Death(f"not ready within {start:g} s: {SLOW}")
+                yield member, ExitReport(f"not ready within {start:g} s: {SLOW}")
         for member, call in tuple(self._invocations.overdue(now, answer)):
             if self._members.waits_for_slot(member) or self._waits_for_room(member, call):
                 self._invocations.restamp(member, now)
             elif self._crew.is_ready(member):
                 what = f"{call.trigger} (firing {call.firing})"
-                yield member, Death(f"no answer to {what} within {answer:g} s: {SLOW}")
+                yield member, ExitReport(f"no answer to {what} within {answer:g} s: {SLOW}")
 
     def nobody_works(self, *, but_pulls: bool = False) -> bool:
         """Whether all who have something to do wait for room, or only pull weights (if asked).

@@ -13,7 +13,7 @@ from triggers.events import Arrived, Committed
 Rows = Committed | Arrived
 
 
-class Intake(Protocol):
+class RowSource(Protocol):
     """Looks at an actor's block when something in it changed.
 
     ``in_place``: actors write to these blocks themselves, so one without room waits.
@@ -41,7 +41,7 @@ class Commits:
         self._told = dict.fromkeys(blocks, 0)
 
     def news(self, actor: int) -> tuple[int, list[Rows]]:
-        """See ``Intake.news``."""
+        """See ``RowSource.news``."""
         block = self._blocks[actor]
         written = {name: header.written for name, header in block.headers.items()}
         rows = min(written.values())
@@ -73,7 +73,7 @@ class Arrivals:
         self._terms = dict.fromkeys(blocks, 0)
 
     def news(self, actor: int) -> tuple[int, list[Rows]]:
-        """See ``Intake.news``; keys may arrive at different times."""
+        """See ``RowSource.news``; keys may arrive at different times."""
         block, told = self._blocks[actor], self._told[actor]
         grown: dict[tuple[int, int], list[str]] = {}
         for name, rows in self._arrived(actor).items():
@@ -98,7 +98,7 @@ class Arrivals:
         return {name: min(header.written, known) for name, header in block.headers.items()}
 
     def rewind(self, actor: int, term: int, rows: int) -> None:
-        """See ``Intake.rewind``; nothing is looked at until the block is of that term."""
+        """See ``RowSource.rewind``; nothing is looked at until the block is of that term."""
         self._terms[actor] = term
         self._told[actor] = {name: min(told, rows) for name, told in self._told[actor].items()}
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from artos.buffer.board import LEARNER, actor_member
 from artos.protocol.invocations import Invoke
 from head.run.coordination.ports import Ports
-from head.run.coordination.pull_queue import Pulls
+from head.run.coordination.pull_queue import PullQueue
 from head.run.coordination.state import RunState
 from triggers.base import Firing
 from triggers.window import Window
@@ -17,7 +17,7 @@ from triggers.wiring import method_of, samples
 class Sampling:
     """Grants rounds within the run's budget and its ``window``; none while ``draining``."""
 
-    def __init__(self, ports: Ports, state: RunState, pulls: Pulls, window: Window) -> None:
+    def __init__(self, ports: Ports, state: RunState, pulls: PullQueue, window: Window) -> None:
         self._model, self._state = ports.model, state
         self._rounds, self._versions = state.rounds, state.versions
         self._pulls, self.window, self.draining = pulls, window, False

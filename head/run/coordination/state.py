@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from artos.plan import Plan
-from head.run.coordination.active_actors import Crew
+from head.run.coordination.active_actors import ActiveActors
 from head.run.coordination.failures import Limits
 from head.run.coordination.ledger import Claims, Invocations, Rounds
 from head.run.coordination.ports import Ports
 from head.run.coordination.standstill import Standstill
-from head.run.coordination.weight_versions import Bindings
+from head.run.coordination.weight_versions import WeightVersions
 from head.run.monitor import Monitor
 from head.run.objects import Objects
 from head.run.scaler import Scaler
@@ -34,13 +34,13 @@ class RunState:
         self.monitor, self.objects = Monitor(), Objects(ports.objects)
         self.invocations, self.claims = Invocations(), Claims(self.silent)
         self.rounds = Rounds(ports.blocks, plan.steps)
-        self.versions = Bindings(
+        self.versions = WeightVersions(
             ports.blocks, self.rounds, self.claims, max_lags(table),
             each_round="actors.sync" not in plan.triggers,
         )  # fmt: skip
         self.first_version = max(0, ports.model.version)
         self.announced = self.learned = -1
-        self.crew = Crew(ports.members, ports.clock, self.scaler, self.first_version)
+        self.crew = ActiveActors(ports.members, ports.clock, self.scaler, self.first_version)
         self.standstill = Standstill(self.limits, ports.clock.now())
 
     @property

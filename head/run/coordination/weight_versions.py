@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from head.run.coordination.ledger import Claims, Rounds
 
 
-class Bindings:
+class WeightVersions:
     """Per actor the version it holds (-1: none), and whether it binds the newest for a round.
 
     ``each_round``: without an ``actors.sync`` of their own, actors do so at rollout start. With one
@@ -58,4 +58,4 @@ class Bindings:
         )
 
     def __repr__(self) -> str:
-        return f"<Bindings held={self.held}>"
+        return f"<WeightVersions held={self.held}>"

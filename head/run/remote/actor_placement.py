@@ -10,9 +10,9 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.board import actor_member
 from artos.protocol.invocations import Done, FromMember, Invoke
 from artos.protocol.steering import ActorReport, Call, Died, End, Prepare, Retire, Start
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 from artos.transitions import after
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 from triggers.passers import ZmqPasser
 
 
@@ -82,7 +82,9 @@ class ActorPlacement:
     policy version that actors can have.
     """
 
-    def __init__(self, block: ActorBlock, steering: Post, published: Callable[[], int]) -> None:
+    def __init__(
+        self, block: ActorBlock, steering: Messenger, published: Callable[[], int]
+    ) -> None:
         self._block, self._steering, self._published = block, steering, published
         self.number, self.member = block.spec.actor, actor_member(block.spec.actor)
         self.state, self.term, self.base = State.UNPLACED, 0, 0
@@ -218,17 +220,17 @@ class ActorPlacement:
         self.committed = max(self.committed, report.written)
         self._reports.append(report)
 
-    def counting(self) -> list[FromMember | Death]:
+    def counting(self) -> list[FromMember | ExitReport]:
         """Reports whose rows have arrived, oldest first; each is told once."""
-        counting: list[FromMember | Death] = []
+        counting: list[FromMember | ExitReport] = []
         while self._reports and self._reports[0].written <= self._arrived:
             counting.append(self._take(self._reports.popleft()))
         return counting
 
-    def _take(self, report: ActorReport | Died) -> FromMember | Death:
+    def _take(self, report: ActorReport | Died) -> FromMember | ExitReport:
         if isinstance(report, Died):
             why = f"on node {self.node}: {report.why}"
-            return Death(why, report.step, own=report.own, fatal=report.fatal)
+            return ExitReport(why, report.step, own=report.own, fatal=report.fatal)
         told = report.told
         if isinstance(told, Done) and self.given and self.given[0].call.firing == told.firing:
             self.given.popleft()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from artos.buffer.board import actor_member
 from artos.clock import Clock
-from artos.errors import BadParcel
+from artos.errors import BadBundle
 from artos.protocol import steering
 from artos.protocol.message import Message
 from artos.system.closing import Closing
@@ -231,7 +231,7 @@ class Bundles(Closing):
             return
         try:
             file = self._taken(bundle, news)
-        except (BadParcel, OSError) as error:
+        except (BadBundle, OSError) as error:
             self._fail(bundle, str(error))
             return
         if file.whole:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from artos.protocol.steering import SiteNews
-from artos.usage import Bill
+from artos.protocol.steering import ExecutorNews
+from artos.usage import Usage
 
 
 @dataclass
 class _Site:
     """What a site said last."""
 
-    bill: Bill = field(default_factory=Bill)
+    bill: Usage = field(default_factory=Usage)
     waiting_for_slot: frozenset[int] = frozenset()
     criu: str = ""
     faults: int = 0
@@ -29,7 +29,7 @@ class NodeUsage:
 
     def __init__(self) -> None:
         self._open: dict[str, _Site] = {}
-        self._closed: list[Bill] = []
+        self._closed: list[Usage] = []
         self._seen: dict[str, None] = {}
         self.ends: dict[str, str] = {}
         self._faults = self._malformed = 0  # at those that are gone
@@ -68,14 +68,14 @@ class NodeUsage:
         made = self._open[source].criu if source in self._open else ""
         return bool(made) and (target not in self._open or self._open[target].criu == made)
 
-    def news(self, node: str, news: SiteNews) -> None:
+    def news(self, node: str, news: ExecutorNews) -> None:
         """It reported.
 
         Raises:
             BadMessage: its bill is none.
         """
         site = self._open[node]
-        site.bill, site.waiting_for_slot = Bill.of(news.bill), frozenset(news.held_back)
+        site.bill, site.waiting_for_slot = Usage.of(news.bill), frozenset(news.held_back)
         site.faults, site.malformed = news.faults, news.malformed
 
     def last_bill(self, node: str, bill: Mapping[str, Any]) -> None:
@@ -84,7 +84,7 @@ class NodeUsage:
         Raises:
             BadMessage: that is no bill.
         """
-        self._open[node].bill = Bill.of(bill)
+        self._open[node].bill = Usage.of(bill)
 
     def end(self, node: str, why: str) -> None:
         """It is gone; what it cost stays as it said last."""
@@ -98,6 +98,6 @@ class NodeUsage:
         """Whether what the actor was asked to do waits there for a slot, or for weights."""
         return node in self._open and member in self._open[node].waiting_for_slot
 
-    def bill(self) -> Bill:
+    def bill(self) -> Usage:
         """What all actors cost so far, wherever they were."""
-        return Bill.total([*self._closed, *(site.bill for site in self._open.values())])
+        return Usage.total([*self._closed, *(site.bill for site in self._open.values())])

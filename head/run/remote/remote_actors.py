@@ -22,18 +22,18 @@ from artos.protocol.steering import (
     ActorReport,
     BundlePiece,
     BundleRejected,
-    CloseSite,
+    CloseExecutor,
     Died,
+    ExecutorClosed,
+    ExecutorNews,
+    ExecutorUp,
     Packed,
     Prepare,
     ReadPiece,
-    SiteClosed,
-    SiteNews,
-    SiteUp,
     Start,
 )
-from artos.system.exit_report import Death
-from artos.transport.messenger import Post
+from artos.system.exit_report import ExitReport
+from artos.transport.messenger import Messenger
 from head.run.remote.actor_placement import ActorPlacement, State
 from head.run.remote.bundles import Bundles
 from head.run.remote.node_usage import NodeUsage
@@ -67,7 +67,7 @@ class RemoteActors:
         self,
         blocks: Mapping[int, ActorBlock],
         epoch: int,
-        steering: Post,
+        steering: Messenger,
         terms: Callable[[dict[int, int], dict[int, int], dict[int, str]], None],
         silent: Callable[[str], float],
         bundles: Bundles,
@@ -81,7 +81,7 @@ class RemoteActors:
         self._to_enter: dict[ActorPlacement, None] = {}
         self._new_terms: dict[ActorPlacement, None] = {}
         self._looked_for: dict[ActorPlacement, None] = {}
-        self._reports: deque[tuple[int, FromMember | Death]] = deque()
+        self._reports: deque[tuple[int, FromMember | ExitReport]] = deque()
         self._closing = False
         self.nodes = NodeUsage()
         self.placement_view = PlacementView(self.passers, self.nodes, silent, bundles.origin)
@@ -96,7 +96,7 @@ class RemoteActors:
         """The run is over: all sites are closed; what becomes of the actors does not matter."""
         self._closing = True
         for node in self.nodes.open:
-            self._steering.send(node, CloseSite())
+            self._steering.send(node, CloseExecutor())
 
     # -- Members -------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class RemoteActors:
             BadMessage: it makes no sense, and changed nothing.
         """
         match message:
-            case SiteUp(epoch=self._epoch, criu=criu):
+            case ExecutorUp(epoch=self._epoch, criu=criu):
                 self._lose(node, "its site was started anew")
                 self.nodes.begin(node, criu)
                 self._to_enter |= dict.fromkeys(self._bound_for(node))
@@ -178,7 +178,7 @@ class RemoteActors:
                 if actor.is_from_here(node, message):
                     actor.heard(self._unpacked(actor, message))
                     self._looked_for[actor] = None
-            case SiteNews():
+            case ExecutorNews():
                 self.nodes.news(node, message)
                 for number, rows in message.written.items():
                     if actor := self.passers.get(actor_member(number)):
@@ -186,7 +186,7 @@ class RemoteActors:
             case Packed() | ReadPiece() | BundlePiece() | BundleRejected():
                 if (settled := self._bundles.heard(node, message)) is not None:
                     self._looked_for[self.passers[actor_member(settled)]] = None
-            case SiteClosed():
+            case ExecutorClosed():
                 self.nodes.last_bill(node, message.bill)
                 self._lose(node, "its site was closed")
             case _:
@@ -207,7 +207,7 @@ class RemoteActors:
         """Rows of the actor arrived: something it reported may count now."""
         self._looked_for[self.passers[member]] = None
 
-    def reports(self) -> Iterator[tuple[int, FromMember | Death]]:
+    def reports(self) -> Iterator[tuple[int, FromMember | ExitReport]]:
         """What members reported and counts by now, oldest first per member."""
         looked_for, self._looked_for = self._looked_for, {}
         for actor in looked_for:
@@ -308,5 +308,5 @@ class RemoteActors:
         return f"<RemoteActors {placed} of {len(self.passers)} at their place>"
 
 
-class _NodeLost(Death):
+class _NodeLost(ExitReport):
     """An actor went with its node; void once the coordinator has ended it for another reason."""

@@ -11,7 +11,7 @@ from artos.errors import BadMessage, CheckpointFault, ImageUnusable, Refused
 from artos.protocol import invocations
 from artos.protocol.orders import RunOrder, read_order
 from head.daemon.options import head_options
-from head.daemon.state import HeadHome
+from head.daemon.state import HeadState
 from head.records.checkpoint import read_manifest
 from head.records.run_folder import RunFolder
 from workers.checkpoint.bundle import moved
@@ -60,7 +60,7 @@ def config(folder: Path, content: bytes) -> None:
 
 
 def state(folder: Path, content: bytes) -> None:
-    with HeadHome(folder) as home:
+    with HeadState(folder) as home:
         (home.folder / "state.json").write_bytes(content.replace(b"file", b"runs"))
         home.load()
 

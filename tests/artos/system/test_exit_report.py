@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from artos.system.exit_report import Death
     ],
 )
 def test_what_ended_a_process(status: int, words: str, own: bool) -> None:
-    death = Death.of_process(7, status, "so it is")
+    death = ExitReport.of_process(7, status, "so it is")
     assert death.why.startswith(f"process 7 {words}")
     assert death.why.endswith("so it is")
     assert death.own is own

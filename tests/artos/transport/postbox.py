@@ -13,9 +13,9 @@ from helpers import PATIENCE
 
 from artos.protocol.message import Message
 from artos.transport.keys import Keys
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 
-Mail = tuple[str, Message]
+Mailboxes = tuple[str, Message]
 
 
 def fill(put: Callable[[], None]) -> None:
@@ -27,9 +27,9 @@ def fill(put: Callable[[], None]) -> None:
 class Postbox:
     """A post whose mail is kept, and can be waited for."""
 
-    def __init__(self, make: Callable[[Callable[[], None]], Post]) -> None:
+    def __init__(self, make: Callable[[Callable[[], None]], Messenger]) -> None:
         self.rung = threading.Event()
-        self.mail: list[Mail] = []
+        self.mail: list[Mailboxes] = []
         self.post = make(self.rung.set)
 
     def until(self, enough: Callable[[], bool], what: str) -> None:
@@ -56,7 +56,7 @@ class Postbox:
 @contextmanager
 def serving(endpoint: str, keys: Keys | None = None) -> Iterator[Postbox]:
     """A head's post."""
-    box = Postbox(lambda ring: Post.serve(endpoint, keys, ring))
+    box = Postbox(lambda ring: Messenger.serve(endpoint, keys, ring))
     try:
         yield box
     finally:
@@ -66,7 +66,7 @@ def serving(endpoint: str, keys: Keys | None = None) -> Iterator[Postbox]:
 @contextmanager
 def calling(endpoint: str, keys: Keys | None = None, me: str = "w1") -> Iterator[Postbox]:
     """A worker's post."""
-    box = Postbox(lambda ring: Post.connect(endpoint, keys, me, ring))
+    box = Postbox(lambda ring: Messenger.connect(endpoint, keys, me, ring))
     try:
         yield box
     finally:

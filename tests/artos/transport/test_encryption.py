@@ -154,7 +154,7 @@ def test_nobody_takes_the_place_of_a_connection(
     """ZeroMQ hands the place of a route to who comes with the same: so nobody knows another's."""
     keys = Keys.load(folder)
     with ExitStack() as stack:
-        gate = stack.enter_context(sockets.Gate(context, keys))
+        gate = stack.enter_context(sockets.ZapHandler(context, keys))
         router = stack.enter_context(sockets.serve(context, HERE, keys))
         end = sockets.bound(router)
 
@@ -207,7 +207,7 @@ def test_frames_say_whose_key_they_came_with(folder: Path, context: sockets.Cont
     """For those who use the sockets without a post."""
     keys = Keys.load(folder)
     with (
-        sockets.Gate(context, keys) as gate,
+        sockets.ZapHandler(context, keys) as gate,
         sockets.serve(context, HERE, keys) as router,
         sockets.connect(context, sockets.bound(router), keys, "w1") as dealer,
     ):

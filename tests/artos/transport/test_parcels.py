@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from artos.errors import BadMessage, BadParcel
+from artos.errors import BadBundle, BadMessage
 from artos.protocol.steering import BundlePiece, ReadPiece
 from artos.transport.served_files import PIECE, Incoming, cut
 
@@ -56,11 +56,11 @@ def test_half_a_file_is_none(source: Path, coming: Incoming) -> None:
     ],
 )
 def test_a_piece_that_does_not_fit_changes_nothing(coming: Incoming, piece: BundlePiece) -> None:
-    with pytest.raises(BadParcel, match="parcel 7"):
+    with pytest.raises(BadBundle, match="parcel 7"):
         coming.take(piece)
     coming.take(BundlePiece(7, 0, 8, b"abcd"))
     for other in (BundlePiece(7, 4, 9, b"efgh"), BundlePiece(7, 0, 8, b"abcd")):
-        with pytest.raises(BadParcel, match="do not fit"):
+        with pytest.raises(BadBundle, match="do not fit"):
             coming.take(other)
     coming.take(BundlePiece(7, 4, 8, b"efgh"))
     coming.close()
@@ -82,7 +82,7 @@ def test_a_full_disk_is_noticed_at_once() -> None:
 
 
 def test_what_there_is_no_room_for_is_refused_at_once(coming: Incoming) -> None:
-    with pytest.raises(BadParcel, match=r"it has \d+ bytes, and there is room for"):
+    with pytest.raises(BadBundle, match=r"it has \d+ bytes, and there is room for"):
         coming.take(BundlePiece(7, 0, 1 << 62, b"x"))
     coming.close()
     assert not coming.path.exists()

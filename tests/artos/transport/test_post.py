@@ -20,7 +20,7 @@ from artos.protocol.envelope import Envelope
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.transport import channel, endpoints, peers
 from artos.transport.keys import Keys, make_keys
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 
 Joined = tuple[Postbox, Cable, Postbox]
 
@@ -270,7 +270,7 @@ def test_a_failure_of_the_thread_is_not_silent(ipc: str) -> None:
     def ring() -> None:
         raise RuntimeError("the bell is broken")
 
-    with Post.serve(ipc, None, ring) as head, calling(ipc) as worker:
+    with Messenger.serve(ipc, None, ring) as head, calling(ipc) as worker:
         worker.post.send("head", control.Bye())
         head._thread.join(PATIENCE)
         assert head.take() == [("w1", control.Bye())]
@@ -285,14 +285,14 @@ def test_an_address_that_is_taken(keys: Keys) -> None:
         serving("tcp://127.0.0.1:*", keys) as head,
         pytest.raises(Refused, match=head.post.endpoint),
     ):
-        Post.serve(head.post.endpoint, keys, threading.Event().set)
+        Messenger.serve(head.post.endpoint, keys, threading.Event().set)
 
 
 @pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1", "nonsense", "ipc://" + "x" * 200])
 def test_an_address_that_is_none(endpoint: str, keys: Keys) -> None:
     for make in (
-        lambda: Post.serve(endpoint, keys, threading.Event().set),
-        lambda: Post.connect(endpoint, keys, "w1", threading.Event().set),
+        lambda: Messenger.serve(endpoint, keys, threading.Event().set),
+        lambda: Messenger.connect(endpoint, keys, "w1", threading.Event().set),
     ):
         with pytest.raises(Refused, match="cannot"):
             make()
@@ -300,9 +300,9 @@ def test_an_address_that_is_none(endpoint: str, keys: Keys) -> None:
 
 def test_tcp_without_keys_is_refused() -> None:
     with pytest.raises(Refused, match="keys"):
-        Post.serve("tcp://127.0.0.1:*", None, threading.Event().set)
+        Messenger.serve("tcp://127.0.0.1:*", None, threading.Event().set)
     with pytest.raises(Refused, match="keys"):
-        Post.connect("tcp://127.0.0.1:1", None, "w1", threading.Event().set)
+        Messenger.connect("tcp://127.0.0.1:1", None, "w1", threading.Event().set)
 
 
 def test_beats_are_more_frequent_than_patience() -> None:

@@ -10,16 +10,16 @@ from helpers import PATIENCE
 
 from artos.clock import Deadline
 from artos.protocol.data import Finish, Nudge, ReplayUp, Terms
-from artos.system.exit_report import Death
-from artos.transport.control_pipe import Leash
+from artos.system.exit_report import ExitReport
+from artos.transport.control_pipe import ControlPipe
 from artos.transport.sidecar import Retries
 
-OWN, KILLED = Death("it raised"), Death("killed", own=False)
+OWN, KILLED = ExitReport("it raised"), ExitReport("killed", own=False)
 
 
 def test_messages_come_whole_and_in_order() -> None:
-    mine, end = Leash.pair()
-    with mine, Leash.held(end.detach()) as other:
+    mine, end = ControlPipe.pair()
+    with mine, ControlPipe.held(end.detach()) as other:
         said = [Nudge(), Finish(2.5), Terms(dict.fromkeys(range(2000), 1), {})]
         assert all(mine.send(message) for message in said)
         assert list(other.take()) == said
@@ -29,14 +29,14 @@ def test_messages_come_whole_and_in_order() -> None:
 
 
 def test_a_wait_for_a_message_has_an_end() -> None:
-    mine, end = Leash.pair()
+    mine, end = ControlPipe.pair()
     with mine, end:
         assert mine.get(0.0) is None
         assert not mine.cut
 
 
 def test_who_does_not_read_is_not_waited_for() -> None:
-    mine, end = Leash.pair()
+    mine, end = ControlPipe.pair()
     with mine, end:
         sent = 0
         while mine.send(Nudge()) and sent < 1_000_000:
@@ -45,7 +45,7 @@ def test_who_does_not_read_is_not_waited_for() -> None:
 
 
 def test_the_end_of_a_process_is_known_at_once() -> None:
-    mine, end = Leash.pair()
+    mine, end = ControlPipe.pair()
     code = f"import os; os.read({end.fileno()}, 1)"
     with mine, end:
         os.set_inheritable(end.fileno(), True)
@@ -73,7 +73,7 @@ def test_kills_are_forgiven_longer() -> None:
 
 
 @pytest.mark.parametrize("death", [OWN, KILLED])
-def test_who_lived_long_begins_anew(death: Death) -> None:
+def test_who_lived_long_begins_anew(death: ExitReport) -> None:
     retries = Retries(failures=2, kills=2, calm=30.0)
     for _ in range(10):
         assert retries.after(death, 30.0) == 0.0

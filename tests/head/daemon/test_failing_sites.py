@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from worlds import World
 
-from artos.protocol.control import Hello, SiteEnded, Unassign
+from artos.protocol.control import ExecutorEnded, Hello, Unassign
 
 
 def test_a_site_that_was_killed_is_opened_again(world: World) -> None:
@@ -51,7 +51,7 @@ def test_the_end_of_an_old_site_is_not_that_of_the_new_one(world: World) -> None
     world.ended("r1", -9)
     world.up("r1")
     world.ordered.clear()
-    world.schedule.site_ended(node, SiteEnded("r1", old.epoch, "killed"), world.clock.now())
+    world.schedule.site_ended(node, ExecutorEnded("r1", old.epoch, "killed"), world.clock.now())
     world.turn()
     assert world.ordered == []
 

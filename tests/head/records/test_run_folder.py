@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from records_writer import Start
 
 from artos.errors import CheckpointFault, Refused, RunExists
-from artos.usage import Bill
+from artos.usage import Usage
 from head.records import checkpoint
 from head.records.run_folder import RunFolder, default_path
 from head.records.status import Status, Summary
@@ -135,7 +135,7 @@ STABLE = {
 def test_the_summary_is_json_with_the_stable_fields_on_one_level(
     tmp_path: Path, status: Callable[..., Status]
 ) -> None:
-    summary = Summary(status(steps=100, waits={"learner": "rows"}), Bill(nodes=("w1",)), seed=7)
+    summary = Summary(status(steps=100, waits={"learner": "rows"}), Usage(nodes=("w1",)), seed=7)
     with RunFolder.create(tmp_path, CONFIG) as folder:
         folder.write_summary(summary)
         found = json.loads(folder.summary.read_bytes())

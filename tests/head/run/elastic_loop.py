@@ -20,7 +20,7 @@ from artos.protocol.invocations import Claim, Done, Invoke, Ready
 from artos.reference import Reference
 from artos.scaling.actor_count import Actors
 from artos.spec import VERSION_KEY, ArraySpec, DataKey, ObjectKey
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
 from head.run.wiring import connect
@@ -158,7 +158,7 @@ class Troupe:
 
     def kill(self, actor: int) -> None:
         """This actor dies now."""
-        self.coordinator.died(actor_member(actor), Death("killed", own=False))
+        self.coordinator.died(actor_member(actor), ExitReport("killed", own=False))
 
     def act_and_die(self, actor: int) -> None:
         """This actor commits a round and dies before it can report."""

@@ -75,7 +75,7 @@ class Head:
 
     def up(self, *nodes: str) -> None:
         for node in nodes:
-            self.remote.heard(node, steering.SiteUp(node, 1, 2))
+            self.remote.heard(node, steering.ExecutorUp(node, 1, 2))
         self.remote.step()
 
     def place(self, actors: dict[int, str], *gone: str) -> None:

@@ -10,9 +10,9 @@ from elastic_loop import STEPS, Troupe, full_batch, troupe
 
 from artos.buffer.board import LEARNER
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.scaling.actor_count import ByHand
+from artos.scaling.actor_count import Manual
 from artos.spec import VERSION_KEY
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 from triggers.passers import DirectPasser
 
 
@@ -33,9 +33,9 @@ def publish(players: Troupe, version: int, firing: int) -> None:
 def test_a_learner_that_dies_before_its_first_version_has_published_nothing(
     tmp_path: Path,
 ) -> None:
-    with troupe(ByHand(1, 1), full_batch(), 9, tmp_path) as players:
+    with troupe(Manual(1, 1), full_batch(), 9, tmp_path) as players:
         players.coordinator.begin()
-        players.coordinator.died(LEARNER, Death("killed", own=False))
+        players.coordinator.died(LEARNER, ExitReport("killed", own=False))
         assert players.coordinator.version == -1
 
 
@@ -43,7 +43,7 @@ def test_a_learner_that_dies_before_its_first_version_has_published_nothing(
 def two_updates_under_way(folder: Path) -> Iterator[tuple[Troupe, list[Invoke]]]:
     """A learner sent two updates on rows of version 0, the newest; and what it is sent."""
     sent: list[Invoke] = []
-    with troupe(ByHand(1, 1), full_batch(max_lag=1), 9, folder) as players:
+    with troupe(Manual(1, 1), full_batch(max_lag=1), 9, folder) as players:
         coordinator = players.coordinator
         learner = players.passers[LEARNER]
         players.passers[LEARNER] = DirectPasser(
@@ -77,7 +77,7 @@ def test_a_learner_started_anew_that_has_learned_before_it_is_heard(tmp_path: Pa
     """Both updates are made by the time that it is known to be ready: their lag is their own."""
     with two_updates_under_way(tmp_path) as (players, sent):
         coordinator = players.coordinator
-        coordinator.died(LEARNER, Death("killed", own=False))
+        coordinator.died(LEARNER, ExitReport("killed", own=False))
         first, second = sent[-2:]
         publish(players, 1, first.firing)
         publish(players, 2, second.firing)

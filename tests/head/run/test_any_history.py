@@ -13,7 +13,7 @@ from remote_head import ONE, STEPS, TWO, Head, sample
 
 from artos.protocol import control, steering
 from artos.protocol.invocations import Done
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 
 NODES = st.sampled_from(("w1", "w2"))
 MEMBERS = st.sampled_from((ONE, TWO))
@@ -77,7 +77,7 @@ class Places(RuleBasedStateMachine):
     @rule()
     def receive(self) -> None:
         for member, report in self.head.remote.reports():
-            if isinstance(report, Death):
+            if isinstance(report, ExitReport):
                 self.head.remote.end(member)
                 self.down.add(member)
             elif isinstance(report, Done):
@@ -116,13 +116,13 @@ class Places(RuleBasedStateMachine):
         if node in self.head.remote.nodes and not anew:
             return
         self._forget(node)
-        self.head.remote.heard(node, steering.SiteUp(node, 1, 2, "4.1"))
+        self.head.remote.heard(node, steering.ExecutorUp(node, 1, 2, "4.1"))
 
     @rule(node=NODES, seldom=SELDOM)
     def site_closed(self, node: str, seldom: bool) -> None:
         if seldom:
             self._forget(node)
-            self.head.remote.heard(node, steering.SiteClosed({}))
+            self.head.remote.heard(node, steering.ExecutorClosed({}))
 
     @rule(member=MEMBERS, dies=SELDOM)
     def answer(self, member: int, dies: bool) -> None:

@@ -8,8 +8,8 @@ import pytest
 from elastic_loop import STEPS, full_batch, troupe
 
 from artos.errors import ActorFailed
-from artos.scaling.actor_count import ByHand
-from artos.system.exit_report import Death
+from artos.scaling.actor_count import Manual
+from artos.system.exit_report import ExitReport
 from head.run.coordination.failures import Limits
 
 
@@ -19,7 +19,7 @@ def test_the_pause_doubles_up_to_a_limit() -> None:
 
 
 def test_a_second_restart_in_a_row_waits_and_its_work_is_not_lost(tmp_path: Path) -> None:
-    with troupe(ByHand(2, 2), full_batch(), rounds=6, folder=tmp_path) as players:
+    with troupe(Manual(2, 2), full_batch(), rounds=6, folder=tmp_path) as players:
         players.begin()
         players.kill(0)
         assert players.said.count(("start", 0)) == 1
@@ -35,11 +35,11 @@ def test_a_second_restart_in_a_row_waits_and_its_work_is_not_lost(tmp_path: Path
 
 
 def test_the_third_failure_of_its_own_ends_the_run_with_its_traceback(tmp_path: Path) -> None:
-    with troupe(ByHand(1, 1), full_batch(), rounds=4, folder=tmp_path) as players:
+    with troupe(Manual(1, 1), full_batch(), rounds=4, folder=tmp_path) as players:
         players.begin()
         for _ in range(3):
-            players.coordinator.died(1, Death("ValueError: the same again"))
+            players.coordinator.died(1, ExitReport("ValueError: the same again"))
             players.clock.advance(10.0)
             players.coordinator.tick()
         with pytest.raises(ActorFailed, match="the same again"):
-            players.coordinator.died(1, Death("ValueError: the same again"))
+            players.coordinator.died(1, ExitReport("ValueError: the same again"))

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from artos.protocol.steering import SiteLog
+from artos.protocol.steering import ExecutorLog
 from head.run.collected_logs import CollectedLogs
 
 
 def test_each_node_has_a_folder(tmp_path: Path, logged: list[str]) -> None:
     logs = CollectedLogs(tmp_path, 4)
     for node, name, text in (("w1", "actor-3", b"a"), ("w2", "actor-3", b"b"), ("w1", "site", b"")):
-        logs.keep(node, SiteLog(name, text))
-    logs.keep("w1", SiteLog("actor-3", b"newer"))
+        logs.keep(node, ExecutorLog(name, text))
+    logs.keep("w1", ExecutorLog("actor-3", b"newer"))
     assert {path.relative_to(tmp_path).as_posix(): path.read_bytes()
             for path in tmp_path.rglob("*.log")} == {
         "w1/actor-3.log": b"newer", "w2/actor-3.log": b"b", "w1/site.log": b"",
@@ -26,7 +26,7 @@ def test_whose_logs_did_not_come_is_said(tmp_path: Path, logged: list[str]) -> N
     logs = CollectedLogs(tmp_path, 4)
     for node in ("w1", "w2", "w3"):
         logs.expect(node)
-    logs.keep("w1", SiteLog("site", b"all is well"))
+    logs.keep("w1", ExecutorLog("site", b"all is well"))
     logs.close({"w2": "it was silent for 15 s"})
     logs.close({})
     assert [line.partition("; `artos logs RUN --log ")[::2] for line in logged] == [
@@ -44,19 +44,23 @@ def test_a_site_that_was_opened_again_sends_what_both_said(
 ) -> None:
     logs = CollectedLogs(tmp_path, 4)
     logs.expect("w1")
-    logs.keep("w1", SiteLog("site"))
+    logs.keep("w1", ExecutorLog("site"))
     logs.expect("w1")
     logs.close({"w1": "its site is gone"})
     assert (tmp_path / "w1" / "missing.log").exists()
     logs.expect("w1")
-    logs.keep("w1", SiteLog("site"))
+    logs.keep("w1", ExecutorLog("site"))
     logs.close({})
     assert len(logged) == 1
     assert not (tmp_path / "w1" / "missing.log").exists()
 
 
-@pytest.mark.parametrize("log", [SiteLog("actor-4"), SiteLog("x"), SiteLog("site", bytes(2 << 20))])
-def test_what_no_site_sends_is_not_kept(log: SiteLog, tmp_path: Path, logged: list[str]) -> None:
+@pytest.mark.parametrize(
+    "log", [ExecutorLog("actor-4"), ExecutorLog("x"), ExecutorLog("site", bytes(2 << 20))]
+)
+def test_what_no_site_sends_is_not_kept(
+    log: ExecutorLog, tmp_path: Path, logged: list[str]
+) -> None:
     CollectedLogs(tmp_path, 4).keep("w1", log)
     assert [*tmp_path.iterdir()] == []
     assert logged == [f"node w1 sent a log that is none: {log.name}"]
@@ -64,5 +68,5 @@ def test_what_no_site_sends_is_not_kept(log: SiteLog, tmp_path: Path, logged: li
 
 def test_a_full_disk_is_logged_and_no_more(tmp_path: Path, logged: list[str]) -> None:
     (tmp_path / "w1").write_text("in the way")
-    CollectedLogs(tmp_path, 4).keep("w1", SiteLog("site"))
+    CollectedLogs(tmp_path, 4).keep("w1", ExecutorLog("site"))
     assert "cannot be written" in logged[0]

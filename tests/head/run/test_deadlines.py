@@ -11,7 +11,7 @@ from test_ahead import publish, sample
 
 from artos.buffer.board import LEARNER
 from artos.protocol.invocations import Done, Ready
-from artos.scaling.actor_count import ByHand
+from artos.scaling.actor_count import Manual
 
 ACTOR = 1
 """Member number of actor 0."""
@@ -20,7 +20,7 @@ ACTOR = 1
 @pytest.fixture
 def players(tmp_path: Path) -> Iterator[Troupe]:
     """One actor that has been told to sample its first round."""
-    with troupe(ByHand(1, 1), full_batch(), 100, tmp_path) as made:
+    with troupe(Manual(1, 1), full_batch(), 100, tmp_path) as made:
         made.begin()
         made.said.clear()
         yield made
@@ -75,7 +75,7 @@ def test_who_was_held_back_has_its_full_time_afterwards(players: Troupe) -> None
 
 def test_who_waited_for_room_has_its_full_time_afterwards(tmp_path: Path) -> None:
     """The learner is slow and holds all rows: that is no fault of the actor."""
-    with troupe(ByHand(1, 1), full_batch(max_lag=9), 100, tmp_path, capacity=2 * STEPS) as players:
+    with troupe(Manual(1, 1), full_batch(max_lag=9), 100, tmp_path, capacity=2 * STEPS) as players:
         coordinator = players.coordinator
         coordinator.begin()
         for member in (LEARNER, ACTOR):

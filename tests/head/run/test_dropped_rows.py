@@ -9,7 +9,7 @@ from test_ahead import publish, sample
 
 from artos.buffer.board import LEARNER
 from artos.protocol.invocations import Claim, Done, Ready
-from artos.scaling.actor_count import ByHand
+from artos.scaling.actor_count import Manual
 
 
 def begin(players: Troupe) -> None:
@@ -26,7 +26,7 @@ def cursor(players: Troupe, actor: int) -> tuple[int, int]:
 
 def test_dropped_rows_make_room_and_are_counted(tmp_path: Path) -> None:
     """Several rounds in a row, for the block to fill up if their room did not come back."""
-    with troupe(ByHand(2, 2), full_batch(), 100, tmp_path) as players:
+    with troupe(Manual(2, 2), full_batch(), 100, tmp_path) as players:
         begin(players)
         coordinator, sent = players.coordinator, players._queues
         capacity = coordinator.state.plan.capacity
@@ -46,7 +46,7 @@ def test_dropped_rows_make_room_and_are_counted(tmp_path: Path) -> None:
 
 def test_rows_dropped_behind_rows_in_use_wait_for_those(tmp_path: Path) -> None:
     """What the learner still reads is not overwritten because younger rows were given up."""
-    with troupe(ByHand(2, 2), full_batch(max_lag=1), 100, tmp_path) as players:
+    with troupe(Manual(2, 2), full_batch(max_lag=1), 100, tmp_path) as players:
         begin(players)
         coordinator = players.coordinator
         for actor in (0, 1):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from artos.clock import ManualClock
 from artos.errors import CannotScale
 from artos.protocol.invocations import Invoke
-from artos.scaling.actor_count import ByHand, NoiseScale, ReturnPlateau, Schedule
+from artos.scaling.actor_count import Manual, NoiseScale, ReturnPlateau, Schedule
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.journal import read
 from triggers.table import Table
@@ -98,7 +98,7 @@ def test_first_come_first_served_uses_the_rows_of_who_left(
 
 def test_no_update_waits_for_an_actor_that_is_still_starting(tmp_path: Path) -> None:
     """By a policy or by hand it is as soon as possible: with those who are ready."""
-    with troupe(ByHand(2, 4), full_batch(), 60, tmp_path) as run:
+    with troupe(Manual(2, 4), full_batch(), 60, tmp_path) as run:
         run.begin()
         run.run(updates=1)
         run.sleepers |= {3, 4}
@@ -116,7 +116,7 @@ def test_no_update_waits_for_an_actor_that_is_still_starting(tmp_path: Path) -> 
 
 
 def test_by_hand_takes_effect_with_the_next_version(tmp_path: Path) -> None:
-    with troupe(ByHand(3, 3), full_batch(), 30, tmp_path) as run:
+    with troupe(Manual(3, 3), full_batch(), 30, tmp_path) as run:
         run.begin()
         run.coordinator.scale(1)
         run.run()
@@ -135,7 +135,7 @@ def test_by_hand_overrules_the_plan(tmp_path: Path) -> None:
 
 def test_more_than_registered_and_fewer_than_triggers_wait_for_are_refused(tmp_path: Path) -> None:
     table = full_batch() | {"learner.update": DataKeyTrigger(("rewards",), n=2, size=STEPS)}
-    with troupe(ByHand(2, 4), table, 30, tmp_path) as run:
+    with troupe(Manual(2, 4), table, 30, tmp_path) as run:
         run.begin()
         for actors, words in (
             (5, "4 are registered"),
@@ -236,7 +236,7 @@ def test_an_actor_that_leaves_and_dies_finishes_its_round(tmp_path: Path) -> Non
 
 
 def test_only_those_who_take_part_are_waited_for(tmp_path: Path) -> None:
-    with troupe(ByHand(2, 4), full_batch(), 20, tmp_path) as run:
+    with troupe(Manual(2, 4), full_batch(), 20, tmp_path) as run:
         assert not run.coordinator.state.crew.all_ready
         run.begin()
         assert run.coordinator.state.crew.all_ready
@@ -245,7 +245,7 @@ def test_only_those_who_take_part_are_waited_for(tmp_path: Path) -> None:
 
 
 def test_who_is_held_back_is_not_taken_for_hung(tmp_path: Path) -> None:
-    with troupe(ByHand(2, 2), full_batch(), 20, tmp_path) as run:
+    with troupe(Manual(2, 2), full_batch(), 20, tmp_path) as run:
         run.begin()
         clock = run.coordinator.ports.clock
         assert isinstance(clock, ManualClock)
@@ -258,5 +258,5 @@ def test_who_is_held_back_is_not_taken_for_hung(tmp_path: Path) -> None:
 def test_the_troupe_finds_work_for_the_unprepared(tmp_path: Path) -> None:
     """The guard of these tests works."""
     call = Invoke(1, "actors.sample", "sample", stop=STEPS)
-    with troupe(ByHand(1, 2), full_batch(), 4, tmp_path) as run, pytest.raises(AssertionError):
+    with troupe(Manual(1, 2), full_batch(), 4, tmp_path) as run, pytest.raises(AssertionError):
         run.passers[2].pass_message(call)

@@ -8,7 +8,7 @@ from typing import Any
 from elastic_loop import SECONDS, full_batch, troupe
 
 from artos.protocol.invocations import Ready
-from artos.scaling.actor_count import ByHand
+from artos.scaling.actor_count import Manual
 from triggers.journal import read
 
 
@@ -17,7 +17,7 @@ def lines(folder: Path, key: str) -> list[dict[str, Any]]:
 
 
 def test_who_is_ready_how_and_after_how_long(tmp_path: Path) -> None:
-    with troupe(ByHand(1, 2), full_batch(), 6, tmp_path) as run:
+    with troupe(Manual(1, 2), full_batch(), 6, tmp_path) as run:
         run.begin()
         run.sleepers.add(2)
         run.coordinator.scale(2)
@@ -33,7 +33,7 @@ def test_who_is_ready_how_and_after_how_long(tmp_path: Path) -> None:
 
 def test_who_is_begun_anew_without_having_died_is_a_restart(tmp_path: Path) -> None:
     """As an actor whose image was lost: whoever keeps its process makes another by itself."""
-    with troupe(ByHand(2, 2), full_batch(), 6, tmp_path) as run:
+    with troupe(Manual(2, 2), full_batch(), 6, tmp_path) as run:
         run.begin()
         run.coordinator.receive(2, Ready(0.0, start="clone"))
         run.run()
@@ -44,7 +44,7 @@ def test_who_is_begun_anew_without_having_died_is_a_restart(tmp_path: Path) -> N
 
 
 def test_who_died_is_one_restart_and_ready_once_more(tmp_path: Path) -> None:
-    with troupe(ByHand(2, 2), full_batch(), 6, tmp_path) as run:
+    with troupe(Manual(2, 2), full_batch(), 6, tmp_path) as run:
         run.begin()
         run.kill(1)
         run.clock.advance(2.0)
@@ -56,7 +56,7 @@ def test_who_died_is_one_restart_and_ready_once_more(tmp_path: Path) -> None:
 
 
 def test_every_round_and_every_update_says_what_it_took(tmp_path: Path) -> None:
-    with troupe(ByHand(2, 2), full_batch(), 6, tmp_path) as run:
+    with troupe(Manual(2, 2), full_batch(), 6, tmp_path) as run:
         run.begin()
         run.run()
     done = lines(tmp_path, "done")
@@ -67,7 +67,7 @@ def test_every_round_and_every_update_says_what_it_took(tmp_path: Path) -> None:
 
 
 def test_a_round_whose_actor_died_before_it_could_say_so_has_no_seconds(tmp_path: Path) -> None:
-    with troupe(ByHand(1, 1), full_batch(), 2, tmp_path) as run:
+    with troupe(Manual(1, 1), full_batch(), 2, tmp_path) as run:
         run.begin()
         run.act_and_die(0)
         run.run()

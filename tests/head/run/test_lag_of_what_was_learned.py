@@ -10,7 +10,7 @@ from elastic_loop import STEPS, Troupe, full_batch, troupe
 from artos.buffer.board import LEARNER
 from artos.lag import ActorLag
 from artos.protocol.invocations import Done, Invoke
-from artos.scaling.actor_count import ByHand
+from artos.scaling.actor_count import Manual
 from triggers.journal import read
 
 DRAWN = (ActorLag(0, 10, 50, 9, (0, 0, 0, 5, 5)), ActorLag(1, 10, 10, 1, (0, 10)))
@@ -36,7 +36,7 @@ def handed(run: Troupe) -> Invoke:
 def test_lag_is_of_the_rows_learned_from(
     drawn: tuple[ActorLag, ...], unread: bool, rows: int, mean: float, largest: int, tmp_path: Path
 ) -> None:
-    with troupe(ByHand(2, 2), full_batch(), 9, tmp_path) as run:
+    with troupe(Manual(2, 2), full_batch(), 9, tmp_path) as run:
         call = handed(run)
         run.coordinator.receive(LEARNER, Done(call.firing, 0, drawn=drawn, unread=unread))
         lag = run.coordinator.monitor.lag
@@ -49,7 +49,7 @@ def test_lag_is_of_the_rows_learned_from(
 
 
 def test_what_a_silent_method_draws_counts_and_what_it_is_handed_does_not(tmp_path: Path) -> None:
-    with troupe(ByHand(2, 2), full_batch(), 9, tmp_path) as run:
+    with troupe(Manual(2, 2), full_batch(), 9, tmp_path) as run:
         call = handed(run)
         run.coordinator.state.silent = frozenset({call.trigger})
         run.coordinator.receive(LEARNER, Done(call.firing, 0, drawn=DRAWN))

@@ -11,7 +11,7 @@ from remote_head import ONE, STEPS, TWO, Head, sample
 from artos.protocol import steering
 from artos.protocol.invocations import Ready
 from artos.protocol.message import Message
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 
 IMAGE = b"what it was"
 ELSEWHERE = {0: "w1", 1: "w1"}
@@ -24,7 +24,7 @@ class Moving(Head):
         super().__init__(folder)
         self.folder = folder / "parcels"
         for node, criu in (("w1", there), ("w2", here), ("w3", there)):
-            self.remote.heard(node, steering.SiteUp(node, 1, 2, criu))
+            self.remote.heard(node, steering.ExecutorUp(node, 1, 2, criu))
         self.place({0: "w1", 1: "w2"})
         self.remote.start(ONE)
         self.remote.start(TWO)
@@ -200,7 +200,7 @@ def test_who_dies_while_it_is_packed_begins_anew(head: Moving) -> None:
     head.go()
     head.hear("w2", steering.Died(TWO, 1, "killed", None, False, False, 0))
     ((member, death),) = head.reported
-    assert (member, type(death)) == (TWO, Death)
+    assert (member, type(death)) == (TWO, ExitReport)
     head.remote.end(TWO)
     head.remote.start(TWO)
     assert head.hear("w2", steering.Packed(1)) == BEGINS_ANEW

@@ -14,7 +14,7 @@ from helpers import unrolled
 from artos.buffer.board import LEARNER
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.learners.publisher import Publisher
-from artos.scaling.actor_count import ByHand, NoiseScale
+from artos.scaling.actor_count import Manual, NoiseScale
 from artos.spec import ArraySpec, ObjectKey
 from head.run.objects import Objects
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
@@ -28,7 +28,7 @@ def test_each_version_fires_its_trigger_and_no_other(
     every: int, versions: list[int], tmp_path: Path
 ) -> None:
     table = full_batch() | {"actors.sync": ObjectKeyTrigger(NOISE, every=every)}
-    with troupe(ByHand(1, 1), table, 50, tmp_path) as run:
+    with troupe(Manual(1, 1), table, 50, tmp_path) as run:
         run.begin()
         for value in (3.0, 3.0, 5.0):  # the same value again is a new version
             run.publish_object(NOISE, value)
@@ -69,7 +69,7 @@ def by_object() -> Table:
 
 
 def test_who_binds_with_an_object_gets_the_weights_of_its_update(tmp_path: Path) -> None:
-    with troupe(ByHand(1, 1), by_object(), 50, tmp_path) as run:
+    with troupe(Manual(1, 1), by_object(), 50, tmp_path) as run:
         run.begin()
         run.publish_object(NOISE, 3.0)
         run._publish(1, 0)
@@ -78,7 +78,7 @@ def test_who_binds_with_an_object_gets_the_weights_of_its_update(tmp_path: Path)
 
 
 def test_an_object_is_announced_before_its_weights_whenever_they_come(tmp_path: Path) -> None:
-    with troupe(ByHand(1, 1), by_object(), 50, tmp_path) as run:
+    with troupe(Manual(1, 1), by_object(), 50, tmp_path) as run:
         run.begin()
         news = run.coordinator.state.objects.news
 

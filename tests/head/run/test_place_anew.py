@@ -173,7 +173,7 @@ def test_nothing_is_lost_when_all_has_arrived(tmp_path: Path) -> None:
 
 
 def test_a_finished_round_is_not_sampled_again(tmp_path: Path) -> None:
-    from artos.system.exit_report import Death  # noqa: PLC0415
+    from artos.system.exit_report import ExitReport  # noqa: PLC0415
 
     with stage(tmp_path) as there:
         (call,) = [m for member, m in there.players.sent if member == 1]
@@ -181,7 +181,7 @@ def test_a_finished_round_is_not_sampled_again(tmp_path: Path) -> None:
         there.arrive(0, STEPS)
         there.place(0, 2, committed=STEPS)
         there.players.sent.clear()
-        there.coordinator.died(1, Death("node w1 is gone", own=False))
+        there.coordinator.died(1, ExitReport("node w1 is gone", own=False))
         assert there.players.sent == []
         there.coordinator.receive(1, Done(call.firing, 0))
         assert there.coordinator.monitor.episodes == 0

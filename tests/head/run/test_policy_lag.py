@@ -13,7 +13,7 @@ from lag_workload import ACTORS, finished
 
 from artos.protocol.invocations import Claim
 from head.run.coordination.ledger import Claims, Rounds
-from head.run.coordination.weight_versions import Bindings
+from head.run.coordination.weight_versions import WeightVersions
 from triggers import ObjectKeyTrigger, TimeTrigger
 from triggers.base import Trigger
 from triggers.journal import read
@@ -119,7 +119,7 @@ def test_what_is_fresh_enough_is_not_pulled_again(tmp_path: Path) -> None:
     """The books of one actor: rounds of 8 rows, updates of 8, at most two versions old."""
     rounds, claims = Rounds((0,), 8), Claims()
     max_lags = [("learner.update", 8, 2)]
-    books = Bindings((0,), rounds, claims, max_lags, each_round=False)
+    books = WeightVersions((0,), rounds, claims, max_lags, each_round=False)
     rounds.at_once(3)
 
     def due(trained: int) -> bool:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from artos.protocol.invocations import Invoke
 from head.run.coordination.ledger import Invocations
-from head.run.coordination.pull_queue import Pulls
+from head.run.coordination.pull_queue import PullQueue
 
 ACTOR = 1
 
@@ -17,7 +17,7 @@ class Play:
 
     def __init__(self) -> None:
         self.books = Invocations()
-        self.pulls = Pulls(self.books, self._send)
+        self.pulls = PullQueue(self.books, self._send)
         self.sent: list[Invoke] = []
         self.begun = self.answered = 0
         self.version = self.bound = self.number = 0

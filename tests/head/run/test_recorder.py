@@ -15,9 +15,9 @@ from elastic_loop import STEPS, Troupe, full_batch, troupe
 from artos.buffer.board import LEARNER
 from artos.buffer.model_block import ObjectRegion, Slot
 from artos.errors import NotSaved
-from artos.scaling.actor_count import ByHand
+from artos.scaling.actor_count import Manual
 from artos.system.logging_setup import logging_to
-from artos.usage import Bill
+from artos.usage import Usage
 from head.records import checkpoint
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
@@ -52,7 +52,7 @@ class Recorded:
         self.recorder.update(lambda status: None, due=False)
 
     def finish(self) -> None:
-        self.recorder.finish("failed", Bill(), curve=False)
+        self.recorder.finish("failed", Usage(), curve=False)
 
     @property
     def saved(self) -> int:
@@ -71,7 +71,7 @@ def recorded(folder: Path, records: Path) -> Iterator[Recorded]:
     said: list[str] = []
     with (
         logging_to(said.append),
-        troupe(ByHand(ACTORS, ACTORS), full_batch(), 40, folder) as run,
+        troupe(Manual(ACTORS, ACTORS), full_batch(), 40, folder) as run,
         RunFolder.create(records, {}) as kept,
     ):
         plan, node, coordinator = run.coordinator.state.plan, run._node, run.coordinator

@@ -12,7 +12,7 @@ from artos.protocol import steering
 from artos.protocol.data import Nudge
 from artos.protocol.invocations import Done, Failed, Ready
 from artos.protocol.message import Message
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_last_words_come_before_the_death(head: Head) -> None:
     (first, (member, death)) = head.reports()
     assert first == (ONE, Done(7, 0))
     assert member == ONE
-    assert isinstance(death, Death)
+    assert isinstance(death, ExitReport)
     assert "w1" in death.why
     assert not death.own
 
@@ -104,13 +104,13 @@ def test_a_lost_node_means_death_loss_and_a_new_term(head: Head) -> None:
     head.begin()
     head.call(TWO, sample(7, 2 * STEPS))
     head.arrive(1, STEPS + 2)
-    head.remote.heard("w2", steering.SiteNews({}, (), {1: 2 * STEPS}))
+    head.remote.heard("w2", steering.ExecutorNews({}, (), {1: 2 * STEPS}))
     head.said()
     head.place({0: "w1", 1: "w1"}, "w2")
     assert head.lost == [(1, STEPS, "w2")]
     ((member, death),) = head.reports()
     assert member == TWO
-    assert isinstance(death, Death)
+    assert isinstance(death, ExitReport)
     assert not death.own
     assert head.said() == [], "nothing is told before the coordinator has decided"
     head.remote.end(TWO)
@@ -164,7 +164,7 @@ def test_a_move_waits_until_nothing_is_under_way(head: Head) -> None:
 
 def test_a_move_waits_for_rows_and_words_that_are_on_their_way(head: Head) -> None:
     head.begin()
-    head.remote.heard("w2", steering.SiteNews({}, (), {1: STEPS}))
+    head.remote.heard("w2", steering.ExecutorNews({}, (), {1: STEPS}))
     head.place({0: "w1", 1: "w1"})
     assert head.reports() == []
     assert head.said() == []
@@ -220,8 +220,8 @@ def test_a_site_that_was_started_anew_has_lost_its_actors(head: Head) -> None:
 def test_a_closed_site_says_its_last_bill(head: Head) -> None:
     head.begin()
     start = {"cold": {"count": 2, "median_s": 1.0, "p95_s": 2.0}}
-    head.remote.heard("w1", steering.SiteNews({"starts": start, "used_cpu_seconds": 1.0}))
-    head.remote.heard("w2", steering.SiteClosed({"starts": start, "used_cpu_seconds": 2.5}))
+    head.remote.heard("w1", steering.ExecutorNews({"starts": start, "used_cpu_seconds": 1.0}))
+    head.remote.heard("w2", steering.ExecutorClosed({"starts": start, "used_cpu_seconds": 2.5}))
     bill = head.remote.nodes.bill()
     assert bill.used_cpu_seconds == 3.5
     assert bill.starts["cold"] == {"count": 4, "median_s": 1.0, "p95_s": 2.0}
@@ -289,16 +289,16 @@ def test_a_silent_node_is_why_nobody_answers(head: Head) -> None:
     head.quiet["w1"] = 8.0
     assert head.remote.placement_view.waiting_for_slot(ONE)
     head.quiet["w1"] = 0.1
-    head.remote.heard("w1", steering.SiteNews({}, held_back=(ONE,)))
+    head.remote.heard("w1", steering.ExecutorNews({}, held_back=(ONE,)))
     assert head.remote.placement_view.waiting_for_slot(ONE)
 
 
 def test_a_closing_run_only_keeps_books(head: Head) -> None:
     head.begin()
     head.remote.close()
-    assert head.said() == [("w1", steering.CloseSite()), ("w2", steering.CloseSite())]
-    head.remote.heard("w1", steering.SiteClosed({}))
-    head.remote.heard("w2", steering.SiteClosed({}))
+    assert head.said() == [("w1", steering.CloseExecutor()), ("w2", steering.CloseExecutor())]
+    head.remote.heard("w1", steering.ExecutorClosed({}))
+    head.remote.heard("w2", steering.ExecutorClosed({}))
     assert head.reports() == []
     assert head.remote.nodes.open == ()
 
@@ -307,7 +307,7 @@ def test_messages_of_nobody_change_nothing(head: Head) -> None:
     head.begin()
     head.remote.heard("w9", steering.ActorReport(ONE, 1, Ready(0.0), 0))
     head.remote.heard("w2", steering.ActorReport(ONE, 1, Ready(0.0), 0))
-    head.remote.heard("w9", steering.SiteUp("w9", 2, 1))
+    head.remote.heard("w9", steering.ExecutorUp("w9", 2, 1))
     assert head.reports() == []
     assert head.said() == []
     assert head.remote.nodes.open == ("w1", "w2")
@@ -318,9 +318,9 @@ def test_messages_of_nobody_change_nothing(head: Head) -> None:
     [
         steering.ActorReport(99, 1, Ready(0.0), 0),
         steering.Died(0, 1, "why", None, True, False, 0),
-        steering.SiteNews({"held_cpu_seconds": "many"}),
-        steering.SiteNews({"starts": {"cold": {"count": 3}}}),
-        steering.SiteClosed({"used_cpu_seconds": None}),
+        steering.ExecutorNews({"held_cpu_seconds": "many"}),
+        steering.ExecutorNews({"starts": {"cold": {"count": 3}}}),
+        steering.ExecutorClosed({"used_cpu_seconds": None}),
         Nudge(),
     ],
 )

@@ -12,12 +12,12 @@ from artos.buffer import run_memory
 from artos.buffer.run_memory import CacheNode, check_space, needed_bytes
 from artos.errors import MemoryTooSmall
 from artos.plan import Plan
-from artos.scaling.actor_count import ByHand
+from artos.scaling.actor_count import Manual
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Iterator[Plan]:
-    with troupe(ByHand(1, 1), full_batch(), 100, tmp_path) as made:
+    with troupe(Manual(1, 1), full_batch(), 100, tmp_path) as made:
         yield made.coordinator.state.plan
 
 

@@ -12,7 +12,7 @@ from artos.plan import Plan
 from artos.reference import Reference
 from artos.scaling.actor_count import (
     Actors,
-    ByHand,
+    Manual,
     NoiseScale,
     ReturnPlateau,
     Schedule,
@@ -22,8 +22,8 @@ from artos.scaling.actor_count import (
 from head.run.scaler import Scaler
 
 FORMS: list[tuple[str, Actors, int, int]] = [
-    ("4", ByHand(4, 4), 4, 4),
-    (" 4..16 ", ByHand(4, 16), 4, 16),
+    ("4", Manual(4, 4), 4, 4),
+    (" 4..16 ", Manual(4, 16), 4, 16),
     ("0:4,5:8,10:12", Schedule({0: 4, 5: 8, 10: 12}), 4, 12),
     ("5:2, 0:8", Schedule({0: 8, 5: 2}), 8, 8),
     ("noise_scale:2..16", NoiseScale(2, 16), 2, 16),
@@ -41,7 +41,7 @@ def test_every_form_is_understood(text: str, meant: Actors, first: int, most: in
 
 
 def test_numbers_and_mappings_are_forms_too() -> None:
-    assert actors_of(3) == ByHand(3, 3)
+    assert actors_of(3) == Manual(3, 3)
     assert actors_of({0: 4, 5: 8}) == actors_of({"0": 4, "5": 8}) == Schedule({0: 4, 5: 8})
 
 
@@ -93,7 +93,7 @@ def test_it_travels_in_a_plan(scaling: Actors) -> None:
 
 
 def test_a_plan_without_any_has_all_its_actors_at_work() -> None:
-    assert plan_of(None, 3).at_work == ByHand(3, 3)
+    assert plan_of(None, 3).at_work == Manual(3, 3)
 
 
 # -- deciding ----------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_a_run_that_is_resumed_begins_in_the_middle_of_its_schedule() -> None:
 
 
 def test_a_number_stays_until_a_hand_changes_it() -> None:
-    scaler = Scaler(plan_of(ByHand(4, 16)))
+    scaler = Scaler(plan_of(Manual(4, 16)))
     assert decisions(scaler, 3, 1e9, 5.0) == [4, 4, 4]
     scaler.set(9)
     assert decisions(scaler, 3, 1e9, 5.0) == [9, 9, 9]

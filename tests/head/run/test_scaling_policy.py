@@ -15,7 +15,7 @@ from test_scaling import plan_of
 from artos.errors import Refused, ScalingFailed
 from artos.runtime.reference import load_object
 from artos.scaling.actor_count import Kept, NoiseScale, ReturnPlateau, actors_of
-from artos.scaling.policy import Own, ScalingPolicy, Seen
+from artos.scaling.policy import Custom, Observation, ScalingPolicy
 from head.run.scaler import Scaler
 
 
@@ -28,7 +28,7 @@ class Stairs(ScalingPolicy):
     every: int = 2
     names: tuple[str, ...] = ("a", "b")
 
-    def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+    def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
         memory["asked"] = memory.get("asked", 0) + 1
         memory["last"] = [seen.update, seen.actors, seen.rows]
         return self.least + memory["asked"] // self.every % (1 + self.most - self.least)
@@ -42,7 +42,7 @@ class Answering(ScalingPolicy):
     most: int = 4
     answer: Any = 2
 
-    def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+    def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
         if seen.update:
             memory |= seen.metrics
             if memory.pop("raise", False):
@@ -63,7 +63,7 @@ def scaler_of(policy: ScalingPolicy, kept: Kept | None = None) -> Scaler:
     """As in a supervisor: from a plan that travelled, and from what a manifest holds."""
     plan = plan_of(actors_of(policy))
     kept = msgspec.json.decode(msgspec.json.encode(kept), type=Kept | None)  # type: ignore[arg-type]
-    own = plan.scaling.policy(load_object) if isinstance(plan.scaling, Own) else None
+    own = plan.scaling.policy(load_object) if isinstance(plan.scaling, Custom) else None
     return Scaler(plan, own, kept)
 
 
@@ -72,7 +72,7 @@ def scaler_of(policy: ScalingPolicy, kept: Kept | None = None) -> Scaler:
 
 def test_it_travels_with_its_arguments() -> None:
     own = actors_of(Stairs(most=6, every=3))
-    assert isinstance(own, Own)
+    assert isinstance(own, Custom)
     assert (own.first, own.least, own.most, own.numbers()) == (2, 2, 6, (2, 3, 4, 5, 6))
     assert own.words() == "2 to 6 actors as Stairs decides"
     again = plan_of(own).scaling
@@ -86,7 +86,7 @@ def test_it_travels_with_its_arguments() -> None:
 class NoDataclass(ScalingPolicy):
     least, most = 1, 2
 
-    def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+    def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
         return 1
 
 
@@ -121,7 +121,7 @@ class Late(Answering):
 class Forgetful(Answering):
     memory: Any = None
 
-    def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+    def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
         memory["it"] = self.memory and math.inf
         return 2
 
@@ -135,7 +135,7 @@ def local() -> ScalingPolicy:
 
 
 class Sly(NoiseScale, frozen=True):
-    def decide(self, seen: Seen, memory: dict[str, Any]) -> int:
+    def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
         return 1
 
 
@@ -170,7 +170,7 @@ def test_what_cannot_decide_is_refused(
 
 def test_a_class_that_has_changed_meanwhile_is_refused() -> None:
     own = actors_of(Stairs())
-    assert isinstance(own, Own)
+    assert isinstance(own, Custom)
     with pytest.raises(Refused, match=r"cannot be built again.*names"):
         own.policy(lambda source: NoiseScale)
     with pytest.raises(Refused, match="is not a ScalingPolicy"):

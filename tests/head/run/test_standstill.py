@@ -12,7 +12,7 @@ from inline_runs import finished, registered
 from artos.buffer.board import LEARNER, actor_member
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.scaling.actor_count import ByHand
+from artos.scaling.actor_count import Manual
 from head.run.coordination.failures import Limits
 from head.run.coordination.standstill import Standstill
 from triggers import DataKeyTrigger, TimeTrigger
@@ -103,7 +103,7 @@ def lines(folder: Path) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("sync", [{}, {"actors.sync": TimeTrigger(1.0)}], ids=["", "pulling"])
 def test_a_learner_that_publishes_nothing_is_found_out(sync: Table, tmp_path: Path) -> None:
-    with troupe(ByHand(1, 1), full_batch() | sync, 9, tmp_path) as run:
+    with troupe(Manual(1, 1), full_batch() | sync, 9, tmp_path) as run:
         run.begin()
         while not run._queues.get(LEARNER):
             run.step()
@@ -116,7 +116,7 @@ def test_a_learner_that_publishes_nothing_is_found_out(sync: Table, tmp_path: Pa
 @pytest.fixture
 def unpublished(tmp_path: Path) -> Iterator[Troupe]:
     """All are ready, and the learner has not published yet."""
-    with troupe(ByHand(2, 2), clocked(), 9, tmp_path) as run:
+    with troupe(Manual(2, 2), clocked(), 9, tmp_path) as run:
         run.coordinator.begin()
         for actor in range(2):
             run.coordinator.receive(actor_member(actor), Ready(0.0))
@@ -140,7 +140,7 @@ def test_nobody_is_asked_to_act_before_there_are_weights(
 
 
 def test_what_a_clock_finds_nobody_for_is_no_line_of_the_journal(tmp_path: Path) -> None:
-    with troupe(ByHand(2, 2), clocked(), 6, tmp_path) as run:
+    with troupe(Manual(2, 2), clocked(), 6, tmp_path) as run:
         run.begin()
         while not run.coordinator.finished:
             wait(run, 1.0, times=20)
@@ -157,7 +157,7 @@ def test_a_block_that_nobody_empties_is_a_standstill_and_no_reason_not_to_stop(
 ) -> None:
     """Actor 1 samples no more, so no batch becomes full, and actor 0 waits for room."""
     table = clocked() | {"learner.update": DataKeyTrigger(("rewards",), n=2, size=STEPS)}
-    with troupe(ByHand(2, 2), table, 50, tmp_path, capacity=2 * STEPS) as run:
+    with troupe(Manual(2, 2), table, 50, tmp_path, capacity=2 * STEPS) as run:
         run.begin()
         run.coordinator._sampling.window.in_turn = lambda actors, rows: [0]  # type: ignore[method-assign]
         for _ in range(2):

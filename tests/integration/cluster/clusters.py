@@ -21,9 +21,9 @@ from helpers import PATIENCE, ROOT
 from artos.buffer.segment import PREFIX, reap_orphans, shm_root
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal
-from artos.protocol.orders import RunOrder, SiteOrder, write_order
+from artos.protocol.orders import ExecutorOrder, RunOrder, write_order
 from artos.transport.keys import Keys, make_keys
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 
 
 class Cluster:
@@ -38,7 +38,7 @@ class Cluster:
         make_keys(folder / "keys")
         self._socket = shm_root() / "head.ipc"
         self._rung = threading.Event()
-        self.post = Post.serve(f"ipc://{self._socket}", None, self._rung.set)
+        self.post = Messenger.serve(f"ipc://{self._socket}", None, self._rung.set)
         self.epoch = 0
         self.ups: list[control.RunUp] = []
         self.news: list[control.RunNews] = []
@@ -73,13 +73,13 @@ class Cluster:
             "run", up.epoch, up.plan, up.folder, "", steering or up.steering, up.experience, 2
         )
         own = self.folder / node
-        order = SiteOrder(
+        order = ExecutorOrder(
             assign, node, str(self.folder / "keys"), str(code), str(own / "logs"),
             str(own / "images"), cpus or tuple(sorted(os.sched_getaffinity(0))),
         )  # fmt: skip
         self.sites[node] = self._start("workers.executor", order, node)
 
-    def _start(self, module: str, order: RunOrder | SiteOrder, name: str) -> Any:
+    def _start(self, module: str, order: RunOrder | ExecutorOrder, name: str) -> Any:
         file = self.folder / f"{name}.json"
         write_order(file, order)
         with self.log(name).open("ab") as log:
@@ -97,7 +97,7 @@ class Cluster:
         """Why a run refuses what somebody with one of its keys says over steering."""
         rung = threading.Event()
         keys = Keys.load(self.folder / "keys")
-        with Post.connect(self.ups[-1].steering, keys, me, rung.set) as post:
+        with Messenger.connect(self.ups[-1].steering, keys, me, rung.set) as post:
             post.send("head", message)
             assert rung.wait(PATIENCE)
             ((_, refusal),) = post.take()
@@ -107,7 +107,7 @@ class Cluster:
     def restart_head(self) -> None:
         """Another head daemon in the place of the one that was there."""
         self.post.close(0.0)
-        self.post = Post.serve(f"ipc://{self._socket}", None, self._rung.set)
+        self.post = Messenger.serve(f"ipc://{self._socket}", None, self._rung.set)
 
     def place(self, actors: Mapping[int, str], *gone: str, why: str = "") -> None:
         """Say where actors are to live, and who is gone."""

@@ -27,7 +27,7 @@ class Tamperer(Closing):
     def __init__(self, target: str, keys: Path, spoils: Callable[[str, Weights], bool]) -> None:
         self._target, self._keys, self._spoils = target, Keys.load(keys), spoils
         self._context: sockets.Context = zmq.Context()
-        self._gate = sockets.Gate(self._context, self._keys)
+        self._gate = sockets.ZapHandler(self._context, self._keys)
         self._front = sockets.serve(self._context, "tcp://127.0.0.1:*", self._keys, queue=0)
         self.endpoint = sockets.bound(self._front)
         self._backs: dict[bytes, sockets.Socket] = {}

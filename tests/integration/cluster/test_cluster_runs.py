@@ -16,7 +16,7 @@ pytestmark = pytest.mark.processes
 
 COUNTING, STAGED = "counting.py:workload", "staged.py:workload"
 ROWS = 2400
-SITE_UP = steering.SiteUp("w1", 1, 2)
+SITE_UP = steering.ExecutorUp("w1", 1, 2)
 
 
 def spread(actors: int, *nodes: str) -> dict[int, str]:

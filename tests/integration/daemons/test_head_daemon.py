@@ -19,7 +19,7 @@ from artos.protocol.message import Message, Refusal, Restarted
 from artos.system.archive import pack
 from artos.system.logging_setup import logging_to
 from artos.transport.keys import Keys, make_keys, revoke
-from artos.transport.messenger import Post
+from artos.transport.messenger import Messenger
 from artos.transport.roles import Holder, Role
 from artos.version import VERSION
 from head.daemon.daemon import HeadDaemon
@@ -32,7 +32,9 @@ class Peer:
 
     def __init__(self, endpoint: str, keys: Path | None, me: str) -> None:
         self.me, self.rung = me, threading.Event()
-        self.post = Post.connect(endpoint, Keys.load(keys) if keys else None, me, self.rung.set)
+        self.post = Messenger.connect(
+            endpoint, Keys.load(keys) if keys else None, me, self.rung.set
+        )
         self.heard: list[Message] = []
 
     def say(self, message: Message) -> None:
@@ -227,7 +229,7 @@ def test_what_has_no_business_here_is_refused_and_changes_nothing(message, head:
 def test_words_of_a_node_that_never_greeted_change_nothing(head: Head) -> None:
     peer, user = head.peer("w9/a"), head.peer("user:owner/1")
     for message in (
-        control.SiteEnded("r", 1, "x"),
+        control.ExecutorEnded("r", 1, "x"),
         control.Leaving("x"),
         control.Bye(),
         control.Load(),

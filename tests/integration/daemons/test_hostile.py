@@ -80,7 +80,7 @@ def test_a_frame_of_a_key_holder_ends_in_a_refusal(kind: str, head: Head) -> Non
         control.Hello("w1", control.PROTOCOL, "1", 2**63),
         control.Load(cpu=float("nan")),
         control.ReadLogs("r", -(2**63)),
-        control.SiteEnded("..", 1, "x"),
+        control.ExecutorEnded("..", 1, "x"),
     ],
     ids=lambda message: type(message).__name__,
 )

@@ -199,7 +199,7 @@ def test_rows_learned_from_are_not_kept(tmp_path: Path) -> None:
             early.fire("accumulate", *claims)
             early.fire("update", *claims)
             _acknowledge(early, claims)
-        assert repr(early.ppo._preprocessed) == "<Preprocessed 0 claims>"
+        assert repr(early.ppo._preprocessed) == "<AdvantageCache 0 claims>"
         assert early.ppo._whole is None
 
 

@@ -93,4 +93,4 @@ def test_updates_without_advantages_in_advance_keep_none(tmp_path: Path) -> None
     with Hands(tmp_path) as plain:
         plain.fire("update", *plain.sample())
         assert plain.ppo._preprocessed.beside(Claim(0, 0, 16)) == ()
-        assert repr(plain.ppo._preprocessed) == "<Preprocessed 0 claims>"
+        assert repr(plain.ppo._preprocessed) == "<AdvantageCache 0 claims>"

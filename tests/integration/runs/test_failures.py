@@ -14,7 +14,7 @@ from real_runs import TINY, Artos, Outcome, journal, shared_memory, updates
 from artos.buffer.layout import LAYOUT_VERSION
 from artos.buffer.segment import PREFIX, shm_root
 from artos.errors import ActorFailed, LearnerFailed
-from artos.system.exit_report import Death
+from artos.system.exit_report import ExitReport
 from deploy.local.run import run
 from head.run.coordination.failures import Failures, Limits
 from head.run.request import Request
@@ -191,7 +191,7 @@ def test_block_of_another_layout_version(start: Callable[..., Artos], home: Path
 
 def test_failures_in_a_row() -> None:
     failures = Failures(Limits(failures=3, kills=5, calm=2))
-    raised, killed = Death("it raised"), Death.of_process(1, -9, "")
+    raised, killed = ExitReport("it raised"), ExitReport.of_process(1, -9, "")
     assert [failures.count(1, raised, 7) for _ in range(3)] == [1, 2, 3]
     failures.answered(1)
     failures.answered(1)
@@ -201,9 +201,9 @@ def test_failures_in_a_row() -> None:
     with pytest.raises(ActorFailed, match=r"actor 0 failed at step 7 \(restarted 3 times\)"):
         failures.count(1, raised, 7)
     with pytest.raises(LearnerFailed, match="after version 4"):
-        failures.count(0, Death("NaN", fatal=True), 4)
+        failures.count(0, ExitReport("NaN", fatal=True), 4)
 
 
 @pytest.mark.parametrize(("status", "own"), [(-9, False), (-15, False), (-11, True), (3, True)])
 def test_whose_doing_an_end_was(status: int, own: bool) -> None:
-    assert Death.of_process(1, status, "last words").own is own
+    assert ExitReport.of_process(1, status, "last words").own is own

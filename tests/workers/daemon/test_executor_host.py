@@ -12,19 +12,26 @@ from helpers import PATIENCE
 
 from artos.clock import SystemClock
 from artos.errors import Refused
-from artos.protocol.control import Archive, Assign, FetchArchive, LogPiece, ReadNodeLog, SiteEnded
+from artos.protocol.control import (
+    Archive,
+    Assign,
+    ExecutorEnded,
+    FetchArchive,
+    LogPiece,
+    ReadNodeLog,
+)
 from artos.protocol.message import Message
 from artos.system.archive import name_of, pack
 from artos.system.archives import Archives
-from artos.system.waker import Bell
-from workers.daemon.executor_host import SiteHost
+from artos.system.waker import Waker
+from workers.daemon.executor_host import ExecutorHost
 from workers.daemon.orphans import Orphans
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[SiteHost]:
+def host(tmp_path: Path) -> Iterator[ExecutorHost]:
     archives = Archives(tmp_path / "archives")
-    host = SiteHost("w1", (0, 1), tmp_path, archives, tmp_path / "runs", SystemClock(), 30.0)
+    host = ExecutorHost("w1", (0, 1), tmp_path, archives, tmp_path / "runs", SystemClock(), 30.0)
     (tmp_path / "runs").mkdir()
     yield host
     host.kill()
@@ -35,8 +42,8 @@ def assign(epoch: int = 1, archive: str = "") -> Assign:
     return Assign("r", epoch, b"no plan", "/code", archive, *ends, slots=1)
 
 
-def until_told(host: SiteHost) -> Message:
-    with Bell() as bell:
+def until_told(host: ExecutorHost) -> Message:
+    with Waker() as bell:
         while True:
             if said := host.step():
                 (message,) = said
@@ -44,7 +51,7 @@ def until_told(host: SiteHost) -> Message:
             assert bell.wait(PATIENCE, host.descriptors), host
 
 
-def test_logs_are_read_here_also_of_a_run_that_is_over(host: SiteHost, tmp_path: Path) -> None:
+def test_logs_are_read_here_also_of_a_run_that_is_over(host: ExecutorHost, tmp_path: Path) -> None:
     logs = tmp_path / "runs" / "r" / "logs"
     logs.mkdir(parents=True)
     (logs / "actor-3.log").write_bytes(b"one\ntwo\n")
@@ -55,7 +62,7 @@ def test_logs_are_read_here_also_of_a_run_that_is_over(host: SiteHost, tmp_path:
     assert "there are: none" in host.log(ReadNodeLog(9, "other", "actor-3")).fault
 
 
-def test_code_is_fetched_once(host: SiteHost, tmp_path: Path) -> None:
+def test_code_is_fetched_once(host: ExecutorHost, tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "a.py").write_text("x = 1\n")
     name, content = pack(tmp_path / "code")
@@ -72,23 +79,23 @@ def test_code_is_fetched_once(host: SiteHost, tmp_path: Path) -> None:
     assert host.runs == {"r": 1}
 
 
-def test_code_that_is_unsafe_is_not_unpacked(host: SiteHost) -> None:
+def test_code_that_is_unsafe_is_not_unpacked(host: ExecutorHost) -> None:
     bad = b"no archive at all"
     host.assign(assign(archive=name_of(bad)))
     host.step()
     host.archived(Archive(name_of(bad), bad))
     (ended,) = host.step()
-    assert isinstance(ended, SiteEnded)
+    assert isinstance(ended, ExecutorEnded)
     assert "archive" in ended.why
     assert (host.empty, host.runs) == (True, {})
 
 
-def test_a_site_that_fails_says_why_and_waits_for_orders(host: SiteHost) -> None:
+def test_a_site_that_fails_says_why_and_waits_for_orders(host: ExecutorHost) -> None:
     """Only the head says whether it is opened again."""
     host.assign(assign())
     assert host.step() == []
     ended = until_told(host)
-    assert isinstance(ended, SiteEnded)
+    assert isinstance(ended, ExecutorEnded)
     assert (ended.run, ended.epoch) == ("r", 1)
     assert "exit status 1" in ended.why
     assert "malformed" in ended.why, "its last words"
@@ -96,7 +103,7 @@ def test_a_site_that_fails_says_why_and_waits_for_orders(host: SiteHost) -> None
     assert (host.empty, host.runs) == (True, {})
 
 
-def test_a_site_of_an_older_epoch_makes_room(host: SiteHost) -> None:
+def test_a_site_of_an_older_epoch_makes_room(host: ExecutorHost) -> None:
     host.assign(assign(1))
     host.step()
     host.assign(assign(2))
@@ -104,12 +111,12 @@ def test_a_site_of_an_older_epoch_makes_room(host: SiteHost) -> None:
     assert host.runs == {"r": 2}
 
 
-def test_a_site_that_is_closed_and_wanted_again_is_another_one(host: SiteHost) -> None:
+def test_a_site_that_is_closed_and_wanted_again_is_another_one(host: ExecutorHost) -> None:
     host.assign(assign())
     host.step()
     host.unassign("r")
     host.assign(assign())
-    assert isinstance(until_told(host), SiteEnded)
+    assert isinstance(until_told(host), ExecutorEnded)
     host.step()
     assert host.runs == {"r": 1}
 
