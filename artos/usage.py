@@ -41,34 +41,34 @@ class Usage(msgspec.Struct, frozen=True):
             BadMessage: a field is of another type, or starts of a kind lack one.
         """
         try:
-            bill = msgspec.convert(dict(plain), cls)
-            msgspec.convert(bill.starts, dict[str, _Starts])
+            usage = msgspec.convert(dict(plain), cls)
+            msgspec.convert(usage.starts, dict[str, _Starts])
         except msgspec.ValidationError as error:
             raise BadMessage(f"a bill: {error}") from error
-        return bill
+        return usage
 
     @classmethod
-    def total(cls, bills: Iterable[Usage]) -> Usage:
+    def total(cls, usages: Iterable[Usage]) -> Usage:
         """What several nodes cost together.
 
         Of each kind of start the median is that of the nodes' medians, each as often as it has
         starts, and the 95th percentile is the worst of theirs.
         """
-        bills = [*bills]
+        usages = [*usages]
         return cls(
-            starts=_total_starts(bills),
-            held_cpu_seconds=sum(bill.held_cpu_seconds for bill in bills),
-            used_cpu_seconds=sum(bill.used_cpu_seconds for bill in bills),
-            parked_mb_seconds=sum(bill.parked_mb_seconds for bill in bills),
-            bytes_on_wire=sum(bill.bytes_on_wire for bill in bills),
-            nodes=tuple(sorted({node for bill in bills for node in bill.nodes})),
+            starts=_total_starts(usages),
+            held_cpu_seconds=sum(usage.held_cpu_seconds for usage in usages),
+            used_cpu_seconds=sum(usage.used_cpu_seconds for usage in usages),
+            parked_mb_seconds=sum(usage.parked_mb_seconds for usage in usages),
+            bytes_on_wire=sum(usage.bytes_on_wire for usage in usages),
+            nodes=tuple(sorted({node for usage in usages for node in usage.nodes})),
         )
 
 
-def _total_starts(bills: Iterable[Usage]) -> dict[str, dict[str, int | float]]:
+def _total_starts(usages: Iterable[Usage]) -> dict[str, dict[str, int | float]]:
     kinds: dict[str, list[_Starts]] = {}
-    for bill in bills:
-        for kind, starts in msgspec.convert(bill.starts, dict[str, _Starts]).items():
+    for usage in usages:
+        for kind, starts in msgspec.convert(usage.starts, dict[str, _Starts]).items():
             kinds.setdefault(kind, []).append(starts)
     return {
         kind: {

@@ -63,8 +63,8 @@ class QueuePasser:
 class ZmqPasser:
     """Sends messages to a peer on another node: ordered and once, over reconnects."""
 
-    def __init__(self, post: Messenger, peer: str) -> None:
-        self._post, self._peer = post, peer
+    def __init__(self, messenger: Messenger, peer: str) -> None:
+        self._messenger, self._peer = messenger, peer
 
     def pass_message(self, message: Message) -> None:
         """Queue the message, even if the peer cannot be reached at the moment.
@@ -72,4 +72,4 @@ class ZmqPasser:
         Raises:
             MailboxFull: the peer has taken nothing for too long.
         """
-        self._post.send(self._peer, message)
+        self._messenger.send(self._peer, message)

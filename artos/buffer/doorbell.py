@@ -27,7 +27,7 @@ for _name in ("sem_post", "sem_trywait"):
     getattr(_libc, _name).argtypes = [ctypes.c_void_p]
 _libc.sem_init.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint]
 _libc.sem_clockwait.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(_Timespec)]
-_post, _trywait, _clockwait = _libc.sem_post, _libc.sem_trywait, _libc.sem_clockwait
+_messenger, _trywait, _clockwait = _libc.sem_post, _libc.sem_trywait, _libc.sem_clockwait
 
 
 class Doorbell:
@@ -49,7 +49,7 @@ class Doorbell:
 
     def ring(self) -> None:
         """Wake the waiter, or make its next wait return at once. Safe in a signal handler."""
-        _post(self._address)
+        _messenger(self._address)
 
     def drain(self) -> int:
         """Take all pending rings without waiting; returns how many."""
@@ -95,7 +95,7 @@ def fence() -> None:
 
     Both calls are atomic read-modify-writes with release and acquire order, on x86-64 and on arm64.
     """
-    _post(_fence_address)
+    _messenger(_fence_address)
     _trywait(_fence_address)
 
 

@@ -87,7 +87,7 @@ class AgentOrders(msgspec.Struct, frozen=True):
     compress: bool = True
 
     @property
-    def tally_path(self) -> Path:
+    def counters_path(self) -> Path:
         """File of its counters."""
         return Path(self.site.folder) / "agent"
 
@@ -108,7 +108,7 @@ class ReplayOrders(msgspec.Struct, frozen=True):
     weights_dtype: str
 
     @property
-    def tally_path(self) -> Path:
+    def counters_path(self) -> Path:
         """File of its counters."""
         return Path(self.site.folder) / f"replay-{self.number}"
 

@@ -132,11 +132,11 @@ class BundleRejected(Message, frozen=True, tag=True):
 class ExecutorNews(Message, frozen=True, tag=True):
     """Site → run, a few times a second: books, and whose calls wait for a slot (``held_back``).
 
-    ``bill`` are the fields of ``artos.usage.Usage``; ``written`` counts rows committed per actor;
+    ``usage`` are the fields of ``artos.usage.Usage``; ``written`` counts rows committed per actor;
     ``faults`` and ``malformed`` are as in ``Load``, of the site and its transfer agent.
     """
 
-    bill: dict[str, Any]
+    usage: dict[str, Any]
     held_back: tuple[Small, ...] = ()
     written: dict[Small, Count] = field(default_factory=dict)
     wire_bytes: Count = 0
@@ -144,7 +144,7 @@ class ExecutorNews(Message, frozen=True, tag=True):
     malformed: Small = 0
 
     def __post_init__(self) -> None:
-        check_plain(self.bill)
+        check_plain(self.usage)
 
 
 class ExecutorLog(Bulk, frozen=True, tag=True):
@@ -157,8 +157,8 @@ class ExecutorLog(Bulk, frozen=True, tag=True):
 class ExecutorClosed(Message, frozen=True, tag=True):
     """Site → run: the last message: everything committed has arrived, or how much has not."""
 
-    bill: dict[str, Any]
+    usage: dict[str, Any]
     unsent: dict[Small, Count] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_plain(self.bill)
+        check_plain(self.usage)

@@ -55,7 +55,7 @@ class Sidecar:
         self._module, self.log, self._clock = module, log, clock
         self._retries = Retries()
         self._child: Child | None = None
-        self._leash: ControlPipe | None = None
+        self._control_pipe: ControlPipe | None = None
         self.last_words = ""
         self._began = 0.0
         self._again: float | None = None
@@ -67,21 +67,21 @@ class Sidecar:
 
     def start(self, orders: msgspec.Struct, first: Message, inherits: Sequence[int] = ()) -> None:
         """Start it; it must not be running."""
-        self._leash, end = ControlPipe.pair()
+        self._control_pipe, end = ControlPipe.pair()
         arguments = (msgspec.json.encode(orders).decode(), str(end.fileno()))
         with end:
             spec = ProcessSpec(self._module, arguments, keeps_heap=True)
             self._child = start(spec, self.log, inherits=[end.fileno(), *inherits])
         self._began, self._again = self._clock.now(), None
-        self._leash.send(first)
+        self._control_pipe.send(first)
 
     def tell(self, message: Message) -> bool:
         """Send it a message; False if it does not run or does not listen."""
-        return self._leash is not None and self._leash.send(message)
+        return self._control_pipe is not None and self._control_pipe.send(message)
 
     def answer(self, seconds: float) -> Message | None:
         """Its next message; None if it died or none came."""
-        return None if self._leash is None else self._leash.get(seconds)
+        return None if self._control_pipe is None else self._control_pipe.get(seconds)
 
     def due(self) -> bool:
         """Reap it if it died; whether it is to be started (again) now.
@@ -105,8 +105,8 @@ class Sidecar:
 
     def hang_up(self) -> None:
         """Let go of the leash, by which it knows that it is to end. Follow with ``end``."""
-        if self._leash is not None:
-            self._leash.close()
+        if self._control_pipe is not None:
+            self._control_pipe.close()
 
     def end(self, seconds: float) -> bool:
         """Let it end by itself for ``seconds``, then kill it; whether it ended well by itself."""
@@ -120,9 +120,9 @@ class Sidecar:
         return child.died() == 0
 
     def _let_go(self) -> None:
-        if self._leash is not None:
-            self._leash.close()
-        self._child = self._leash = self._again = None
+        if self._control_pipe is not None:
+            self._control_pipe.close()
+        self._child = self._control_pipe = self._again = None
 
     def __repr__(self) -> str:
         return f"<Sidecar {self._module} pid={self.pid}>"

@@ -224,7 +224,7 @@ def _clean(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from deploy.cli import doctor  # noqa: PLC0415
+    from workers.host import doctor  # noqa: PLC0415
 
     report = doctor.examine()
     if options.json:

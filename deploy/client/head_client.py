@@ -38,7 +38,7 @@ class HeadClient(Closing):
         self._bell = Waker()
         try:
             me = f"{self._me.peer}/{secrets.token_hex(6)}"
-            self._post = Messenger.connect(head, loaded, me, self._bell.ring)
+            self._messenger = Messenger.connect(head, loaded, me, self._bell.ring)
         except BaseException:
             self._bell.close()
             raise
@@ -91,11 +91,11 @@ class HeadClient(Closing):
         """
         deadline = Deadline(seconds)
         self._owed += 1
-        self._post.send(HEAD, message)
+        self._messenger.send(HEAD, message)
         while not deadline.passed:
             self._look_at_link()  # it may have broken since the last question
             self._bell.wait(deadline.left)
-            for _, heard in self._post.take():
+            for _, heard in self._messenger.take():
                 match heard:
                     case control.Answer():
                         self._owed, self._answered = self._owed - 1, True
@@ -105,11 +105,11 @@ class HeadClient(Closing):
                         raise Refused([why])
                     case Restarted():
                         self._owed = 1
-                        self._post.send(HEAD, message)
+                        self._messenger.send(HEAD, message)
         raise DeadlineExceeded(f"the head at {self._head} to answer", seconds)
 
     def _look_at_link(self) -> None:
-        fault = self._post.link_fault
+        fault = self._messenger.link_fault
         away = self._patient and self._answered
         if fault is not None and (fault.of_keys or not away):
             raise unreachable(fault, self._head, self._keys, str(self._me))
@@ -137,5 +137,5 @@ class HeadClient(Closing):
 
     def close(self) -> None:
         """Hang up; twice is fine."""
-        self._post.close(0.0)
+        self._messenger.close(0.0)
         self._bell.close()

@@ -129,7 +129,7 @@ class Inline:
     def child_ended(self) -> None:
         """A child of this process ended; it is not a member."""
 
-    def bill(self) -> Usage:
+    def usage(self) -> Usage:
         """Nothing is started, and nothing gives its CPU back."""
         return Usage()
 

@@ -31,9 +31,9 @@ class OneMachine(Supervisor):
         self._here = build(node, home, mail, clock, preloaded)
         super().__init__(node, mail, self._here, clock, undisturbed, preloaded)
 
-    def bill(self) -> Usage:
+    def usage(self) -> Usage:
         """What the actors cost so far."""
-        return self._here.bill()
+        return self._here.usage()
 
     def _begin(self, coordinator: Coordinator) -> None:
         """Nothing is needed before actors are started."""

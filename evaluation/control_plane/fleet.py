@@ -34,8 +34,10 @@ class Worker:
 
     def __init__(self, endpoint: str, keys: Keys, name: str) -> None:
         self.name, self.welcome, self.answers = name, False, 0
-        self._post = Messenger.connect(endpoint, keys, name, ring=lambda: None)
-        self._post.send(HEAD, control.Hello(name, control.PROTOCOL, VERSION, _SLOTS, _MEMORY_MB))
+        self._messenger = Messenger.connect(endpoint, keys, name, ring=lambda: None)
+        self._messenger.send(
+            HEAD, control.Hello(name, control.PROTOCOL, VERSION, _SLOTS, _MEMORY_MB)
+        )
 
     def hear(self) -> None:
         """Read what the head says.
@@ -43,7 +45,7 @@ class Worker:
         Raises:
             SystemExit: it refused something.
         """
-        for _, message in self._post.take():
+        for _, message in self._messenger.take():
             if isinstance(message, Refusal):
                 raise SystemExit(f"{self.name} was refused: {message.why}")
             self.welcome |= isinstance(message, control.Welcome)
@@ -52,16 +54,16 @@ class Worker:
     def report(self, times: int = 1) -> None:
         """Say how busy the node is."""
         for _ in range(times):
-            self._post.send(HEAD, _LOAD)
+            self._messenger.send(HEAD, _LOAD)
 
     def ask(self) -> None:
         """Ask for what the head does not have: its answer says that it has read all before it."""
-        self._post.send(HEAD, _NO_ARCHIVE)
+        self._messenger.send(HEAD, _NO_ARCHIVE)
 
     def die(self) -> float:
         """Report once more and fall silent; when that was (monotonic seconds)."""
         self.report()
-        self._post.close()
+        self._messenger.close()
         return time.monotonic()
 
 

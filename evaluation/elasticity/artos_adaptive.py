@@ -110,8 +110,8 @@ def updates_of(journal: Sequence[Entry], found: Entry, slots: int) -> list[Updat
     )
     used = _spread(found["used_cpu_seconds"], [sum(each.acting) for each in rounds])
     return [
-        _update(number, each, slots, *bill)
-        for number, (each, *bill) in enumerate(zip(rounds, held, used, strict=True))
+        _update(number, each, slots, *usage)
+        for number, (each, *usage) in enumerate(zip(rounds, held, used, strict=True))
     ]
 
 

@@ -74,16 +74,16 @@ class Run:
     ) -> None:
         self._schedule, self._updates, self._deadline = schedule, updates, deadline
         self._learner = Learner(settings, seed, torch.get_num_threads())
-        self._crew = Crew(settings, seed, deadline)
+        self._active_actors = Crew(settings, seed, deadline)
 
     def __iter__(self) -> Iterator[Update]:
         return (self._update(number) for number in range(self._updates))
 
     def _update(self, number: int) -> Update:
         actors, laps = self._schedule.at(number), [time.perf_counter()]
-        self._crew.grow(actors)
+        self._active_actors.grow(actors)
         laps.append(time.perf_counter())
-        calls = self._crew.ask(self._learner.weights())
+        calls = self._active_actors.ask(self._learner.weights())
         laps.append(time.perf_counter())
         wait_for(calls, f"the rounds of update {number}", self._deadline)
         laps.append(time.perf_counter())
@@ -94,7 +94,7 @@ class Run:
         start, hand_over, out, fetch, learn = (b - a for a, b in pairwise(laps))
         return Update(
             number, actors, start, sample, hand_over + fetch, out - sample, learn,
-            laps[-1] - laps[0], self._crew.held(), self._crew.used(),
+            laps[-1] - laps[0], self._active_actors.held(), self._active_actors.used(),
         )  # fmt: skip
 
     def _take(self, calls: Sequence[Any], number: int) -> float:

@@ -282,14 +282,14 @@ class SitePlace:
         (process,) = [p for p in self.process.children() if ChildModule.AGENT in p.cmdline()]
         self.replay.until(lambda: self.replay.met, "the agent to call")
         (file,) = shm_root().glob(f"{PREFIX}*{_RUN}.w1*/agent")
-        tally = Counters(file, AGENT_COUNTS)
+        counters = Counters(file, AGENT_COUNTS)
 
         def throw(frame: bytes) -> None:
             for name in ("w1", "w1/weights"):
                 self.replay.throw(frame, name)
 
         def settle() -> None:
-            self.replay.calm_down(lambda: tally["bad"])
+            self.replay.calm_down(lambda: counters["bad"])
             self.run.turn()  # a site whose run is not heard for a minute closes
 
         return Target("agent", process, codec.TYPES, throw, settle, self._news)

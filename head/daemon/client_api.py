@@ -45,19 +45,19 @@ class _Scaling:
 class ClientApi:
     """The head's end towards users: one method a message.
 
-    What is wrong with a request is the ``fault`` of its answer. ``post`` is the line to users and
-    workers, ``inside`` the one to run processes; ``faults`` are those that the head survived.
+    What is wrong with a request is the ``fault`` of its answer. ``messenger`` is the line to users
+    and workers, ``inside`` the one to run processes; ``faults`` are those that the head survived.
     """
 
     def __init__(
         self, schedule: Schedule, roster: Roster, host: RunHost, archives: Archives,
-        options: HeadOptions, clock: Clock, post: Messenger, inside: Messenger, faults: Faults,
+        options: HeadOptions, clock: Clock, messenger: Messenger, inside: Messenger, faults: Faults,
     ) -> None:  # fmt: skip
         self._schedule, self._roster, self._host = schedule, roster, host
         self._archives, self._options, self._clock = archives, options, clock
-        self._post, self._inside, self._faults = post, inside, faults
+        self._messenger, self._inside, self._faults = messenger, inside, faults
         self._scalings: dict[str, deque[_Scaling]] = {}  # by run, in the order of the requests
-        self.logs = RemoteLogs(post, clock)
+        self.logs = RemoteLogs(messenger, clock)
 
     def serve(self, user: str, message: control.UserRequest | control.Archive) -> None:
         """Answer a user, now or once the run or the worker has answered."""
@@ -67,7 +67,7 @@ class ClientApi:
             faults = error.faults if isinstance(error, Refused) else (f"the head: {error}",)
             answer = control.Answer(fault="\n".join(faults))
         if answer is not None:
-            self._post.send(
+            self._messenger.send(
                 user, answer if isinstance(answer, control.Answer) else control.Answer(answer)
             )
 
@@ -131,8 +131,8 @@ class ClientApi:
 
     def _everything(self) -> Data:
         known = status_api.everything(self._schedule, self._roster, self._clock.now())
-        malformed = self._post.malformed + self._inside.malformed
-        faults = self._faults.count + self._post.faults.count + self._inside.faults.count
+        malformed = self._messenger.malformed + self._inside.malformed
+        faults = self._faults.count + self._messenger.faults.count + self._inside.faults.count
         return known | {"version": VERSION, "malformed": malformed, "faults": faults}
 
     def _status(self, run: Run) -> Data:
@@ -188,7 +188,7 @@ class ClientApi:
         if waiting := self._scalings.get(run):
             data = {"actors": scaled.actors, "most": scaled.most}
             answer = control.Answer(fault=scaled.fault) if scaled.fault else control.Answer(data)
-            self._post.send(waiting.popleft().user, answer)
+            self._messenger.send(waiting.popleft().user, answer)
 
     def give_up(self) -> None:
         """Answer those whose run, or worker, does not."""
@@ -197,4 +197,4 @@ class ClientApi:
         for run, waiting in self._scalings.items():
             while waiting and waiting[0].due <= now:
                 why = f"run {run} did not answer within {_SCALE_SECONDS:g} s; ask again"
-                self._post.send(waiting.popleft().user, control.Answer(fault=why))
+                self._messenger.send(waiting.popleft().user, control.Answer(fault=why))

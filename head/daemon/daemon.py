@@ -53,7 +53,7 @@ class HeadDaemon(Closing):
             self._home = home = stack.enter_context(HeadState(options.runs.resolve()))
             self._bell = stack.enter_context(Waker())
             opened, ring = stack.enter_context, self._bell.ring
-            self._post = opened(Messenger.serve(options.listen, keys, ring, self._clock))
+            self._messenger = opened(Messenger.serve(options.listen, keys, ring, self._clock))
             self._inside = opened(Messenger.serve(home.socket, None, ring, self._clock))
             state, self._archives = home.load(), Archives(home.folder / "code")
             orders, where = home.folder / "orders", options.keys.resolve()
@@ -65,12 +65,12 @@ class HeadDaemon(Closing):
             self._schedule = Schedule(state.runs)
             self._client_api = ClientApi(
                 self._schedule, self._roster, self._host, self._archives, options, self._clock,
-                self._post, self._inside, self._faults,
+                self._messenger, self._inside, self._faults,
             )  # fmt: skip
             self._dirty, self._next_tick = True, self._clock.now()
             self._stopping, self._stop_at = False, float("inf")
             self._tidy_at = self._clock.now()
-            self.endpoint = self._post.endpoint
+            self.endpoint = self._messenger.endpoint
             self._adopt()
             self._owned = stack.pop_all()
 
@@ -94,7 +94,7 @@ class HeadDaemon(Closing):
 
     def turn(self) -> None:
         """Do all there is to do now."""
-        self._hear(self._post, self._from_outside)
+        self._hear(self._messenger, self._from_outside)
         self._hear(self._inside, self._from_run)
         for run in self._host.gone():
             with self._faults.contained(f"the end of run {run}", partial(self._give_up, run)):
@@ -109,13 +109,13 @@ class HeadDaemon(Closing):
             return
         self._decide(now)
 
-    def _hear(self, post: Messenger, take: Callable[[str, Message], None]) -> None:
-        for peer, message in post.take():
+    def _hear(self, messenger: Messenger, take: Callable[[str, Message], None]) -> None:
+        for peer, message in messenger.take():
             try:
                 take(peer, message)
             except Exception as error:
                 what = f"{type(message).__name__} from {peer}"
-                self._faults.add(what, error, partial(self._refuse, post, peer))
+                self._faults.add(what, error, partial(self._refuse, messenger, peer))
 
     def _decide(self, now: float) -> None:
         effects: list[Effect] = []
@@ -126,8 +126,8 @@ class HeadDaemon(Closing):
             self._save()
             self._perform(effects)
 
-    def _refuse(self, post: Messenger, peer: str, why: str) -> None:
-        post.send(peer, Refusal(why))
+    def _refuse(self, messenger: Messenger, peer: str, why: str) -> None:
+        messenger.send(peer, Refusal(why))
 
     def _give_up(self, run: str, why: str) -> None:
         """What a run needs cannot be done: that is its failure."""
@@ -137,7 +137,7 @@ class HeadDaemon(Closing):
         self._bell.ring()
 
     def _tick(self) -> None:
-        self._roster.heard(self._post.silent())
+        self._roster.heard(self._messenger.silent())
         with self._faults.contained("answers to users"):
             self._client_api.give_up()
         with self._faults.contained("tidying up"):
@@ -150,7 +150,7 @@ class HeadDaemon(Closing):
             self._schedule.gone(names, why)
             self._dirty = True
             for node in late:
-                self._post.forget(node.peer)  # should it come back, it greets
+                self._messenger.forget(node.peer)  # should it come back, it greets
 
     def _tidy(self) -> None:
         """Remove the memory of run processes that were killed, with this head or an earlier one."""
@@ -196,7 +196,7 @@ class HeadDaemon(Closing):
 
     def _to(self, peer: str, message: Message) -> None:
         with suppress(MailboxFull):  # it has long been silent, and is gone soon
-            self._post.send(peer, message)
+            self._messenger.send(peer, message)
 
     # -- workers and users ---------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class HeadDaemon(Closing):
             return
         if before not in ("", peer):
             self._schedule.gone([node.name], f"the worker daemon of {node.name} was started anew")
-            self._post.forget(before)
+            self._messenger.forget(before)
         _log.info("worker %s is here with %d slots", node.name, node.slots)
         self._to(peer, control.Welcome(control.PROTOCOL, VERSION, self._options.deadline))
         self._perform(self._schedule.joined(node, hello))

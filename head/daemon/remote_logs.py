@@ -23,10 +23,10 @@ class _Asked:
 
 
 class RemoteLogs:
-    """Passes questions of users on to workers (``post``), and the answers back."""
+    """Passes questions of users on to workers (``messenger``), and the answers back."""
 
-    def __init__(self, post: Messenger, clock: Clock) -> None:
-        self._post, self._clock = post, clock
+    def __init__(self, messenger: Messenger, clock: Clock) -> None:
+        self._messenger, self._clock = messenger, clock
         self._numbers = count(1)
         self._asked: dict[int, _Asked] = {}
 
@@ -34,7 +34,7 @@ class RemoteLogs:
         """Have the worker of a node answer a user with a piece of one of the run's logs there."""
         number = next(self._numbers)
         self._asked[number] = _Asked(user, node.name, run, self._clock.now() + _SECONDS)
-        self._post.send(node.peer, control.ReadNodeLog(number, run.name, log, offset))
+        self._messenger.send(node.peer, control.ReadNodeLog(number, run.name, log, offset))
 
     def told(self, node: str, piece: control.LogPiece) -> None:
         """A worker answers."""
@@ -45,7 +45,7 @@ class RemoteLogs:
         text = bytes(piece.content).decode(errors="replace")
         ended = asked.run.over and not text
         data = {"text": text, "next": piece.next, "state": asked.run.state, "ended": ended}
-        self._post.send(asked.user, control.Answer(fault=piece.fault) if piece.fault else
+        self._messenger.send(asked.user, control.Answer(fault=piece.fault) if piece.fault else
                         control.Answer(data))  # fmt: skip
 
     def give_up(self) -> None:
@@ -55,4 +55,4 @@ class RemoteLogs:
             if asked.due <= now:
                 del self._asked[number]
                 why = f"node {asked.node} did not answer within {_SECONDS:g} s; ask again"
-                self._post.send(asked.user, control.Answer(fault=why))
+                self._messenger.send(asked.user, control.Answer(fault=why))

@@ -44,10 +44,10 @@ _UNSENT = 20_000
 _BURST = 8 << 20  # bytes taken in before anybody is answered
 
 
-def serve(orders: str, leash: int) -> int:
+def serve(orders: str, control_pipe: int) -> int:
     """Be the replay process that ``orders`` (JSON) describe; returns the exit status."""
     given = msgspec.json.decode(orders, type=ReplayOrders)
-    with ControlPipe.held(leash) as line, Replay(given, line) as replay:
+    with ControlPipe.held(control_pipe) as line, Replay(given, line) as replay:
         replay.begin()
         while not line.cut:
             replay.turn()
@@ -57,10 +57,10 @@ def serve(orders: str, leash: int) -> int:
 class Replay(Closing):
     """Sockets, blocks and board of a replay process; what is taken is the receiver's decision."""
 
-    def __init__(self, orders: ReplayOrders, leash: ControlPipe) -> None:
+    def __init__(self, orders: ReplayOrders, control_pipe: ControlPipe) -> None:
         site = orders.site
         plan = msgspec.json.decode(Path(orders.plan_file).read_bytes(), type=Plan)
-        self._orders, self._leash, self._clock = orders, leash, SystemClock()
+        self._orders, self._control_pipe, self._clock = orders, control_pipe, SystemClock()
         self._board = Board.attach(site.board_path, site.members)
         self._rings = {
             actor: Rings(ActorBlock.attach(site.block_path(actor)))
@@ -68,10 +68,10 @@ class Replay(Closing):
         }
         region = ModelBlock.attach(site.model_path)[MODEL]
         self._weights = WeightStore(region, orders.number, orders.weights_dtype)
-        self._tally = Counters(orders.tally_path, REPLAY_COUNTS)
-        self._faults = Faults(counted=partial(self._tally.add, "faults"))
+        self._counters = Counters(orders.counters_path, REPLAY_COUNTS)
+        self._faults = Faults(counted=partial(self._counters.add, "faults"))
         self._row_bytes = next(iter(self._rings.values())).row_bytes
-        self._receiver = Receiver(orders.epoch, self._row_bytes, self._standing, self._tally.add)
+        self._receiver = Receiver(orders.epoch, self._row_bytes, self._standing, self._counters.add)
         self._owed: set[int] = set()
         self._unpaid = 0
         self._pulls: dict[str, int] = {}
@@ -99,7 +99,7 @@ class Replay(Closing):
         Raises:
             DeadlineExceeded: nobody said which terms.
         """
-        first = self._leash.get(START_SECONDS)
+        first = self._control_pipe.get(START_SECONDS)
         if not isinstance(first, Terms):
             raise DeadlineExceeded("the terms of the actors", START_SECONDS)
         self._begin_terms(first)
@@ -114,8 +114,8 @@ class Replay(Closing):
             self._doorkeeper = Doorkeeper(self._socket, largest)
             self._watch(self._doorkeeper.socket, self._doorkeeper.look)
         self._watch(self._socket, self._receive)
-        self._watch(self._leash.fileno(), self._obey)
-        self._leash.send(ReplayUp(sockets.bound(self._socket)))
+        self._watch(self._control_pipe.fileno(), self._obey)
+        self._control_pipe.send(ReplayUp(sockets.bound(self._socket)))
         for actor in self._rings:  # whoever died here may have taken rows and told nobody
             self._board.notify(actor_member(actor))
 
@@ -143,11 +143,11 @@ class Replay(Closing):
     # -- the run process -----------------------------------------------------------------------
 
     def _obey(self) -> None:
-        for message in self._leash.take():
+        for message in self._control_pipe.take():
             with self._faults.contained(type(message).__name__):
                 if isinstance(message, Terms):
                     self._begin_terms(message)
-                    self._leash.send(message)
+                    self._control_pipe.send(message)
                 else:
                     self._look()
 
@@ -185,13 +185,13 @@ class Replay(Closing):
         if not self._authorizer.accepts(key):
             self._hang_up(route)
             return size
-        self._tally.add("bytes", size)
+        self._counters.add("bytes", size)
         with self._faults.contained(f"what {route!r} sent", partial(self._refuse, route)):
             try:
                 message = codec.decode(_only(frames[1:]).buffer)
                 self._answer(self._sender(route, key, message), message)
             except BadMessage as error:
-                self._tally.add("bad")
+                self._counters.add("bad")
                 self._refuse(route, error.why)
         return size
 
@@ -231,7 +231,7 @@ class Replay(Closing):
 
     def _take(self, who: str, chunk: Chunk, parts: Sequence[memoryview]) -> None:
         rows = self._receiver.admit(who, chunk, chunk.sizes)
-        self._tally.add("chunks")
+        self._counters.add("chunks")
         if rows:
             unload(self._rings[chunk.actor], chunk, rows, parts)
             self._owed.add(chunk.actor)
@@ -274,7 +274,7 @@ class Replay(Closing):
         for message in self._weights.newest() if routes else ():
             for route in routes:
                 if sockets.push(self._socket, [route, message], copy=False):
-                    self._tally.add("weights", len(message))
+                    self._counters.add("weights", len(message))
 
 
 def _only(frames: Sequence[zmq.Frame]) -> zmq.Frame:

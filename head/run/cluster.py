@@ -124,12 +124,12 @@ class ClusterRun(Supervisor):
         """Whether it finishes before its budget is spent."""
         return self._coordinator.draining
 
-    def bill(self) -> Usage:
+    def usage(self) -> Usage:
         """What the actors cost so far."""
         nodes = self._remote.nodes
         wire_bytes = self._replay.wire_bytes
         return msgspec.structs.replace(
-            nodes.bill(), bytes_on_wire=wire_bytes, nodes=tuple(sorted(nodes.seen))
+            nodes.usage(), bytes_on_wire=wire_bytes, nodes=tuple(sorted(nodes.seen))
         )
 
     def waits_for_slot(self, member: int) -> bool:

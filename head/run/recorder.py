@@ -103,7 +103,7 @@ class Recorder:
         Returns whether anything was written to the log.
         """
         coordinator = self._coordinator
-        if self._began is None and coordinator.state.crew.all_ready:
+        if self._began is None and coordinator.state.active_actors.all_ready:
             self._began, self._steps_at_begin = self._clock.now(), coordinator.steps
         now = self._clock.now()
         log_due = now >= self._next_log
@@ -217,7 +217,7 @@ class Recorder:
         replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.drawn
         return (*_NOT_RESTORED[:2], _REPLAY if replayed else _EXPERIENCE, *_NOT_RESTORED[2:])
 
-    def finish(self, outcome: str, bill: Usage, *, why: str = "", curve: bool = True) -> Summary:
+    def finish(self, outcome: str, usage: Usage, *, why: str = "", curve: bool = True) -> Summary:
         """Save, write the last rows, the curve (unless in a hurry) and the summary.
 
         The members have ended.
@@ -232,7 +232,7 @@ class Recorder:
         monitor = self._coordinator.monitor
         summary = Summary(
             status,
-            bill,
+            usage,
             self._plan.seed,
             outcome=outcome,
             not_restored=self._before.not_restored if self._before else (),

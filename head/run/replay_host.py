@@ -26,8 +26,8 @@ class _Receiver:
     def __init__(self, orders: ReplayOrders, clock: Clock, process: str) -> None:
         self.orders = orders
         log = Path(orders.site.logs) / f"replay-{orders.number}.log"
-        self.companion = Sidecar(process, log, clock)
-        self.tally = Counters(orders.tally_path, REPLAY_COUNTS)
+        self.sidecar = Sidecar(process, log, clock)
+        self.counters = Counters(orders.counters_path, REPLAY_COUNTS)
 
     def await_listening(self) -> None:
         """Wait until agents may connect. From then on it listens there for good.
@@ -35,17 +35,17 @@ class _Receiver:
         Raises:
             DataPathFailed: it ended instead.
         """
-        message = self.companion.answer(START_SECONDS)
+        message = self.sidecar.answer(START_SECONDS)
         if not isinstance(message, ReplayUp):
-            self.companion.end(_END_SECONDS)
-            raise DataPathFailed(ChildModule.REPLAY, self.companion.last_words)
+            self.sidecar.end(_END_SECONDS)
+            raise DataPathFailed(ChildModule.REPLAY, self.sidecar.last_words)
         self.orders = msgspec.structs.replace(self.orders, endpoint=message.endpoint)
 
     def obeys(self, message: Terms) -> bool:
         """Whether it said that these terms are in force; False if it died or hangs."""
-        answer = self.companion.answer(_ANSWER_SECONDS)
+        answer = self.sidecar.answer(_ANSWER_SECONDS)
         while isinstance(answer, ReplayUp):  # said when it was last started
-            answer = self.companion.answer(_ANSWER_SECONDS)
+            answer = self.sidecar.answer(_ANSWER_SECONDS)
         return answer == message
 
 
@@ -88,17 +88,17 @@ class ReplayHost:
     @property
     def wire_bytes(self) -> int:
         """Bytes that came in from agents and that went out as weights."""
-        return sum(each.tally["bytes"] + each.tally["weights"] for each in self._receivers)
+        return sum(each.counters["bytes"] + each.counters["weights"] for each in self._receivers)
 
     @property
     def faults(self) -> int:
         """What replay processes survived so far."""
-        return sum(each.tally["faults"] for each in self._receivers)
+        return sum(each.counters["faults"] for each in self._receivers)
 
     @property
     def malformed(self) -> int:
         """Messages that replay processes refused so far."""
-        return sum(each.tally["bad"] for each in self._receivers)
+        return sum(each.counters["bad"] for each in self._receivers)
 
     def start(self) -> None:
         """Start them all; returns once agents may connect.
@@ -112,7 +112,7 @@ class ReplayHost:
             each.await_listening()
 
     def _begin(self, receiver: _Receiver) -> None:
-        receiver.companion.start(receiver.orders, Terms(self._terms, self._bases, self._nodes))
+        receiver.sidecar.start(receiver.orders, Terms(self._terms, self._bases, self._nodes))
 
     def terms(
         self, terms: Mapping[int, int], bases: Mapping[int, int], nodes: Mapping[int, str]
@@ -131,18 +131,18 @@ class ReplayHost:
         self._nodes |= nodes
         message = Terms(dict(terms), dict(bases), dict(nodes))
         for each in self._receivers:
-            each.companion.tell(message)
+            each.sidecar.tell(message)
         for each in self._receivers:
             if not each.obeys(message):
                 # It died, and whoever takes its place is told first of all.
-                each.companion.end(0.0)
+                each.sidecar.end(0.0)
                 self._begin(each)
                 each.await_listening()
 
     def nudge(self) -> None:
         """Rows were released or a version published. Never blocks."""
         for each in self._receivers:
-            each.companion.tell(Nudge())
+            each.sidecar.tell(Nudge())
 
     def reap(self) -> None:
         """Start those again that died, where they listened before. Call it on SIGCHLD and on ticks.
@@ -151,20 +151,20 @@ class ReplayHost:
             DataPathFailed: one of them died too often in a row.
         """
         for each in self._receivers:
-            if each.companion.due():
+            if each.sidecar.due():
                 self._begin(each)
 
     def pids(self) -> dict[str, int]:
         """Process ids by name."""
-        found = {f"replay-{each.orders.number}": each.companion.pid for each in self._receivers}
+        found = {f"replay-{each.orders.number}": each.sidecar.pid for each in self._receivers}
         return {name: pid for name, pid in found.items() if pid is not None}
 
     def stop(self, seconds: float = _END_SECONDS) -> None:
         """End them; those that do not within ``seconds`` are killed."""
         for each in self._receivers:
-            each.companion.hang_up()
+            each.sidecar.hang_up()
         for each in self._receivers:
-            each.companion.end(seconds)
+            each.sidecar.end(seconds)
 
 
 def _anywhere(site: Site, keys_folder: Path | None, host: str, number: int) -> str:

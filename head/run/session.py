@@ -36,7 +36,7 @@ class RunMembers(Members, Protocol):
     def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
         """Start everything and serve until the coordinator is finished."""
 
-    def bill(self) -> Usage:
+    def usage(self) -> Usage:
         """What the actors cost so far."""
 
     def stop(self) -> None:
@@ -133,7 +133,7 @@ class Session:
 
     def _finish(self, outcome: str, why: str = "", *, curve: bool = True) -> Summary:
         self._tell(STOPPING)
-        summary = self._recorder.finish(outcome, self._members.bill(), why=why, curve=curve)
+        summary = self._recorder.finish(outcome, self._members.usage(), why=why, curve=curve)
         with self._gaps.allowed("journal.jsonl", "its last lines are missing"):
             self._journal.close()
         self._view.last(self._recorder.status())

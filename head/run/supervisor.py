@@ -147,7 +147,7 @@ class Supervisor(Loop):
     # -- the end -------------------------------------------------------------------------------
 
     @abstractmethod
-    def bill(self) -> Usage:
+    def usage(self) -> Usage:
         """What the actors cost so far."""
 
     def _stop_learner(self) -> None:

@@ -26,8 +26,8 @@ def test_each_number_is_added_up() -> None:
 
 
 def test_the_median_is_that_of_most_starts_and_the_p95_the_worst() -> None:
-    bills = [Usage(cold(1, 9.0, 9.5)), Usage(cold(3, 2.0, 11.0)), Usage(cold(1, 1.0, 1.0))]
-    assert Usage.total(bills).starts == cold(5, 2.0, 11.0)
+    usages = [Usage(cold(1, 9.0, 9.5)), Usage(cold(3, 2.0, 11.0)), Usage(cold(1, 1.0, 1.0))]
+    assert Usage.total(usages).starts == cold(5, 2.0, 11.0)
 
 
 def test_kinds_of_start_are_kept_apart() -> None:
@@ -36,9 +36,9 @@ def test_kinds_of_start_are_kept_apart() -> None:
 
 
 def test_a_bill_survives_its_way_as_plain_data() -> None:
-    bill = Usage(cold(2, 1.0, 1.5), 1.0, 2.0, 3.0, 4, ("w1",))
-    there = msgspec.msgpack.decode(msgspec.msgpack.encode(msgspec.structs.asdict(bill)))
-    assert Usage.of(there) == bill
+    usage = Usage(cold(2, 1.0, 1.5), 1.0, 2.0, 3.0, 4, ("w1",))
+    there = msgspec.msgpack.decode(msgspec.msgpack.encode(msgspec.structs.asdict(usage)))
+    assert Usage.of(there) == usage
     assert isinstance(Usage.of(there).starts["cold"]["count"], int)
     assert Usage.of({}) == Usage()
 

@@ -273,9 +273,9 @@ class ProcessManager:
         record = self._records.get(member)
         return record is not None and bool(record.waiting) and not record.unanswered
 
-    def bill(self) -> Usage:
+    def usage(self) -> Usage:
         """What they cost so far."""
-        return self.accounts.bill(self._slots.held_seconds(WORKLOAD))
+        return self.accounts.usage(self._slots.held_seconds(WORKLOAD))
 
     def states(self) -> Mapping[int, State]:
         """State by member number."""

@@ -80,7 +80,7 @@ class Accounts:
 
     # -- CPU -----------------------------------------------------------------------------------
 
-    def bill(self, held_cpu_seconds: float) -> Usage:
+    def usage(self, held_cpu_seconds: float) -> Usage:
         """All of it as one record; CPU slots were held for ``held_cpu_seconds``."""
         return Usage(
             starts={kind: asdict(stats) for kind, stats in self.starts().items()},

@@ -42,10 +42,10 @@ Load = Callable[[str, str], Any]
 """Imports a trigger class of the user's by its source, from the user's folder."""
 
 
-def serve(orders: str, leash: int, load: Load) -> int:
+def serve(orders: str, control_pipe: int, load: Load) -> int:
     """Be the agent that ``orders`` (JSON) describe; returns the exit status."""
     given = msgspec.json.decode(orders, type=AgentOrders)
-    with ControlPipe.held(leash) as line, Agent(given, line, load, SystemClock()) as agent:
+    with ControlPipe.held(control_pipe) as line, Agent(given, line, load, SystemClock()) as agent:
         while not agent.over:
             agent.turn()
         if agent.orphaned:
@@ -56,11 +56,13 @@ def serve(orders: str, leash: int, load: Load) -> int:
 class Agent(Closing):
     """Sockets, blocks, triggers and weights of one site, and the loop that serves them."""
 
-    def __init__(self, orders: AgentOrders, leash: ControlPipe, load: Load, clock: Clock) -> None:
+    def __init__(
+        self, orders: AgentOrders, control_pipe: ControlPipe, load: Load, clock: Clock
+    ) -> None:
         plan = msgspec.json.decode(Path(orders.plan_file).read_bytes(), type=Plan)
-        self._orders, self._leash, self._clock = orders, leash, clock
-        self._tally = Counters(orders.tally_path, AGENT_COUNTS)
-        self._faults = Faults(counted=partial(self._tally.add, "faults"))
+        self._orders, self._control_pipe, self._clock = orders, control_pipe, clock
+        self._counters = Counters(orders.counters_path, AGENT_COUNTS)
+        self._faults = Faults(counted=partial(self._counters.add, "faults"))
         shipped = {t: each for t, each in plan.triggers.items() if role_of(t) == "transfer"}
         table = decode_table(shipped, lambda source: load(source, plan.reference.folder))
         self._caches = Caches(plan.consumers, table, clock, self._fire)
@@ -73,7 +75,7 @@ class Agent(Closing):
         assembly = Assembly(ModelBlock.attach(orders.site.model_path)[MODEL])
         self._pulling = Pulling(
             self._opens(orders.endpoints[0], f"{orders.node}/weights"),
-            assembly, partial(board.notify, LEARNER), clock, self._tally, self._faults,
+            assembly, partial(board.notify, LEARNER), clock, self._counters, self._faults,
         )  # fmt: skip
         self._all: list[Shipping | Pulling] = [*self._shippings, self._pulling]
         self._terms: dict[int, int] = {}
@@ -87,7 +89,7 @@ class Agent(Closing):
             lambda terms, number: Greet(self._orders.node, self._orders.epoch, terms, number),
             Sender(streams(self._stages, row_bytes), plan.capacity),
             Packing(self._orders.compress),
-            self._caches.rings, self._caches.arrived, self._clock, self._tally, self._faults,
+            self._caches.rings, self._caches.arrived, self._clock, self._counters, self._faults,
         )  # fmt: skip
 
     def _opens(self, endpoint: str, me: str) -> Callable[[], sockets.Socket]:
@@ -111,7 +113,7 @@ class Agent(Closing):
     def turn(self) -> None:
         """Sleep until something comes, and see to it."""
         ready = self._sleep()
-        if self._leash.fileno() in ready:
+        if self._control_pipe.fileno() in ready:
             self._obey()
             self._caches.look()
         self._caches.engine.tick()
@@ -123,8 +125,8 @@ class Agent(Closing):
     def _sleep(self) -> set[sockets.Socket | int]:
         """Sleep until there is something to read or time for something; what can be read."""
         polled: list[Any] = [socket for each in self._all for socket in each.link.sockets]
-        if not self._leash.cut:
-            polled.append(self._leash.fileno())
+        if not self._control_pipe.cut:
+            polled.append(self._control_pipe.fileno())
         found = zmq.zmq_poll([(what, zmq.POLLIN) for what in polled], int(1000 * self._nap()))
         return {what for what, _ in found}
 
@@ -136,13 +138,13 @@ class Agent(Closing):
     # -- the site ------------------------------------------------------------------------------
 
     def _obey(self) -> None:
-        for message in self._leash.take():
+        for message in self._control_pipe.take():
             with self._faults.contained(type(message).__name__):
                 if isinstance(message, Terms):
                     self._live(message.terms)
                 elif isinstance(message, Finish):
                     self._deadline = Deadline(message.seconds, self._clock)
-        if self._leash.cut and not self.orphaned:
+        if self._control_pipe.cut and not self.orphaned:
             self.orphaned = True
             self._deadline = self._deadline or Deadline(self._orders.patience, self._clock)
 

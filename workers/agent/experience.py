@@ -50,23 +50,23 @@ class Shipping(Closing):
         rings: Callable[[int], Rings],
         arrived: Callable[[int, int, int], None],
         clock: Clock,
-        tally: Counters,
+        counters: Counters,
         faults: Faults,
     ) -> None:
         self.sender = sender
         self._packing, self._rings, self._arrived = packing, rings, arrived
-        self._hello, self._clock, self._tally = hello, clock, tally
+        self._hello, self._clock, self._counters = hello, clock, counters
         self._seldom = Seldom(_log)
         self._way: deque[_OnItsWay] = deque()
         self._landed = 0.0
-        self.link = Link(opens, clock, self.greet, self._hear, tally, faults)
+        self.link = Link(opens, clock, self.greet, self._hear, counters, faults)
 
     def greet(self) -> None:
         """Introduce this node, and send again all that is not known to have arrived."""
         self._way.clear()
         terms = self.sender.greet()
         if self.link.send(codec.encode(self._hello(terms, self.sender.number))):
-            self._tally.add("greetings")
+            self._counters.add("greetings")
 
     def turn(self, ready: Container[object]) -> None:
         """Read what came, send what may be sent."""
@@ -84,9 +84,9 @@ class Shipping(Closing):
         if not self.link.send(frame):
             return False
         self._way.append(_OnItsWay(piece, len(frame), self._clock.now()))
-        self._tally.add("bytes", len(frame))
-        self._tally.add("raw", piece.size)
-        self._tally.add("chunks")
+        self._counters.add("bytes", len(frame))
+        self._counters.add("raw", piece.size)
+        self._counters.add("chunks")
         return True
 
     def _pack(self, key: str, rows: Bytes) -> bytes | None:
@@ -106,7 +106,7 @@ class Shipping(Closing):
             case RowsTaken():
                 self._land(message)
             case Refusal():
-                self._tally.add("refused")
+                self._counters.add("refused")
                 self._seldom.warning("refused: %s", message.why)
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell an agent")

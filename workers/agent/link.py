@@ -30,8 +30,8 @@ class Link(Closing):
     """A socket that knows when it is connected (again).
 
     ``greet`` is called then, and again when what it asked for was not answered for some seconds: it
-    sends what brings both ends together. ``hear`` gets every message; ``tally`` counts the ``bad``
-    ones.
+    sends what brings both ends together. ``hear`` gets every message; ``counters`` counts the
+    ``bad`` ones.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class Link(Closing):
         clock: Clock,
         greet: Callable[[], None],
         hear: Hear,
-        tally: Counters,
+        counters: Counters,
         faults: Faults,
     ) -> None:
         self._opens, self._clock, self._greet, self._hear = opens, clock, greet, hear
-        self._tally, self._faults, self._seldom = tally, faults, Seldom(_log)
+        self._counters, self._faults, self._seldom = counters, faults, Seldom(_log)
         self._asked = 0
         self._open()
 
@@ -94,7 +94,7 @@ class Link(Closing):
             try:
                 self._hear(codec.decode(frame.buffer))
             except BadMessage as error:
-                self._tally.add("bad")
+                self._counters.add("bad")
                 self._seldom.warning("from the head: %s", error)
 
     def _ask_again(self) -> None:

@@ -29,11 +29,11 @@ class Pulling(Closing):
         assembly: Assembly,
         published: Callable[[], None],
         clock: Clock,
-        tally: Counters,
+        counters: Counters,
         faults: Faults,
     ) -> None:
-        self._assembly, self._published, self._tally = assembly, published, tally
-        self.link = Link(opens, clock, self._pull, self._hear, tally, faults)
+        self._assembly, self._published, self._counters = assembly, published, counters
+        self.link = Link(opens, clock, self._pull, self._hear, counters, faults)
 
     def _pull(self) -> None:
         self._assembly.drop()
@@ -46,7 +46,7 @@ class Pulling(Closing):
     def _hear(self, message: Message) -> None:
         if not isinstance(message, Weights):
             raise BadMessage(f"{type(message).__name__} is no answer to a Pull")
-        self._tally.add("weights", len(message.content))
+        self._counters.add("weights", len(message.content))
         had = self._assembly.have
         if not self._assembly.take(message):
             return

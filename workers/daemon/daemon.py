@@ -97,7 +97,7 @@ class WorkerDaemon(Closing):
                 options.name, cpus, options.keys.resolve(), Archives(cache / "code"), home.folder,
                 self._clock, _CLOSING, self._faults,
             )  # fmt: skip
-            self._post = stack.enter_context(
+            self._messenger = stack.enter_context(
                 Messenger.connect(options.head, keys, home.peer, self._bell.ring, self._clock)
             )
             stack.callback(self._sites.kill)
@@ -134,7 +134,7 @@ class WorkerDaemon(Closing):
         """Do all there is to do now."""
         now = self._clock.now()
         contained = self._faults.contained
-        for _, message in self._post.take():
+        for _, message in self._messenger.take():
             with contained(type(message).__name__, self._refuse, passing=_NotWanted):
                 self._heard(message)
         if self._stopping:
@@ -151,7 +151,7 @@ class WorkerDaemon(Closing):
 
     def _look_at_link(self) -> None:
         """Say once why the head cannot be reached, each time that it begins to be so."""
-        before, self._link_fault = self._link_fault, self._post.link_fault
+        before, self._link_fault = self._link_fault, self._messenger.link_fault
         if self._link_fault is not before and (why := self._unreachable()):
             _log.warning("%s; %s goes on trying", why, self._options.name)
 
@@ -167,7 +167,7 @@ class WorkerDaemon(Closing):
 
     def _send(self, message: Message) -> None:
         with self._faults.contained(f"telling the head {type(message).__name__}"):
-            self._post.send(HEAD, message)
+            self._messenger.send(HEAD, message)
 
     def _refuse(self, why: str) -> None:
         self._send(Refusal(why))
@@ -175,7 +175,8 @@ class WorkerDaemon(Closing):
     def _load(self) -> control.Load:
         return control.Load(
             cpu=psutil.cpu_percent() / 100, memory=psutil.virtual_memory().percent / 100,
-            faults=self._faults.count + self._post.faults.count, malformed=self._post.malformed,
+            faults=self._faults.count + self._messenger.faults.count,
+            malformed=self._messenger.malformed,
         )  # fmt: skip
 
     # -- what the head says --------------------------------------------------------------------

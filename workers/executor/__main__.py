@@ -45,17 +45,17 @@ class ExecutorProcess:
         keys = Keys.load(Path(order.keys)) if order.keys else None
         with (
             CacheNode(plan, name, Path(order.logs)) as node,
-            Messenger.connect(assign.steering, keys, order.node, node.board.bell.ring) as post,
+            Messenger.connect(assign.steering, keys, order.node, node.board.bell.ring) as messenger,
         ):
             agent = AgentHost(
                 plan, node.site, node.plan_file, assign.experience,
                 Path(order.keys) if order.keys else None, order.node, assign.epoch, clock,
                 node.lock,
             )  # fmt: skip
-            site = Executor(order, node, post, agent, clock)
+            site = Executor(order, node, messenger, agent, clock)
             with _handling(self._handlers(site)):
                 why = self._serve(site)
-            post.close(0.0 if site.abandoned else _POST_SECONDS)
+            messenger.close(0.0 if site.abandoned else _POST_SECONDS)
         return why
 
     def _serve(self, site: Executor) -> str:

@@ -35,29 +35,29 @@ class AgentHost:
             site, str(plan_file), endpoints, keys, node, epoch, lock, compress=compress
         )
         self._stages, self._site, self._clock = plan.consumers, site, clock
-        self._companion = Sidecar(process, Path(site.logs) / "agent.log", clock)
-        self._tally = Counters(self._orders.tally_path, AGENT_COUNTS)
+        self._sidecar = Sidecar(process, Path(site.logs) / "agent.log", clock)
+        self._counters = Counters(self._orders.counters_path, AGENT_COUNTS)
         self._terms = Terms({}, {})
 
     @property
     def wire_bytes(self) -> int:
         """Bytes that went out as experience and that came in as weights."""
-        return self._tally["bytes"] + self._tally["weights"]
+        return self._counters["bytes"] + self._counters["weights"]
 
     @property
     def faults(self) -> int:
         """What it survived so far."""
-        return self._tally["faults"]
+        return self._counters["faults"]
 
     @property
     def malformed(self) -> int:
         """Messages that it refused so far."""
-        return self._tally["bad"]
+        return self._counters["bad"]
 
     def start(self) -> None:
         """Start it; it connects by itself."""
         lock = [self._orders.lock] if self._orders.lock >= 0 else []
-        self._companion.start(self._orders, self._terms, lock)
+        self._sidecar.start(self._orders, self._terms, lock)
 
     def terms(self, terms: Mapping[int, int], bases: Mapping[int, int]) -> None:
         """These actors live here, in these terms, and no others; their blocks are there.
@@ -65,11 +65,11 @@ class AgentHost:
         Never blocks.
         """
         self._terms = Terms(dict(terms), dict(bases))
-        self._companion.tell(self._terms)
+        self._sidecar.tell(self._terms)
 
     def nudge(self) -> None:
         """Rows were committed. Never blocks."""
-        self._companion.tell(Nudge())
+        self._sidecar.tell(Nudge())
 
     def reap(self) -> None:
         """Start it again if it died. Call it on SIGCHLD and on ticks.
@@ -77,12 +77,12 @@ class AgentHost:
         Raises:
             DataPathFailed: it died too often in a row.
         """
-        if self._companion.due():
+        if self._sidecar.due():
             self.start()
 
     def pids(self) -> dict[str, int]:
         """Its process id by name."""
-        pid = self._companion.pid
+        pid = self._sidecar.pid
         return {} if pid is None else {"agent": pid}
 
     def finish(self, seconds: float) -> dict[int, int]:
@@ -91,10 +91,10 @@ class AgentHost:
         Call it when no actor is at work any more.
         """
         deadline = Deadline(seconds, self._clock)
-        self._companion.tell(Finish(deadline.left))
-        while not self._companion.end(deadline.left + _EXIT) and not deadline.passed:
+        self._sidecar.tell(Finish(deadline.left))
+        while not self._sidecar.end(deadline.left + _EXIT) and not deadline.passed:
             self.start()  # it was killed on the way: another one goes on
-            self._companion.tell(Finish(deadline.left))
+            self._sidecar.tell(Finish(deadline.left))
         return self.unsent()
 
     def unsent(self) -> dict[int, int]:
@@ -112,4 +112,4 @@ class AgentHost:
 
     def stop(self) -> None:
         """End it at once; what was not shipped stays in the blocks."""
-        self._companion.end(0.0)
+        self._sidecar.end(0.0)

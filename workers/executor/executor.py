@@ -50,12 +50,12 @@ class Executor(Loop):
         self,
         order: ExecutorOrder,
         node: CacheNode,
-        post: Messenger,
+        messenger: Messenger,
         agent: AgentHost,
         clock: Clock,
     ) -> None:
         super().__init__(node.board, clock)
-        self._order, self._node, self._post, self._agent = order, node, post, agent
+        self._order, self._node, self._messenger, self._agent = order, node, messenger, agent
         self._faults, self._seldom = Faults(), Seldom(_log)
         self._mail = Mailboxes(node.board)
         self._actors = build(node, Path(order.images), self._mail, clock, cpus=order.cpus)
@@ -97,12 +97,12 @@ class Executor(Loop):
         return self._given_up or bool(self.why)
 
     def _tell(self, message: Message) -> None:
-        self._post.send(HEAD, message)
+        self._messenger.send(HEAD, message)
 
     # -- what the run process wants ------------------------------------------------------------
 
     def _take_mail(self) -> None:
-        for _, message in self._post.take():
+        for _, message in self._messenger.take():
             with self._faults.contained(type(message).__name__, self._refuse):
                 try:
                     self._obey(message)
@@ -234,7 +234,7 @@ class Executor(Loop):
     def _tick(self) -> None:
         self._actors.tick()
         self._gate.look()
-        if self._post.silent().get(HEAD, 0.0) > _ALONE_SECONDS:
+        if self._messenger.silent().get(HEAD, 0.0) > _ALONE_SECONDS:
             self.closing, self.why = True, f"nothing of the run for {_ALONE_SECONDS:g} s"
         now, news = self._clock.now(), self._news()
         if now >= self._news_due or not _same(news, self._told):
@@ -245,13 +245,13 @@ class Executor(Loop):
         waiting = [m for m in self._lodged if self._gate.holds(m) or self._actors.held_back(m)]
         written = {m - 1: self._node.blocks[m - 1].written for m in self._lodged}
         return steering.ExecutorNews(
-            self._bill(), tuple(sorted(waiting)), written, self._agent.wire_bytes,
-            self._faults.count + self._post.faults.count + self._agent.faults,
-            self._mail.malformed + self._post.malformed + self._agent.malformed,
+            self._usage(), tuple(sorted(waiting)), written, self._agent.wire_bytes,
+            self._faults.count + self._messenger.faults.count + self._agent.faults,
+            self._mail.malformed + self._messenger.malformed + self._agent.malformed,
         )  # fmt: skip
 
-    def _bill(self) -> dict[str, Any]:
-        return msgspec.structs.asdict(self._actors.bill())
+    def _usage(self) -> dict[str, Any]:
+        return msgspec.structs.asdict(self._actors.usage())
 
     def use(self, cpus: tuple[int, ...]) -> None:
         """These are the CPUs of its actors from now on."""
@@ -272,7 +272,7 @@ class Executor(Loop):
         self._tell(self._news())
         if not self.abandoned:
             self._tell_logs()
-        self._tell(steering.ExecutorClosed(self._bill(), unsent))
+        self._tell(steering.ExecutorClosed(self._usage(), unsent))
 
     def _tell_logs(self) -> None:
         for log in sorted(Path(self._order.logs).glob("*.log")):

@@ -60,7 +60,7 @@ class Coordinator:
     @property
     def actors(self) -> range:
         """The actors that take part now."""
-        return self.state.crew.actors
+        return self.state.active_actors.actors
 
     @property
     def draining(self) -> bool:
@@ -100,7 +100,7 @@ class Coordinator:
         self.state.announced = max(-1, self.published - 1)
         for actor in self.actors:
             self.engine.feed(Joined(actor))
-        self.state.crew.begin()
+        self.state.active_actors.begin()
 
     def look(self, member: int) -> None:
         """Something of this member changed: see what it committed or published."""
@@ -151,7 +151,7 @@ class Coordinator:
                 self.died(member, ExitReport(message.trace, message.step, fatal=message.fatal))
 
     def _ready(self, member: int, ready: Ready) -> None:
-        now, seconds = self.ports.clock.now(), self.state.crew.ready(member)
+        now, seconds = self.ports.clock.now(), self.state.active_actors.ready(member)
         self.state.standstill.moved(now)
         if seconds is None:
             self.monitor.restarts += 1
@@ -205,12 +205,12 @@ class Coordinator:
         """
         table = {wrapper.trigger_id: wrapper.trigger for wrapper in self.engine.wrappers}
         check_number(actors, fewest(table), self.state.plan.actors)
-        self.state.crew.scale(actors)
+        self.state.active_actors.scale(actors)
 
     def _rescale(self) -> None:
         """Before a version is announced: who joins samples under it, who leaves does not."""
         monitor = self.monitor
-        joined, left = self.state.crew.turn(
+        joined, left = self.state.active_actors.turn(
             self.version, monitor.metrics, monitor.mean_return, self.state.objects.values()
         )
         for actor in left:
@@ -220,7 +220,9 @@ class Coordinator:
             # Actor 0 always takes part: its rounds are those that the new ones fall in with.
             self.engine.feed(Joined(actor, 0, self.state.rounds.granted_to(0)))
         if joined or left:
-            self.ports.journal.write({"actors": self.state.crew.count, "version": self.version})
+            self.ports.journal.write(
+                {"actors": self.state.active_actors.count, "version": self.version}
+            )
 
     # -- when actors move ----------------------------------------------------------------------
 
@@ -236,8 +238,8 @@ class Coordinator:
 
     def restarting(self, member: int) -> None:
         """A member that did no wrong is being started elsewhere; it reports ``Ready`` there."""
-        self.state.crew.lost(member)
-        self.state.crew.started(member)
+        self.state.active_actors.lost(member)
+        self.state.active_actors.started(member)
 
     # -- when things die -----------------------------------------------------------------------
 
@@ -281,7 +283,7 @@ class Coordinator:
         for member, death in self._recovery.late():
             self.died(member, death)
         self._recovery.restart_due()
-        idle = self.state.crew.all_ready and not self.finished
+        idle = self.state.active_actors.all_ready and not self.finished
         if idle and self._recovery.nobody_works(but_pulls=True):
             clocks = self.engine.clocks() - {"actors.sync"}
             self.state.standstill.check(self.ports.clock.now(), clocks, self.waits)

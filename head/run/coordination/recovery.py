@@ -21,7 +21,11 @@ class Recovery:
     def __init__(self, ports: Ports, state: RunState) -> None:
         self._ports, self._state = ports, state
         self._members, self._clock = ports.members, ports.clock
-        self._crew, self._invocations, self._limits = state.crew, state.invocations, state.limits
+        self._active_actors, self._invocations, self._limits = (
+            state.active_actors,
+            state.invocations,
+            state.limits,
+        )
         self._failures = Failures(state.limits)
         self._due: dict[int, float] = {}
 
@@ -29,7 +33,7 @@ class Recovery:
         """What the member waits for, in words."""
         if away := self._members.unplaced(member):
             return away
-        if not self._crew.is_ready(member):
+        if not self._active_actors.is_ready(member):
             return "starting"
         calls = self._invocations.of(member)
         if calls and self._members.waits_for_slot(member):
@@ -53,7 +57,7 @@ class Recovery:
         name = name_of(member)
         step = self._step_of(member) if death.step is None else death.step
         self._ports.journal.write({"died": name, "step": step, "why": death.why[-2000:]})
-        self._crew.lost(member)
+        self._active_actors.lost(member)
         if not self.needed(member):
             return  # it was put away; another process takes its place when there is work
         count = self._failures.count(member, death, step)
@@ -68,7 +72,7 @@ class Recovery:
 
     def needed(self, member: int) -> bool:
         """Whether a member that died must be started anew."""
-        return self._crew.needs(member) or bool(self._invocations.of(member))
+        return self._active_actors.needs(member) or bool(self._invocations.of(member))
 
     def waits(self, member: int) -> bool:
         """Whether the member is down until its restart is due; it gets what it is sent then."""
@@ -83,22 +87,22 @@ class Recovery:
 
     def _restart(self, member: int) -> None:
         self._members.start(member)
-        self._crew.started(member)
+        self._active_actors.started(member)
         for call in self._invocations.of(member):
             self._members.passers[member].pass_message(call)
 
     def late(self) -> Iterator[tuple[int, ExitReport]]:
         """Members that take too long to start or to answer, and what is to be said of them."""
         start, answer, now = self._limits.start, self._limits.answer, self._clock.now()
-        for member in tuple(self._crew.late(start)):
+        for member in tuple(self._active_actors.late(start)):
             if self._members.unplaced(member):
-                self._crew.started(member)
+                self._active_actors.started(member)
             else:
                 yield member, ExitReport(f"not ready within {start:g} s: {SLOW}")
         for member, call in tuple(self._invocations.overdue(now, answer)):
             if self._members.waits_for_slot(member) or self._waits_for_room(member, call):
                 self._invocations.restamp(member, now)
-            elif self._crew.is_ready(member):
+            elif self._active_actors.is_ready(member):
                 what = f"{call.trigger} (firing {call.firing})"
                 yield member, ExitReport(f"no answer to {what} within {answer:g} s: {SLOW}")
 

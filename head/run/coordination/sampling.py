@@ -37,7 +37,7 @@ class Sampling:
 
         Returns whether anybody is or will be asked for anything.
         """
-        actors, version = self._state.crew.actors, self._state.announced
+        actors, version = self._state.active_actors.actors, self._state.announced
         sampling = samples(firing.trigger)
         if sampling and self._model.version < 0:
             return self._early.setdefault(firing.trigger, firing) is firing

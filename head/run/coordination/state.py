@@ -40,7 +40,9 @@ class RunState:
         )  # fmt: skip
         self.first_version = max(0, ports.model.version)
         self.announced = self.learned = -1
-        self.crew = ActiveActors(ports.members, ports.clock, self.scaler, self.first_version)
+        self.active_actors = ActiveActors(
+            ports.members, ports.clock, self.scaler, self.first_version
+        )
         self.standstill = Standstill(self.limits, ports.clock.now())
 
     @property
@@ -55,4 +57,4 @@ class RunState:
         return self.base_steps + rows * self.plan.envs
 
     def __repr__(self) -> str:
-        return f"<RunState {self.steps} steps, version {self.announced}, {self.crew!r}>"
+        return f"<RunState {self.steps} steps, version {self.announced}, {self.active_actors!r}>"

@@ -14,7 +14,7 @@ from artos.usage import Usage
 class _Site:
     """What a site said last."""
 
-    bill: Usage = field(default_factory=Usage)
+    usage: Usage = field(default_factory=Usage)
     waiting_for_slot: frozenset[int] = frozenset()
     criu: str = ""
     faults: int = 0
@@ -75,22 +75,22 @@ class NodeUsage:
             BadMessage: its bill is none.
         """
         site = self._open[node]
-        site.bill, site.waiting_for_slot = Usage.of(news.bill), frozenset(news.held_back)
+        site.usage, site.waiting_for_slot = Usage.of(news.usage), frozenset(news.held_back)
         site.faults, site.malformed = news.faults, news.malformed
 
-    def last_bill(self, node: str, bill: Mapping[str, Any]) -> None:
+    def last_bill(self, node: str, usage: Mapping[str, Any]) -> None:
         """It closes, and this is what it cost.
 
         Raises:
             BadMessage: that is no bill.
         """
-        self._open[node].bill = Usage.of(bill)
+        self._open[node].usage = Usage.of(usage)
 
     def end(self, node: str, why: str) -> None:
         """It is gone; what it cost stays as it said last."""
         if (site := self._open.pop(node, None)) is not None:
             self.ends[node] = why
-            self._closed.append(site.bill)
+            self._closed.append(site.usage)
             self._faults += site.faults
             self._malformed += site.malformed
 
@@ -98,6 +98,6 @@ class NodeUsage:
         """Whether what the actor was asked to do waits there for a slot, or for weights."""
         return node in self._open and member in self._open[node].waiting_for_slot
 
-    def bill(self) -> Usage:
+    def usage(self) -> Usage:
         """What all actors cost so far, wherever they were."""
-        return Usage.total([*self._closed, *(site.bill for site in self._open.values())])
+        return Usage.total([*self._closed, *(site.usage for site in self._open.values())])

@@ -187,7 +187,7 @@ class RemoteActors:
                 if (settled := self._bundles.heard(node, message)) is not None:
                     self._looked_for[self.passers[actor_member(settled)]] = None
             case ExecutorClosed():
-                self.nodes.last_bill(node, message.bill)
+                self.nodes.last_bill(node, message.usage)
                 self._lose(node, "its site was closed")
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell a run")

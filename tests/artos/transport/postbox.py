@@ -30,14 +30,14 @@ class Postbox:
     def __init__(self, make: Callable[[Callable[[], None]], Messenger]) -> None:
         self.rung = threading.Event()
         self.mail: list[Mailboxes] = []
-        self.post = make(self.rung.set)
+        self.messenger = make(self.rung.set)
 
     def until(self, enough: Callable[[], bool], what: str) -> None:
         """Take mail until there is ``enough``."""
         end = time.monotonic() + PATIENCE
         while True:
             self.rung.clear()
-            self.mail += self.post.take()
+            self.mail += self.messenger.take()
             if enough():
                 return
             # The bell tells of mail; what is not mail (silence, errors) is looked at now and then.
@@ -60,7 +60,7 @@ def serving(endpoint: str, keys: Keys | None = None) -> Iterator[Postbox]:
     try:
         yield box
     finally:
-        box.post.close(0.0)
+        box.messenger.close(0.0)
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def calling(endpoint: str, keys: Keys | None = None, me: str = "w1") -> Iterator
     try:
         yield box
     finally:
-        box.post.close(0.0)
+        box.messenger.close(0.0)
 
 
 class Cable:

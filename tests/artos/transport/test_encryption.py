@@ -65,7 +65,7 @@ def pair(folder: Path, name: str) -> tuple[bytes, bytes]:
 def test_only_a_good_key_opens_the_door(folder: Path, context: sockets.Context) -> None:
     keys = Keys.load(folder)
     with serving(HERE, keys) as head:
-        door = head.post.endpoint
+        door = head.messenger.endpoint
         assert fate(context, door, *pair(folder, "w1"), head=keys.head) == _BEGUN
         assert fate(context, door) != _BEGUN
         assert fate(context, door, *zmq.curve_keypair(), head=keys.head) != _BEGUN
@@ -74,8 +74,8 @@ def test_only_a_good_key_opens_the_door(folder: Path, context: sockets.Context) 
         revoke(folder, W1)
         assert fate(context, door, *good, head=keys.head) != _BEGUN
         assert fate(context, door, *pair(folder, "w2"), head=keys.head) == _BEGUN
-        assert head.post.take() == []
-        assert head.post.silent() == {}
+        assert head.messenger.take() == []
+        assert head.messenger.silent() == {}
 
 
 def test_without_a_gate_nobody_gets_in(folder: Path, context: sockets.Context) -> None:
@@ -89,24 +89,24 @@ def test_who_is_revoked_while_connected_gets_nothing_more(folder: Path) -> None:
     keys = Keys.load(folder)
     with (
         serving(HERE, keys) as head,
-        calling(head.post.endpoint, keys, "w1") as revoked,
-        calling(head.post.endpoint, keys, "w2") as other,
+        calling(head.messenger.endpoint, keys, "w1") as revoked,
+        calling(head.messenger.endpoint, keys, "w2") as other,
     ):
         for box, me in ((revoked, "w1"), (other, "w2")):
-            box.post.send("head", steering.ReadPiece(1))
-            head.post.send(me, steering.ReadPiece(1))
+            box.messenger.send("head", steering.ReadPiece(1))
+            head.messenger.send(me, steering.ReadPiece(1))
             head.wait_for(steering.ReadPiece(1), me)
             box.wait_for(steering.ReadPiece(1))
         revoke(folder, W1)
         head.mail.clear()
         for number in range(2, 5):
-            revoked.post.send("head", steering.ReadPiece(number))
+            revoked.messenger.send("head", steering.ReadPiece(number))
             for me in ("w1", "w2"):
-                head.post.send(me, steering.ReadPiece(number))
+                head.messenger.send(me, steering.ReadPiece(number))
             other.wait_for(steering.ReadPiece(number))
-            other.post.send("head", steering.ReadPiece(number))
+            other.messenger.send("head", steering.ReadPiece(number))
             head.wait_for(steering.ReadPiece(number), "w2")
-        assert revoked.post.take() == []
+        assert revoked.messenger.take() == []
         assert {sender for sender, _ in head.mail} == {"w2"}
 
 
@@ -129,23 +129,23 @@ def test_with_the_key_of_one_nobody_is_another(name: str, folder: Path, thief: K
         shutil.copy(folder / "nodes/w2.key_secret", thief.folder / f"{other}.key_secret")
     make_keys(folder)
     with serving(HERE, Keys.load(folder)) as head:
-        with calling(head.post.endpoint, thief, name) as alone:
+        with calling(head.messenger.endpoint, thief, name) as alone:
             alone.until(lambda: bool(alone.mail), "a refusal")
-            head.post.send(name, control.Bye())
+            head.messenger.send(name, control.Bye())
         with (
-            calling(head.post.endpoint, Keys.load(folder), name) as owner,
-            calling(head.post.endpoint, thief, name) as beside,
+            calling(head.messenger.endpoint, Keys.load(folder), name) as owner,
+            calling(head.messenger.endpoint, thief, name) as beside,
         ):
             owner.wait_for(control.Bye())
             for number in range(3):
                 beside.until(lambda n=number: len(beside.mail) > n, "refusals")
-                head.post.send(name, control.Unassign(str(number)))
+                head.messenger.send(name, control.Unassign(str(number)))
                 owner.wait_for(control.Unassign(str(number)))
         for stranger in (alone, beside):
             whys = [m.why for m in stranger.messages() if isinstance(m, Refusal)]
             assert len(whys) == len(stranger.mail)
             assert all("this is the key of node w2" in why for why in whys)
-        assert head.post.take() == []
+        assert head.messenger.take() == []
 
 
 def test_nobody_takes_the_place_of_a_connection(
@@ -194,11 +194,11 @@ def test_who_was_refused_gets_in_once_its_key_is_there(
     aside = public.rename(tmp_path / "late.key")
     with (
         serving(HERE, Keys.load(folder)) as head,
-        calling(head.post.endpoint, Keys.load(folder), "late") as late,
+        calling(head.messenger.endpoint, Keys.load(folder), "late") as late,
     ):
-        late.post.send("head", control.Bye())
-        late.until(lambda: late.post.silent()["head"] > 1, "silence")
-        assert head.post.silent() == {}
+        late.messenger.send("head", control.Bye())
+        late.until(lambda: late.messenger.silent()["head"] > 1, "silence")
+        assert head.messenger.silent() == {}
         aside.rename(public)
         head.wait_for(control.Bye(), "late")
 

@@ -77,15 +77,15 @@ def keys(tmp_path: Path) -> Keys:
 @pytest.fixture
 def head(keys: Keys) -> Iterator[str]:
     with serving("tcp://127.0.0.1:*", keys) as box:
-        yield box.post.endpoint
+        yield box.messenger.endpoint
 
 
 def fault_at(endpoint: str, keys: Keys) -> LinkFault:
     """What a worker learns of why it reaches nobody; its bell is rung for that."""
     with calling(endpoint, keys) as box:
         assert box.rung.wait(PATIENCE)
-        assert box.post.link_fault is not None
-        return box.post.link_fault
+        assert box.messenger.link_fault is not None
+        return box.messenger.link_fault
 
 
 def test_a_key_that_is_not_accepted(head: str, keys: Keys) -> None:

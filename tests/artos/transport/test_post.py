@@ -46,10 +46,10 @@ def brings(count: int) -> list[Message]:
 
 
 def test_messages_arrive_in_order_both_ways(place: tuple[str, Keys | None]) -> None:
-    with serving(*place) as head, calling(head.post.endpoint, place[1]) as worker:
+    with serving(*place) as head, calling(head.messenger.endpoint, place[1]) as worker:
         for message in brings(2000):
-            worker.post.send("head", message)
-            head.post.send("w1", message)
+            worker.messenger.send("head", message)
+            head.messenger.send("w1", message)
         for box, peer in ((head, "w1"), (worker, "head")):
             box.wait_for(brings(2000)[-1], peer)
             assert box.mail == [(peer, message) for message in brings(2000)]
@@ -57,50 +57,50 @@ def test_messages_arrive_in_order_both_ways(place: tuple[str, Keys | None]) -> N
 
 def test_every_worker_is_known_by_its_name(ipc: str) -> None:
     with serving(ipc) as head, calling(ipc, me="w1") as one, calling(ipc, me="w2") as other:
-        one.post.send("head", steering.ReadPiece(1))
-        other.post.send("head", steering.ReadPiece(2))
+        one.messenger.send("head", steering.ReadPiece(1))
+        other.messenger.send("head", steering.ReadPiece(2))
         head.until(lambda: len(head.mail) == 2, "two messages")
         assert set(head.mail) == {("w1", steering.ReadPiece(1)), ("w2", steering.ReadPiece(2))}
-        head.post.send("w2", control.Bye())
+        head.messenger.send("w2", control.Bye())
         other.wait_for(control.Bye())
-        assert one.post.take() == []
-        assert set(head.post.silent()) == {"w1", "w2"}
+        assert one.messenger.take() == []
+        assert set(head.messenger.silent()) == {"w1", "w2"}
 
 
 def test_a_large_message(place: tuple[str, Keys | None]) -> None:
     archive = control.Archive("0" * 64, os.urandom(20_000_000))
-    with serving(*place) as head, calling(head.post.endpoint, place[1]) as worker:
-        head.post.send("w1", archive)
-        head.post.send("w1", control.Bye())
+    with serving(*place) as head, calling(head.messenger.endpoint, place[1]) as worker:
+        head.messenger.send("w1", archive)
+        head.messenger.send("w1", control.Bye())
         worker.wait_for(control.Bye())
         assert worker.messages() == [archive, control.Bye()]
 
 
 def test_a_worker_may_come_before_the_head(ipc: str) -> None:
     with calling(ipc) as worker:
-        worker.post.send("head", control.Bye())
+        worker.messenger.send("head", control.Bye())
         with serving(ipc) as head:
             head.wait_for(control.Bye(), "w1")
 
 
 def test_nobody_is_silent_who_lives(ipc: str) -> None:
     with serving(ipc) as head, calling(ipc) as worker:
-        head.until(lambda: "w1" in head.post.silent(), "the worker's first beat")
+        head.until(lambda: "w1" in head.messenger.silent(), "the worker's first beat")
         start = time.monotonic()
         # Beats only: after a while each has been heard since the start.
-        head.until(lambda: head.post.silent()["w1"] < time.monotonic() - start, "a beat")
-        worker.until(lambda: worker.post.silent()["head"] < time.monotonic() - start, "a beat")
+        head.until(lambda: head.messenger.silent()["w1"] < time.monotonic() - start, "a beat")
+        worker.until(lambda: worker.messenger.silent()["head"] < time.monotonic() - start, "a beat")
 
 
 def test_a_restarted_worker_is_announced(ipc: str) -> None:
     with serving(ipc) as head:
         with calling(ipc) as worker:
-            worker.post.send("head", steering.ReadPiece(1))
+            worker.messenger.send("head", steering.ReadPiece(1))
             head.wait_for(steering.ReadPiece(1), "w1")
         with calling(ipc) as worker:
-            worker.post.send("head", steering.ReadPiece(2))
+            worker.messenger.send("head", steering.ReadPiece(2))
             head.wait_for(steering.ReadPiece(2), "w1")
-            head.post.send("w1", control.Bye())
+            head.messenger.send("w1", control.Bye())
             worker.wait_for(control.Bye())
     assert head.messages() == [steering.ReadPiece(1), Restarted(), steering.ReadPiece(2)]
 
@@ -108,13 +108,13 @@ def test_a_restarted_worker_is_announced(ipc: str) -> None:
 def test_a_restarted_head_is_announced(keys: Keys) -> None:
     with ExitStack() as stack:
         head = stack.enter_context(serving("tcp://127.0.0.1:*", keys))
-        worker = stack.enter_context(calling(head.post.endpoint, keys))
-        worker.post.send("head", steering.ReadPiece(1))
+        worker = stack.enter_context(calling(head.messenger.endpoint, keys))
+        worker.messenger.send("head", steering.ReadPiece(1))
         head.wait_for(steering.ReadPiece(1), "w1")
-        head.post.close(0.0)
-        again = stack.enter_context(serving(head.post.endpoint, keys))
+        head.messenger.close(0.0)
+        again = stack.enter_context(serving(head.messenger.endpoint, keys))
         worker.wait_for(Restarted())
-        worker.post.send("head", steering.ReadPiece(2))
+        worker.messenger.send("head", steering.ReadPiece(2))
         again.wait_for(steering.ReadPiece(2), "w1")
         assert again.messages() == [steering.ReadPiece(2)]
 
@@ -127,10 +127,10 @@ def through(keys: Keys) -> Iterator[Joined]:
     """A head, and a worker at the other end of a cable."""
     with (
         serving("tcp://127.0.0.1:*", keys) as head,
-        Cable(int(head.post.endpoint.rpartition(":")[2])) as cable,
+        Cable(int(head.messenger.endpoint.rpartition(":")[2])) as cable,
         calling(cable.endpoint, keys) as worker,
     ):
-        worker.post.send("head", steering.ReadPiece(9_999))
+        worker.messenger.send("head", steering.ReadPiece(9_999))
         head.wait_for(steering.ReadPiece(9_999), "w1")
         yield head, cable, worker
 
@@ -138,8 +138,8 @@ def through(keys: Keys) -> Iterator[Joined]:
 def test_connections_that_break_change_nothing(through: Joined) -> None:
     head, cable, worker = through
     for number, message in enumerate(brings(300)):
-        worker.post.send("head", message)
-        head.post.send("w1", message)
+        worker.messenger.send("head", message)
+        head.messenger.send("w1", message)
         if number % 100 == 50:
             head.until(
                 lambda n=number: ("w1", steering.ReadPiece(n - 50)) in head.mail, "a message"
@@ -155,9 +155,9 @@ def test_a_dead_link_of_some_seconds_changes_nothing(through: Joined) -> None:
     head, cable, worker = through
     cable.cut = True
     for message in brings(100):
-        worker.post.send("head", message)
-        head.post.send("w1", message)
-    worker.until(lambda: worker.post.silent()["head"] > 6, "silence")
+        worker.messenger.send("head", message)
+        head.messenger.send("w1", message)
+    worker.until(lambda: worker.messenger.silent()["head"] > 6, "silence")
     assert worker.mail == []
     cable.cut = False
     for box, peer in ((head, "w1"), (worker, "head")):
@@ -183,9 +183,9 @@ def test_rubbish_gets_a_clear_answer(ipc: str, raw: zmq.Socket[bytes]) -> None:
         raw.send_multipart([b"hello"])
         refusal = codec.decode(raw.recv())
         assert isinstance(refusal, Refusal)
-        assert head.post.malformed == 1
-        assert "raw" not in head.post.silent()
-        worker.post.send("head", control.Bye())
+        assert head.messenger.malformed == 1
+        assert "raw" not in head.messenger.silent()
+        worker.messenger.send("head", control.Bye())
         head.wait_for(control.Bye(), "w1")
 
 
@@ -198,10 +198,10 @@ def test_repeated_and_reordered_frames(ipc: str, raw: zmq.Socket[bytes]) -> None
             content = memoryview(codec.encode(steering.ReadPiece(number)))
             raw.send(codec.encode(Envelope(5, answer.session, number, content=content)))
         head.wait_for(steering.ReadPiece(3), "raw")
-        head.post.send("raw", control.Bye())
+        head.messenger.send("raw", control.Bye())
         while not codec.decode(raw.recv()).content:  # type: ignore[attr-defined]
             pass
-        head.mail += head.post.take()
+        head.mail += head.messenger.take()
         assert head.mail == [("raw", steering.ReadPiece(number)) for number in (1, 2, 3)]
 
 
@@ -211,13 +211,13 @@ def test_a_peer_that_reads_nothing_holds_up_nobody(
     monkeypatch.setattr(peers, "Channel", partial(channel.Channel, most=50_000_000))
     with serving(ipc) as head, calling(ipc) as worker:
         raw.send_multipart([codec.encode(Envelope(5, 0))])
-        head.until(lambda: "raw" in head.post.silent(), "the peer that reads nothing")
+        head.until(lambda: "raw" in head.messenger.silent(), "the peer that reads nothing")
         with pytest.raises(MailboxFull, match="raw"):
-            fill(lambda: head.post.send("raw", control.Archive("0" * 64, bytes(1_000_000))))
-        head.post.send("w1", control.Bye())
+            fill(lambda: head.messenger.send("raw", control.Archive("0" * 64, bytes(1_000_000))))
+        head.messenger.send("w1", control.Bye())
         worker.wait_for(control.Bye())
-        head.post.forget("raw")
-        head.post.send("raw", control.Bye())
+        head.messenger.forget("raw")
+        head.messenger.send("raw", control.Bye())
 
 
 def test_of_two_workers_with_one_name_the_first_is_told(
@@ -225,14 +225,14 @@ def test_of_two_workers_with_one_name_the_first_is_told(
 ) -> None:
     monkeypatch.setattr(endpoints, "_RENEW", 2.0)
     with serving(ipc) as head, calling(ipc) as first:
-        first.post.send("head", steering.ReadPiece(1))
+        first.messenger.send("head", steering.ReadPiece(1))
         head.wait_for(steering.ReadPiece(1), "w1")
         with calling(ipc) as second:
-            second.post.send("head", steering.ReadPiece(2))
+            second.messenger.send("head", steering.ReadPiece(2))
             head.wait_for(steering.ReadPiece(2), "w1")
             first.until(lambda: bool(first.mail), "word that its name is taken")
             assert "name" in first.mail[0][1].why  # type: ignore[attr-defined]
-            head.post.send("w1", control.Bye())
+            head.messenger.send("w1", control.Bye())
             second.wait_for(control.Bye())
 
 
@@ -242,7 +242,7 @@ def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
         line.tend(1e6, usurped=True)
         line.wait(0.01, to_send=True)
         assert not line.send(b"", codec.encode(Envelope(1, 0)))
-        assert head.post.take() == []
+        assert head.messenger.take() == []
 
 
 # -- beginnings and ends ---------------------------------------------------------------------------
@@ -250,20 +250,20 @@ def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
 
 def test_what_is_queued_goes_out_before_the_end(place: tuple[str, Keys | None]) -> None:
     with serving(*place) as head:
-        with calling(head.post.endpoint, place[1]) as worker:
+        with calling(head.messenger.endpoint, place[1]) as worker:
             for message in brings(500):
-                worker.post.send("head", message)
-            worker.post.close(PATIENCE)
-        head.mail += head.post.take()
+                worker.messenger.send("head", message)
+            worker.messenger.close(PATIENCE)
+        head.mail += head.messenger.take()
         assert head.messages() == brings(500)
 
 
 def test_an_end_waits_no_longer_than_it_is_told(ipc: str) -> None:
     with calling(ipc) as worker:
-        worker.post.send("head", control.Bye())
-        worker.post.close(0.1)
-        worker.post.close(0.1)
-        worker.post.send("head", control.Bye())
+        worker.messenger.send("head", control.Bye())
+        worker.messenger.close(0.1)
+        worker.messenger.close(0.1)
+        worker.messenger.send("head", control.Bye())
 
 
 def test_a_failure_of_the_thread_is_not_silent(ipc: str) -> None:
@@ -271,7 +271,7 @@ def test_a_failure_of_the_thread_is_not_silent(ipc: str) -> None:
         raise RuntimeError("the bell is broken")
 
     with Messenger.serve(ipc, None, ring) as head, calling(ipc) as worker:
-        worker.post.send("head", control.Bye())
+        worker.messenger.send("head", control.Bye())
         head._thread.join(PATIENCE)
         assert head.take() == [("w1", control.Bye())]
         with pytest.raises(RuntimeError, match="the bell is broken"):
@@ -283,9 +283,9 @@ def test_a_failure_of_the_thread_is_not_silent(ipc: str) -> None:
 def test_an_address_that_is_taken(keys: Keys) -> None:
     with (
         serving("tcp://127.0.0.1:*", keys) as head,
-        pytest.raises(Refused, match=head.post.endpoint),
+        pytest.raises(Refused, match=head.messenger.endpoint),
     ):
-        Messenger.serve(head.post.endpoint, keys, threading.Event().set)
+        Messenger.serve(head.messenger.endpoint, keys, threading.Event().set)
 
 
 @pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1", "nonsense", "ipc://" + "x" * 200])

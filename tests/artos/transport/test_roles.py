@@ -18,9 +18,9 @@ USERS = {
     "DrainNode",
 }  # fmt: skip
 NODES = {
-    "Hello", "Load", "SiteEnded", "Leaving", "Bye", "FetchArchive", "LogPiece",
-    "SiteUp", "ActorReport", "Died", "Packed", "ReadPiece", "BundlePiece", "BundleRejected",
-    "SiteNews", "SiteLog", "SiteClosed", "Greet", "Chunk", "Pull",
+    "Hello", "Load", "ExecutorEnded", "Leaving", "Bye", "FetchArchive", "LogPiece",
+    "ExecutorUp", "ActorReport", "Died", "Packed", "ReadPiece", "BundlePiece", "BundleRejected",
+    "ExecutorNews", "ExecutorLog", "ExecutorClosed", "Greet", "Chunk", "Pull",
 }  # fmt: skip
 EVERYBODY = {"Envelope", "Refusal"}
 KINDS = {kind.__name__: kind for kind in codec.TYPES}

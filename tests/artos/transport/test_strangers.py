@@ -33,12 +33,12 @@ def keys(tmp_path: Path) -> Keys:
 
 def test_a_frame_that_is_too_large_ends_its_connection_before_it_is_read(keys: Keys) -> None:
     before = psutil.Process().memory_info().rss
-    with serving(HERE, keys) as head, strangers(head.post.endpoint, 4) as crowd:
+    with serving(HERE, keys) as head, strangers(head.messenger.endpoint, 4) as crowd:
         taken = [each.send(200_000_000, 50_000_000) for each in crowd]
         assert max(taken) < 50_000_000
         head.until(lambda: all(each.is_cut_off for each in crowd), "the end of it")
         assert psutil.Process().memory_info().rss - before < 50_000_000
-        assert head.post.silent() == {}
+        assert head.messenger.silent() == {}
 
 
 def test_strangers_make_room_for_each_other_and_for_friends(
@@ -49,18 +49,18 @@ def test_strangers_make_room_for_each_other_and_for_friends(
     some = doorkeeper._NEVER_FEWER
     with (
         serving(HERE, keys) as head,
-        calling(head.post.endpoint, keys, "w1") as old,
+        calling(head.messenger.endpoint, keys, "w1") as old,
     ):
-        old.post.send("head", steering.ReadPiece(1))
+        old.messenger.send("head", steering.ReadPiece(1))
         head.wait_for(steering.ReadPiece(1), "w1")
-        with strangers(head.post.endpoint, 5 * some) as crowd:
+        with strangers(head.messenger.endpoint, 5 * some) as crowd:
             for each in crowd:
                 each.send(10_000, 5_000)
-            with calling(head.post.endpoint, keys, "w2") as new:
+            with calling(head.messenger.endpoint, keys, "w2") as new:
                 for name, box in (("w1", old), ("w2", new)):
-                    box.post.send("head", steering.ReadPiece(2))
+                    box.messenger.send("head", steering.ReadPiece(2))
                     head.wait_for(steering.ReadPiece(2), name)
-                    head.post.send(name, control.Bye())
+                    head.messenger.send(name, control.Bye())
                     box.wait_for(control.Bye())
             head.until(
                 lambda: sum(not each.is_cut_off for each in crowd) <= some, "room for others"
@@ -73,7 +73,7 @@ def test_some_descriptors_are_left_for_other_things(
 ) -> None:
     monkeypatch.setitem(sockets._LIVELY, zmq.HANDSHAKE_IVL, 0)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (20, 20))
-    with serving(HERE, keys) as head, strangers(head.post.endpoint, 25) as crowd:
+    with serving(HERE, keys) as head, strangers(head.messenger.endpoint, 25) as crowd:
         head.until(lambda: sum(each.is_cut_off for each in crowd) >= 15, "the end of most")
         assert not all(each.is_cut_off for each in crowd)
 
@@ -83,8 +83,8 @@ def test_the_connection_of_a_revoked_key_is_cut(keys: Keys) -> None:
     with (
         zmq.Context() as context,
         serving(HERE, keys) as head,
-        sockets.connect(context, head.post.endpoint, keys, "w1") as revoked,
-        sockets.connect(context, head.post.endpoint, keys, "w2") as other,
+        sockets.connect(context, head.messenger.endpoint, keys, "w1") as revoked,
+        sockets.connect(context, head.messenger.endpoint, keys, "w2") as other,
     ):
         ends = [s.get_monitor_socket(zmq.EVENT_DISCONNECTED) for s in (revoked, other)]
         for each in (revoked, other):
@@ -94,7 +94,7 @@ def test_the_connection_of_a_revoked_key_is_cut(keys: Keys) -> None:
         revoke(keys.folder, W1)
         while revoked.poll(0):  # what was under way
             revoked.recv()
-        head.post.send("w1", control.Bye())
+        head.messenger.send("w1", control.Bye())
         assert ends[0].poll(PATIENCE * 1000)
         while revoked.poll(0):
             envelope = codec.decode(revoked.recv())

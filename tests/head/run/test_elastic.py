@@ -72,7 +72,7 @@ def test_rounds_under_way_are_finished_by_those_who_began_them(
     with troupe(schedule, full_batch(lead), sum(expected), tmp_path, seed) as run:
         run.begin()
         run.run()
-        assert [len(crew) for crew in run.crews] == expected
+        assert [len(active_actors) for active_actors in run.crews] == expected
         assert set(run.unused().values()) == {0}
         assert run.coordinator.monitor.rows_lost == 0
         assert max(run.lags) <= lead
@@ -130,7 +130,7 @@ def test_by_hand_overrules_the_plan(tmp_path: Path) -> None:
         run.begin()
         run.coordinator.scale(2)
         run.run()
-        assert {len(crew) for crew in run.crews} == {1, 2}
+        assert {len(active_actors) for active_actors in run.crews} == {1, 2}
 
 
 def test_more_than_registered_and_fewer_than_triggers_wait_for_are_refused(tmp_path: Path) -> None:
@@ -231,15 +231,15 @@ def test_an_actor_that_leaves_and_dies_finishes_its_round(tmp_path: Path) -> Non
         if before < 2 * STEPS:
             assert run.said[-1] == ("start", 1)
         run.run()
-        assert [len(crew) for crew in run.crews[:3]] == [2, 2, 1]
+        assert [len(active_actors) for active_actors in run.crews[:3]] == [2, 2, 1]
         assert set(run.unused().values()) == {0}
 
 
 def test_only_those_who_take_part_are_waited_for(tmp_path: Path) -> None:
     with troupe(Manual(2, 4), full_batch(), 20, tmp_path) as run:
-        assert not run.coordinator.state.crew.all_ready
+        assert not run.coordinator.state.active_actors.all_ready
         run.begin()
-        assert run.coordinator.state.crew.all_ready
+        assert run.coordinator.state.active_actors.all_ready
         assert list(run.coordinator.waits()) == ["learner", "actor 0", "actor 1"]
         assert run.coordinator.actors == range(2)
 

@@ -222,9 +222,9 @@ def test_a_closed_site_says_its_last_bill(head: Head) -> None:
     start = {"cold": {"count": 2, "median_s": 1.0, "p95_s": 2.0}}
     head.remote.heard("w1", steering.ExecutorNews({"starts": start, "used_cpu_seconds": 1.0}))
     head.remote.heard("w2", steering.ExecutorClosed({"starts": start, "used_cpu_seconds": 2.5}))
-    bill = head.remote.nodes.bill()
-    assert bill.used_cpu_seconds == 3.5
-    assert bill.starts["cold"] == {"count": 4, "median_s": 1.0, "p95_s": 2.0}
+    usage = head.remote.nodes.usage()
+    assert usage.used_cpu_seconds == 3.5
+    assert usage.starts["cold"] == {"count": 4, "median_s": 1.0, "p95_s": 2.0}
     assert head.remote.nodes.open == ("w1",)
     assert head.remote.nodes.seen == ("w1", "w2")
 
@@ -331,4 +331,4 @@ def test_messages_that_make_no_sense_change_nothing(head: Head, message: Message
     assert head.reports() == []
     assert head.said() == []
     assert head.remote.nodes.open == ("w1", "w2")
-    head.remote.nodes.bill()
+    head.remote.nodes.usage()

@@ -38,7 +38,7 @@ class Cluster:
         make_keys(folder / "keys")
         self._socket = shm_root() / "head.ipc"
         self._rung = threading.Event()
-        self.post = Messenger.serve(f"ipc://{self._socket}", None, self._rung.set)
+        self.messenger = Messenger.serve(f"ipc://{self._socket}", None, self._rung.set)
         self.epoch = 0
         self.ups: list[control.RunUp] = []
         self.news: list[control.RunNews] = []
@@ -59,7 +59,7 @@ class Cluster:
         }  # fmt: skip
         order = RunOrder(
             "run", self.epoch, request, str(self.code), "", str(self.run_folder), "127.0.0.1",
-            str(self.folder / "keys"), self.post.endpoint, resume,
+            str(self.folder / "keys"), self.messenger.endpoint, resume,
         )  # fmt: skip
         self.run = self._start("head.run", order, "run")
         self.until(lambda: self.ups and self.ups[-1].epoch == self.epoch)
@@ -97,26 +97,26 @@ class Cluster:
         """Why a run refuses what somebody with one of its keys says over steering."""
         rung = threading.Event()
         keys = Keys.load(self.folder / "keys")
-        with Messenger.connect(self.ups[-1].steering, keys, me, rung.set) as post:
-            post.send("head", message)
+        with Messenger.connect(self.ups[-1].steering, keys, me, rung.set) as messenger:
+            messenger.send("head", message)
             assert rung.wait(PATIENCE)
-            ((_, refusal),) = post.take()
+            ((_, refusal),) = messenger.take()
         assert isinstance(refusal, Refusal)
         return refusal.why
 
     def restart_head(self) -> None:
         """Another head daemon in the place of the one that was there."""
-        self.post.close(0.0)
-        self.post = Messenger.serve(f"ipc://{self._socket}", None, self._rung.set)
+        self.messenger.close(0.0)
+        self.messenger = Messenger.serve(f"ipc://{self._socket}", None, self._rung.set)
 
     def place(self, actors: Mapping[int, str], *gone: str, why: str = "") -> None:
         """Say where actors are to live, and who is gone."""
-        self.post.send("run", control.Placed(dict(actors), gone, why))
+        self.messenger.send("run", control.Placed(dict(actors), gone, why))
 
     def scale(self, actors: int) -> control.RunScaled:
         """Have the run go on with so many actors; returns its answer."""
         before = len(self.scaled)
-        self.post.send("run", control.ScaleRun("run", actors))
+        self.messenger.send("run", control.ScaleRun("run", actors))
         self.until(lambda: len(self.scaled) > before)
         return self.scaled[-1]
 
@@ -188,7 +188,7 @@ class Cluster:
 
     def listen(self) -> None:
         """See what the run told its head daemon."""
-        for _, message in self.post.take():
+        for _, message in self.messenger.take():
             match message:
                 case control.RunUp():
                     self.ups.append(message)
@@ -277,7 +277,7 @@ class Cluster:
                 child.send_signal(signal.SIGKILL)
                 child.wait(PATIENCE)
         reap_orphans()
-        self.post.close(0.0)
+        self.messenger.close(0.0)
         self._socket.unlink(missing_ok=True)
 
 

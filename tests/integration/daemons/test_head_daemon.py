@@ -32,16 +32,16 @@ class Peer:
 
     def __init__(self, endpoint: str, keys: Path | None, me: str) -> None:
         self.me, self.rung = me, threading.Event()
-        self.post = Messenger.connect(
+        self.messenger = Messenger.connect(
             endpoint, Keys.load(keys) if keys else None, me, self.rung.set
         )
         self.heard: list[Message] = []
 
     def say(self, message: Message) -> None:
-        self.post.send("head", message)
+        self.messenger.send("head", message)
 
     def listen(self) -> None:
-        self.heard += [message for _, message in self.post.take()]
+        self.heard += [message for _, message in self.messenger.take()]
 
     def last(self, kind: type[Message]) -> Message | None:
         return next((m for m in reversed(self.heard) if isinstance(m, kind)), None)
@@ -70,7 +70,7 @@ class Head:
 
     def peer(self, me: str, keys: Path | None = None) -> Peer:
         peer = Peer(self.endpoint, keys or self.keys, me)
-        self._stack.callback(peer.post.close, 0.0)
+        self._stack.callback(peer.messenger.close, 0.0)
         return peer
 
     def until(self, condition: Callable[[], object], *peers: Peer) -> None:
@@ -164,7 +164,7 @@ def test_a_revoked_key_gets_nothing_any_more(head: Head) -> None:
     make_keys(head.keys, Holder(Role.NODE, "w1"))
     friend = head.peer("user:owner/1")
     peer = Peer(head.endpoint, head.keys, "w1")
-    head._stack.callback(peer.post.close, 0.0)
+    head._stack.callback(peer.messenger.close, 0.0)
     peer.say(hello("w1"))
     head.until(lambda: peer.last(control.Welcome), peer)
     revoke(head.keys, Holder(Role.NODE, "w1"))
@@ -311,7 +311,7 @@ def test_the_next_head_waits_for_the_nodes_of_the_last(head: Head) -> None:
 
 
 def test_nodes_that_do_not_come_back_are_gone(head: Head) -> None:
-    joined(head, "w1").post.close(0.0)
+    joined(head, "w1").messenger.close(0.0)
     head.stop()
     head.start(head.endpoint, deadline=0.5)
     head.until(lambda: any("gone" in line for line in head.said))

@@ -104,7 +104,7 @@ def test_a_worker_says_once_why_it_reaches_nobody(
     options = WorkerOptions(head.endpoint, others, "w1")
     with logging_to(said.append), WorkerDaemon(options) as worker:
         end = time.monotonic() + PATIENCE
-        while not said or worker._post.silent()["head"] < 2:
+        while not said or worker._messenger.silent()["head"] < 2:
             worker.turn()
             assert time.monotonic() < end
             time.sleep(0.005)

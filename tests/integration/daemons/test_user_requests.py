@@ -31,7 +31,7 @@ def process(head: Head) -> Peer:
     folder = str(head.folder / "runs" / "r1")
     head.daemon._schedule.submit(Run("r1", {}, folder, state="running", epoch=1, up=up))
     peer = Peer(head.daemon._home.socket, None, "r1")
-    head._stack.callback(peer.post.close, 0.0)
+    head._stack.callback(peer.messenger.close, 0.0)
     return peer
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.cli import doctor
 from deploy.cli.__main__ import main
-from deploy.cli.doctor import Cpus, Limits, Missing, Report, Shm
 from workers.checkpoint import tiers
 from workers.checkpoint.tiers import Tier
+from workers.host import doctor
+from workers.host.doctor import Cpus, Limits, Missing, Report, Shm
 
 NAMES = ["memory", "freeze", "checkpoint", "clone", "fork", "pin", "lazy"]
 ROOMY = Shm("/dev/shm", 8 * 2**30, 4 * 2**30)
