@@ -175,6 +175,13 @@ def test_modules_that_are_started_are_named_in_one_place() -> None:
     assert found == set()
 
 
+def test_no_two_test_modules_have_one_name() -> None:
+    """Or pytest imports one of them in the place of the other."""
+    names = [path.name for path in tracked() if path.relative_to(ROOT).parts[0] == "tests"]
+    twice = {name for name in names if name.endswith(".py") and names.count(name) > 1}
+    assert twice <= {"conftest.py"}
+
+
 # -- files -------------------------------------------------------------------------------------
 
 
