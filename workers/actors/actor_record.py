@@ -9,8 +9,9 @@ import msgspec
 
 from artos.protocol.invocations import Invoke
 from artos.system.child import Child
+from artos.transitions import after
 from workers.actors.launchers.launcher import Kind
-from workers.actors.lifecycle import Move, State, after
+from workers.actors.lifecycle import TABLE, Move, State
 from workers.actors.tier_policy import IdleForecast
 from workers.checkpoint.checkpointer import Shot
 from workers.checkpoint.criu.driver import Operation
@@ -71,7 +72,7 @@ class ActorRecord:
         return bool(self.waiting or self.unanswered)
 
     def _move(self, move: Move) -> None:
-        self.state = after(self.state, move)
+        self.state = after(TABLE, self.state, move)
 
     # -- its process ---------------------------------------------------------------------------
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from artos.errors import ForbiddenMove
-
 
 class State(StrEnum):
     """Where an actor is in its life. Only ``RUNNING`` holds a CPU slot by right."""
@@ -53,7 +51,7 @@ class Move(StrEnum):
     END = "end"
 
 
-_TABLE: dict[tuple[State, Move], State] = {
+TABLE: dict[tuple[State, Move], State] = {
     (State.COLD, Move.START): State.STARTING,
     (State.COLD, Move.EXPECT): State.ARRIVING,
     (State.ARRIVING, Move.ARRIVE): State.CHECKPOINTED,
@@ -75,20 +73,3 @@ _TABLE: dict[tuple[State, Move], State] = {
     },
     **{(state, Move.END): State.COLD for state in State},
 }  # fmt: skip
-
-
-def after(state: State, move: Move) -> State:
-    """The state that ``move`` leads to.
-
-    Raises:
-        ForbiddenMove: there is no such move from ``state``; names those there are.
-    """
-    found = _TABLE.get((state, move))
-    if found is None:
-        raise ForbiddenMove(state, move, moves(state))
-    return found
-
-
-def moves(state: State) -> tuple[str, ...]:
-    """The moves there are from a state."""
-    return tuple(str(move) for at, move in _TABLE if at is state)

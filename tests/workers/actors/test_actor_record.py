@@ -13,8 +13,9 @@ import pytest
 import workers.actors
 from artos.errors import ForbiddenMove
 from artos.protocol.invocations import Invoke
+from artos.transitions import after
 from workers.actors.actor_record import ActorRecord
-from workers.actors.lifecycle import Move, State, after
+from workers.actors.lifecycle import TABLE, Move, State
 
 
 class Shot:
@@ -61,7 +62,7 @@ def test_a_move_that_is_forbidden_changes_nothing(state: State, move: Move) -> N
     record = at(state)
     before = vars(record).copy()
     try:
-        leads_to = after(state, move)
+        leads_to = after(TABLE, state, move)
     except ForbiddenMove:
         with pytest.raises(ForbiddenMove):
             MOVES[move](record)

@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from artos.errors import ForbiddenMove
-from workers.actors.lifecycle import Move, State, after, moves
+from artos.transitions import after, events
+from workers.actors.lifecycle import TABLE, Move, State
 
 EXPECTED = """
 cold          end:cold   start:starting      expect:arriving
@@ -32,14 +33,14 @@ ALLOWED = {
 @pytest.mark.parametrize(("state", "move"), [*itertools.product(State, Move)])
 def test_every_pair(state: State, move: Move) -> None:
     if (state, move) in ALLOWED:
-        assert after(state, move) is ALLOWED[state, move]
+        assert after(TABLE, state, move) is ALLOWED[state, move]
         return
     with pytest.raises(ForbiddenMove) as refused:
-        after(state, move)
+        after(TABLE, state, move)
     assert (refused.value.state, refused.value.move) == (state, move)
-    assert refused.value.allowed == moves(state)
+    assert refused.value.allowed == events(TABLE, state)
 
 
 def test_every_state_is_reached_and_left() -> None:
     assert set(ALLOWED.values()) == set(State)
-    assert all(moves(state) for state in State)
+    assert all(events(TABLE, state) for state in State)
