@@ -29,11 +29,8 @@ class ExitStatus(IntEnum):
         return next((status for status in cls if status.outcome == outcome), cls.FAILED)
 
     @classmethod
-    def of_error(cls, error: BaseException) -> ExitStatus:
-        """The exit status of a process that ``error`` ended."""
-        if isinstance(error, KeyboardInterrupt):
-            return cls.INTERRUPTED
-        return cls.REFUSED if isinstance(error, REFUSALS) else cls.FAILED
+    def _missing_(cls, value: object) -> ExitStatus:
+        return cls.FAILED  # whatever else a process ends with
 
 
 OUTCOMES = frozenset(status.outcome for status in ExitStatus)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -126,7 +126,7 @@ def _elastic_faults(settings: dict[str, Any]) -> list[str]:
 
 def prepare(
     reference: Reference, seed: int, preloaded: Preloaded | None = None, *, apart: bool = True,
-    deadline: float = 300.0, host_faults: Callable[[Plan], list[str]] = lambda plan: [],
+    deadline: float = 300.0, host_faults: Callable[[Plan], Iterable[str]] = lambda plan: (),
 ) -> Registration:  # fmt: skip
     """Register, complete and verify a workload; ``host_faults`` says what this host cannot do.
 

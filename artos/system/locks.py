@@ -13,6 +13,7 @@ from artos.system.closing import Closing
 
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _PAUSE_SECONDS = 0.005
+"""Between two tries of a process that waits: ``flock`` has no deadline of its own."""
 _LOOK_SECONDS = 5.0
 """After so long a look counts as holding the lock: looking takes microseconds."""
 

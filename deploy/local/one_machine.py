@@ -10,7 +10,6 @@ from artos.buffer.run_memory import Node
 from artos.clock import Clock
 from artos.runtime.preloaded import Preloaded
 from artos.usage import Usage
-from head.run.coordination.coordinator import Coordinator
 from head.run.supervisor import STOP_SECONDS, Supervisor
 from triggers.mailboxes import Mailboxes
 from workers.executor.build import build
@@ -34,9 +33,6 @@ class OneMachine(Supervisor):
     def usage(self) -> Usage:
         """What the actors cost so far."""
         return self._here.usage()
-
-    def _begin(self, coordinator: Coordinator) -> None:
-        """Nothing is needed before actors are started."""
 
     def waits_for_slot(self, member: int) -> bool:
         """See ``Members.waits_for_slot``."""

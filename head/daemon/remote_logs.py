@@ -45,8 +45,8 @@ class RemoteLogs:
         text = bytes(piece.content).decode(errors="replace")
         ended = asked.run.over and not text
         data = {"text": text, "next": piece.next, "state": asked.run.state, "ended": ended}
-        self._messenger.send(asked.user, control.Answer(fault=piece.fault) if piece.fault else
-                        control.Answer(data))  # fmt: skip
+        answer = control.Answer(fault=piece.fault) if piece.fault else control.Answer(data)
+        self._messenger.send(asked.user, answer)
 
     def give_up(self) -> None:
         """Answer those whose worker does not."""

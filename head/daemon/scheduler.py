@@ -135,7 +135,7 @@ class Schedule:
         run = self.runs[name]
         stopping, run.up = run.state == STOPPING, None
         if run.outcome or (status is not None and status >= 0):
-            outcome = run.outcome or _outcome(status or 0)
+            outcome = run.outcome or ExitStatus(status or 0).outcome
             as_asked = outcome in ("done", "interrupted")
             self._over(run, outcome, run.why or ("" if as_asked else words))
         elif stopping:
@@ -285,7 +285,3 @@ class Schedule:
         if any(failed):
             return f"a worker that can run it: {'; '.join(filter(None, failed))}"
         return "a worker with a free slot" if usable else _NO_WORKER
-
-
-def _outcome(status: int) -> str:
-    return ExitStatus(status).outcome if status in [*ExitStatus] else ExitStatus.FAILED.outcome

@@ -167,14 +167,14 @@ def outcome(run: Callable[[], Summary]) -> tuple[ExitStatus, str]:
     """Exit status and reasons of what ``run`` does."""
     try:
         summary = run()
-    except KeyboardInterrupt as error:
-        return ExitStatus.of_error(error), "stopped at once"
+    except KeyboardInterrupt:
+        return ExitStatus.INTERRUPTED, "stopped at once"
     except REFUSALS as error:
-        return ExitStatus.of_error(error), str(error)
+        return ExitStatus.REFUSED, str(error)
     except Exception as error:
         if not isinstance(error, ArtosError):
             _log.exception("the run process failed")
-        return ExitStatus.of_error(error), f"{type(error).__name__}: {error}"
+        return ExitStatus.FAILED, f"{type(error).__name__}: {error}"
     return ExitStatus.of_outcome(summary.outcome), ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +26,14 @@ from head.run.recorder import OBJECT, flattened, named
 from head.run.request import Request
 from triggers.registration import Registration, prepare
 
-HostFaults = Callable[[Plan], list[str]]
+HostFaults = Callable[[Plan], Sequence[str]]
 """Why the actors of a plan cannot live on this machine."""
+
+
+def _elsewhere(plan: Plan) -> Sequence[str]:
+    """They live on worker nodes, so nothing here stands in their way."""
+    del plan
+    return ()
 
 
 @dataclass(frozen=True)
@@ -43,19 +49,19 @@ class Prepared:
 @contextmanager
 def begun(
     request: Request, requests: StopRequests, preloaded: Preloaded | None,
-    host_faults: HostFaults = lambda plan: [],
+    host_faults: HostFaults = _elsewhere,
 ) -> Iterator[Prepared]:  # fmt: skip
     """A new run: its code registered, its folder and its memory made; the memory is removed again.
 
     Raises:
         Refused, RunExists, ShmTooSmall: nothing is left behind.
     """
-    registration = registered(request, preloaded, host_faults)
+    registration = _registered(request, preloaded, host_faults)
     check_space(registration.plan)
     with (
         requests.held(),
-        new_folder(request, registration) as folder,
-        node_of(folder, registration) as node,
+        _new_folder(request, registration) as folder,
+        _node_of(folder, registration) as node,
     ):
         yield Prepared(registration, folder, node)
 
@@ -63,26 +69,21 @@ def begun(
 @contextmanager
 def resumed(
     request: Request, folder: RunFolder, requests: StopRequests, preloaded: Preloaded | None,
-    host_faults: HostFaults = lambda plan: [],
+    host_faults: HostFaults = _elsewhere,
 ) -> Iterator[Prepared]:  # fmt: skip
     """The same for a run that goes on in ``folder`` from its checkpoint.
 
     Raises:
         CheckpointFault, Refused: it does not fit, or not any more.
     """
-    registration, manifest = continued(request, folder, preloaded, host_faults)
-    with requests.held(), restored(request, folder, registration) as node:
+    registration, manifest = _continued(request, folder, preloaded, host_faults)
+    with requests.held(), _restored(request, folder, registration) as node:
         yield Prepared(registration, folder, node, manifest)
 
 
-def registered(
-    request: Request, preloaded: Preloaded | None, host_faults: HostFaults = lambda plan: []
+def _registered(
+    request: Request, preloaded: Preloaded | None, host_faults: HostFaults
 ) -> Registration:
-    """The verified plan of what was asked for.
-
-    Raises:
-        Refused: all faults at once.
-    """
     reference = request.reference()
     return prepare(
         reference, request.seed, preloaded, apart=not request.inline, deadline=request.deadline,
@@ -90,19 +91,11 @@ def registered(
     )  # fmt: skip
 
 
-def continued(
-    request: Request,
-    folder: RunFolder,
-    preloaded: Preloaded | None,
-    host_faults: HostFaults = lambda plan: [],
+def _continued(
+    request: Request, folder: RunFolder, preloaded: Preloaded | None, host_faults: HostFaults
 ) -> tuple[Registration, Manifest]:
-    """The registration of a run that goes on, and what its checkpoint says about itself.
-
-    Raises:
-        CheckpointFault, Refused: it does not fit, or not any more.
-    """
     manifest = checkpoint.read_manifest(folder.checkpoint)
-    registration = registered(request, preloaded, host_faults).resumed(manifest.resumes + 1)
+    registration = _registered(request, preloaded, host_faults).resumed(manifest.resumes + 1)
     plan = registration.plan
     check_workload(folder.checkpoint, manifest, plan.name, plan.env)
     check_space(plan)
@@ -110,7 +103,7 @@ def continued(
 
 
 @contextmanager
-def restored(request: Request, folder: RunFolder, registration: Registration) -> Iterator[Node]:
+def _restored(request: Request, folder: RunFolder, registration: Registration) -> Iterator[Node]:
     """The memory of a run that goes on, with its weights as they were saved."""
     remove_images(folder.path)  # if the machine was started anew nobody else finds them
     with Node(registration.plan, folder.path.name, folder.logs) as node:
@@ -119,12 +112,7 @@ def restored(request: Request, folder: RunFolder, registration: Registration) ->
         yield node
 
 
-def new_folder(request: Request, registration: Registration) -> RunFolder:
-    """The folder of a new run.
-
-    Raises:
-        RunExists, Refused: the one asked for cannot be had.
-    """
+def _new_folder(request: Request, registration: Registration) -> RunFolder:
     plan = registration.plan
     config = {**request.config(), "algorithm": plan.name, "env": plan.env}
     config |= _resolved(request, registration)
@@ -135,7 +123,7 @@ def new_folder(request: Request, registration: Registration) -> RunFolder:
 
 
 @contextmanager
-def node_of(folder: RunFolder, registration: Registration) -> Iterator[Node]:
+def _node_of(folder: RunFolder, registration: Registration) -> Iterator[Node]:
     """The memory of a new run; its folder is discarded if there is not enough, or it is refused."""
     try:
         node = Node(registration.plan, folder.path.name, folder.logs)

@@ -103,9 +103,8 @@ class Supervisor(Loop):
                 self._actors.start(actor_member(actor))
         self.serve(lambda: coordinator.finished, after)
 
-    @abstractmethod
-    def _begin(self, coordinator: Coordinator) -> None:
-        """Before any actor is started."""
+    def _begin(self, coordinator: Coordinator) -> None:  # a hook
+        """What there is to do before any actor is started: by itself, nothing."""
 
     @abstractmethod
     def _actor_changed(self, member: int) -> None:

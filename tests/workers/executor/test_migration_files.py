@@ -68,7 +68,9 @@ class Site:
         self.shelved: Any = "image"
         self._rung = threading.Event()
         actors: Any = self
-        self.porter = Migration(actors, self.said.append, self._rung.set, self._arrived, self.clock)
+        self.migration = Migration(
+            actors, self.said.append, self._rung.set, self._arrived, self.clock
+        )
 
     # -- ProcessManager ----------------------------------------------------------------------------
 
@@ -102,7 +104,7 @@ class Site:
         """Wait for what the porter's thread does."""
         assert self._rung.wait(PATIENCE)
         self._rung.clear()
-        self.porter.look()
+        self.migration.look()
 
     def told(self) -> list[Message]:
         said, self.said[:] = [*self.said], []
@@ -113,8 +115,8 @@ class Site:
 
     def come(self, member: int, number: int) -> None:
         """A whole parcel of a member is here and being unpacked."""
-        self.porter.fetch(member, number)
-        self.porter.take(steering.BundlePiece(number, 0, len(IMAGE), IMAGE))
+        self.migration.fetch(member, number)
+        self.migration.take(steering.BundlePiece(number, 0, len(IMAGE), IMAGE))
         assert self.images.begun.wait(PATIENCE)
 
 
@@ -123,7 +125,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     there = Site(tmp_path)
     yield there
     there.images.may.set()
-    there.porter.close()
+    there.migration.close()
     assert there.files() == []
 
 
@@ -132,57 +134,57 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def test_who_moves_out_is_packed_and_handed_over(site: Site) -> None:
     site.shelved = None
-    site.porter.pack(steering.Pack(2, 7))
-    site.porter.look()
+    site.migration.pack(steering.Pack(2, 7))
+    site.migration.look()
     assert site.told() == []
     site.shelved = "image"
-    site.porter.look()
-    site.porter.bring(steering.ReadPiece(7))
+    site.migration.look()
+    site.migration.bring(steering.ReadPiece(7))
     assert site.told() == [steering.BundlePiece(7, 0)]
     site.work()
     assert site.told() == [steering.Packed(7)]
-    site.porter.bring(steering.ReadPiece(7, 5))
+    site.migration.bring(steering.ReadPiece(7, 5))
     assert site.told() == [steering.BundlePiece(7, 5, len(IMAGE), IMAGE[5:])]
     assert site.files() == ["7.parcel"]
-    site.porter.forget(2)
+    site.migration.forget(2)
     assert site.files() == []
-    site.porter.bring(steering.ReadPiece(7, 5))
+    site.migration.bring(steering.ReadPiece(7, 5))
     assert site.told() == [steering.BundlePiece(7, 5)]
 
 
 def test_who_has_no_image_is_not_packed(site: Site) -> None:
     site.shelved = NoImage(1, "it is starting")
-    site.porter.pack(steering.Pack(2, 7))
+    site.migration.pack(steering.Pack(2, 7))
     assert site.told() == [steering.Packed(7, "there is no image of actor 1: it is starting")]
 
 
 def test_what_cannot_be_packed_is_said(site: Site) -> None:
     site.images.fault = OSError("no room")
-    site.porter.pack(steering.Pack(2, 7))
-    site.porter.look()
+    site.migration.pack(steering.Pack(2, 7))
+    site.migration.look()
     site.work()
     assert site.told() == [steering.Packed(7, "no room")]
 
 
 def test_who_stays_after_all_leaves_no_parcel(site: Site) -> None:
     site.images.may.clear()
-    site.porter.pack(steering.Pack(2, 7))
-    site.porter.look()
+    site.migration.pack(steering.Pack(2, 7))
+    site.migration.look()
     assert site.images.begun.wait(PATIENCE)
-    site.porter.stays(2)
+    site.migration.stays(2)
     site.images.may.set()
     site.work()
-    site.porter.close()
+    site.migration.close()
     assert site.files() == []
     assert site.told() == []
 
 
 def test_nobody_reads_beyond_the_end(site: Site) -> None:
-    site.porter.pack(steering.Pack(2, 7))
-    site.porter.look()
+    site.migration.pack(steering.Pack(2, 7))
+    site.migration.look()
     site.work()
     site.told()
-    site.porter.bring(steering.ReadPiece(7, 99))
+    site.migration.bring(steering.ReadPiece(7, 99))
     refusal, piece = site.told()
     assert isinstance(refusal, Refusal)
     assert piece == steering.BundlePiece(7, 99)
@@ -192,15 +194,15 @@ def test_nobody_reads_beyond_the_end(site: Site) -> None:
 
 
 def test_who_moves_in_is_fetched_unpacked_and_brought_to_life(site: Site) -> None:
-    site.porter.fetch(2, 7)
+    site.migration.fetch(2, 7)
     assert site.told() == [steering.ReadPiece(7, 0)]
-    site.porter.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     assert site.told() == [steering.ReadPiece(7, 5)]
-    site.porter.take(steering.BundlePiece(7, 5, len(IMAGE), IMAGE[5:]))
+    site.migration.take(steering.BundlePiece(7, 5, len(IMAGE), IMAGE[5:]))
     site.work()
     assert site.done == [("expect", 2), ("take in", 2, ("home of 2", IMAGE))]
     site.came = [Arrival(2, 3.0, "")]
-    site.porter.look()
+    site.migration.look()
     assert site.done[2:] == [("arrived", 2, 3.0)]
     assert site.told() == []
     assert site.files() == []
@@ -211,7 +213,7 @@ def test_a_process_that_does_not_come_to_life_is_told_of(site: Site) -> None:
     site.work()
     site.told()
     site.came = [Arrival(2, 3.0, "no such file")]
-    site.porter.look()
+    site.migration.look()
     assert site.told() == [steering.BundleRejected(7, "no such file")]
     assert ("arrived", 2, 3.0) not in site.done
 
@@ -227,44 +229,44 @@ def test_what_does_not_fit_here_is_told_of(site: Site) -> None:
 
 
 def test_a_parcel_that_is_not_there_any_more(site: Site) -> None:
-    site.porter.fetch(2, 7)
+    site.migration.fetch(2, 7)
     site.told()
-    site.porter.take(steering.BundlePiece(7, 0))
+    site.migration.take(steering.BundlePiece(7, 0))
     assert site.told() == [steering.BundleRejected(7, "parcel 7: the file is no longer there")]
     assert site.done == [("expect", 2), ("miss", 2)]
-    site.porter.take(steering.BundlePiece(7, 0, 3, b"abc"))
+    site.migration.take(steering.BundlePiece(7, 0, 3, b"abc"))
     assert site.told() == []
 
 
 def test_a_piece_that_never_comes_is_waited_for_thirty_seconds(site: Site) -> None:
-    site.porter.fetch(2, 7)
+    site.migration.fetch(2, 7)
     site.clock.advance(29.0)
-    site.porter.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     site.clock.advance(29.0)
-    site.porter.look()
+    site.migration.look()
     assert site.told() == [steering.ReadPiece(7, 0), steering.ReadPiece(7, 5)]
     site.clock.advance(1.0)
-    site.porter.look()
+    site.migration.look()
     assert site.told() == [steering.BundleRejected(7, "nothing came of its parcel for 30 s")]
     assert site.done == [("expect", 2), ("miss", 2)]
 
 
 def test_two_are_fetched_at_a_time_and_the_others_wait_for_their_turn(site: Site) -> None:
     for number in (7, 8, 9):
-        site.porter.fetch(number, number)
+        site.migration.fetch(number, number)
     assert site.told() == [steering.ReadPiece(7, 0), steering.ReadPiece(8, 0)]
     site.clock.advance(29.0)
-    site.porter.take(steering.BundlePiece(8, 0, len(IMAGE), IMAGE))
+    site.migration.take(steering.BundlePiece(8, 0, len(IMAGE), IMAGE))
     assert site.told() == [steering.ReadPiece(9, 0)]
     site.clock.advance(1.0)
-    site.porter.look()
+    site.migration.look()
     assert site.told() == [steering.BundleRejected(7, "nothing came of its parcel for 30 s")]
 
 
 def test_who_is_ended_while_it_is_fetched_leaves_nothing(site: Site) -> None:
-    site.porter.fetch(2, 7)
-    site.porter.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
-    site.porter.forget(2)
+    site.migration.fetch(2, 7)
+    site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.migration.forget(2)
     assert site.files() == []
     assert site.done == [("expect", 2)]
 
@@ -273,7 +275,7 @@ def test_who_is_ended_while_it_is_unpacked_leaves_nothing(site: Site) -> None:
     site.images.may.clear()
     site.come(2, 7)
     threading.Timer(0.05, site.images.may.set).start()
-    site.porter.forget(2)
+    site.migration.forget(2)
     assert site.images.dropped == [("home of 2", IMAGE)]
     site.work()
     assert site.done == [("expect", 2)]
@@ -282,16 +284,16 @@ def test_who_is_ended_while_it_is_unpacked_leaves_nothing(site: Site) -> None:
 def test_an_image_that_is_being_restored_is_for_the_process_manager_to_drop(site: Site) -> None:
     site.come(2, 7)
     site.work()
-    site.porter.forget(2)
+    site.migration.forget(2)
     assert site.images.dropped == []
 
 
 def test_a_site_that_closes_in_the_middle_leaves_nothing(site: Site) -> None:
-    site.porter.pack(steering.Pack(3, 6))
-    site.porter.look()
+    site.migration.pack(steering.Pack(3, 6))
+    site.migration.look()
     site.work()
-    site.porter.fetch(2, 7)
-    site.porter.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.migration.fetch(2, 7)
+    site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     assert site.files() == ["6.parcel", "7.parcel"]
-    site.porter.close()
+    site.migration.close()
     assert site.files() == []
