@@ -6,6 +6,7 @@ import importlib.util
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import chdir
 
 import hypothesis
 import pytest
@@ -41,6 +42,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove that folder."""
     del os.environ["ARTOS_SHM"]
     config.stash[_FOLDER].remove()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where the processes of these tests work, apart from those of pytest's other workers.
+
+    CRIU has a dumped process make a folder there: two dumps in one directory may collide.
+    """
+    with chdir(tmp_path_factory.mktemp("work")):
+        yield
 
 
 @pytest.fixture
