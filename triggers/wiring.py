@@ -167,8 +167,10 @@ def stage_consumers(plan: Plan, table: Table) -> tuple[Consumer, ...]:
     parts = [part for trigger in transfers(table).values() for part in trigger.parts()]
     stages = [
         [name for name in stage if name != VERSION_KEY]
-        for part in parts if isinstance(part, TransferTrigger) for stage in part.stages()
-    ]  # fmt: skip
+        for part in parts
+        if isinstance(part, TransferTrigger)
+        for stage in part.stages()
+    ]
     staged = {name for stage in stages for name in stage}
     stages[0].append(VERSION_KEY)
     stages[-1] += [key.name for key in plan.data_keys if key.name not in staged]

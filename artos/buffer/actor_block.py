@@ -125,10 +125,12 @@ class ActorBlock:
         self.arrays: dict[str, NDArray[Any]] = {
             name: np.ndarray(
                 (spec.capacity, *self._keys[name].row_shape(spec.envs)),
-                np.dtype(self._keys[name].dtype), memory, offset,
+                np.dtype(self._keys[name].dtype),
+                memory,
+                offset,
             )
             for name, offset in layout.arrays.items()
-        }  # fmt: skip
+        }
         self._names = tuple(self.headers)
         self._all = (1 << len(self._names)) - 1
         self._consumers = {consumer.name: n for n, consumer in enumerate(spec.consumers)}

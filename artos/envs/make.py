@@ -46,9 +46,11 @@ def make_vector(env: str, envs: int, seed: int = 0) -> AnyVectorEnv:
     if made.num_envs != envs:
         made.close()
         raise Refused(
-            [f"environment {env}: made {made.num_envs} environments where {envs} were asked for; "
-             "let the factory accept num_envs, or set envs to what it makes"]
-        )  # fmt: skip
+            [
+                f"environment {env}: made {made.num_envs} environments where {envs} were asked "
+                "for; let the factory accept num_envs, or set envs to what it makes"
+            ]
+        )
     return made
 
 
@@ -155,9 +157,11 @@ def _from_factory(env: str, envs: int, seed: int) -> AnyVectorEnv:
         return first
     if not isinstance(first, gym.Env):
         raise Refused(
-            [f"{env} returned a {type(first).__name__}; it must return a gymnasium.Env or "
-             "gymnasium.vector.VectorEnv"]
-        )  # fmt: skip
+            [
+                f"{env} returned a {type(first).__name__}; it must return a gymnasium.Env or "
+                "gymnasium.vector.VectorEnv"
+            ]
+        )
     rest = [partial(_call, env, factory, envs, seed + i) for i in range(1, envs)]
     return SerialVectorEnv([lambda: first, *rest])
 

@@ -28,9 +28,10 @@ class Publisher:
     """
 
     def __init__(
-        self, keys: Iterable[ObjectKey] = (),
+        self,
+        keys: Iterable[ObjectKey] = (),
         regions: Mapping[str, ObjectRegion] = MappingProxyType({}),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._keys = {key.name: key for key in keys}
         self._regions = regions
 

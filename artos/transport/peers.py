@@ -40,9 +40,11 @@ class Peers:
     """All peers of one socket, by name; ``authorizer`` says which key may use which name."""
 
     def __init__(
-        self, sessions: Callable[[], int], authorizer: Authorizer | None = None,
+        self,
+        sessions: Callable[[], int],
+        authorizer: Authorizer | None = None,
         forget_after: float = _FORGET,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.malformed = 0
         self._sessions, self._forget_after = sessions, forget_after
         self._authorizer = authorizer or Authorizer()

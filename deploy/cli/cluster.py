@@ -92,9 +92,11 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def _towards_runs(parser: Parser, command: Any) -> None:
     parser.add_argument(
-        "--runs", type=Path, metavar="DIR",
+        "--runs",
+        type=Path,
+        metavar="DIR",
         help="the runs in this folder, even if a head is given; default: runs, if no head is given",
-    )  # fmt: skip
+    )
     _towards_head(parser, command)
 
 

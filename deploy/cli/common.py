@@ -19,10 +19,11 @@ def add_workload(parser: Parser) -> None:
     parser.add_argument("workload", nargs="?", help="an algorithm (ppo) or FILE.py:OBJECT")
     parser.add_argument("--env", help="a Gymnasium id or module:factory")
     parser.add_argument(
-        "--actors", metavar="N",
+        "--actors",
+        metavar="N",
         help="actor processes; also a schedule (0:4,5:8), bounds (4..16, see scale) or a policy "
         "(noise_scale:2..16, plateau:2..16)",
-    )  # fmt: skip
+    )
     parser.add_argument("--total-steps", type=whole, metavar="N", help="environment steps in all")
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
     parser.add_argument(

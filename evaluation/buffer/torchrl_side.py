@@ -30,11 +30,13 @@ def rows() -> Any:
     scalars = torch.zeros(CHUNK, 1)
     return TensorDict(
         {
-            "observation": seen, "action": scalars, "td_error": torch.rand(CHUNK),
+            "observation": seen,
+            "action": scalars,
+            "td_error": torch.rand(CHUNK),
             "next": TensorDict({"observation": seen, "reward": scalars}, [CHUNK]),
         },
         [CHUNK],
-    )  # fmt: skip
+    )
 
 
 def filled(buffer: Any, capacity: int) -> Callable[[], object]:

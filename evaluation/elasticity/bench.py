@@ -77,7 +77,7 @@ FULL = Scale(
 )  # fmt: skip
 QUICK = Scale(
     starts=1, cycles=2, together=(1, 2), schedule="2:0,3:2", updates=4, steps=16, parked_updates=2
-)  # fmt: skip
+)
 
 
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:

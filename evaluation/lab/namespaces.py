@@ -39,8 +39,10 @@ def why_not() -> str:
         return f"{', '.join(missing)} is missing: apt-get install iproute2 util-linux"
     tried = subprocess.run(
         ["unshare", "--net", "--mount", "ip", "link", "add", "br0", "type", "bridge"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return tried.stderr.strip()
 
 
@@ -50,8 +52,10 @@ class _Space(Closing):
     def __init__(self, shm_mb: int) -> None:
         self._holder = subprocess.Popen(
             ["unshare", "--net", "--mount", "sh", "-c", _HOLD.format(shm=shm_mb)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
         assert self._holder.stdout is not None
         assert self._holder.stdout.readline() == b"up\n", "no namespace"
         self.pid = self._holder.pid
@@ -123,9 +127,10 @@ class Host(_Space):
         for space, device in ((self, "eth0"), (self._switch, self._port)):
             with suppress(subprocess.CalledProcessError):
                 subprocess.run(
-                    space.command("tc", "qdisc", "del", "dev", device, "root"), check=True,
+                    space.command("tc", "qdisc", "del", "dev", device, "root"),
+                    check=True,
                     stderr=subprocess.DEVNULL,
-                )  # fmt: skip
+                )
             if mbit is not None:
                 burst = max(_BURST, int(mbit * 1e6 / 8 / 250))
                 space.do(

@@ -102,9 +102,10 @@ class Learner:
     def _do(self, firing: Firing) -> None:
         self._claims.claim(firing.trigger, firing.claims)
         does: Mapping[str, Callable[[tuple[Claim, ...]], None]] = {
-            "learner.preprocess": self._preprocess, "learner.first_pass": self._learn,
+            "learner.preprocess": self._preprocess,
+            "learner.first_pass": self._learn,
             UPDATE: self._finish,
-        }  # fmt: skip
+        }
         does[firing.trigger](firing.claims)
         for claim in firing.claims:
             claimed, acknowledged = self._claims.done(firing.trigger, claim)

@@ -57,9 +57,11 @@ class Meeting(msgspec.Struct, frozen=True):
 def pipeline(off: Sequence[str]) -> Pipeline:
     """The pipeline that is left."""
     both: dict[tuple[bool, bool], Pipeline] = {
-        (True, True): "dual+minibatch", (True, False): "dual",
-        (False, True): "minibatch", (False, False): "none",
-    }  # fmt: skip
+        (True, True): "dual+minibatch",
+        (True, False): "dual",
+        (False, True): "minibatch",
+        (False, False): "none",
+    }
     return both["dual-stage" not in off, "mini-batch" not in off]
 
 

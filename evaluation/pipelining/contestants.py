@@ -169,8 +169,9 @@ class Contestants:
         for who in (OURS, NOTHING):
             yield self._mine(who, VARIANTS[who], FASTEST, size)
         for who, module, environment in (
-            (RAY, "pipelining.ray_side", "ray"), (REDIS, "pipelining.redis_side", "redis"),
-        ):  # fmt: skip
+            (RAY, "pipelining.ray_side", "ray"),
+            (REDIS, "pipelining.redis_side", "redis"),
+        ):
             yield self._linked(who, module, FASTEST, size=size, environment=environment)
 
     def _mine(

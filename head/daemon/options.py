@@ -52,8 +52,9 @@ def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
     fitted = _fit(values, faults)
     faults += [
         f"{name} is missing: give --{name} or write it into head.toml"
-        for name in ("listen", "keys") if name not in values
-    ]  # fmt: skip
+        for name in ("listen", "keys")
+        if name not in values
+    ]
     if faults:
         raise Refused(faults)
     return HeadOptions(**fitted)

@@ -73,10 +73,11 @@ class Receiver:
             raise BadMessage(f"this is epoch {self._epoch} of the run, not {greet.epoch}")
         self._greeted.add(who)
         known = {
-            actor: standing for actor, term in greet.terms.items()
+            actor: standing
+            for actor, term in greet.terms.items()
             if (standing := self._standing(actor)) is not None
             and (term != standing.term or self._may_ship(who, actor))
-        }  # fmt: skip
+        }
         # Who had an actor once may greet late: the news are for the node that has it now.
         at_home = [actor for actor, each in known.items() if each.term == greet.terms[actor]]
         self._homes |= dict.fromkeys(at_home, who)

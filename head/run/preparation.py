@@ -48,9 +48,11 @@ class Prepared:
 
 @contextmanager
 def begun(
-    request: Request, requests: StopRequests, preloaded: Preloaded | None,
+    request: Request,
+    requests: StopRequests,
+    preloaded: Preloaded | None,
     host_faults: HostFaults = _elsewhere,
-) -> Iterator[Prepared]:  # fmt: skip
+) -> Iterator[Prepared]:
     """A new run: its code registered, its folder and its memory made; the memory is removed again.
 
     Raises:

@@ -86,11 +86,12 @@ class Session:
             opened.callback(members.kill)
             self._journal, log = self._open_records(opened)
             self._coordinator = coordinator = connect(
-                plan, registration.table,
+                plan,
+                registration.table,
                 Ports.of(node, self._members, clock, self._journal, intake),
                 base_steps=before.steps if before else 0,
                 scaler=Scaler(plan, registration.policy, before.scaling if before else None),
-            )  # fmt: skip
+            )
             self._gaps = Gaps()
             self._recorder = Recorder(
                 plan, folder, log, node, coordinator, clock, self._gaps, before=before

@@ -28,13 +28,13 @@ def faults(plan: Plan, table: Table) -> list[str]:
     Names and numbers are checked first: only if they are right does it make sense to ask whether
     the wiring can make progress.
     """
-    found = [
-        *_targets(plan, table), *_parameters(plan, table), *_read_elsewhere(plan, table)
-    ]  # fmt: skip
+    found = [*_targets(plan, table), *_parameters(plan, table), *_read_elsewhere(plan, table)]
     return found or [
-        *_edges(plan, table), *_shipping(plan, table), *non_publishing.faults(plan, table),
+        *_edges(plan, table),
+        *_shipping(plan, table),
+        *non_publishing.faults(plan, table),
         *cycles.faults(plan, table),
-    ]  # fmt: skip
+    ]
 
 
 def _targets(plan: Plan, table: Table) -> Iterator[str]:

@@ -72,4 +72,4 @@ TABLE: dict[tuple[State, Move], State] = {
         for state in (State.STARTING, State.RUNNING, State.PARKED, State.FROZEN)
     },
     **{(state, Move.END): State.COLD for state in State},
-}  # fmt: skip
+}

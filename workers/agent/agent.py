@@ -151,9 +151,10 @@ class Agent(Closing):
     def _live(self, terms: dict[int, int]) -> None:
         """These actors live here, in these terms, and no others."""
         changed = {
-            actor for actor in terms.keys() | self._terms.keys()
+            actor
+            for actor in terms.keys() | self._terms.keys()
             if terms.get(actor) != self._terms.get(actor)
-        }  # fmt: skip
+        }
         for actor in sorted(changed):
             self._move(actor, terms.get(actor))
         self._terms = terms

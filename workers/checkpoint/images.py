@@ -96,11 +96,12 @@ class Image:
             return ["it has no files"]
         present = self.files()
         lacking = [
-            f"{name} is missing" if name not in present else
-            f"{name} has {present[name]} bytes instead of {size}"
+            f"{name} is missing"
+            if name not in present
+            else f"{name} has {present[name]} bytes instead of {size}"
             for name, size in facts.files.items()
             if present.get(name) != size
-        ]  # fmt: skip
+        ]
         if lacking:
             return lacking
         sums = self._sums(facts.files)

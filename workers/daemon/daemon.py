@@ -174,10 +174,11 @@ class WorkerDaemon(Closing):
 
     def _load(self) -> control.Load:
         return control.Load(
-            cpu=psutil.cpu_percent() / 100, memory=psutil.virtual_memory().percent / 100,
+            cpu=psutil.cpu_percent() / 100,
+            memory=psutil.virtual_memory().percent / 100,
             faults=self._faults.count + self._messenger.faults.count,
             malformed=self._messenger.malformed,
-        )  # fmt: skip
+        )
 
     # -- what the head says --------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from artos.protocol.control import (
     LogPiece,
     ReadNodeLog,
 )
-from artos.protocol.message import Message  # fmt: skip
+from artos.protocol.message import Message
 from artos.protocol.orders import ExecutorOrder, write_order
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start

@@ -62,8 +62,10 @@ class Standstill:
             self._told = True
             _log.warning(
                 "nothing has happened for %.0f s, the run ends after %g s of that (--deadline): %s",
-                quiet, self._seconds, why,
-            )  # fmt: skip
+                quiet,
+                self._seconds,
+                why,
+            )
 
     def __repr__(self) -> str:
         return f"<Standstill since={self._since} vain={sorted(self._vain)}>"

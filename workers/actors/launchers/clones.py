@@ -114,8 +114,10 @@ class Clones:
         with self._log.open("ab") as log:
             return subprocess.Popen(
                 command(common_memory.__name__, str(self._pid), str(file)),
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
     def _take(self) -> None:
         try:
