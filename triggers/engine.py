@@ -1,21 +1,142 @@
-"""The engine: feeds events to the triggers of a workload and fires those that are satisfied."""
+"""The engine feeds events to triggers; what they fire is passed to its destination (Figure 10).
+
+A trigger and its message passer are bound by a wrapper. A passer is a direct call, a local queue or
+ZeroMQ to another node.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import msgspec
 
+from artos.buffer.mailbox import Board, Mailbox
 from artos.clock import Clock
-from artos.errors import EndlessFiring
-from triggers.base import Firing
-from triggers.events import Event, Recheck, Tick
-from triggers.wrapper import TriggerWrapper
+from artos.errors import BadMessage, EndlessFiring
+from artos.protocol.invocations import FromMember, ToMember, decode_from_member, encode
+from triggers.base import Event, Firing, Recheck, Tick, Trigger
 
+if TYPE_CHECKING:  # a run on one machine needs no ZeroMQ, which takes time to import
+    from artos.protocol.message import Message
+    from artos.transport.messenger import Messenger
+
+Sent_contra = TypeVar("Sent_contra", contravariant=True)
+T = TypeVar("T")
 _RECHECK, _TICK = Recheck(), Tick()
 _MOST_PER_EVENT = 100_000
+
+
+class MessagePasser(Protocol[Sent_contra]):
+    """Carries messages to one destination (paper Figure 10).
+
+    A trigger passes on a ``Firing``; the coordinator turns it into an ``Invoke``.
+    """
+
+    def pass_message(self, message: Sent_contra) -> None:
+        """Hand one message over, without waiting until it is acted on."""
+
+
+class DirectPasser(Generic[T]):
+    """Calls a function in this process."""
+
+    def __init__(self, target: Callable[[T], None]) -> None:
+        self._target = target
+
+    def pass_message(self, message: T) -> None:
+        """Call the target."""
+        self._target(message)
+
+
+def direct_passers(
+    target: Callable[[int, T], None], members: Iterable[int]
+) -> dict[int, DirectPasser[T]]:
+    """A direct call for each member, with its number as the first argument."""
+    return {member: DirectPasser(partial(target, member)) for member in members}
+
+
+class QueuePasser:
+    """Puts messages into a member's mailbox: a bounded queue in shared memory."""
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+
+    def pass_message(self, message: ToMember) -> None:
+        """Append the message and wake the member.
+
+        Raises:
+            MailboxFull: the member does not read.
+        """
+        self._mailbox.put(encode(message))
+
+
+class ZmqPasser:
+    """Sends messages to a peer on another node: ordered and once, over reconnects."""
+
+    def __init__(self, messenger: Messenger, peer: str) -> None:
+        self._messenger, self._peer = messenger, peer
+
+    def pass_message(self, message: Message) -> None:
+        """Queue the message, even if the peer cannot be reached at the moment.
+
+        Raises:
+            MailboxFull: the peer has taken nothing for too long.
+        """
+        self._messenger.send(self._peer, message)
+
+
+class Mailboxes:
+    """The supervisor's end of every mailbox of a board.
+
+    ``passers`` carry messages to the members; ``malformed`` counts dropped messages from them.
+    """
+
+    def __init__(self, board: Board) -> None:
+        self._down = [board.down(member) for member in range(board.members)]
+        self._up = [board.up(member) for member in range(board.members)]
+        self.passers = {member: QueuePasser(box) for member, box in enumerate(self._down)}
+        self.malformed = 0
+
+    def take(self, member: int) -> Iterator[FromMember]:
+        """What a member reported since the last time, oldest first."""
+        while (data := self._up[member].take()) is not None:
+            try:
+                message = decode_from_member(data)
+            except BadMessage:
+                self.malformed += 1
+            else:
+                yield message
+
+    def clear(self, member: int) -> None:
+        """Discard the messages to a member that is gone."""
+        self._down[member].clear()
+
+
+class TriggerWrapper:
+    """A trigger, its id, and the passer that carries its firings (paper Figure 10)."""
+
+    def __init__(self, trigger_id: str, trigger: Trigger, passer: MessagePasser[Firing]) -> None:
+        self.trigger_id, self.trigger, self.passer = trigger_id, trigger, passer
+
+    def check(
+        self, event: Event, now: float, stamp: Callable[[str, Firing], Firing]
+    ) -> Firing | None:
+        """Check the trigger; if it is satisfied, stamp the firing and pass it to its destination.
+
+        Returns the stamped firing, or None. ``stamp`` adds the trigger id and a firing id.
+        """
+        firing = self.trigger.check(event, now)
+        if firing is None:
+            return None
+        stamped = stamp(self.trigger_id, firing)
+        self.passer.pass_message(stamped)
+        return stamped
+
+    def __repr__(self) -> str:
+        return f"<{self.trigger_id} ← {self.trigger!r}>"
 
 
 class Engine:

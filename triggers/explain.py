@@ -9,11 +9,8 @@ from artos.plan import Plan
 from artos.settings import Setting
 from artos.spec import MODEL_PARAM
 from triggers.base import And, Or, Trigger
-from triggers.data_key import DataKeyTrigger
-from triggers.object_key import ObjectKeyTrigger
+from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.table import Table
-from triggers.time import TimeTrigger
-from triggers.transfer import TransferTrigger
 from triggers.wiring import role_of, silent_targets
 
 _WIDTH = 98

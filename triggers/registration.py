@@ -17,7 +17,7 @@ from artos.plan import Plan
 from artos.protocol.fields import MOST
 from artos.protocol.unreadable import UNREADABLE
 from artos.reference import Reference
-from artos.runtime.preloaded import Answer, Preloaded
+from artos.runtime.preload import Answer, Preloaded
 from artos.runtime.reference import load_object, user_imports
 from artos.runtime.register import Registered, register
 from artos.scaling.elastic import NAMES, Elastic

@@ -11,10 +11,8 @@ from artos.buffer.model_block import ObjectSpec
 from artos.plan import Plan
 from artos.spec import MODEL_PARAM, VERSION_KEY
 from triggers.base import Trigger
-from triggers.data_key import DataKeyTrigger
-from triggers.object_key import ObjectKeyTrigger
+from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.table import Table
-from triggers.transfer import TransferTrigger
 from triggers.window import Window
 
 

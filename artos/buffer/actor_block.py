@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.buffer.doorbell import Doorbell, fence, ordered
 from artos.buffer.layout import (
     KEY_HEADER_BYTES,
     LAYOUT_VERSION,
@@ -22,6 +21,7 @@ from artos.buffer.layout import (
     description,
     words_of,
 )
+from artos.buffer.mailbox import Doorbell, fence, ordered
 from artos.buffer.segment import Segment
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, LayoutMismatch, Overwritten, UnknownKey

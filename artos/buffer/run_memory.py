@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.board import Board, board_bytes
 from artos.buffer.layout import Layout
+from artos.buffer.mailbox import Board, board_bytes
 from artos.buffer.model_block import ModelBlock, ObjectRegion, Slot, block_bytes
 from artos.buffer.segment import ShmFolder, free_bytes, reap_orphans, shm_root
 from artos.errors import MemoryTooSmall, ShmTooSmall

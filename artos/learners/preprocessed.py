@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.doorbell import ordered
+from artos.buffer.mailbox import ordered
 from artos.buffer.samplers.batch import Batch
 from artos.losses.gae import Floats, advantages
 from artos.protocol.invocations import Claim

@@ -4,9 +4,8 @@ A message on a socket is one frame of MessagePack. Never more: between two frame
 libzmq 4.3.5 may abort the process when a connection ends (``!_more (src/fq.cpp:80)``), a calling
 socket's or one that hands names over. Of a ``Bulk`` message the content stays as it is, behind the
 rest: 0xC1 (which begins no MessagePack), two bytes with the length of the rest, the rest, the
-content. The rest of an ``Envelope``, which is around all others, is no MessagePack but its five
-numbers, with 0 for a length. What does not fit its type or the ranges of ``artos.protocol.fields``
-is a ``BadMessage``: counted, answered with ``Refusal``, and nothing changes.
+content. What does not fit its type or the ranges of ``artos.protocol.fields`` is a ``BadMessage``:
+counted, answered with ``Refusal``, and nothing changes.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from typing import Any
 
 import msgspec
 
-from artos.protocol import control, data, envelope, steering
+from artos.protocol import control, data, steering
 from artos.protocol import message as roots
-from artos.protocol.envelope import Envelope
 from artos.protocol.message import MARK, NOTHING, Bulk, Message
 from artos.protocol.unpacking import Unpacker
 
@@ -32,21 +30,17 @@ def _sent(module: ModuleType) -> Iterator[type[Message]]:
             yield kind
 
 
-TYPES = tuple(
-    kind for module in (roots, envelope, control, steering, data) for kind in _sent(module)
-)
+TYPES = tuple(kind for module in (roots, control, steering, data) for kind in _sent(module))
 """Every message that is sent."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _BULKS = tuple(kind for kind in TYPES if issubclass(kind, Bulk))
 _unpacked = Unpacker[Message](*(kind for kind in TYPES if kind not in _BULKS))
-_unpacked_bulk = Unpacker[Message](*(kind for kind in _BULKS if kind is not Envelope))
+_unpacked_bulk = Unpacker[Message](*_BULKS)
 
 
 def encode(message: Message, *content: Any) -> bytes:
     """A message as one frame; ``content`` that lies in pieces takes the place of the field's."""
-    if isinstance(message, Envelope):
-        return message.packed()
     if not isinstance(message, Bulk):
         return _encode(message)
     pieces = content or (message.content,)  # type: ignore[attr-defined]
@@ -64,6 +58,4 @@ def decode(frame: bytes | memoryview) -> Message:
         return _unpacked(frame)
     frame = memoryview(frame)
     end = _FRONT + frame[1] * 256 + frame[2]
-    if end == _FRONT:
-        return Envelope.unpacked(frame)
     return _unpacked_bulk(frame[_FRONT:end], frame[end:])

@@ -130,14 +130,14 @@ class BundleRejected(Message, frozen=True, tag=True):
 
 
 class ExecutorNews(Message, frozen=True, tag=True):
-    """Site → run, a few times a second: books, and whose calls wait for a slot (``held_back``).
+    """Site → run, a few times a second: books, and the members that wait for a slot.
 
     ``usage`` are the fields of ``artos.usage.Usage``; ``written`` counts rows committed per actor;
     ``faults`` and ``malformed`` are as in ``Load``, of the site and its transfer agent.
     """
 
     usage: dict[str, Any]
-    held_back: tuple[Small, ...] = ()
+    waits_for_slot: tuple[Small, ...] = ()
     written: dict[Small, Count] = field(default_factory=dict)
     wire_bytes: Count = 0
     faults: Small = 0

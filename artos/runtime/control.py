@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from artos.buffer.board import Board, control_member
+from artos.buffer.mailbox import Board, control_member
 from artos.errors import BadMessage, DeadlineExceeded, MailboxFull, NotRunning, Refused
 from artos.plan import Site
 from artos.protocol import codec, control

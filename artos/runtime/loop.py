@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from artos.buffer.board import Board
+from artos.buffer.mailbox import Board
 from artos.clock import Clock
 
 TICK = 0.25

@@ -1,12 +1,14 @@
 """Registration: turns a reference into a plan, or into all reasons why it cannot be one.
 
 It runs user code (it builds the environment, the policy and the learner once), so it has a process
-of its own, see ``register_process``.
+of its own: ``python -P -m artos.runtime.register REFERENCE_JSON SEED``. The answer goes to standard
+output as JSON; whatever user code prints goes to standard error.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, get_args
 
@@ -23,6 +25,7 @@ from artos.runtime.reference import build_workload, last_lines, settings_of_work
 from artos.runtime.resolved import resolved_settings, versions
 from artos.settings import Setting
 from artos.spec import MODEL_PARAM, VALUE, ArraySpec, DataKey, OnFull, Workload
+from artos.system.child import end_with_parent
 
 T = TypeVar("T")
 
@@ -193,3 +196,17 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     arrays = [ArraySpec(n, a.shape, a.dtype.name) for n, a in learner.live().items()]
     objects = _objects(workload, arrays, plan.actors + 1)
     return msgspec.structs.replace(plan, objects=objects, layout=learner.layout(), threads=threads)
+
+
+def main() -> int:
+    """Register what the command line names."""
+    end_with_parent()
+    answer = os.dup(1)
+    os.dup2(2, 1)  # C code prints too, and must not mix with the answer
+    with os.fdopen(answer, "wb") as out:
+        out.write(register_text(sys.argv[1], int(sys.argv[2])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,20 +1,135 @@
-"""The archives of user code that a node has: as they came, and unpacked beside that."""
+"""The user's code as archives: packed to travel to other nodes, kept and unpacked there.
+
+An archive is named by its SHA-256, and the same files give the same bytes on any machine at any
+time. ``artos.system.unpack`` takes archives apart.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import shutil
+import stat
+import tarfile
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
 
 from artos.errors import Refused
-from artos.system.archive import name_of
 from artos.system.private_folder import keep
-from artos.system.unpack import unpack
+from artos.system.unpack import read, unpack
 
+IGNORE_FILE = ".artosignore"
+LIMIT_MB = 64
+_ALWAYS = (
+    ".git", ".hg", ".svn", ".venv", "venv", "__pycache__", "*.pyc", "*.egg-info", "node_modules",
+    ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".ipynb_checkpoints",
+    ".head", "*.key_secret*",  # the state of a head that runs here, and secret keys
+)  # fmt: skip
+_SHOWN = 5
+
+
+# -- packing ---------------------------------------------------------------------------------------
 _MOST = 16
 _UNUSED = 30 * 86_400.0
 """Seconds; of more than ``_MOST`` archives, those unused for so long are removed."""
+
+
+def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
+    """Name and bytes of a folder's archive, without what ``.artosignore`` there lists.
+
+    A line of that file is a pattern: for a name anywhere, or, with a ``/`` in it, for a path from
+    the folder on. ``#`` begins a comment. Run folders, caches and version control never travel.
+
+    Raises:
+        Refused: it is too large (lists the largest files), has links that lead out of it, files
+            that are no files, or what no node would unpack; all faults at once.
+    """
+    paths = sorted(_kept(folder, _patterns(folder), PurePosixPath()))
+    faults = [*_unfit(folder, paths), *_too_large(folder, paths, limit_mb)]
+    if faults:
+        raise Refused(faults)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for path in paths:
+            _add(archive, folder, path)
+    content = buffer.getvalue()
+    read(content)
+    return name_of(content), content
+
+
+def name_of(content: bytes) -> str:
+    """The name of an archive."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _patterns(folder: Path) -> list[str]:
+    try:
+        lines = (folder / IGNORE_FILE).read_text().splitlines()
+    except FileNotFoundError:
+        return list(_ALWAYS)
+    stripped = (line.partition("#")[0].strip().rstrip("/") for line in lines)
+    return [*_ALWAYS, *(line for line in stripped if line)]
+
+
+def _kept(folder: Path, patterns: list[str], inside: PurePosixPath) -> Iterator[PurePosixPath]:
+    """Paths below ``inside`` that travel; ignored folders are not looked into."""
+    with os.scandir(folder / inside) as entries:
+        for entry in entries:
+            path = inside / entry.name
+            if _ignored(path, patterns):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if not (folder / path / "run.lock").exists():  # results of a run
+                    yield from _kept(folder, patterns, path)
+            else:
+                yield path
+
+
+def _ignored(path: PurePosixPath, patterns: list[str]) -> bool:
+    return any(
+        fnmatchcase(str(path), pattern.lstrip("/"))
+        if "/" in pattern
+        else fnmatchcase(path.name, pattern)
+        for pattern in patterns
+    )
+
+
+def _unfit(folder: Path, paths: list[PurePosixPath]) -> Iterator[str]:
+    root = folder.resolve()
+    for path in paths:
+        mode = (folder / path).lstat().st_mode
+        if stat.S_ISLNK(mode):
+            target = (folder / path).readlink()
+            if target.is_absolute() or not (folder / path).resolve().is_relative_to(root):
+                yield f"{path} links to {target}, out of the folder: copy it, or ignore it"
+        elif not stat.S_ISREG(mode):
+            yield f"{path} is no file: list it in {IGNORE_FILE}"
+
+
+def _too_large(folder: Path, paths: list[PurePosixPath], limit_mb: float) -> Iterator[str]:
+    sizes = {path: (folder / path).lstat().st_size for path in paths}
+    if (total := sum(sizes.values())) > limit_mb * 1e6:
+        largest = sorted(paths, key=lambda path: -sizes[path])[:_SHOWN]
+        shown = ", ".join(f"{path} ({sizes[path] / 1e6:.1f} MB)" for path in largest)
+        yield (
+            f"{folder} holds {total / 1e6:.1f} MB, {limit_mb:g} MB may be sent to the nodes: list "
+            f"what is not needed there in {IGNORE_FILE}; the largest are {shown}"
+        )
+
+
+def _add(archive: tarfile.TarFile, folder: Path, path: PurePosixPath) -> None:
+    entry = tarfile.TarInfo(str(path))  # neither owner nor time: they are not part of the code
+    found = (folder / path).lstat()
+    if stat.S_ISLNK(found.st_mode):
+        entry.type, entry.linkname = tarfile.SYMTYPE, str((folder / path).readlink())
+        archive.addfile(entry)
+        return
+    content = (folder / path).read_bytes()
+    entry.size, entry.mode = len(content), 0o755 if found.st_mode & 0o100 else 0o644
+    archive.addfile(entry, io.BytesIO(content))
 
 
 class Archives:

@@ -12,7 +12,7 @@ class ChildModule(StrEnum):
     """What ``python -P -m`` is given."""
 
     PRELOAD = "artos.runtime.preload"
-    REGISTER = "artos.runtime.register_process"
+    REGISTER = "artos.runtime.register"
     TEMPLATE = "artos.runtime.template"
     MEMBER = "artos.runtime.process"
     RUN = "head.run"

@@ -6,12 +6,16 @@ pair of sessions only, so nothing of an earlier session is ever taken for a late
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from dataclasses import dataclass
 
+import msgspec
+
 from artos.errors import BadMessage, MailboxFull
-from artos.protocol.envelope import Envelope
-from artos.protocol.fields import LIVES
+from artos.protocol import codec
+from artos.protocol.fields import LIVES, MOST, Count, Life
+from artos.protocol.message import MARK, NOTHING, Message
 
 BEAT = 1.0
 """Seconds after which an end with nothing to send reports that it is alive."""
@@ -24,7 +28,61 @@ _RESEND = 1.0  # seconds without progress, though the peer is heard
 _PIECES_AHEAD = 64  # sent and not yet acknowledged: what is urgent waits for 1 MiB at most
 _MOST_QUEUED = 1 << 29  # bytes
 _OVERHEAD = 256  # bytes that a piece costs whatever is in it
-_NOTHING = memoryview(b"")
+_FRONT = struct.Struct(">BxxQQQQ?")  # the two zeros are a length that no message has
+_BEGINS = bytes((MARK, 0, 0))
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """What is around every piece of a message: whose it is, and which piece of what it was told.
+
+    ``content`` is piece ``number`` (from 1) of what ``session`` tells session ``of``, ``more``
+    pieces of the same message follow; 0: a beat, without content. ``took`` pieces of ``of``'s
+    have been taken. ``of`` 0: I have not heard you yet.
+    """
+
+    session: Life
+    of: Life
+    number: Count = 0
+    took: Count = 0
+    more: bool = False
+    content: memoryview = NOTHING
+
+    def packed(self) -> bytes:
+        """The envelope as one frame."""
+        return (
+            _FRONT.pack(MARK, self.session, self.of, self.number, self.took, self.more)
+            + self.content
+        )
+
+    @classmethod
+    def unpacked(cls, frame: memoryview) -> Envelope:
+        """The envelope of a frame.
+
+        Raises:
+            BadMessage: it is too short, or a number is out of range.
+        """
+        if len(frame) < _FRONT.size:
+            raise BadMessage(f"an Envelope of {len(frame)} bytes")
+        _, session, of, number, took, more = _FRONT.unpack_from(frame)
+        if session >= LIVES or of >= LIVES or number > MOST or took > MOST:
+            raise BadMessage(f"an Envelope with {max(session, of, number, took)}")
+        return cls(session, of, number, took, more, frame[_FRONT.size :])
+
+
+def framed(content: Envelope | Message) -> bytes:
+    """An envelope, or a message that needs none, as one frame."""
+    return content.packed() if isinstance(content, Envelope) else codec.encode(content)
+
+
+def opened(frame: bytes) -> Envelope | Message:
+    """What is in a frame.
+
+    Raises:
+        BadMessage: neither an envelope nor a valid message.
+    """
+    if frame[: len(_BEGINS)] == _BEGINS:
+        return Envelope.unpacked(memoryview(frame))
+    return codec.decode(frame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +198,7 @@ class Channel:
         ahead = self._next - self._acknowledged - 1
         return self._queue[ahead] if ahead < min(len(self._queue), _PIECES_AHEAD) else None
 
-    def _envelope(
-        self, number: int, more: bool = False, content: memoryview = _NOTHING
-    ) -> Envelope:
+    def _envelope(self, number: int, more: bool = False, content: memoryview = NOTHING) -> Envelope:
         return Envelope(self.session, self._theirs, number, self._took, more, content)
 
     def _stuck(self, now: float) -> bool:

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from artos.errors import BadMessage, MailboxFull
 from artos.protocol import codec
-from artos.protocol.envelope import Envelope
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.transport.authorizer import Authorizer
-from artos.transport.channel import Channel
+from artos.transport.channel import Channel, Envelope, opened
 
 _MOST_UNTAKEN = 100_000  # messages; from here on peers must send again
 _MOST_UNTAKEN_BYTES = 1 << 28
@@ -113,7 +112,7 @@ class Peers:
         """Whether another process talks to this peer in our name."""
         return name in self._peers and self._peers[name].usurped
 
-    def hear(self, sender: Sender, frames: list[bytes], now: float) -> Message | None:
+    def hear(self, sender: Sender, frames: list[bytes], now: float) -> Envelope | Message | None:
         """Take in what a peer sent; the returned frames go back the same way unchanged."""
         if not self._authorizer.accepts(sender.key):
             if self._authorizer.belongs(sender.name, sender.key):
@@ -141,7 +140,7 @@ class Peers:
             self._shut_out(name)
             return True
         for envelope in peer.channel.speak(now):
-            if not send(peer.route, codec.encode(envelope)):
+            if not send(peer.route, envelope.packed()):
                 peer.channel.unsent(envelope)
                 return False
         return True
@@ -171,7 +170,7 @@ class Peers:
         self.malformed += 1
         return Refusal(str(error))
 
-    def _listen(self, sender: Sender, envelope: Envelope, now: float) -> Message | None:
+    def _listen(self, sender: Sender, envelope: Envelope, now: float) -> Envelope | None:
         name, peer = sender.name, self._peer(sender.name, now)
         if peer.channel.meet(envelope):
             self._came.append((name, Restarted()))
@@ -193,8 +192,6 @@ class Peers:
 
     def _opened(self, name: str, whole: bytes) -> Message:
         message = codec.decode(whole)
-        if isinstance(message, Envelope):
-            raise BadMessage("an Envelope in the place of a message")
         self._authorizer.permit(name, message)
         return message
 
@@ -202,7 +199,7 @@ class Peers:
 def _opening(name: str, frames: list[bytes]) -> Envelope | Refusal:
     if len(frames) != 1 or not name or not name.isprintable():
         raise BadMessage(f"{len(frames)} frames, or a routing id that is no name")
-    first = codec.decode(frames[0])
+    first = opened(frames[0])
     if not isinstance(first, Envelope):
         if isinstance(first, Refusal):
             return first

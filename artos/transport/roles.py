@@ -9,7 +9,6 @@ from enum import Enum
 
 from artos.protocol import control, steering
 from artos.protocol.data import Chunk, Greet, Pull
-from artos.protocol.envelope import Envelope
 from artos.protocol.fields import NAME
 from artos.protocol.message import Message, Refusal
 
@@ -87,7 +86,7 @@ SAYS: Mapping[Role, frozenset[Kind]] = {
     ),
 }
 """What each may say to a head, a run or a replay process. What is nowhere here, nobody may."""
-_ANYBODY = frozenset({Envelope, Refusal})
+_ANYBODY = frozenset({Refusal})
 _MAY = {role: kinds | _ANYBODY for role, kinds in SAYS.items()}
 
 

@@ -1,22 +1,98 @@
-"""A process that moves data beside the one that starts it, and is restarted if it dies.
+"""A process that moves data beside the process that starts it, and the pipe between the two.
 
-Its first two arguments are its orders, as JSON, and the descriptor of its leash.
+Its first two arguments are its orders, as JSON, and the descriptor of its control pipe. Messages go
+either way; the pipe breaks when one of the two dies. A sidecar that dies is started again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import select
+import socket
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from artos.clock import Clock
-from artos.errors import DataPathFailed
+from artos.clock import Clock, Deadline
+from artos.errors import BadMessage, DataPathFailed
+from artos.protocol import codec
 from artos.protocol.message import Message
 from artos.system.child import Child, ProcessSpec, start
+from artos.system.closing import Closing
 from artos.system.exit_report import ExitReport
-from artos.transport.control_pipe import ControlPipe
+
+_LARGEST = 1 << 20  # bytes of a message
+
+
+class ControlPipe(Closing):
+    """One end of a pair of connected sockets; never blocks but in ``get``.
+
+    The kernel closes the other end with its process, so ``cut`` tells at once that it is gone.
+    Malformed messages are dropped.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        end.setblocking(False)
+        self.cut = False
+
+    @classmethod
+    def pair(cls) -> tuple[ControlPipe, socket.socket]:
+        """An end to keep and one for a new process; close the latter once the process has it."""
+        mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        return cls(mine), other
+
+    @classmethod
+    def held(cls, descriptor: int) -> ControlPipe:
+        """The end that this process inherited."""
+        end = socket.socket(fileno=descriptor)
+        end.set_inheritable(False)
+        return cls(end)
+
+    def fileno(self) -> int:
+        """For polling: readable when there is a message or the other end is gone."""
+        return self._end.fileno()
+
+    def send(self, message: Message) -> bool:
+        """Send; False if the other end is gone or has not read for long."""
+        try:
+            self._end.send(codec.encode(message))
+        except (BlockingIOError, OSError):
+            return False
+        return True
+
+    def take(self) -> Iterator[Message]:
+        """The messages that have come; afterwards ``cut`` says whether the other end is gone."""
+        while not self.cut:
+            try:
+                data = self._end.recv(_LARGEST)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.cut = True
+                return
+            try:
+                message = codec.decode(data)
+            except BadMessage:
+                continue
+            yield message
+
+    def get(self, seconds: float) -> Message | None:
+        """The next message; None if none came in time or the other end is gone."""
+        deadline = Deadline(seconds)
+        while True:
+            for message in self.take():
+                return message
+            if self.cut or not select.select([self._end], [], [], deadline.left)[0]:
+                return None
+
+    def close(self) -> None:
+        """Close this end; twice is fine."""
+        self._end.close()
+        self.cut = True
 
 
 @dataclass

@@ -12,10 +12,9 @@ from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.system.closing import Closing
 from artos.system.waker import Waker
-from artos.transport.endpoints import HEAD
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
-from artos.transport.messenger import Messenger
+from artos.transport.messenger import HEAD, Messenger
 
 _SECONDS = 15.0
 

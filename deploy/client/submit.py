@@ -15,8 +15,8 @@ import msgspec
 
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
-from artos.runtime.preloaded import Preloaded
-from artos.system.archive import pack
+from artos.runtime.preload import Preloaded
+from artos.system.archives import pack
 from artos.system.printable import printable
 from deploy.client.head_client import HeadClient
 from deploy.display import screen

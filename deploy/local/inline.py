@@ -8,16 +8,15 @@ from collections.abc import Callable
 
 import msgspec
 
-from artos.buffer.board import LEARNER, actor_member
+from artos.buffer.mailbox import LEARNER, actor_member
 from artos.buffer.run_memory import Node
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.runtime.build_role import actor_role, learner_role
 from artos.runtime.member import Role, guarded
 from artos.runtime.reference import user_imports
-from artos.runtime.serving import failed_to_start
+from artos.runtime.serving import actor_role, failed_to_start, learner_role
 from artos.usage import Usage
 from head.run.coordination.coordinator import Coordinator
-from triggers.passers import direct_passers
+from triggers.engine import direct_passers
 
 _IDLE_SECONDS = 0.05
 

@@ -7,25 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from artos.clock import WakingClock
-from artos.runtime.preloaded import Preloaded
+from artos.runtime.preload import Preloaded
 from artos.system.logging_setup import logging_to
 from artos.system.signals import StopRequests
 from deploy.display.logged_view import LoggedView
 from deploy.display.view import LiveView
 from deploy.local.inline import Inline
-from deploy.local.one_machine import OneMachine
 from head.records.curve import import_ahead
 from head.records.run_folder import RunFolder
 from head.records.status import Summary
-from head.run.preparation import (
-    Prepared,
-    begun,
-    resumed,
-    stored_request,
-)
+from head.run.preparation import Prepared, begun, resumed, stored_request
 from head.run.request import Request
 from head.run.session import RunMembers, Session
-from workers.executor import build
+from head.run.supervisor import OneMachine
+from triggers.engine import Mailboxes
+from workers.executor.build import build, faults
 
 _REGISTRATION = "registration"
 
@@ -42,7 +38,7 @@ def run(request: Request, preloaded: Preloaded | None = None) -> Summary:
         view.phase(_REGISTRATION)
         if preloaded is not None:
             import_ahead()  # the other process imports, too, and takes longer
-        with begun(request, requests, preloaded, build.faults) as prepared:
+        with begun(request, requests, preloaded, faults) as prepared:
             return _seen_through(prepared, request, requests, view)
 
 
@@ -57,7 +53,7 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
         request = stored_request(folder, settings, quiet)
         with request.preload() as preloaded, _view(request) as view:
             view.phase(_REGISTRATION)
-            with resumed(request, folder, requests, preloaded, build.faults) as prepared:
+            with resumed(request, folder, requests, preloaded, faults) as prepared:
                 return _seen_through(prepared, request, requests, view)
 
 
@@ -80,5 +76,7 @@ def _members(
 ) -> RunMembers:
     if request.inline:
         return Inline(prepared.node)
-    preloaded = prepared.registration.preloaded
-    return OneMachine(prepared.node, prepared.folder.path, clock, requests.undisturbed, preloaded)
+    node, preloaded = prepared.node, prepared.registration.preloaded
+    mail = Mailboxes(node.board)
+    actors = build(node, prepared.folder.path, mail, clock, preloaded)
+    return OneMachine(node, mail, actors, clock, requests.undisturbed, preloaded)

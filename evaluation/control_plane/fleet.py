@@ -17,9 +17,8 @@ from artos.errors import DeadlineExceeded
 from artos.protocol import control
 from artos.protocol.message import Refusal
 from artos.system.closing import Closing
-from artos.transport.endpoints import HEAD
 from artos.transport.keys import Keys
-from artos.transport.messenger import Messenger
+from artos.transport.messenger import HEAD, Messenger
 from artos.version import VERSION
 
 _SLOTS, _MEMORY_MB = 16, 4096

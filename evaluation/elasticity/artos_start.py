@@ -24,7 +24,7 @@ from typing import Any
 
 import psutil
 
-from artos.buffer.board import actor_member
+from artos.buffer.mailbox import actor_member
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded
 from artos.plan import Plan
@@ -32,7 +32,7 @@ from artos.protocol.invocations import encode
 from artos.system.child import Child
 from evaluation.baselines.timing import answer
 from evaluation.elasticity.workplace import PATIENCE, Workplace, pong
-from workers.actors.lifecycle import State
+from workers.actors.actor_record import State
 from workers.checkpoint.criu.driver import Criu, Outcome, criu_here
 from workers.checkpoint.facts import Facts
 from workers.checkpoint.images import Image, ImageStore

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from artos.buffer.board import LEARNER, actor_member
+from artos.buffer.mailbox import LEARNER, actor_member
 from artos.buffer.run_memory import Node, check_space
 from artos.clock import Deadline, SystemClock
 from artos.errors import ArtosError, DeadlineExceeded
@@ -24,9 +24,9 @@ from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
 from artos.system.logging_setup import logging_to
 from artos.system.signals import child_deaths
 from head.run.request import reference_of
-from triggers.mailboxes import Mailboxes
+from triggers.engine import Mailboxes
 from triggers.registration import prepare
-from workers.actors.lifecycle import State
+from workers.actors.actor_record import State
 from workers.executor.build import build
 
 PATIENCE = 60.0

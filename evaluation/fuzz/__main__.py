@@ -17,7 +17,7 @@ import psutil
 
 from artos.protocol import codec, control
 from artos.protocol.invocations import Failed
-from artos.system.archive import name_of
+from artos.system.archives import name_of
 from evaluation.fuzz.hostile import Hostile
 from evaluation.fuzz.targets import Place, RunPlace, SitePlace, Target, head, plain, worker
 

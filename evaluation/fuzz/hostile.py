@@ -16,8 +16,8 @@ import msgpack
 from msgspec import inspect
 
 from artos.protocol import codec
-from artos.protocol.envelope import Envelope
 from artos.protocol.message import Bulk, Message
+from artos.transport.channel import Envelope, framed
 
 NUMBERS = (
     0, 1, 2, 7, 255, 2**16, 2**31 - 1, 2**31, 2**32, 2**53, 2**62 - 1, 2**62, 2**63 - 1, 2**63,
@@ -64,9 +64,10 @@ class Hostile:
         """A frame as a post sends it, more or less, and never one that another believes."""
         way = self.random.random()
         if way < 0.3:
-            return self.body((Envelope,))
+            whole = self._envelope()
+            return self._mutated(whole) if way < 0.1 else whole
         if way < 0.6:
-            return self._mutated(codec.encode(Envelope(7, 0, 1, content=memoryview(b"abc"))))
+            return self._mutated(framed(Envelope(7, 0, 1, content=memoryview(b"abc"))))
         return self.body(codec.TYPES)
 
     def archive(self) -> bytes:
@@ -114,12 +115,13 @@ class Hostile:
 
     # -- values --------------------------------------------------------------------------------
 
-    def _packed(self, kind: type[Message]) -> bytes:
+    def _envelope(self) -> bytes:
         random = self.random
-        if kind is Envelope:
-            numbers = [random.choice(NUMBERS[:15]) for _ in range(4)]
-            more, rest = random.random() < 0.2, random.randbytes(random.randrange(20))
-            return struct.pack(">BxxQQQQ?", 0xC1, *numbers, more) + rest
+        numbers = [random.choice(NUMBERS[:15]) for _ in range(4)]
+        more, content = random.random() < 0.2, random.randbytes(random.randrange(20))
+        return struct.pack(">BxxQQQQ?", 0xC1, *numbers, more) + content
+
+    def _packed(self, kind: type[Message]) -> bytes:
         said = self._struct(_info(kind))
         content = said.pop("content", b"") if issubclass(kind, Bulk) else None
         packed: bytes = msgpack.packb(said, unicode_errors="surrogatepass")

@@ -10,8 +10,8 @@ from artos.protocol.message import Message, Refusal
 from artos.system.closing import Closing
 from artos.transport import sockets
 from artos.transport.authorizer import Authorizer
-from artos.transport.endpoints import HEAD, Calling, Line, Listening
 from artos.transport.keys import Keys
+from artos.transport.messenger import HEAD, Calling, Line, Listening
 from artos.transport.peers import Peers
 
 _PATIENCE = 120.0

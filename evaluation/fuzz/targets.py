@@ -298,7 +298,7 @@ class SitePlace:
         news = self.run.fresh(steering.ExecutorNews, 1.0)
         assert isinstance(news, steering.ExecutorNews)
         children = [process.pid for process in self.process.children()]
-        return (news.faults, news.written, news.held_back, children), news.malformed
+        return (news.faults, news.written, news.waits_for_slot, children), news.malformed
 
 
 def _kill(process: psutil.Process) -> None:

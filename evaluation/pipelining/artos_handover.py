@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from artos.buffer.board import LEARNER, actor_member
+from artos.buffer.mailbox import LEARNER, actor_member
 from artos.buffer.model_block import ObjectRegion, ObjectSpec
 from artos.buffer.run_memory import MODEL, Node
 from artos.buffer.samplers.batch import Batch

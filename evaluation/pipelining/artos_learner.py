@@ -17,15 +17,11 @@ from artos.protocol.invocations import Claim
 from evaluation.pipelining.rounds import OBSERVATIONS
 from evaluation.pipelining.shared import SECONDS
 from evaluation.pipelining.stand_in_learner import PIECE, Learning
-from head.run.coordination.ledger import Claims
-from head.run.coordination.row_events import Arrivals
-from triggers.base import Firing
-from triggers.engine import Engine
-from triggers.events import Joined, Published
-from triggers.passers import DirectPasser
+from head.run.coordination.ledger import Arrivals, Claims
+from triggers.base import Firing, Joined, Published
+from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.table import Table
 from triggers.wiring import role_of
-from triggers.wrapper import TriggerWrapper
 
 UPDATE = "learner.update"
 _REWARDS = ("rewards", "values", "bootstraps", "terminations", "truncations")

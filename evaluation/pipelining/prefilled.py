@@ -18,18 +18,17 @@ from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.board import LEARNER, Board
+from artos.buffer.mailbox import LEARNER, Board
 from artos.buffer.model_block import ModelBlock, ObjectRegion
 from artos.buffer.run_memory import MODEL, Node
 from artos.errors import DeadlineExceeded
 from artos.plan import Plan, Site
 from artos.policies.fast import make_actor
 from artos.protocol.invocations import Ready, Stop
-from artos.runtime.member import Line, Role, serve
-from artos.runtime.roles import ActorRole, LearnerRole
+from artos.runtime.member import ActorRole, LearnerRole, Line, Role, serve
 from artos.spec import VERSION_KEY, DataKey
 from evaluation.pipelining.rounds_plan import SPEC, network
-from triggers.passers import QueuePasser
+from triggers.engine import QueuePasser
 
 SECONDS = 60.0
 SAMPLED = DataKey("sampled_at", (), "float64", per_env=False)

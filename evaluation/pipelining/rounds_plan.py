@@ -22,7 +22,7 @@ from artos.reference import Reference
 from artos.spec import ArraySpec, DataKey
 from evaluation.pipelining.rounds import FRAME, OBSERVATIONS, STACK, Recording, small_keys, stacked
 from triggers.algorithms.pipelines import Pipeline, learner_rows
-from triggers.object_key import ObjectKeyTrigger
+from triggers.primitives import ObjectKeyTrigger
 from triggers.table import Table
 from triggers.wiring import completed
 

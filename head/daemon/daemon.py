@@ -27,8 +27,7 @@ from head.daemon.client_api import ClientApi
 from head.daemon.options import HeadOptions
 from head.daemon.roster import Node, Roster
 from head.daemon.run_host import Ended, RunHost
-from head.daemon.runs import State
-from head.daemon.scheduler import Begin, Effect, Order, Schedule, Tell
+from head.daemon.scheduler import Begin, Effect, Order, Schedule, State, Tell
 from head.daemon.state import HeadState
 
 _log = logging.getLogger(__name__)

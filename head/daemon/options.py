@@ -12,7 +12,7 @@ import msgspec
 from artos.clock import LONGEST
 from artos.closest import closest
 from artos.errors import Refused
-from artos.system.archive import LIMIT_MB
+from artos.system.archives import LIMIT_MB
 
 _POSITIVE = ("deadline", "archive_mb", "stop_seconds")
 

@@ -1,18 +1,25 @@
-"""The worker nodes: who is there, what it has, who has not been heard of for too long. Pure."""
+"""The worker nodes: which there are, where actors go, which executors were ordered. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import heapq
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from artos.clock import Clock
 from artos.errors import Refused
-from artos.protocol.control import PROTOCOL, Hello, Load
+from artos.protocol.control import PROTOCOL, Assign, ExecutorEnded, Hello, Load, Unassign
+from artos.protocol.message import Message
 
 _MOST_GONE = 100
 """Nodes that are gone and still listed; a name used again takes its old line."""
+POLICIES = ("spread", "pack")
+MOST_IN_A_ROW = 3
+"""Sites of a run that ended by themselves on one node, after which it gets no other there."""
+_LONG_LIVED = 60.0
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -153,3 +160,167 @@ class Roster:
         """Wait for these as if they had just been heard of: the head is back, they may be too."""
         now = self._clock.now()
         self._nodes |= {k.name: Node(k.name, k.slots, now, leaves=k.leaves) for k in known}
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A node that actors may be placed on. ``taken`` counts actors of other runs there."""
+
+    name: str
+    slots: int
+    taken: int = 0
+
+
+def place(
+    actors: int, here: Mapping[int, str], rooms: Sequence[Room], policy: str
+) -> dict[int, str]:
+    """A node for every actor; none for any where there is no room at all.
+
+    ``here`` is where they live: who lives on one of ``rooms`` stays. ``spread`` gives each of the
+    others to the node with the fewest actors per slot; ``pack`` fills the slots of one node after
+    the other, those that are in use first, and spreads what is left when all are full.
+    """
+    names = {room.name for room in rooms}
+    kept = {a: n for a, n in here.items() if a < actors and n in names}
+    homeless = [actor for actor in range(actors) if actor not in kept]
+    if not homeless or not rooms:
+        return kept
+    own = Counter(kept.values())
+    load = {room.name: room.taken + own[room.name] for room in rooms}
+    packed = _packed(len(homeless), rooms, load) if policy == "pack" else []
+    nodes = packed + _spread(len(homeless) - len(packed), rooms, load)
+    return dict(sorted((kept | dict(zip(homeless, nodes, strict=True))).items()))
+
+
+def _packed(count: int, rooms: Sequence[Room], load: dict[str, int]) -> list[str]:
+    """Nodes for as many as there are free slots for; ``load`` is kept up to date."""
+    chosen: list[str] = []
+    for room in sorted(rooms, key=lambda room: load[room.name] == 0):
+        fits = min(count - len(chosen), max(0, room.slots - load[room.name]))
+        load[room.name] += fits
+        chosen += [room.name] * fits
+    return chosen
+
+
+def _spread(count: int, rooms: Sequence[Room], load: Mapping[str, int]) -> list[str]:
+    """The least loaded node each time; among equals the first."""
+    queue = [((load[r.name] + 1) / r.slots, i, load[r.name]) for i, r in enumerate(rooms)]
+    heapq.heapify(queue)
+    chosen = []
+    for _ in range(count):
+        _, i, taken = queue[0]
+        chosen.append(rooms[i].name)
+        heapq.heapreplace(queue, ((taken + 2) / rooms[i].slots, i, taken + 1))
+    return chosen
+
+
+def shares(slots: int, wishes: Mapping[str, int]) -> dict[str, int]:
+    """Slots of a node for each run on it: equal, but none gets more than it has actors there.
+
+    What one does not want goes to the others (max-min fairness), what does not divide to the first.
+    There are at least as many slots as runs, so each gets one.
+    """
+    given = {}
+    left, waiting = slots, len(wishes)
+    for run in sorted(wishes, key=lambda name: wishes[name]):
+        given[run] = min(wishes[run], -(-left // waiting))
+        left, waiting = left - given[run], waiting - 1
+    return given
+
+
+@dataclass(slots=True)
+class _Site:
+    """A site as it was last ordered. ``closed``: it ended because its run told it to.
+
+    ``until`` is when it is closed, as it is wanted no more; None while it is.
+    """
+
+    assign: Assign
+    since: float
+    closed: bool = False
+    until: float | None = None
+
+
+@dataclass(slots=True)
+class _Mishaps:
+    count: int = 0
+    why: str = ""
+
+
+class Executors:
+    """Orders are the difference between the sites a node should have and those it was told of."""
+
+    def __init__(self) -> None:
+        self._sites: dict[str, dict[str, _Site]] = {}
+        self._mishaps: dict[tuple[str, str], _Mishaps] = {}
+
+    def __repr__(self) -> str:
+        return f"<Executors nodes={len(self._sites)} open={sum(map(len, self._sites.values()))}>"
+
+    def joined(
+        self, node: str, runs: Mapping[str, int], wanted: Mapping[str, int]
+    ) -> list[Message]:
+        """A worker daemon is there (again) with sites of these runs, by epoch; closes the others.
+
+        Those that are ``wanted`` are ordered once more by ``orders``: it may have lost some.
+        """
+        self._sites[node] = {}
+        return [Unassign(run) for run, epoch in runs.items() if wanted.get(run) != epoch]
+
+    def gone(self, nodes: Collection[str]) -> None:
+        """These nodes have no sites any more, and what went wrong there does not count any more."""
+        for node in nodes:
+            self._sites.pop(node, None)
+        self._mishaps = {key: each for key, each in self._mishaps.items() if key[1] not in nodes}
+
+    def forgive(self, run: str) -> None:
+        """What went wrong with a run's sites so far does not count any more."""
+        self._mishaps = {key: each for key, each in self._mishaps.items() if key[0] != run}
+
+    def ended(self, node: str, ended: ExecutorEnded, now: float) -> None:
+        """A site is gone; another one is ordered if it ended by itself."""
+        sites = self._sites.get(node, {})
+        site = sites.get(ended.run)
+        if site is None or site.assign.epoch != ended.epoch:
+            return
+        if not ended.why:
+            site.closed = True
+            return
+        del sites[ended.run]
+        mishaps = self._mishaps.setdefault((ended.run, node), _Mishaps())
+        mishaps.count = 1 if now - site.since > _LONG_LIVED else mishaps.count + 1
+        mishaps.why = ended.why
+
+    def hopeless(self, run: str, node: str) -> str:
+        """Why a run gets no more sites on a node, "" if it does."""
+        mishaps = self._mishaps.get((run, node))
+        if mishaps is None or mishaps.count < MOST_IN_A_ROW:
+            return ""
+        return f"its site on {node} ended {mishaps.count} times in a row: {mishaps.why}"
+
+    def orders(
+        self, node: str, wanted: Mapping[str, Assign], now: float,
+        patience: Callable[[str], float] = lambda run: 0.0,
+    ) -> list[Message]:  # fmt: skip
+        """What a daemon must be told so that its node has the wanted sites and no others.
+
+        ``patience`` says for how many seconds the site of a run may stay that is wanted no more.
+        """
+        sites = self._sites.setdefault(node, {})
+        orders: list[Message] = []
+        for run, site in [(run, site) for run, site in sites.items() if run not in wanted]:
+            site.until = now + patience(run) if site.until is None else site.until
+            if site.closed or now >= site.until:
+                del sites[run]
+                orders += [] if site.closed else [Unassign(run)]
+        for run, assign in wanted.items():
+            old = sites.get(run)
+            reopened = old is not None and old.closed and old.until is not None
+            if old is None or old.assign.epoch != assign.epoch or reopened:
+                sites[run] = _Site(assign, now)
+                orders.append(assign)
+            elif old.assign != assign and not old.closed:
+                old.assign = assign
+                orders.append(assign)
+            sites[run].until = None
+        return orders

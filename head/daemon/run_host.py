@@ -21,7 +21,7 @@ from artos.system.exit_report import ExitReport
 from artos.system.logs import rotate
 from artos.system.pidfd import PidFd
 from artos.system.process_list import find
-from head.daemon.runs import Run
+from head.daemon.scheduler import Run
 from head.records.checkpoint import MANIFEST
 from head.records.run_folder import LOG, LOGS
 

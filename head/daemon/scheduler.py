@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
 
 from artos.errors import Refused
 from artos.exit_status import OUTCOMES, ExitStatus
 from artos.protocol.control import Assign, ExecutorEnded, Hello, Placed, RunNews, RunUp
 from artos.protocol.message import Message
-from artos.run_state import QUEUED, RUNNING, STARTING, STOPPING
-from head.daemon.executors import Executors
-from head.daemon.placement import Room, place, shares
-from head.daemon.roster import Node
-from head.daemon.runs import Run
+from artos.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, STOPPING, at_the_end
+from head.daemon.roster import Executors, Known, Node, Room, place, shares
 
 MOST_IN_A_ROW = 3
 """Deaths of a run process without progress, after which it is not started again."""
@@ -26,6 +26,54 @@ _MOVE_SECONDS = 60.0
 """For the actors of a node that leaves to end their round, before their site is closed."""
 _MOST_OVER = 200
 _NO_WORKER = "a worker: none is there; start one with `artos worker --head ...`"
+
+
+class Run(msgspec.Struct):
+    """One submitted run. ``request`` is what ``artos run`` takes, as plain data.
+
+    ``outcome`` is one of ``OUTCOMES`` once it is known; ``why`` explains it. ``up`` is what the
+    living run process said about itself, ``places`` where its actors are. ``deaths`` counts how
+    often its process was killed since it last got further than ever before (``reached``, in steps).
+    """
+
+    name: str
+    request: dict[str, Any]
+    folder: str
+    archive: str = ""
+    placement: str = "spread"
+    state: str = QUEUED
+    resume: bool = False
+    epoch: int = 0
+    up: RunUp | None = None
+    places: dict[int, str] = {}
+    deaths: int = 0
+    reached: int = 0
+    outcome: str = ""
+    why: str = ""
+    waits_for: str = ""
+    facts: dict[str, Any] = {}
+
+    @property
+    def active(self) -> bool:
+        """Whether it has, or is about to have, a process."""
+        return self.state in ACTIVE
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more comes of it, unless it is submitted again to be continued."""
+        return self.state in OVER
+
+    def end(self, outcome: str, why: str) -> None:
+        """It is over."""
+        self.state = at_the_end(outcome)
+        self.outcome, self.why, self.waits_for, self.up = outcome, why, "", None
+
+
+class State(msgspec.Struct, frozen=True):
+    """What the head must know after it was killed: the state file."""
+
+    runs: tuple[Run, ...] = ()
+    nodes: tuple[Known, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

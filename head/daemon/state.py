@@ -14,7 +14,7 @@ from artos.system import private_folder
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, write_durably
 from artos.system.locks import FileLock
-from head.daemon.runs import State
+from head.daemon.scheduler import State
 
 _LONGEST_SOCKET = 100
 """Bytes that the path of an ipc socket may have (the kernel ends at 107)."""

@@ -12,8 +12,7 @@ from artos.protocol.unreadable import UNREADABLE
 from artos.run_state import OVER
 from artos.system.logs import piece
 from head.daemon.roster import Node, Roster
-from head.daemon.runs import Run
-from head.daemon.scheduler import Schedule
+from head.daemon.scheduler import Run, Schedule
 from head.records.run_folder import LOG, LOGS
 
 RUN = LOG.removesuffix(".log")

@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
 import zmq
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.board import Board, actor_member
-from artos.buffer.model_block import ModelBlock
+from artos.buffer.mailbox import Board, actor_member
+from artos.buffer.model_block import ModelBlock, ObjectRegion, Slot
 from artos.clock import SystemClock
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.faults import Faults
 from artos.plan import Plan
 from artos.protocol import codec
-from artos.protocol.data import Chunk, Greet, Pull, ReplayUp, Terms
+from artos.protocol.data import Chunk, Greet, Pull, ReplayUp, Terms, Weights
 from artos.protocol.message import Message, Refusal
 from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
 from artos.system.closing import Closing
 from artos.system.exit_report import START_SECONDS
 from artos.transport import sockets
 from artos.transport.authorizer import Authorizer
+from artos.transport.bfloat16 import BFLOAT16, narrow
 from artos.transport.chunk import PIECE, Rings, parts_of, unload
-from artos.transport.control_pipe import ControlPipe
 from artos.transport.counters import Counters
 from artos.transport.doorkeeper import Doorkeeper
 from artos.transport.keys import Keys
 from artos.transport.roles import foreign
+from artos.transport.sidecar import ControlPipe
 from head.replay.receiver import Receiver, Standing
-from head.replay.weight_cache import WeightStore
 
+PARAMS = "params"
+_PIECE = 128 << 10  # parameters; while one piece is on its way the next is made
 MODEL = "model_param"
 _THREADS = 4
 _PAUSE = 1  # ms without news after which agents are told what came before it
@@ -42,6 +48,50 @@ _UNREAD = 256
 _UNSENT = 20_000
 """Messages to one node: a version of 10 GB. Who asks for more than it reads gets no more."""
 _BURST = 8 << 20  # bytes taken in before anybody is answered
+
+
+class WeightStore:
+    """The newest version as messages ready to be sent. ``reader`` is its pin in the model block.
+
+    The slot is pinned only while it is copied: sending may take long, and a learner needs slots.
+    With ``dtype`` bfloat16, float32 parameters travel rounded.
+    """
+
+    def __init__(self, region: ObjectRegion, reader: int, dtype: str) -> None:
+        self._region, self._reader, self._dtype = region, reader, dtype
+        self._version = -1
+        self._messages: list[bytes] = []
+
+    @property
+    def version(self) -> int:
+        """The newest version there is; -1 before the first."""
+        return self._region.version
+
+    def newest(self) -> Iterator[bytes]:
+        """A message for every piece of the newest version; there must be one."""
+        if self._version == self.version:
+            yield from self._messages
+            return
+        self._messages = []
+        slot = self._region.pin(self._reader)
+        try:
+            for message in self._made(slot):
+                self._messages.append(message)
+                yield message
+        finally:
+            self._region.unpin(self._reader)
+        self._version = slot.version
+
+    def _made(self, slot: Slot) -> Iterator[bytes]:
+        params = slot.arrays[PARAMS].reshape(-1)
+        short = self._dtype == BFLOAT16 and params.dtype == np.float32
+        dtype, size = (BFLOAT16, 2) if short else (params.dtype.name, params.itemsize)
+        for start in range(0, params.size, _PIECE):
+            part = params[start : start + _PIECE]
+            values: NDArray[Any] = narrow(part) if short else part
+            content = values.data.cast("B")
+            total, checksum = size * params.size, xxh3_64_intdigest(content)
+            yield codec.encode(Weights(slot.version, dtype, checksum, size * start, total, content))
 
 
 def serve(orders: str, control_pipe: int) -> int:

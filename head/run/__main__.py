@@ -26,18 +26,12 @@ from artos.protocol.orders import RunOrder, read_order
 from artos.run_state import RUNNING, STOPPING
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.signals import StopRequests
-from artos.transport.endpoints import HEAD
-from artos.transport.messenger import Messenger
+from artos.transport.messenger import HEAD, Messenger
 from head.records.run_folder import RunFolder
 from head.records.status import Status, Summary
 from head.run.cluster import Address, ClusterRun
-from head.run.coordination.row_events import Arrivals
-from head.run.preparation import (
-    Prepared,
-    begun,
-    resumed,
-    stored_request,
-)
+from head.run.coordination.ledger import Arrivals
+from head.run.preparation import Prepared, begun, resumed, stored_request
 from head.run.request import Request
 from head.run.session import Session
 from triggers.registration import Registration

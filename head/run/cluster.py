@@ -25,11 +25,10 @@ from artos.plan import Plan
 from artos.protocol import control, steering
 from artos.protocol.invocations import FromMember
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.runtime.preloaded import Preloaded
+from artos.runtime.preload import Preloaded
 from artos.system.exit_report import ExitReport
-from artos.transport.endpoints import HEAD
 from artos.transport.keys import Keys
-from artos.transport.messenger import Messenger
+from artos.transport.messenger import HEAD, Messenger
 from artos.usage import Usage
 from head.run.collected_logs import CollectedLogs
 from head.run.coordination.coordinator import Coordinator
@@ -37,7 +36,7 @@ from head.run.remote.bundles import Bundles
 from head.run.remote.remote_actors import RemoteActors
 from head.run.replay_host import ReplayHost
 from head.run.supervisor import STOP_SECONDS, Supervisor
-from triggers.mailboxes import Mailboxes
+from triggers.engine import Mailboxes
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 20.0
@@ -134,7 +133,7 @@ class ClusterRun(Supervisor):
 
     def waits_for_slot(self, member: int) -> bool:
         """See ``Members.waits_for_slot``."""
-        return self._remote.placement_view.waiting_for_slot(member)
+        return self._remote.placement_view.waits_for_slot(member)
 
     def unplaced(self, member: int) -> str:
         """See ``Members.unplaced``."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from artos.buffer.board import LEARNER
+from artos.buffer.mailbox import LEARNER
 from artos.plan import Plan, Site
 from artos.system.child import Child, ProcessSpec, Start, start
 from artos.system.child_modules import ChildModule

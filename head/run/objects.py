@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from artos.buffer.model_block import ObjectRegion
 from artos.spec import VALUE
-from triggers.events import Published
+from triggers.base import Published
 
 _READER = 0
 

@@ -14,7 +14,7 @@ import numpy as np
 from artos.buffer.run_memory import Node, check_space
 from artos.errors import Refused
 from artos.plan import Plan
-from artos.runtime.preloaded import Preloaded
+from artos.runtime.preload import Preloaded
 from artos.spec import ArraySpec
 from artos.system.cleanup import remove_images
 from artos.system.durable import write_durably

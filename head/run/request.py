@@ -10,7 +10,7 @@ from typing import Any
 from artos.closest import closest
 from artos.errors import Refused
 from artos.reference import Reference
-from artos.runtime.preloaded import Preloaded
+from artos.runtime.preload import Preloaded
 from triggers.algorithms import BUILT_IN
 
 

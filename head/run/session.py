@@ -16,13 +16,12 @@ from head.records.progress_log import ProgressLog
 from head.records.provenance import differences
 from head.records.run_folder import RunFolder, writing
 from head.records.status import Status, Summary
+from head.run.coordination.active_actors import Scaler
 from head.run.coordination.coordinator import Coordinator
-from head.run.coordination.members import Members
-from head.run.coordination.ports import Ports
-from head.run.coordination.row_events import RowSource
+from head.run.coordination.ledger import RowSource
+from head.run.coordination.ports import Members, Ports
 from head.run.preparation import Prepared
 from head.run.recorder import Recorder
-from head.run.scaler import Scaler
 from head.run.wiring import connect
 from triggers.journal import Journal
 

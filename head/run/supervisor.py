@@ -1,27 +1,27 @@
-"""The head side of a run: its coordinator, its learner, and the loop that serves them."""
+"""The loop that serves a run's members: its learner here, its actors here or elsewhere."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from artos.buffer.board import LEARNER, actor_member
+from artos.buffer.mailbox import LEARNER, actor_member
 from artos.buffer.run_memory import Node
 from artos.clock import Clock
 from artos.errors import CannotScale
 from artos.protocol import control
-from artos.protocol.invocations import Invoke, Stop
+from artos.protocol.invocations import FromMember, Invoke, Stop
 from artos.runtime.control import ControlDesk
 from artos.runtime.loop import Loop
-from artos.runtime.preloaded import Preloaded
+from artos.runtime.preload import Preloaded
 from artos.system.child import start
+from artos.system.exit_report import ExitReport
 from artos.usage import Usage
 from head.run.coordination.coordinator import Coordinator
 from head.run.learner_host import LearnerHost
-from triggers.mailboxes import Mailboxes
-from triggers.passers import MessagePasser
+from triggers.engine import Mailboxes, MessagePasser
 
 STOP_SECONDS = 5.0
 """How long members may take to end by themselves."""
@@ -47,6 +47,38 @@ class Actors(Protocol):
     @property
     def retire(self) -> Callable[[int], None]:
         """See ``Members.retire``."""
+
+
+class LocalActors(Actors, Protocol):
+    """Actors that are processes of this machine, as their process manager knows them."""
+
+    @property
+    def template(self) -> int:
+        """Member number of the template; those of actors are below it."""
+
+    def waits_for_slot(self, member: int) -> bool:
+        """See ``Members.waits_for_slot``."""
+
+    def reports(self, member: int) -> Iterable[FromMember]:
+        """What the member said, oldest first."""
+
+    def deaths(self) -> Iterable[tuple[int, ExitReport]]:
+        """Actors that died since the last look, by member number, and of what."""
+
+    def pids(self) -> Mapping[int, int]:
+        """Process id by member number."""
+
+    def tick(self) -> None:
+        """Time passed."""
+
+    def usage(self) -> Usage:
+        """What they cost so far."""
+
+    def tell_to_stop(self) -> None:
+        """Have each end once it is done with what it does."""
+
+    def stop(self, seconds: float) -> None:
+        """Let them end by themselves for ``seconds``, then kill them."""
 
 
 class Supervisor(Loop):
@@ -153,3 +185,59 @@ class Supervisor(Loop):
         self._mail.clear(LEARNER)
         self._mail.passers[LEARNER].pass_message(Stop())
         self._learner.stop(STOP_SECONDS)
+
+
+class OneMachine(Supervisor):
+    """The members of a run as processes of this machine, and the loop that serves them."""
+
+    def __init__(
+        self,
+        node: Node,
+        mail: Mailboxes,
+        actors: LocalActors,
+        clock: Clock,
+        undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+        preloaded: Preloaded | None = None,
+    ) -> None:
+        super().__init__(node, mail, actors, clock, undisturbed, preloaded)
+        self._here = actors
+
+    def usage(self) -> Usage:
+        """What the actors cost so far."""
+        return self._here.usage()
+
+    def waits_for_slot(self, member: int) -> bool:
+        """See ``Members.waits_for_slot``."""
+        return self._here.waits_for_slot(member)
+
+    def unplaced(self, member: int) -> str:
+        """Everybody has a place: this machine."""
+        return ""
+
+    def _actor_changed(self, member: int) -> None:
+        if member < self._here.template:
+            self._coordinator.look(member)
+        for message in self._here.reports(member):
+            self._coordinator.receive(member, message)
+
+    def _follow_children(self) -> None:
+        super()._follow_children()
+        for member, death in self._here.deaths():
+            self._actor_changed(member)  # its last messages come first
+            if member not in self._here.pids():
+                self._coordinator.died(member, death)
+
+    def _tick(self) -> None:
+        super()._tick()
+        self._here.tick()
+
+    def stop(self) -> None:
+        """Tell every member to stop, wait for them, kill those that do not; reap all."""
+        self._here.tell_to_stop()
+        self._stop_learner()
+        self._here.stop(STOP_SECONDS)
+
+    def kill(self) -> None:
+        """End every member at once."""
+        self._learner.stop(0.0)
+        self._here.stop(0.0)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from artos.plan import Plan
 from artos.spec import VERSION_KEY
+from head.run.coordination.active_actors import Scaler
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.dispatcher import Dispatcher
 from head.run.coordination.failures import Limits
 from head.run.coordination.ports import Ports
 from head.run.coordination.recovery import Recovery
 from head.run.coordination.state import RunState
-from head.run.scaler import Scaler
-from triggers.base import Firing
-from triggers.engine import Engine
-from triggers.events import Arrived
-from triggers.passers import DirectPasser, MessagePasser
+from triggers.base import Arrived, Firing
+from triggers.engine import DirectPasser, Engine, MessagePasser, TriggerWrapper
 from triggers.table import Table
 from triggers.wiring import role_of, window
-from triggers.wrapper import TriggerWrapper
 
 
 def connect(

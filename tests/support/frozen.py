@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from workers.checkpoint.freezer import family
+from workers.actors.idle_tiers import family
 
 
 def is_frozen(pid: int) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from helpers import PATIENCE, TESTS
 
-from artos.buffer.board import actor_member, template_member
+from artos.buffer.mailbox import actor_member, template_member
 from artos.buffer.run_memory import Node
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded
@@ -27,9 +27,9 @@ from artos.protocol.invocations import (
     decode_from_member,
     encode,
 )
-from artos.runtime.build_role import actor_role
-from artos.runtime.identity import Identity, tell
-from artos.runtime.roles import ActorRole
+from artos.runtime.member import ActorRole
+from artos.runtime.serving import actor_role
+from artos.runtime.template import Identity, tell
 from artos.system.child import Child, ProcessSpec, command, environment, start
 from artos.system.closing import Closing
 from head.run.request import reference_of

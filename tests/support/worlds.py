@@ -17,8 +17,7 @@ from artos.protocol.control import (
 )
 from artos.protocol.message import Message
 from head.daemon.roster import Node, Roster
-from head.daemon.runs import Run
-from head.daemon.scheduler import Begin, Order, Schedule, Tell
+from head.daemon.scheduler import Begin, Order, Run, Schedule, Tell
 
 VERSION = "1.0"
 DEADLINE = 15.0

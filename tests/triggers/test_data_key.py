@@ -11,8 +11,8 @@ from trigger_helpers import KEYS, arrived, feed, fire, joined, rows
 
 from artos.protocol.invocations import Claim
 from triggers import DataKeyTrigger, Firing
-from triggers.events import Arrived, Event, Joined, Left, Published, Rewound, Tick
-from triggers.verify.supply import Supply
+from triggers.base import Arrived, Event, Joined, Left, Published, Rewound, Tick
+from triggers.primitives import Supply
 
 
 def claims(*ranges: tuple[int, int, int]) -> tuple[Claim, ...]:

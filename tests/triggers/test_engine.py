@@ -21,11 +21,9 @@ from triggers import (
     Trigger,
     engine,
 )  # fmt: skip
-from triggers.engine import Engine
-from triggers.events import Arrived, Committed, Event, Joined, Published, Recheck, Tick
-from triggers.passers import DirectPasser
+from triggers.base import Arrived, Committed, Event, Joined, Published, Recheck, Tick
+from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.table import Table
-from triggers.wrapper import TriggerWrapper
 
 
 class Stage:

@@ -11,7 +11,7 @@ from trigger_helpers import new_plan
 from artos.scaling.actor_count import Schedule
 from artos.spec import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
-from triggers.events import Event
+from triggers.base import Event
 from triggers.explain import condition, explain
 from triggers.table import Table
 

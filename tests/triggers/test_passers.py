@@ -18,7 +18,7 @@ from artos.protocol.invocations import Claim, Invoke, Stop, decode_to_member
 from artos.protocol.steering import Call
 from artos.transport.messenger import Messenger
 from triggers import Firing
-from triggers.passers import DirectPasser, QueuePasser, ZmqPasser, direct_passers
+from triggers.engine import DirectPasser, QueuePasser, ZmqPasser, direct_passers
 
 INVOKES = [
     Invoke(1, "learner.update", "update", (Claim(1, 0, 5), Claim(2, 5, 10)), progress=0.5),
@@ -90,5 +90,5 @@ def test_zeromq_to_the_peer_that_is_meant(tmp_path: Path) -> None:
 
 
 def test_a_run_on_one_machine_needs_no_zeromq() -> None:
-    loads = "import sys, deploy.local.run, triggers.passers; sys.exit('zmq' in sys.modules)"
+    loads = "import sys, deploy.local.run, triggers.engine; sys.exit('zmq' in sys.modules)"
     subprocess.run([sys.executable, "-c", loads], timeout=PATIENCE, check=True)

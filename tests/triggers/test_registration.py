@@ -8,7 +8,7 @@ import pytest
 
 from artos.errors import Refused
 from artos.reference import Reference
-from artos.runtime.preloaded import Preloaded
+from artos.runtime.preload import Preloaded
 from triggers.registration import register_apart
 
 ENDS = [

@@ -13,7 +13,7 @@ from trigger_helpers import KEYS, arrived, fire, joined, new_plan, rows
 from artos.plan import Plan
 from head.run.coordination.ledger import Rounds
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger
-from triggers.events import Event, Published
+from triggers.base import Event, Published
 from triggers.table import Table
 from triggers.verify.verifier import faults
 from triggers.wiring import window

@@ -10,12 +10,10 @@ from trigger_helpers import arrived, committed, joined, new_plan
 from artos.clock import ManualClock
 from artos.protocol.invocations import Claim
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger
-from triggers.engine import Engine
-from triggers.events import Arrived, Event, Published, Tick
-from triggers.passers import DirectPasser
+from triggers.base import Arrived, Event, Published, Tick
+from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.table import Table
 from triggers.verify.verifier import faults
-from triggers.wrapper import TriggerWrapper
 
 FIRST, SECOND = ("rewards", "dones"), ("observations",)
 ALL = (*FIRST, *SECOND)

@@ -13,8 +13,8 @@ from artos.clock import ManualClock
 from artos.protocol.invocations import Claim
 from artos.spec import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
-from triggers.engine import Engine
-from triggers.events import Event, Joined, Published, Rewound, Tick
+from triggers.base import Event, Joined, Published, Rewound, Tick
+from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.table import decode_table, decode_trigger
 from triggers.verify.verifier import faults
 from triggers.window import Window
@@ -103,9 +103,6 @@ def test_time_only_passes_when_something_is_due() -> None:
 
 
 def _wrapped(trigger: Trigger) -> Any:
-    from triggers.passers import DirectPasser  # noqa: PLC0415
-    from triggers.wrapper import TriggerWrapper  # noqa: PLC0415
-
     return TriggerWrapper("learner.update", trigger, DirectPasser(lambda firing: None))
 
 

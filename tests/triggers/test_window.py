@@ -12,7 +12,7 @@ from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 
 from artos.protocol.invocations import Claim
 from triggers import DataKeyTrigger, ObjectKeyTrigger
-from triggers.events import Published, Rewound
+from triggers.base import Published, Rewound
 from triggers.window import Window
 from triggers.wiring import window
 

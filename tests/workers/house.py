@@ -12,10 +12,10 @@ from artos.errors import TemplateFailed
 from artos.plan import Site
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready
 from artos.scaling.elastic import Park
-from triggers.passers import direct_passers
+from triggers.engine import direct_passers
+from workers.actors.actor_record import State
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.launchers.launcher import Kind, Launched, Launcher, Place
-from workers.actors.lifecycle import State
 from workers.actors.process_manager import ProcessManager
 from workers.actors.tier_policy import Tier
 from workers.actors.usage import Accounts

@@ -9,10 +9,8 @@ from typing import TypeGuard
 from artos.plan import Plan
 from artos.spec import MODEL_PARAM
 from triggers.base import Or, Trigger
-from triggers.data_key import DataKeyTrigger
-from triggers.object_key import ObjectKeyTrigger
+from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.table import Table
-from triggers.transfer import TransferTrigger
 from triggers.wiring import data_triggers, lead, role_of, sampling_parts, silent_targets
 
 

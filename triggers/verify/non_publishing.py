@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from artos.closest import closest
 from artos.plan import Plan
-from triggers.data_key import DataKeyTrigger
+from triggers.primitives import DataKeyTrigger
 from triggers.table import Table
 from triggers.wiring import data_triggers, role_of, silent_targets
 

@@ -11,11 +11,8 @@ from artos.closest import closest
 from artos.plan import Plan
 from artos.spec import MODEL_PARAM, VERSION_KEY
 from triggers.base import And, Or, Trigger
-from triggers.data_key import DataKeyTrigger
-from triggers.object_key import ObjectKeyTrigger
+from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.table import Table
-from triggers.time import TimeTrigger
-from triggers.transfer import TransferTrigger
 from triggers.verify import cycles, non_publishing
 from triggers.wiring import method_of, role_of, samples
 

@@ -1,20 +1,28 @@
-"""Where actors wait that have nothing to do, and how they get in and out (paper §3.3)."""
+"""Where actors wait that have nothing to do, and how they get in and out (paper §3.3).
+
+Freezing is by SIGSTOP and SIGCONT, not by the kernel's freezer groups. Those of version 1 also hold
+SIGKILL back, so an actor frozen in one would outlive a supervisor that is killed. Those of version
+2 do not, but moving a process into its group takes about 10 ms for which the supervisor would stand
+still; a signal takes microseconds and no privileges, also across PID namespaces. A stopped child is
+not a dead one: ``waitpid`` only reports it when asked to (WUNTRACED), which nothing here does.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from artos.clock import Clock
 from artos.errors import ArtosError
 from artos.scaling.elastic import Park
 from artos.system.child import Child
-from workers.actors.actor_record import ActorRecord
-from workers.actors.lifecycle import State
+from workers.actors.actor_record import ActorRecord, State
 from workers.actors.tier_policy import Costs, Situation, Tier, choose, under_pressure
 from workers.actors.usage import Accounts, private_mb
-from workers.checkpoint import freezer
 from workers.checkpoint.checkpointer import Checkpointer
 from workers.checkpoint.images import Image
 from workers.host.slots import Slot
@@ -23,6 +31,45 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
 _REFUSALS = 3
 _MEMORY: frozenset[Tier] = frozenset({"memory"})
+
+
+def freeze(pid: int) -> None:
+    """Stop a process and all its descendants. Returns at once, a moment before they stand still.
+
+    A child that the kernel was just about to make escapes; freezing again catches it. A process
+    that is gone is nothing to freeze: whoever reaps it tells of its death.
+    """
+    for each in family(pid):  # lazily: its children are listed after it was told to stop
+        _send(each, signal.SIGSTOP)
+
+
+def thaw(pid: int) -> None:
+    """Let a process and all its descendants go on; fine if they were not frozen, or are gone."""
+    for each in reversed([*family(pid)]):
+        _send(each, signal.SIGCONT)
+
+
+def family(pid: int) -> Iterator[int]:
+    """The process and its descendants, parents first."""
+    yield pid
+    # By the kernel's own lists: psutil reads the parent of each process of the machine instead.
+    for task in _tasks(pid):
+        with suppress(OSError):
+            for child in (task / "children").read_text().split():
+                yield from family(int(child))
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    # Gone, or another user's (a program that changed its user): the others are frozen even so.
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _tasks(pid: int) -> list[Path]:
+    try:
+        return [*Path(f"/proc/{pid}/task").iterdir()]
+    except FileNotFoundError:
+        return []
 
 
 class IdleTiers:
@@ -81,7 +128,7 @@ class IdleTiers:
     def _freeze(self, record: ActorRecord) -> None:
         assert record.child is not None
         began = self._clock.now()
-        freezer.freeze(record.child.pid)
+        freeze(record.child.pid)
         record.freeze()
         self._costs.into("freeze", self._clock.now() - began)
 
@@ -133,7 +180,7 @@ class IdleTiers:
         """Let a frozen actor go on."""
         assert record.child is not None
         began = self._clock.now()
-        freezer.thaw(record.child.pid)
+        thaw(record.child.pid)
         record.thaw()
         seconds = self._clock.now() - began
         self._costs.out_of("freeze", seconds)
@@ -225,7 +272,7 @@ class IdleTiers:
         if (operation := record.call_off()) is not None:
             operation.cancel()
         if record.state is State.FROZEN and record.child is not None:
-            freezer.thaw(record.child.pid)
+            thaw(record.child.pid)
         self._accounts.unparked(record.actor)
         self._forget_image(record)
 

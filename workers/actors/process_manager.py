@@ -10,18 +10,16 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from artos.buffer.board import actor_member, template_member
+from artos.buffer.mailbox import actor_member, template_member
 from artos.clock import Clock, Deadline
 from artos.errors import NoImage, NotPinned
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready, Stop
 from artos.system.exit_report import ExitReport
 from artos.usage import Usage
-from triggers.mailboxes import Mailboxes
-from triggers.passers import direct_passers
-from workers.actors.actor_record import ActorRecord
+from triggers.engine import Mailboxes, direct_passers
+from workers.actors.actor_record import ActorRecord, State
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.launchers.launcher import Launcher, Place
-from workers.actors.lifecycle import State
 from workers.actors.usage import Accounts
 from workers.checkpoint.bundle import Home
 from workers.checkpoint.images import Image
@@ -268,7 +266,7 @@ class ProcessManager:
         records = self._records.values()
         return {r.member: r.child.pid for r in records if r.child is not None}
 
-    def held_back(self, member: int) -> bool:
+    def waits_for_slot(self, member: int) -> bool:
         """Whether what an actor was asked to do waits for a slot or for its process."""
         record = self._records.get(member)
         return record is not None and bool(record.waiting) and not record.unanswered

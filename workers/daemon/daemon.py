@@ -22,11 +22,10 @@ from artos.system.closing import Closing
 from artos.system.signals import StopRequests
 from artos.system.user_cache import user_cache
 from artos.system.waker import Waker
-from artos.transport.endpoints import HEAD
 from artos.transport.handshakes import LinkFault
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
-from artos.transport.messenger import Messenger
+from artos.transport.messenger import HEAD, Messenger
 from artos.version import VERSION
 from workers.daemon.executor_host import ExecutorHost
 from workers.daemon.state import WorkerState

@@ -1,12 +1,13 @@
-"""The sites on this node: one process per run, as the head wants them."""
+"""The executors on this node: one process per run, as the head wants them, each with its CPUs."""
 
 from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 import msgspec
@@ -33,13 +34,30 @@ from artos.system.exit_report import ExitReport
 from artos.system.logs import piece
 from artos.system.pidfd import PidFd
 from artos.system.private_folder import keep
-from workers.daemon.cpu_shares import allot
 from workers.daemon.orphans import Orphans
 
 _SETTLED = 1.0
 _MOST_OF_A_LOG = 100_000  # bytes of an answer
 _MOST_RUNS = 20
 """Runs whose logs are kept on a node after they are over."""
+
+
+def allot(
+    cpus: Sequence[int], shares: Mapping[str, int], before: Mapping[str, Sequence[int]]
+) -> dict[str, tuple[int, ...]]:
+    """CPUs for each run; one that had some keeps as many of them as its share allows.
+
+    No two runs get the same CPU unless the shares add up to more than there are.
+    """
+    shares = {run: min(count, len(cpus)) for run, count in shares.items()}
+    kept = {run: [c for c in before.get(run, ()) if c in cpus][:n] for run, n in shares.items()}
+    used = {cpu for mine in kept.values() for cpu in mine}
+    free = [cpu for cpu in cpus if cpu not in used]
+    again = cycle(cpus)
+    for run, mine in kept.items():
+        while len(mine) < shares[run]:
+            mine.append(free.pop(0) if free else next(cpu for cpu in again if cpu not in mine))
+    return {run: tuple(sorted(mine)) for run, mine in kept.items()}
 
 
 @dataclass(slots=True)

@@ -6,22 +6,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from artos.buffer.board import template_member
+from artos.buffer.mailbox import template_member
 from artos.buffer.run_memory import Node
 from artos.buffer.segment import free_bytes
 from artos.clock import Clock
 from artos.errors import Refused
 from artos.plan import Plan
-from artos.runtime.preloaded import Preloaded
+from artos.runtime.preload import Preloaded
 from artos.scaling.elastic import Elastic
 from artos.system.child import start
 from artos.system.cleanup import image_faults, image_folder
-from triggers.mailboxes import Mailboxes
+from triggers.engine import Mailboxes
 from workers.actors.idle_tiers import IdleTiers
-from workers.actors.launchers.clones import Clones
-from workers.actors.launchers.early import Early
-from workers.actors.launchers.forks import Forks
-from workers.actors.launchers.launcher import ColdStart, Launcher, LaunchStrategy, Place
+from workers.actors.launchers.clones import Clones, Early
+from workers.actors.launchers.launcher import ColdStart, Forks, Launcher, LaunchStrategy, Place
 from workers.actors.process_manager import ProcessManager
 from workers.actors.tier_policy import Tier
 from workers.actors.usage import Accounts

@@ -1,37 +1,38 @@
-"""A run's site on a worker: its actors here, their shared memory, and what ships their rows.
+"""A run's executor on a worker: its actors here, their shared memory, and what ships their rows.
 
 The run process steers it; rows and weights go past it, between the transfer agent and the replay
-buffer. It is to its actors what the supervisor is on one machine.
+buffer. It is to its actors what the supervisor is on one machine. A call that needs newer weights
+waits at the version gate until they are here.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from artos.buffer.board import LEARNER
+from artos.buffer.mailbox import LEARNER
 from artos.buffer.run_memory import CacheNode
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
 from artos.faults import Faults, Seldom
 from artos.plan import Plan
 from artos.protocol import steering
-from artos.protocol.invocations import Failed, FromMember, Ready
+from artos.protocol.invocations import Failed, FromMember, Invoke, Ready
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.protocol.orders import ExecutorOrder
+from artos.protocol.steering import Call
 from artos.runtime.loop import Loop
 from artos.system.logs import end
-from artos.transport.endpoints import HEAD
-from artos.transport.messenger import Messenger
-from triggers.mailboxes import Mailboxes
+from artos.transport.messenger import HEAD, Messenger
+from triggers.engine import Mailboxes, MessagePasser
 from workers.executor.agent_host import AgentHost
 from workers.executor.build import build, slots_on
 from workers.executor.migration import Migration
-from workers.executor.version_gate import VersionGate
 
 _log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
@@ -41,6 +42,41 @@ _ALONE_SECONDS = 60.0
 _MOST_OF_A_LOG = 64 << 10  # bytes, when it is over
 _NEWS_SECONDS = 5.0
 """News that change nothing but the bill are told that seldom."""
+
+
+class VersionGate:
+    """Passes a call on once ``version`` says that its weights, or any at all, are here."""
+
+    def __init__(
+        self, version: Callable[[], int], passers: Mapping[int, MessagePasser[Invoke]]
+    ) -> None:
+        self._version, self._passers = version, passers
+        self._waiting: dict[int, deque[Call]] = {}
+
+    def send(self, call: Call) -> None:
+        """Pass it on as soon as may be, after what the member was sent before."""
+        self._waiting.setdefault(call.member, deque()).append(call)
+        self._let_pass(call.member)
+
+    def look(self) -> None:
+        """There may be newer weights."""
+        for member in tuple(self._waiting):
+            self._let_pass(member)
+
+    def forget(self, member: int) -> None:
+        """What the member was sent is void."""
+        self._waiting.pop(member, None)
+
+    def holds(self, member: int) -> bool:
+        """Whether the member's calls wait here."""
+        return member in self._waiting
+
+    def _let_pass(self, member: int) -> None:
+        calls, here = self._waiting[member], self._version()
+        while calls and here >= max(0, calls[0].version):
+            self._passers[member].pass_message(calls.popleft().call)
+        if not calls:
+            del self._waiting[member]
 
 
 class Executor(Loop):
@@ -242,7 +278,7 @@ class Executor(Loop):
             self._tell(news)
 
     def _news(self) -> steering.ExecutorNews:
-        waiting = [m for m in self._lodged if self._gate.holds(m) or self._actors.held_back(m)]
+        waiting = [m for m in self._lodged if self._gate.holds(m) or self._actors.waits_for_slot(m)]
         written = {m - 1: self._node.blocks[m - 1].written for m in self._lodged}
         return steering.ExecutorNews(
             self._usage(), tuple(sorted(waiting)), written, self._agent.wire_bytes,
@@ -287,7 +323,10 @@ class Executor(Loop):
 
 
 def _same(news: steering.ExecutorNews, told: steering.ExecutorNews | None) -> bool:
-    return told is not None and (news.held_back, news.written) == (told.held_back, told.written)
+    return told is not None and (news.waits_for_slot, news.written) == (
+        told.waits_for_slot,
+        told.written,
+    )
 
 
 def _no_room(message: steering.Start | steering.Prepare, error: ShmTooSmall) -> steering.Died:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from artos.buffer.board import LEARNER
+from artos.buffer.mailbox import LEARNER
 from artos.errors import ActorFailed, LearnerFailed
 from artos.system.exit_report import START_SECONDS, ExitReport
 

@@ -1,12 +1,116 @@
-"""Books of what was handed out: invocations not answered, rounds granted, rows claimed."""
+"""The books of a run: rows that came, what was handed out, and the weights that actors hold."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.mailbox import ordered
 from artos.protocol.invocations import Claim, Invoke
+from artos.spec import VERSION_KEY
+from triggers.base import Arrived, Committed
+
+Rows = Committed | Arrived
+
+
+class RowSource(Protocol):
+    """Looks at an actor's block when something in it changed.
+
+    ``in_place``: actors write to these blocks themselves, so one without room waits.
+    """
+
+    in_place: bool
+
+    def news(self, actor: int) -> tuple[int, list[Rows]]:
+        """Rows that are there in all keys, and what is new since the last call, in order."""
+
+    def rewind(self, actor: int, term: int, rows: int) -> None:
+        """From row ``rows`` on the actor's rows come from its next place."""
+
+
+class Commits:
+    """Head and workers share the blocks: rows are in the replay buffer as soon as committed.
+
+    With a transfer in the table (``shipped``) they only count as arrived once that has fired.
+    """
+
+    in_place = True
+
+    def __init__(self, blocks: Mapping[int, ActorBlock], *, shipped: bool) -> None:
+        self._blocks, self._shipped = blocks, shipped
+        self._told = dict.fromkeys(blocks, 0)
+
+    def news(self, actor: int) -> tuple[int, list[Rows]]:
+        """See ``RowSource.news``."""
+        block = self._blocks[actor]
+        written = {name: header.written for name, header in block.headers.items()}
+        rows = min(written.values())
+        told, self._told[actor] = self._told[actor], rows
+        events: list[Rows] = []
+        for stop, version in _runs(block, told, rows):
+            upto = written if stop == rows else dict.fromkeys(written, stop)
+            events.append(Committed(actor, upto, version))
+            if not self._shipped:
+                events.append(Arrived(actor, upto, version))
+        return rows, events
+
+    def rewind(self, actor: int, term: int, rows: int) -> None:
+        """Never: an actor of this machine stays where it is."""
+
+
+class Arrivals:
+    """Rows come from worker nodes, key by key, into the head's blocks; that is all that counts.
+
+    The block's ``incarnation`` is the term of the place that its rows come from: while it is
+    another one than that of the actor's present place, nothing in the block is looked at.
+    """
+
+    in_place = False
+
+    def __init__(self, blocks: Mapping[int, ActorBlock]) -> None:
+        self._blocks = blocks
+        self._told = {actor: dict.fromkeys(block.headers, 0) for actor, block in blocks.items()}
+        self._terms = dict.fromkeys(blocks, 0)
+
+    def news(self, actor: int) -> tuple[int, list[Rows]]:
+        """See ``RowSource.news``; keys may arrive at different times."""
+        block, told = self._blocks[actor], self._told[actor]
+        grown: dict[tuple[int, int], list[str]] = {}
+        for name, rows in self._arrived(actor).items():
+            if rows > told[name]:
+                grown.setdefault((told[name], rows), []).append(name)
+                told[name] = rows
+        events: list[Rows] = [
+            Arrived(actor, dict.fromkeys(names, stop), version)
+            for span, names in grown.items()
+            for stop, version in _runs(block, *span)
+        ]
+        return min(told.values()), events
+
+    def _arrived(self, actor: int) -> Mapping[str, int]:
+        block = self._blocks[actor]
+        if block.incarnation != self._terms[actor]:
+            return {}
+        ordered()
+        # The version first: events are cut where it changes, so only rows that have one count.
+        known = block.headers[VERSION_KEY].written
+        ordered()
+        return {name: min(header.written, known) for name, header in block.headers.items()}
+
+    def rewind(self, actor: int, term: int, rows: int) -> None:
+        """See ``RowSource.rewind``; nothing is looked at until the block is of that term."""
+        self._terms[actor] = term
+        self._told[actor] = {name: min(told, rows) for name, told in self._told[actor].items()}
+
+
+def _runs(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Rows ``start`` to ``stop`` cut where the version changes; those overwritten are left out."""
+    if start == stop:
+        return iter(())
+    return block.version_runs(min(max(start, block.oldest()), stop - 1), stop)
 
 
 @dataclass(slots=True)
@@ -183,3 +287,57 @@ class Claims:
         if gained > 0:
             self._furthest[actor] = acknowledged
             self._consumed += gained
+
+
+class WeightVersions:
+    """Per actor the version it holds (-1: none), and whether it binds the newest for a round.
+
+    ``each_round``: without an ``actors.sync`` of their own, actors do so at rollout start. With one
+    they keep what they have until that fires, unless a ``max_lag`` of the table, which is the
+    stronger promise, would have the rows dropped: then they would be sampled for nothing, and with
+    a learner that waits for rows in vain no further version would ever make that trigger fire.
+    """
+
+    def __init__(
+        self, actors: Iterable[int], rounds: Rounds, claims: Claims,
+        max_lags: Sequence[tuple[str, int, int]], *, each_round: bool,
+    ) -> None:  # fmt: skip
+        self.held = dict.fromkeys(actors, -1)
+        self._asked = dict(self.held)
+        self._rounds, self._claims, self._each_round = rounds, claims, each_round
+        self._max_lags = max_lags
+
+    def joined(self, actor: int) -> None:
+        """Who was away has missed what others pulled meanwhile."""
+        self.held[actor] = self._asked[actor] = -1
+
+    def asked(self, actor: int, newest: int) -> None:
+        """The actor is to bind the newest version, or one that is newer by then."""
+        self._asked[actor] = newest
+
+    def answered(self, actor: int, version: int) -> None:
+        """The actor has done something, with weights of this version."""
+        self.held[actor] = version
+
+    def next(self, actor: int) -> int:
+        """The version of the next round at the least."""
+        return max(self.held[actor], self._asked[actor])
+
+    def due(self, actor: int, trained: int) -> bool:
+        """Whether the round that was just granted begins with newer weights.
+
+        ``trained``: the newest version once the learner is done with what was handed over.
+        """
+        version = self.next(actor)
+        return self._each_round or version < 0 or self._too_old(actor, trained - version)
+
+    def _too_old(self, actor: int, behind: int) -> bool:
+        """Whether the end of the round would be, even if no update were made of others' rows."""
+        stop = self._rounds.granted_to(actor)
+        return any(
+            behind + (stop - self._claims.claimed(target, actor) - 1) // size > max_lag
+            for target, size, max_lag in self._max_lags
+        )
+
+    def __repr__(self) -> str:
+        return f"<WeightVersions held={self.held}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from artos.buffer.board import LEARNER
+from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Invoke
 from artos.system.exit_report import SLOW, ExitReport
 from head.run.coordination.failures import Failures

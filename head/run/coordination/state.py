@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from artos.plan import Plan
-from head.run.coordination.active_actors import ActiveActors
+from head.run.coordination.active_actors import ActiveActors, Scaler
 from head.run.coordination.failures import Limits
-from head.run.coordination.ledger import Claims, Invocations, Rounds
+from head.run.coordination.ledger import Claims, Invocations, Rounds, WeightVersions
 from head.run.coordination.ports import Ports
 from head.run.coordination.standstill import Standstill
-from head.run.coordination.weight_versions import WeightVersions
 from head.run.monitor import Monitor
 from head.run.objects import Objects
-from head.run.scaler import Scaler
 from triggers.table import Table
 from triggers.wiring import max_lags, silent_targets
 

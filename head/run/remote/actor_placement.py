@@ -7,13 +7,13 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.board import actor_member
+from artos.buffer.mailbox import actor_member
 from artos.protocol.invocations import Done, FromMember, Invoke
 from artos.protocol.steering import ActorReport, Call, Died, End, Prepare, Retire, Start
 from artos.system.exit_report import ExitReport
 from artos.transitions import after
 from artos.transport.messenger import Messenger
-from triggers.passers import ZmqPasser
+from triggers.engine import ZmqPasser
 
 
 class State(StrEnum):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from artos.buffer.board import actor_member
+from artos.buffer.mailbox import actor_member
 from artos.clock import Clock
 from artos.errors import BadBundle
 from artos.protocol import steering

@@ -15,7 +15,7 @@ class _Site:
     """What a site said last."""
 
     usage: Usage = field(default_factory=Usage)
-    waiting_for_slot: frozenset[int] = frozenset()
+    waits_for_slot: frozenset[int] = frozenset()
     criu: str = ""
     faults: int = 0
     malformed: int = 0
@@ -75,7 +75,7 @@ class NodeUsage:
             BadMessage: its bill is none.
         """
         site = self._open[node]
-        site.usage, site.waiting_for_slot = Usage.of(news.usage), frozenset(news.held_back)
+        site.usage, site.waits_for_slot = Usage.of(news.usage), frozenset(news.waits_for_slot)
         site.faults, site.malformed = news.faults, news.malformed
 
     def last_bill(self, node: str, usage: Mapping[str, Any]) -> None:
@@ -96,7 +96,7 @@ class NodeUsage:
 
     def waits_for_slot(self, node: str, member: int) -> bool:
         """Whether what the actor was asked to do waits there for a slot, or for weights."""
-        return node in self._open and member in self._open[node].waiting_for_slot
+        return node in self._open and member in self._open[node].waits_for_slot
 
     def usage(self) -> Usage:
         """What all actors cost so far, wherever they were."""

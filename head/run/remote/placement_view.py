@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from artos.buffer.board import LEARNER, actor_member
+from artos.buffer.mailbox import LEARNER, actor_member
 from head.run.remote.actor_placement import ActorPlacement
 from head.run.remote.node_usage import NodeUsage
 
@@ -29,7 +29,7 @@ class PlacementView:
         self._actors, self._nodes = actors, nodes
         self._silence, self._origin = silence, origin
 
-    def waiting_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: int) -> bool:
         """Whether its calls wait for something that is not its doing: a place, a slot, a link."""
         if member == LEARNER:
             return False

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.board import actor_member
+from artos.buffer.mailbox import actor_member
 from artos.errors import BadMessage
 from artos.protocol import control
 from artos.protocol.invocations import FromMember, Ready

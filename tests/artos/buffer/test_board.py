@@ -7,10 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from artos.buffer.board import Board, actor_member, control_member, template_member
-from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.layout import PAGE, align
-from artos.buffer.mailbox import header_bytes, mailbox_bytes
+from artos.buffer.mailbox import (
+    SEMAPHORE_BYTES,
+    Board,
+    Doorbell,
+    actor_member,
+    control_member,
+    header_bytes,
+    mailbox_bytes,
+    template_member,
+)
 from artos.buffer.segment import ShmFolder
 
 

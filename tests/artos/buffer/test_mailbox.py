@@ -15,9 +15,15 @@ from helpers import PATIENCE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artos.buffer.board import LEARNER, Board, actor_member
-from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
-from artos.buffer.mailbox import Mailbox, mailbox_bytes
+from artos.buffer.mailbox import (
+    LEARNER,
+    SEMAPHORE_BYTES,
+    Board,
+    Doorbell,
+    Mailbox,
+    actor_member,
+    mailbox_bytes,
+)
 from artos.buffer.segment import Segment, ShmFolder
 from artos.errors import MailboxFull
 

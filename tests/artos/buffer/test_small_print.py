@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from buffer_helpers import FRAME, new_block
 
-from artos.buffer import doorbell
-from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
+from artos.buffer import mailbox
 from artos.buffer.layout import Consumer
-from artos.buffer.mailbox import Mailbox, mailbox_bytes
+from artos.buffer.mailbox import SEMAPHORE_BYTES, Doorbell, Mailbox, mailbox_bytes
 from artos.buffer.samplers.frames import Rows, Sources
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.transitions import first_of_version
@@ -41,9 +40,9 @@ def test_who_spins_notices_a_ring_without_sleeping(
         now[0] += 1.0
         return 0 if len(looks) > rings_at else -1
 
-    monkeypatch.setattr(doorbell, "_trywait", look)
-    monkeypatch.setattr(doorbell, "_clockwait", lambda *_: slept.append(1) or 0)
-    monkeypatch.setattr(doorbell.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(mailbox, "_trywait", look)
+    monkeypatch.setattr(mailbox, "_clockwait", lambda *_: slept.append(1) or 0)
+    monkeypatch.setattr(mailbox.time, "monotonic", lambda: now[0])
     assert bell.wait(60.0, spin=10.0)
     assert bool(slept) == sleeps
     assert len(looks) == (11 if sleeps else 1 + rings_at)
@@ -66,15 +65,15 @@ def test_a_wait_ends_so_many_seconds_from_now(monkeypatch: pytest.MonkeyPatch, n
         ends.append((until._obj.seconds, until._obj.nanoseconds))
         return 0
 
-    monkeypatch.setattr(doorbell, "_clockwait", sleep)
-    monkeypatch.setattr(doorbell.time, "monotonic", lambda: now)
+    monkeypatch.setattr(mailbox, "_clockwait", sleep)
+    monkeypatch.setattr(mailbox.time, "monotonic", lambda: now)
     assert bell.wait(2.5)
     assert ends == [(int(now) + 2, 750_000_000)]
 
 
 def test_a_bell_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doorbell, "_libc", SimpleNamespace(sem_init=lambda *_: -1))
-    monkeypatch.setattr(doorbell.ctypes, "get_errno", lambda: errno.ENOSYS)
+    monkeypatch.setattr(mailbox, "_libc", SimpleNamespace(sem_init=lambda *_: -1))
+    monkeypatch.setattr(mailbox.ctypes, "get_errno", lambda: errno.ENOSYS)
     with pytest.raises(OSError, match="sem_init failed") as caught:
         Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
     assert caught.value.errno == errno.ENOSYS
@@ -82,9 +81,9 @@ def test_a_bell_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_wait_that_goes_wrong_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     bell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
-    monkeypatch.setattr(doorbell, "_clockwait", lambda *_: -1)
+    monkeypatch.setattr(mailbox, "_clockwait", lambda *_: -1)
     for code, wrong in ((errno.EINVAL, True), (errno.EINTR, False), (errno.ETIMEDOUT, False)):
-        monkeypatch.setattr(doorbell.ctypes, "get_errno", lambda code=code: code)
+        monkeypatch.setattr(mailbox.ctypes, "get_errno", lambda code=code: code)
         if wrong:
             with pytest.raises(OSError, match=os.strerror(code)) as caught:
                 bell.wait(1.0)

@@ -9,8 +9,8 @@ import pytest
 from elastic import needs_criu
 from stage import PATIENCE, ROUND, ROUNDS, Stage, rows_here
 
-from artos.buffer.board import actor_member
-from artos.runtime.identity import WAKE, Identity, tell
+from artos.buffer.mailbox import actor_member
+from artos.runtime.template import WAKE, Identity, tell
 from artos.system.child import Child
 from workers.checkpoint.criu.driver import Criu, criu_here
 from workers.checkpoint.facts import Facts

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from artos.buffer.board import Board, control_member
+from artos.buffer.mailbox import Board, control_member
 from artos.buffer.segment import ShmFolder
 from artos.errors import DeadlineExceeded, NotRunning, Refused
 from artos.plan import Site

@@ -9,7 +9,7 @@ import pytest
 
 from artos.errors import NoIdentity
 from artos.plan import Site
-from artos.runtime.identity import Identity, read, tell
+from artos.runtime.template import Identity, read, tell
 
 ONE = Identity(Site("/dev/shm/artos.x", 1, 3), "actor-0.log")
 

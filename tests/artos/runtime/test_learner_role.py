@@ -18,8 +18,8 @@ from artos.buffer.layout import BlockSpec
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.lag import ActorLag
 from artos.protocol.invocations import Claim, Done, Invoke
-from artos.runtime import roles
-from artos.runtime.roles import LearnerRole
+from artos.runtime import member
+from artos.runtime.member import LearnerRole
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
 
 CLAIM = Claim(0, 4, 8)
@@ -119,7 +119,7 @@ def test_rows_handed_over_count_unless_others_were_drawn_instead(
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two looks at the clock a second passes."""
     ticks = itertools.count(100.0)
-    monkeypatch.setattr(roles.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(member.time, "perf_counter", lambda: next(ticks))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_an_actor_waits_for_room_is_no_work(tmp_path: Path, ticking: None) 
     model.commit(model.allocate(), 0)
     with a_block(tmp_path) as block:
         context = SimpleNamespace(block=block, actor=0, plan=SimpleNamespace(deadline=1.0))
-        role = roles.ActorRole(Actor(), context, model)  # type: ignore[arg-type]
+        role = member.ActorRole(Actor(), context, model)  # type: ignore[arg-type]
         done = role.run(Invoke(1, "actors.sample", "sample", (), 12))
     assert done.times == {"wait_for_room": 1.0, "bind": 1.0, "environment": 0.25, "sample": 0.75}
     assert done.seconds == 1.0

@@ -9,8 +9,8 @@ import pytest
 import toys_to_prepare
 from stage import HERE, Rows, Stage, plan_of, rows_here, rows_of
 
-from artos.runtime.build_role import MODEL, actor_context, prepared_actor
-from artos.runtime.roles import ActorRole
+from artos.runtime.member import ActorRole
+from artos.runtime.serving import MODEL, actor_context, prepared_actor
 
 ENVS = ["CartPole-v1", "vector:CartPole-v1", "PongNoFrameskip-v4"]
 

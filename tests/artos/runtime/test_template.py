@@ -14,10 +14,10 @@ import pytest
 from helpers import python
 from stage import HERE, PATIENCE, ROUND, ROUNDS, Rows, Stage, mapped, open_files, rows_here
 
-from artos.buffer.board import actor_member
+from artos.buffer.mailbox import actor_member
 from artos.clock import Deadline
 from artos.protocol.invocations import Failed
-from artos.runtime.identity import IDENTITY_FD
+from artos.runtime.template import IDENTITY_FD
 
 pytestmark = pytest.mark.processes
 

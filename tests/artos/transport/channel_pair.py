@@ -7,8 +7,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import strategies as st
 
-from artos.protocol.envelope import Envelope
-from artos.transport.channel import BEAT, Channel
+from artos.transport.channel import BEAT, Channel, Envelope
 
 Frame = tuple[Envelope, bytes]
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from postbox import fill
 
 from artos.errors import BadMessage, MailboxFull
-from artos.protocol.envelope import Envelope
 from artos.protocol.fields import LIVES
 from artos.transport import channel
-from artos.transport.channel import BEAT, Channel
+from artos.transport.channel import BEAT, Channel, Envelope
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,7 +14,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from artos.protocol import control, steering
 from artos.protocol.message import Refusal
-from artos.transport import endpoints, sockets
+from artos.transport import messenger, sockets
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.roles import ANY, Holder, Role
 
@@ -188,7 +188,7 @@ def test_nobody_takes_the_place_of_a_connection(
 def test_who_was_refused_gets_in_once_its_key_is_there(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoints, "_RENEW", 0.3)
+    monkeypatch.setattr(messenger, "_RENEW", 0.3)
     make_keys(folder, Holder(Role.NODE, "late"))
     public = folder / "nodes/late.key"
     aside = public.rename(tmp_path / "late.key")

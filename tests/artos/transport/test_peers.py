@@ -12,11 +12,10 @@ from postbox import fill
 
 from artos.errors import MailboxFull
 from artos.protocol import codec, control, steering
-from artos.protocol.envelope import Envelope
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.transport import peers
 from artos.transport.authorizer import Authorizer
-from artos.transport.channel import Channel
+from artos.transport.channel import Channel, Envelope, framed, opened
 from artos.transport.peers import Peers, Sender
 from artos.transport.roles import Holder, Register, Role
 
@@ -24,8 +23,8 @@ LOAD = control.Load(cpu=0.5)
 ROUTES = count()
 
 
-def encoded(message: Message) -> bytes:
-    return bytes(codec.encode(message))
+def encoded(message: Envelope | Message) -> bytes:
+    return framed(message)
 
 
 def sealed(number: int, content: bytes) -> Envelope:
@@ -57,7 +56,7 @@ class Worker:
     def _hear(self, route: bytes, frame: bytes) -> bool:
         if route != self.sender.route:
             return False
-        envelope = codec.decode(frame)
+        envelope = opened(frame)
         if isinstance(envelope, Refusal):
             self.refused.append(envelope.why)
             return True
@@ -380,7 +379,7 @@ def test_a_claim_to_know_the_last_of_our_lives_is_refused(head: Peers) -> None:
     head.put("w1", LOAD, 0.0)
     sent: list[bytes] = []
     head.speak("w1", 0.0, lambda _, frame: sent.append(frame) is None)
-    assert [codec.decode(frame).session for frame in sent] == [2**62 - 1]  # type: ignore[attr-defined]
+    assert [opened(frame).session for frame in sent] == [2**62 - 1]  # type: ignore[attr-defined]
 
 
 def test_unread_messages_are_bounded_by_their_bytes_and_refusals_are_too(

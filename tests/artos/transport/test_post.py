@@ -16,9 +16,9 @@ from postbox import PATIENCE, Cable, Postbox, calling, fill, serving
 
 from artos.errors import MailboxFull, Refused
 from artos.protocol import codec, control, steering
-from artos.protocol.envelope import Envelope
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.transport import channel, endpoints, peers
+from artos.transport import channel, messenger, peers
+from artos.transport.channel import Envelope, framed, opened
 from artos.transport.keys import Keys, make_keys
 from artos.transport.messenger import Messenger
 
@@ -191,15 +191,15 @@ def test_rubbish_gets_a_clear_answer(ipc: str, raw: zmq.Socket[bytes]) -> None:
 
 def test_repeated_and_reordered_frames(ipc: str, raw: zmq.Socket[bytes]) -> None:
     with serving(ipc) as head:
-        raw.send_multipart([codec.encode(Envelope(5, 0))])
-        answer = codec.decode(raw.recv())
+        raw.send_multipart([framed(Envelope(5, 0))])
+        answer = opened(raw.recv())
         assert isinstance(answer, Envelope)
         for number in (2, 1, 1, 3, 2, 2, 1, 3, 3):
             content = memoryview(codec.encode(steering.ReadPiece(number)))
-            raw.send(codec.encode(Envelope(5, answer.session, number, content=content)))
+            raw.send(framed(Envelope(5, answer.session, number, content=content)))
         head.wait_for(steering.ReadPiece(3), "raw")
         head.messenger.send("raw", control.Bye())
-        while not codec.decode(raw.recv()).content:  # type: ignore[attr-defined]
+        while not opened(raw.recv()).content:  # type: ignore[attr-defined]
             pass
         head.mail += head.messenger.take()
         assert head.mail == [("raw", steering.ReadPiece(number)) for number in (1, 2, 3)]
@@ -210,7 +210,7 @@ def test_a_peer_that_reads_nothing_holds_up_nobody(
 ) -> None:
     monkeypatch.setattr(peers, "Channel", partial(channel.Channel, most=50_000_000))
     with serving(ipc) as head, calling(ipc) as worker:
-        raw.send_multipart([codec.encode(Envelope(5, 0))])
+        raw.send_multipart([framed(Envelope(5, 0))])
         head.until(lambda: "raw" in head.messenger.silent(), "the peer that reads nothing")
         with pytest.raises(MailboxFull, match="raw"):
             fill(lambda: head.messenger.send("raw", control.Archive("0" * 64, bytes(1_000_000))))
@@ -223,7 +223,7 @@ def test_a_peer_that_reads_nothing_holds_up_nobody(
 def test_of_two_workers_with_one_name_the_first_is_told(
     ipc: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoints, "_RENEW", 2.0)
+    monkeypatch.setattr(messenger, "_RENEW", 2.0)
     with serving(ipc) as head, calling(ipc) as first:
         first.messenger.send("head", steering.ReadPiece(1))
         head.wait_for(steering.ReadPiece(1), "w1")
@@ -237,11 +237,11 @@ def test_of_two_workers_with_one_name_the_first_is_told(
 
 
 def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
-    with serving(ipc) as head, endpoints.Calling(ipc, None, "w1") as line:
+    with serving(ipc) as head, messenger.Calling(ipc, None, "w1") as line:
         line.tend(0.0, usurped=True)
         line.tend(1e6, usurped=True)
         line.wait(0.01, to_send=True)
-        assert not line.send(b"", codec.encode(Envelope(1, 0)))
+        assert not line.send(b"", framed(Envelope(1, 0)))
         assert head.messenger.take() == []
 
 
@@ -306,4 +306,4 @@ def test_tcp_without_keys_is_refused() -> None:
 
 
 def test_beats_are_more_frequent_than_patience() -> None:
-    assert channel.BEAT * 3 < endpoints._RENEW
+    assert channel.BEAT * 3 < messenger._RENEW

@@ -22,7 +22,7 @@ NODES = {
     "ExecutorUp", "ActorReport", "Died", "Packed", "ReadPiece", "BundlePiece", "BundleRejected",
     "ExecutorNews", "ExecutorLog", "ExecutorClosed", "Greet", "Chunk", "Pull",
 }  # fmt: skip
-EVERYBODY = {"Envelope", "Refusal"}
+EVERYBODY = {"Refusal"}
 KINDS = {kind.__name__: kind for kind in codec.TYPES}
 
 

@@ -11,8 +11,7 @@ from helpers import PATIENCE
 from artos.clock import Deadline
 from artos.protocol.data import Finish, Nudge, ReplayUp, Terms
 from artos.system.exit_report import ExitReport
-from artos.transport.control_pipe import ControlPipe
-from artos.transport.sidecar import Retries
+from artos.transport.sidecar import ControlPipe, Retries
 
 OWN, KILLED = ExitReport("it raised"), ExitReport("killed", own=False)
 

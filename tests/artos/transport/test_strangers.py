@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from postbox import PATIENCE, calling, serving
 from strangers import strangers
 
-from artos.protocol import codec, control, steering
-from artos.protocol.envelope import Envelope
+from artos.protocol import control, steering
 from artos.protocol.message import Restarted
 from artos.transport import doorkeeper, sockets
+from artos.transport.channel import Envelope, framed, opened
 from artos.transport.connections import Connections
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.roles import Holder, Role
@@ -89,7 +89,7 @@ def test_the_connection_of_a_revoked_key_is_cut(keys: Keys) -> None:
         ends = [s.get_monitor_socket(zmq.EVENT_DISCONNECTED) for s in (revoked, other)]
         for each in (revoked, other):
             assert each.poll(PATIENCE * 1000, zmq.POLLOUT)
-            each.send(codec.encode(Envelope(1, 0)))
+            each.send(framed(Envelope(1, 0)))
             assert each.poll(PATIENCE * 1000)
         revoke(keys.folder, W1)
         while revoked.poll(0):  # what was under way
@@ -97,7 +97,7 @@ def test_the_connection_of_a_revoked_key_is_cut(keys: Keys) -> None:
         head.messenger.send("w1", control.Bye())
         assert ends[0].poll(PATIENCE * 1000)
         while revoked.poll(0):
-            envelope = codec.decode(revoked.recv())
+            envelope = opened(revoked.recv())
             assert isinstance(envelope, Envelope)
             assert not envelope.content
         assert not ends[1].poll(0)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from head.daemon.placement import POLICIES, Room, place, shares
-from workers.daemon.cpu_shares import allot
+from head.daemon.roster import POLICIES, Room, place, shares
+from workers.daemon.executor_host import allot
 
 ROOMS = st.lists(
     st.builds(Room, st.sampled_from("abcdefgh"), st.integers(1, 8), st.integers(0, 5)),

@@ -13,7 +13,7 @@ import pytest
 
 from artos.system.archives import Archives
 from head.daemon.run_host import RunHost
-from head.daemon.runs import Run
+from head.daemon.scheduler import Run
 from head.records.checkpoint import MANIFEST
 
 pytestmark = pytest.mark.processes

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from worlds import World
 
 from artos.errors import Refused
-from head.daemon.runs import State
-from head.daemon.scheduler import MOST_IN_A_ROW, Schedule
+from head.daemon.scheduler import MOST_IN_A_ROW, Schedule, State
 
 # -- the queue -------------------------------------------------------------------------------------
 

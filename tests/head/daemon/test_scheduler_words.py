@@ -8,8 +8,7 @@ from worlds import World
 
 from artos.protocol.control import Assign, RunNews, RunUp
 from artos.run_state import RUNNING
-from head.daemon.runs import Run
-from head.daemon.scheduler import MOST_IN_A_ROW, Begin, Schedule
+from head.daemon.scheduler import MOST_IN_A_ROW, Begin, Run, Schedule
 
 
 def waits_for(world: World, run: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from artos.buffer.board import LEARNER, actor_member
+from artos.buffer.mailbox import LEARNER, actor_member
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.run_memory import Node
 from artos.clock import ManualClock
@@ -25,8 +25,8 @@ from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers.engine import direct_passers
 from triggers.journal import Journal
-from triggers.passers import direct_passers
 from triggers.table import Table
 from triggers.verify.verifier import faults
 from triggers.wiring import completed
@@ -73,7 +73,7 @@ class Troupe:
         self._set_up = set(self._up)
         self._version_of: dict[int, int] = {}
         self.sleepers: set[int] = set()
-        self.waiting_for_slot: set[int] = set()
+        self.without_slot: set[int] = set()
         self.used: list[tuple[Claim, ...]] = []
         self.lags: list[int] = []
         self.said: list[tuple[str, int]] = []
@@ -87,7 +87,7 @@ class Troupe:
         self._queues.setdefault(member, deque()).append(call)
 
     def waits_for_slot(self, member: int) -> bool:
-        return member in self.waiting_for_slot
+        return member in self.without_slot
 
     def unplaced(self, member: int) -> str:
         return ""

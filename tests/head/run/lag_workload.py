@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.buffer.board import LEARNER
+from artos.buffer.mailbox import LEARNER
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.run_memory import Node
 from artos.clock import ManualClock
@@ -23,8 +23,8 @@ from head.run.coordination.ports import Ports
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.base import Trigger
+from triggers.engine import direct_passers
 from triggers.journal import Journal, read
-from triggers.passers import direct_passers
 from triggers.table import Table
 from triggers.verify.verifier import faults
 from triggers.wiring import completed

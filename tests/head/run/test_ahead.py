@@ -8,12 +8,12 @@ from pathlib import Path
 
 from elastic_loop import STEPS, Troupe, full_batch, troupe
 
-from artos.buffer.board import LEARNER
+from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.scaling.actor_count import Manual
 from artos.spec import VERSION_KEY
 from artos.system.exit_report import ExitReport
-from triggers.passers import DirectPasser
+from triggers.engine import DirectPasser
 
 
 def sample(players: Troupe, actor: int, rows: int, version: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 from elastic_loop import STEPS, Troupe, full_batch, troupe
 from test_ahead import publish, sample
 
-from artos.buffer.board import LEARNER
+from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Done, Ready
 from artos.scaling.actor_count import Manual
 
@@ -62,11 +62,11 @@ def test_who_hangs_again_is_restarted_again(players: Troupe) -> None:
 
 def test_who_was_held_back_has_its_full_time_afterwards(players: Troupe) -> None:
     assert players.coordinator.waits()["actor 0"].startswith("running sample")
-    players.waiting_for_slot = {ACTOR}
+    players.without_slot = {ACTOR}
     assert players.coordinator.waits() == {"learner": "rows", "actor 0": "a slot or its process"}
     for _ in range(3):
         later(players, 1.1)
-    players.waiting_for_slot = set()
+    players.without_slot = set()
     later(players, 0.9)
     assert restarts(players) == 0
     later(players, 0.2)
@@ -89,7 +89,7 @@ def test_who_waited_for_room_has_its_full_time_afterwards(tmp_path: Path) -> Non
             coordinator.receive(ACTOR, Done(call.firing, 0))
         assert block.free() == 0
         assert rounds, "it was told to sample more than there is room for"
-        players.waiting_for_slot = {LEARNER}
+        players.without_slot = {LEARNER}
         for _ in range(3):
             later(players, 1.1)
         first = players._queues[LEARNER].popleft()

@@ -7,7 +7,7 @@ from pathlib import Path
 from elastic_loop import STEPS, Troupe, full_batch, troupe
 from test_ahead import publish, sample
 
-from artos.buffer.board import LEARNER
+from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Claim, Done, Ready
 from artos.scaling.actor_count import Manual
 

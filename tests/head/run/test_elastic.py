@@ -249,7 +249,7 @@ def test_who_is_held_back_is_not_taken_for_hung(tmp_path: Path) -> None:
         run.begin()
         clock = run.coordinator.ports.clock
         assert isinstance(clock, ManualClock)
-        run.waiting_for_slot = {2}
+        run.without_slot = {2}
         clock.advance(run.coordinator.state.plan.deadline + 1)
         run.coordinator.tick()
         assert run.said == [("end", 0), ("start", 0)], "the other one hangs"

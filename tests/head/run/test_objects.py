@@ -11,14 +11,14 @@ import pytest
 from elastic_loop import NOISE, STEPS, full_batch, troupe
 from helpers import unrolled
 
-from artos.buffer.board import LEARNER
+from artos.buffer.mailbox import LEARNER
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.learners.publisher import Publisher
 from artos.scaling.actor_count import Manual, NoiseScale
 from artos.spec import ArraySpec, ObjectKey
 from head.run.objects import Objects
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
-from triggers.events import Published
+from triggers.base import Published
 from triggers.journal import read
 from triggers.table import Table
 

@@ -16,12 +16,12 @@ from artos.protocol.invocations import Done, Invoke, Ready
 from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
 from head.run.coordination.coordinator import Coordinator
+from head.run.coordination.ledger import Arrivals
 from head.run.coordination.ports import Ports
-from head.run.coordination.row_events import Arrivals
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, Trigger
+from triggers.engine import direct_passers
 from triggers.journal import Journal
-from triggers.passers import direct_passers
 from triggers.table import Table
 from triggers.wiring import completed
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.protocol.invocations import Invoke
+from head.run.coordination.dispatcher import PullQueue
 from head.run.coordination.ledger import Invocations
-from head.run.coordination.pull_queue import PullQueue
 
 ACTOR = 1
 

@@ -12,7 +12,7 @@ import pytest
 from disks import full, needs_mount, small_disk
 from elastic_loop import STEPS, Troupe, full_batch, troupe
 
-from artos.buffer.board import LEARNER
+from artos.buffer.mailbox import LEARNER
 from artos.buffer.model_block import ObjectRegion, Slot
 from artos.errors import NotSaved
 from artos.scaling.actor_count import Manual

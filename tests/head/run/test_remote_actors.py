@@ -24,7 +24,7 @@ def test_calls_wait_for_a_place_and_then_follow_the_start(head: Head) -> None:
     head.remote.start(ONE)
     head.call(ONE, sample(7, STEPS))
     assert head.said() == []
-    assert head.remote.placement_view.waiting_for_slot(ONE)
+    assert head.remote.placement_view.waits_for_slot(ONE)
     assert head.remote.placement_view.unplaced(ONE) == "a node with a free slot"
     head.place({0: "w1"})
     assert head.remote.placement_view.unplaced(ONE) == "the site on w1"
@@ -34,7 +34,7 @@ def test_calls_wait_for_a_place_and_then_follow_the_start(head: Head) -> None:
         ("w1", steering.Call(ONE, sample(7, STEPS), 0)),
     ]
     assert head.remote.placement_view.unplaced(ONE) == ""
-    assert not head.remote.placement_view.waiting_for_slot(ONE)
+    assert not head.remote.placement_view.waits_for_slot(ONE)
 
 
 def test_only_calls_that_bind_wait_for_weights(head: Head) -> None:
@@ -266,7 +266,7 @@ def test_who_is_put_away_on_its_way_does_first_what_it_was_asked_for(head: Head)
         ("w1", steering.Call(TWO, sample(8, 2 * STEPS), 0)),
         ("w1", steering.Retire(TWO)),
     ]
-    assert not head.remote.placement_view.waiting_for_slot(TWO)
+    assert not head.remote.placement_view.waits_for_slot(TWO)
 
 
 def test_who_lost_its_node_goes_only_where_the_head_said_last(head: Head) -> None:
@@ -285,12 +285,12 @@ def test_who_lost_its_node_goes_only_where_the_head_said_last(head: Head) -> Non
 def test_a_silent_node_is_why_nobody_answers(head: Head) -> None:
     head.begin()
     head.call(ONE, sample(7, STEPS))
-    assert not head.remote.placement_view.waiting_for_slot(ONE)
+    assert not head.remote.placement_view.waits_for_slot(ONE)
     head.quiet["w1"] = 8.0
-    assert head.remote.placement_view.waiting_for_slot(ONE)
+    assert head.remote.placement_view.waits_for_slot(ONE)
     head.quiet["w1"] = 0.1
-    head.remote.heard("w1", steering.ExecutorNews({}, held_back=(ONE,)))
-    assert head.remote.placement_view.waiting_for_slot(ONE)
+    head.remote.heard("w1", steering.ExecutorNews({}, waits_for_slot=(ONE,)))
+    assert head.remote.placement_view.waits_for_slot(ONE)
 
 
 def test_a_closing_run_only_keeps_books(head: Head) -> None:

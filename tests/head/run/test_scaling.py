@@ -19,7 +19,7 @@ from artos.scaling.actor_count import (
     actors_of,
     parse_actors,
 )
-from head.run.scaler import Scaler
+from head.run.coordination.active_actors import Scaler
 
 FORMS: list[tuple[str, Actors, int, int]] = [
     ("4", Manual(4, 4), 4, 4),

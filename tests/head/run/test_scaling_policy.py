@@ -16,7 +16,7 @@ from artos.errors import Refused, ScalingFailed
 from artos.runtime.reference import load_object
 from artos.scaling.actor_count import Kept, NoiseScale, ReturnPlateau, actors_of
 from artos.scaling.policy import Custom, Observation, ScalingPolicy
-from head.run.scaler import Scaler
+from head.run.coordination.active_actors import Scaler
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 from elastic_loop import STEPS, Troupe, full_batch, troupe
 from inline_runs import finished, registered
 
-from artos.buffer.board import LEARNER, actor_member
+from artos.buffer.mailbox import LEARNER, actor_member
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.scaling.actor_count import Manual

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from artos.errors import Refused
 from artos.system import unpack as unpacking
-from artos.system.archive import IGNORE_FILE, name_of, pack
-from artos.system.archives import Archives
+from artos.system.archives import IGNORE_FILE, Archives, name_of, pack
 from artos.system.unpack import unpack
 from artos.transport.keys import make_keys
 

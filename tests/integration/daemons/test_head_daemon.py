@@ -16,7 +16,7 @@ from artos.errors import Refused
 from artos.protocol import control
 from artos.protocol.data import Chunk, Nudge
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.system.archive import pack
+from artos.system.archives import pack
 from artos.system.logging_setup import logging_to
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.messenger import Messenger
@@ -24,7 +24,7 @@ from artos.transport.roles import Holder, Role
 from artos.version import VERSION
 from head.daemon.daemon import HeadDaemon
 from head.daemon.options import HeadOptions
-from head.daemon.runs import Run
+from head.daemon.scheduler import Run
 
 
 class Peer:

@@ -16,14 +16,14 @@ from test_archive import file, tar
 from test_head_daemon import Head, hello, joined
 
 from artos.protocol import codec, control
-from artos.protocol.envelope import Envelope
 from artos.protocol.message import Refusal
-from artos.system.archive import name_of
+from artos.system.archives import name_of
 from artos.transport import sockets
+from artos.transport.channel import Envelope, framed
 from artos.transport.keys import Keys
 from artos.transport.roles import SAYS, Role
 from deploy.client.overview import cluster, text
-from head.daemon.runs import Run, State
+from head.daemon.scheduler import Run, State
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def lives(head: Head, malformed: int = 0, faults: int = 0) -> dict[str, object]:
 FRAMES = {
     "a session that overflows": struct.pack(">BxxQQQQ?", 0xC1, 5, 2**64 - 1, 0, 0, False),
     "a field of arrays in arrays": b"\x82\xa4type\xa7Refusal\xa1x" + b"\x91" * 5000 + b"\xc0",
-    "the last of all lives": codec.encode(Envelope(5, 2**62 - 1)),
+    "the last of all lives": framed(Envelope(5, 2**62 - 1)),
     "arrays in arrays": b"\x91" * 5000 + b"\xc0",
     "maps in maps": b"\x81\x01" * 5000 + b"\xc0",
     "no envelope": codec.encode(control.Bye()),

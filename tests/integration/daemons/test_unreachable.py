@@ -17,7 +17,7 @@ from test_head_daemon import Head
 from artos.errors import DeadlineExceeded, NoHead, WrongKeys
 from artos.protocol import control
 from artos.system.logging_setup import logging_to
-from artos.transport import endpoints
+from artos.transport import messenger
 from artos.transport.keys import make_keys
 from deploy.cli.__main__ import main
 from deploy.client.head_client import HeadClient
@@ -95,7 +95,7 @@ def test_a_worker_says_once_why_it_reaches_nobody(
     reason: str, head: Head, others: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(others / "cache"))
-    monkeypatch.setattr(endpoints, "_RENEW", 0.2)
+    monkeypatch.setattr(messenger, "_RENEW", 0.2)
     words = "head.key is not its key"
     if reason == "nobody":
         head.stop()

@@ -16,8 +16,8 @@ from artos.protocol import codec
 from artos.protocol.data import Weights
 from artos.spec import ArraySpec
 from artos.transport.bfloat16 import BFLOAT16, narrow, widen
-from head.replay.weight_cache import WeightStore
-from workers.agent.weight_receiver import Assembly
+from head.replay.replay import WeightStore
+from workers.agent.weights import Assembly
 
 PARAMS = 400_003
 ARRAYS = (ArraySpec("params", (PARAMS,)), ArraySpec("learner.moments", (PARAMS,)))

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.board import LEARNER, Board
+from artos.buffer.mailbox import LEARNER, Board
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.segment import ShmFolder
 from artos.clock import Deadline, SystemClock
@@ -23,7 +23,7 @@ from artos.spec import VERSION_KEY, ArraySpec, DataKey, OnFull
 from artos.system.closing import Closing
 from artos.transport.keys import make_keys
 from head.run.replay_host import ReplayHost
-from triggers.transfer import TransferTrigger
+from triggers.primitives import TransferTrigger
 from triggers.wiring import cache_plan
 from workers.executor.agent_host import AgentHost
 

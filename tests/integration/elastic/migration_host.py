@@ -21,7 +21,7 @@ from helpers import ROOT, SUPPORT
 from stage import PATIENCE, Rows, Stage, mapped
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.board import actor_member
+from artos.buffer.mailbox import actor_member
 from artos.protocol.invocations import Invoke, encode
 from artos.system.child import Child
 from workers.actors.launchers.clones import Clones

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from artos.buffer.board import Board, actor_member
+from artos.buffer.mailbox import Board, actor_member
 from artos.plan import Site
 from workers.checkpoint.bundle import Home, unpack
 from workers.checkpoint.criu.opened import FILES, file_entry

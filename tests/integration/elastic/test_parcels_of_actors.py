@@ -19,8 +19,8 @@ from elastic import needs_criu
 from sides import BLOCK, CRIU, MEGABYTE, Side, list_files
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.board import actor_member
 from artos.buffer.layout import BlockSpec
+from artos.buffer.mailbox import actor_member
 from artos.errors import ImageUnusable
 from artos.spec import DataKey
 from workers.checkpoint.bundle import Home, belongings, pack

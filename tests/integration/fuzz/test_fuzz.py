@@ -8,8 +8,8 @@ import pytest
 
 from artos.errors import BadMessage, Refused
 from artos.protocol import codec
-from artos.protocol.envelope import Envelope
 from artos.system.unpack import read, unpack
+from artos.transport.channel import Envelope, framed
 from artos.transport.peers import Peers, Sender
 from evaluation.fuzz.__main__ import fuzz
 from evaluation.fuzz.hostile import Hostile
@@ -36,7 +36,7 @@ def test_no_frame_disturbs_what_others_say() -> None:
     for _ in range(CASES):
         head.hear(Sender("evil"), [hostile.frame()], 0.0)
         head.speak("evil", 0.0, lambda _, frame: len(frame) > 0)
-    head.hear(Sender("w1"), [codec.encode(Envelope(5, 1, 1, content=memoryview(b"\x80")))], 0.0)
+    head.hear(Sender("w1"), [framed(Envelope(5, 1, 1, content=memoryview(b"\x80")))], 0.0)
     assert {name for name, _ in head.take()} <= {"evil"}
     assert head.malformed > CASES / 2
 

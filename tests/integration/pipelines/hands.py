@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.buffer.board import LEARNER, actor_member
+from artos.buffer.mailbox import LEARNER, actor_member
 from artos.buffer.run_memory import Node
 from artos.protocol.invocations import Claim, Done, Invoke
-from artos.runtime.build_role import actor_role, learner_role
-from artos.runtime.roles import LearnerRole
+from artos.runtime.member import LearnerRole
+from artos.runtime.serving import actor_role, learner_role
 from artos.system.closing import Closing
 from head.run.request import reference_of
 from triggers.registration import prepare

@@ -8,7 +8,7 @@ from typing import Any
 import inline_runs
 from hands import SMALL
 
-from artos.buffer.board import LEARNER
+from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Invoke
 from deploy.local.inline import Inline
 from triggers.registration import Registration

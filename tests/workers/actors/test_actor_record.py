@@ -14,8 +14,7 @@ import workers.actors
 from artos.errors import ForbiddenMove
 from artos.protocol.invocations import Invoke
 from artos.transitions import after
-from workers.actors.actor_record import ActorRecord
-from workers.actors.lifecycle import TABLE, Move, State
+from workers.actors.actor_record import TABLE, ActorRecord, Move, State
 
 
 class Shot:

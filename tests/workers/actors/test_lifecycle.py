@@ -8,7 +8,7 @@ import pytest
 
 from artos.errors import ForbiddenMove
 from artos.transitions import after, events
-from workers.actors.lifecycle import TABLE, Move, State
+from workers.actors.actor_record import TABLE, Move, State
 
 EXPECTED = """
 cold          end:cold   start:starting      expect:arriving

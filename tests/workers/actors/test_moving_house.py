@@ -13,7 +13,7 @@ from house import House, Restored
 from artos.errors import CheckpointRefused, NoImage, RestoreFailed
 from artos.protocol.invocations import Ready
 from artos.scaling.elastic import Park
-from workers.actors.lifecycle import State
+from workers.actors.actor_record import State
 
 Build = Callable[..., House]
 IMAGE: Any = "actor-0"

@@ -12,7 +12,7 @@ from artos.errors import CheckpointRefused, RestoreFailed
 from artos.protocol.invocations import Ready
 from artos.scaling.elastic import Park
 from artos.system.logs import MOST_BYTES
-from workers.actors.lifecycle import State
+from workers.actors.actor_record import State
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.segment import ShmFolder
 from artos.clock import ManualClock
 from artos.spec import VERSION_KEY, DataKey
-from triggers.time import TimeTrigger
-from triggers.transfer import TransferTrigger
-from workers.agent.caches import Caches
+from triggers.primitives import TimeTrigger, TransferTrigger
+from workers.agent.agent import Caches
 
 STAGES = (Consumer("transfer.0", ("a", VERSION_KEY)), Consumer("transfer.1", ("b", "rest")))
 KEYS = tuple(DataKey(name) for name in ("a", "b", "rest"))

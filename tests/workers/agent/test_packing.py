@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.agent.packing import Packing
+from workers.agent.sender import Packing
 
 MB = 1 << 20
 GBIT = 125e6

@@ -17,7 +17,7 @@ from frozen import is_frozen
 from helpers import PATIENCE
 from worker_hosts import needs_root, until
 
-from workers.checkpoint.freezer import family, freeze, thaw
+from workers.actors.idle_tiers import family, freeze, thaw
 
 # A process with two threads, its child, and that one's child: four counters that go up.
 FAMILY = """if True:

@@ -21,8 +21,7 @@ from artos.protocol.control import (
     ReadNodeLog,
 )
 from artos.protocol.message import Message
-from artos.system.archive import name_of, pack
-from artos.system.archives import Archives
+from artos.system.archives import Archives, name_of, pack
 from artos.system.waker import Waker
 from workers.daemon.executor_host import ExecutorHost
 from workers.daemon.orphans import Orphans

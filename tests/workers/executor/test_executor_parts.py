@@ -12,11 +12,10 @@ from artos.protocol.steering import Call
 from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
-from triggers.passers import direct_passers
+from triggers.engine import direct_passers
 from triggers.table import Table
 from triggers.wiring import cache_plan, transfers, with_transfer
-from workers.executor.executor import local_plan
-from workers.executor.version_gate import VersionGate
+from workers.executor.executor import VersionGate, local_plan
 
 
 def call(member: int, firing: int, version: int) -> Call:
