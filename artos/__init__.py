@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from artos.buffer.samplers.uniform import UniformSampler
     from artos.errors import ArtosError
     from artos.learners.ppo import PPO
-    from artos.learners.preprocessed import AdvantageCache
-    from artos.learners.torch_learner import TorchLearner
+    from artos.learners.torch_learner import AdvantageCache, TorchLearner
     from artos.losses.gae import advantages
     from artos.policies.build import Policy
     from artos.protocol.invocations import Claim, Invoke
@@ -64,7 +63,7 @@ _HOMES = {
     "NStep": "artos.buffer.samplers.n_step",
     "ObjectKey": "artos.spec",
     "Policy": "artos.policies.build",
-    "AdvantageCache": "artos.learners.preprocessed",
+    "AdvantageCache": "artos.learners.torch_learner",
     "PrioritisedSampler": "artos.buffer.samplers.prioritised",
     "RolloutActor": "artos.actors.rollout",
     "ScalingPolicy": "artos.scaling.policy",

@@ -14,11 +14,15 @@ from torch import Tensor
 
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.learners.context import LearnerContext
-from artos.learners.minibatches import indivisible, share, too_early
 from artos.learners.noise import GradientNoise
-from artos.learners.preprocessed import AdvantageCache
-from artos.learners.torch_learner import TorchLearner
-from artos.learners.whole import GradientAccumulator
+from artos.learners.torch_learner import (
+    AdvantageCache,
+    GradientAccumulator,
+    TorchLearner,
+    indivisible,
+    share,
+    too_early,
+)
 from artos.losses.ppo import ppo_loss
 from artos.plan import Plan
 from artos.protocol.invocations import Claim, Invoke

@@ -1,22 +1,175 @@
-"""The base of learners that train a torch module: build, step, and what to publish."""
+"""The base of learners that step with PyTorch, and what they share.
+
+That is how batches divide into minibatches, the gradient of a full batch while it is added up, and
+advantages by claim: computed when the rewards have come, used when the observations have.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.mailbox import ordered
+from artos.buffer.samplers.batch import Batch
 from artos.learners.context import LearnerContext
 from artos.learners.flat import FlatAdam
+from artos.losses.gae import Floats, advantages
 from artos.plan import Plan
 from artos.policies.flat import Layout, layout
+from artos.protocol.invocations import Claim
 from artos.spec import ObjectKey
 
+Pair = tuple[Floats, Floats]
+
+_KEYS = ("rewards", "values", "bootstraps", "terminations", "truncations")
 _MOST_THREADS = 1024
+
+
+def indivisible(plan: Plan, minibatches: int) -> list[str]:
+    """Numbers of actors with which minibatches would differ in size, in words."""
+    each = plan.envs * plan.steps
+    if minibatches < 1 or each < 1:
+        return []
+    actors = [n for n in plan.at_work.numbers() if n * each % minibatches]
+    return [
+        f"{n} actors x {plan.envs} envs x {plan.steps} steps = {n * each} rows do not divide into "
+        f"{minibatches} minibatches: change minibatches, steps or envs"
+        for n in actors[:1]
+    ]
+
+
+def too_early(plan: Plan, minibatches: int) -> list[str]:
+    """What a plan's triggers ask for that needs other minibatches, in words."""
+    found, actors = [], plan.at_work.most
+    if "learner.accumulate" in plan.triggers and minibatches != 1:
+        found.append("learner.accumulate adds up one gradient of the full batch: set minibatches=1")
+    if "learner.first_pass" not in plan.triggers or minibatches < 1:
+        return found
+    if plan.at_work.least != actors:
+        found.append(
+            "learner.first_pass makes minibatches of the rows of some of a fixed number of actors: "
+            "give actors as a number"
+        )
+    elif actors % minibatches and minibatches % actors:
+        found.append(
+            f"{actors} actors and {minibatches} minibatches: learner.first_pass needs one to be a "
+            "multiple of the other"
+        )
+    return found
+
+
+def share(plan: Plan, minibatches: int, rows: int) -> int:
+    """How many minibatches of the usual size a part of so many rows of a full batch makes."""
+    return max(1, round(minibatches * rows / (plan.actors * plan.envs * plan.steps)))
+
+
+@dataclass
+class GradientAccumulator:
+    """What is known of a full batch before all of its rows are there.
+
+    ``mean`` and ``spread`` normalise advantages over the whole of it, ``count`` counts its valid
+    rows; all three follow from rewards alone. The sum is in the optimiser, until it steps.
+    """
+
+    claims: tuple[Claim, ...]
+    mean: float
+    spread: float
+    count: float
+    added: set[Claim] = field(default_factory=set)
+    metrics: dict[str, Tensor] = field(default_factory=dict)
+
+    def note(self, claim: Claim, metrics: Mapping[str, Tensor]) -> None:
+        """The gradient of a claim's rows was added; so are what it contributes to the metrics."""
+        self.added.add(claim)
+        for name, value in metrics.items():
+            self.metrics[name] = self.metrics[name] + value if name in self.metrics else value
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What was found for one claim, in which incarnation of its block, beside which claims."""
+
+    pair: Pair
+    incarnation: int
+    beside: tuple[Claim, ...]
+
+
+class AdvantageCache:
+    """Keeps advantages and returns from when their rows' rewards came until they are learned from.
+
+    An entry counts only while its block is in the incarnation it was computed from: rows of which
+    but a part had come when their actor was placed anew may be others by now. What is missing,
+    for that reason or because the learner died in between, is computed when it is asked for.
+    """
+
+    def __init__(self, blocks: Mapping[int, ActorBlock], gamma: float, lam: float) -> None:
+        self._blocks, self._gamma, self._lam = blocks, gamma, lam
+        self._entries: dict[Claim, _Entry] = {}
+
+    def add(self, batch: Batch) -> None:
+        """Compute and keep advantages and returns of a batch whose other keys may be missing."""
+        marks = [self._mark(claim) for claim in batch.claims]
+        pairs = zip(*self._compute(batch), strict=True)
+        for claim, pair, incarnation in zip(batch.claims, pairs, marks, strict=True):
+            if incarnation is not None:
+                self._entries[claim] = _Entry(pair, incarnation, batch.claims)
+
+    def of(self, batch: Batch) -> Pair:
+        """Advantages and returns of a batch, both (A, T, E) float32."""
+        pairs = {claim: self._entries[claim].pair for claim in batch.claims if self._holds(claim)}
+        missing = [claim for claim in batch.claims if claim not in pairs]
+        if not pairs:
+            return self._compute(batch)
+        if missing:
+            again = self._compute(Batch(self._blocks, missing))
+            pairs |= dict(zip(missing, zip(*again, strict=True), strict=True))
+        both = [pairs[claim] for claim in batch.claims]
+        return np.stack([a for a, _ in both]), np.stack([r for _, r in both])
+
+    def beside(self, claim: Claim) -> tuple[Claim, ...]:
+        """The claims of the batch that a claim was preprocessed in; none unless all still count."""
+        entry = self._entries.get(claim)
+        claims = () if entry is None else entry.beside
+        return claims if all(self._holds(each) for each in claims) else ()
+
+    def forget(self, claims: Iterable[Claim]) -> None:
+        """These rows were learned from: drop them, and older ones of the same actors."""
+        stops = {claim.actor: claim.stop for claim in claims}
+        for claim in [c for c in self._entries if c.stop <= stops.get(c.actor, 0)]:
+            del self._entries[claim]
+
+    def _mark(self, claim: Claim) -> int | None:
+        """Its block's incarnation, looked at before its rows are; None if rows are gone by now.
+
+        A block whose actor was placed anew takes back what had come in part, and only then gets
+        another incarnation.
+        """
+        block = self._blocks[claim.actor]
+        incarnation = block.incarnation
+        ordered()
+        return incarnation if block.committed(_KEYS) >= claim.stop else None
+
+    def _holds(self, claim: Claim) -> bool:
+        entry = self._entries.get(claim)
+        return entry is not None and entry.incarnation == self._blocks[claim.actor].incarnation
+
+    def _compute(self, batch: Batch) -> Pair:
+        rewards, values, bootstraps, terminations, truncations = map(batch.gather, _KEYS)
+        valid = batch.gather("valid") if "valid" in batch.names else None
+        return advantages(
+            rewards, values, bootstraps, terminations, truncations, self._gamma, self._lam, valid
+        )
+
+    def __repr__(self) -> str:
+        return f"<AdvantageCache {len(self._entries)} claims>"
 
 
 class TorchLearner:
