@@ -341,7 +341,7 @@ class BadBundle(ArtosError):
 
     def __init__(self, number: int, why: str) -> None:
         self.number, self.why = number, why
-        super().__init__(f"parcel {number}: {why}")
+        super().__init__(f"bundle {number}: {why}")
 
 
 class ImageBudget(ArtosError):

@@ -20,12 +20,12 @@ class Plan(msgspec.Struct, frozen=True):
 
     ``actors`` counts the registered actors, which all have blocks; ``scaling`` says how many of
     them take part, and when (None: all, always). ``triggers`` maps targets to encoded triggers;
-    ``methods`` lists what each role can be asked to do, ``silent`` the methods of the learner that
-    publish nothing; ``threads`` is the number of compute threads of the learner; ``env_spec`` are
-    the environment's facts as plain data, so that only actors need to build one; ``wanted`` names
-    the objects that are read; ``resumes`` counts how often the run was continued, which keeps its
-    seed streams distinct. ``deadline`` is how long (seconds) a member may take to carry out one
-    invocation.
+    ``methods`` lists what each role can be asked to do, ``non_publishing`` the methods of the
+    learner that publish nothing; ``threads`` is the number of compute threads of the learner;
+    ``env_spec`` are the environment's facts as plain data, so that only actors need to build one;
+    ``wanted`` names the objects that are read; ``resumes`` counts how often the run was continued,
+    which keeps its seed streams distinct. ``deadline`` is how long (seconds) a member may take to
+    carry out one invocation.
     """
 
     reference: Reference
@@ -43,7 +43,7 @@ class Plan(msgspec.Struct, frozen=True):
     layout: tuple[tuple[str, tuple[int, ...]], ...]
     triggers: dict[str, dict[str, Any]]
     methods: dict[str, tuple[str, ...]]
-    silent: tuple[str, ...] = ()
+    non_publishing: tuple[str, ...] = ()
     consumers: tuple[Consumer, ...] = ()
     threads: int = 1
     env_spec: Any = None

@@ -11,7 +11,7 @@ from artos.spec import MODEL_PARAM
 from triggers.base import And, Or, Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.table import Table
-from triggers.wiring import role_of, silent_targets
+from triggers.wiring import non_publishing_targets, role_of
 
 _WIDTH = 98
 
@@ -178,11 +178,11 @@ def _drawing(plan: Plan, table: Table) -> str:
 
 
 def _publishing(plan: Plan, table: Table) -> str:
-    silent = silent_targets(plan)
+    non_publishing = non_publishing_targets(plan)
     learner = [target for target in table if role_of(target) == "learner"]
-    if silent.isdisjoint(learner):
+    if non_publishing.isdisjoint(learner):
         return "publish a version"
-    return "publish a version on " + " and ".join(t for t in learner if t not in silent)
+    return "publish a version on " + " and ".join(t for t in learner if t not in non_publishing)
 
 
 def _edges(table: Table, role: str) -> list[str]:

@@ -26,9 +26,9 @@ def method_of(target: str) -> str:
     return target.partition(".")[2]
 
 
-def silent_targets(plan: Plan) -> frozenset[str]:
+def non_publishing_targets(plan: Plan) -> frozenset[str]:
     """Targets that only help an update along: the learner publishes nothing when they fire."""
-    return frozenset(f"learner.{method}" for method in plan.silent)
+    return frozenset(f"learner.{method}" for method in plan.non_publishing)
 
 
 def data_triggers(table: Table) -> dict[str, list[DataKeyTrigger]]:
@@ -77,8 +77,8 @@ def window(plan: Plan, table: Table) -> Window:
 
 def _paced(plan: Plan, table: Table) -> DataKeyTrigger | None:
     """The one trigger of updates that bounds the lag of the rows it takes."""
-    silent = silent_targets(plan)
-    parts = [p for t, ps in data_triggers(table).items() if t not in silent for p in ps]
+    non_publishing = non_publishing_targets(plan)
+    parts = [p for t, ps in data_triggers(table).items() if t not in non_publishing for p in ps]
     return parts[0] if len(parts) == 1 and parts[0].max_lag is not None else None
 
 

@@ -105,8 +105,8 @@ class Doorbell:
 
 
 _fence_memory = mmap.mmap(-1, mmap.PAGESIZE)
-_fence_bell = Doorbell(_fence_memory, 0, create=True)
-_fence_address = _fence_bell._address
+_fence_doorbell = Doorbell(_fence_memory, 0, create=True)
+_fence_address = _fence_doorbell._address
 
 
 def fence() -> None:
@@ -138,7 +138,7 @@ class Mailbox:
     ) -> None:
         self.name, self.size = name, size
         self._words = words_of(memory, offset, _WORDS_BYTES // WORD)
-        self.bell = Doorbell(memory, offset + _WORDS_BYTES, create=create)
+        self.doorbell = Doorbell(memory, offset + _WORDS_BYTES, create=create)
         self._data = memoryview(memory)[offset + header_bytes() : offset + header_bytes() + size]
 
     def put(self, message: bytes) -> None:
@@ -154,7 +154,7 @@ class Mailbox:
         self._store(head % self.size, record)
         ordered()
         self._words[_HEAD] = head + len(record)
-        self.bell.ring()
+        self.doorbell.ring()
 
     def take(self) -> bytes | None:
         """The oldest message, or None if there is none. Does not touch the semaphore."""
@@ -170,14 +170,14 @@ class Mailbox:
     def get(self, seconds: float, *, spin: float = 0.0) -> bytes | None:
         """The oldest message, waiting at most ``seconds`` for one; None if none came."""
         message = self.take()
-        while message is None and self.bell.wait(seconds, spin=spin):
+        while message is None and self.doorbell.wait(seconds, spin=spin):
             message = self.take()
         return message
 
     def clear(self) -> None:
         """Forget every message: only while the reader is gone."""
         self._words[_TAIL] = self._words[_HEAD]
-        self.bell.drain()
+        self.doorbell.drain()
 
     def _store(self, at: int, record: bytes) -> None:
         first = self.size - at
@@ -209,6 +209,11 @@ def actor_member(actor: int) -> int:
     return actor + 1
 
 
+def actor_of(member: int) -> int:
+    """Number of the actor that a member is."""
+    return member - 1
+
+
 def template_member(members: int) -> int:
     """Member number of the template that actors are cloned from, beside ``members`` members."""
     return members
@@ -229,7 +234,7 @@ class Board:
 
     def __init__(self, segment: Segment, members: int, *, create: bool) -> None:
         self.members = members + _GUESTS
-        self.bell = Doorbell(segment.memory, 0, create=create)
+        self.doorbell = Doorbell(segment.memory, 0, create=create)
         self._counters = np.ndarray(self.members, np.int64, segment.memory, SEMAPHORE_BYTES)
         self._seen: NDArray[np.int64] = np.zeros(self.members, np.int64)
         self._segment, self._create = segment, create
@@ -269,11 +274,11 @@ class Board:
     def notify(self, member: int) -> None:
         """Called by the member: something of mine changed."""
         self._counters[member] += 1
-        self.bell.ring()  # also orders the counter before the ring
+        self.doorbell.ring()  # also orders the counter before the ring
 
     def changed(self) -> list[int]:
         """Members that notified since the last call."""
-        self.bell.drain()
+        self.doorbell.drain()
         now = self._counters.copy()
         ordered()
         different: list[int] = (now != self._seen).nonzero()[0].tolist()
@@ -288,7 +293,7 @@ def _mail_size(member: int) -> int:
 def _mail_offset(member: int) -> int:
     if member == LEARNER:
         return 0
-    return 2 * mailbox_bytes(_LEARNER_MAIL) + (member - 1) * 2 * mailbox_bytes(_ACTOR_MAIL)
+    return 2 * mailbox_bytes(_LEARNER_MAIL) + actor_of(member) * 2 * mailbox_bytes(_ACTOR_MAIL)
 
 
 def _mail_start(members: int) -> int:

@@ -44,7 +44,7 @@ class PPO(TorchLearner):
     does the rest, which after a crash is everything.
     """
 
-    silent: ClassVar[tuple[str, ...]] = ("preprocess", "accumulate", "first_pass")
+    non_publishing: ClassVar[tuple[str, ...]] = ("preprocess", "accumulate", "first_pass")
     objects: ClassVar[tuple[ObjectKey, ...]] = (ObjectKey(NOISE_SCALE),)
 
     def __init__(

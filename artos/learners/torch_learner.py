@@ -180,8 +180,8 @@ class TorchLearner:
     ``update`` returns metrics (floats). Every call in which ``step`` ran publishes a new version of
     the weights together with the optimiser's state, so a learner that is killed goes on from there.
 
-    Methods named in ``silent`` only help an update along, with rows that have come already: they
-    publish nothing and count as no update, even if they step. What they did is lost with the
+    Methods named in ``non_publishing`` only help an update along, with rows that have come already:
+    they publish nothing and count as no update, even if they step. What they did is lost with the
     process, so an update that follows must claim the same rows, and make up for what it misses.
 
     What else a learner wants to publish, e.g. statistics, it declares in ``objects`` and publishes
@@ -189,7 +189,7 @@ class TorchLearner:
     ``ObjectKeyTrigger(name)``; scaling policies read the newest value.
     """
 
-    silent: ClassVar[tuple[str, ...]] = ()
+    non_publishing: ClassVar[tuple[str, ...]] = ()
     objects: ClassVar[tuple[ObjectKey, ...]] = ()
 
     def __init__(

@@ -156,7 +156,7 @@ class Load(Message, frozen=True, tag=True):
 
 
 class Assign(Message, frozen=True, tag=True):
-    """Head → worker: open a site for this run; one of an older ``epoch`` is closed first.
+    """Head → worker: open an executor for this run; one of an older ``epoch`` is closed first.
 
     ``plan`` is the ``Plan`` as JSON with its paths as on the head, below ``folder``; the user's
     code is the archive of that name ("" where there is none). ``steering`` and ``experience`` are
@@ -174,13 +174,13 @@ class Assign(Message, frozen=True, tag=True):
 
 
 class Unassign(Message, frozen=True, tag=True):
-    """Head → worker: close the run's site, if there is one."""
+    """Head → worker: close the run's executor, if there is one."""
 
     run: Name
 
 
 class ExecutorEnded(Message, frozen=True, tag=True):
-    """Worker → head: the site of a run is gone; ``why`` in words, "" if it was told to end."""
+    """Worker → head: the executor of a run is gone; ``why`` in words, "" if it was told to end."""
 
     run: Name
     epoch: Count

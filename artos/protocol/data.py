@@ -81,11 +81,11 @@ class Weights(Bulk, frozen=True, tag=True):
     content: memoryview = NOTHING
 
 
-# -- run process or site -> its data process (ipc, same machine) -----------------------------------
+# -- run process or executor -> its data process (ipc, same machine) -------------------------------
 
 
 class Terms(Message, frozen=True, tag=True):
-    """Run → replay, site → agent: the term of each actor that has a place (here), and its base.
+    """Run → replay, executor → agent: the term of each actor that has a place (here), and its base.
 
     ``nodes`` says to a replay process which node an actor's rows may come from ("": none).
     """
@@ -102,10 +102,10 @@ class ReplayUp(Message, frozen=True, tag=True):
 
 
 class Nudge(Message, frozen=True, tag=True):
-    """Run → replay: rows were released, a version published. Site → agent: rows were committed."""
+    """Run → replay: rows released, a version published. Executor → agent: rows committed."""
 
 
 class Finish(Message, frozen=True, tag=True):
-    """Site → agent: ship what is committed within ``seconds``, then end."""
+    """Executor → agent: ship what is committed within ``seconds``, then end."""
 
     seconds: Seconds

@@ -26,7 +26,7 @@ class Refusal(Message, frozen=True, tag=True):
 
 
 class Restarted(Message, frozen=True):
-    """Never sent: a post hands it out where its peer is another one than before.
+    """Never sent: a messenger hands it out where its peer is another one than before.
 
     It has restarted or has forgotten us; what was on its way to the old one is gone.
     """

@@ -50,7 +50,7 @@ class RunOrder(msgspec.Struct, frozen=True):
 
 
 class ExecutorOrder(msgspec.Struct, frozen=True):
-    """Worker daemon → ``python -P -m workers.executor FILE``: be the site of a run.
+    """Worker daemon → ``python -P -m workers.executor FILE``: be the executor of a run.
 
     Paths of the plan below ``assign.folder`` are to be found below ``code`` here. ``node`` is the
     name it gives itself towards the run, with the keys in ``keys``; ``logs`` and ``images`` are
@@ -72,8 +72,8 @@ class ExecutorOrder(msgspec.Struct, frozen=True):
 class AgentOrders(msgspec.Struct, frozen=True):
     """What a transfer agent must know. ``keys`` is the folder of the cluster's keys, "" for none.
 
-    ``lock`` is the descriptor of the lock of the site's shared memory (-1: somebody else sees to
-    that), ``patience`` the seconds that it ships on after the site has died.
+    ``lock`` is the descriptor of the lock of the executor's shared memory (-1: somebody else sees
+    to that), ``patience`` the seconds that it ships on after the executor has died.
     """
 
     site: Site

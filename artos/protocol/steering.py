@@ -1,6 +1,6 @@
 """What a run process and its executors on the nodes say to each other.
 
-An executor is called a site here: a run on a node.
+An executor is called an executor here: a run on a node.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from artos.protocol.message import Bulk, Message
 
 
 class ExecutorUp(Message, frozen=True, tag=True):
-    """Site → run: ready for actors. ``criu`` is the version that makes images, "" if none can."""
+    """Executor → run: ready for actors. ``criu`` is its CRIU's version, "" if it has none."""
 
     node: Name
     epoch: Count
@@ -24,21 +24,21 @@ class ExecutorUp(Message, frozen=True, tag=True):
 
 
 class Start(Message, frozen=True, tag=True):
-    """Run → site: start the member; its block begins at row ``base`` (the first it will write).
+    """Run → executor: start the member; its block begins at row ``base`` (the first it will write).
 
     ``term`` counts the places an actor had: rows of an older term are refused. The same term and a
     block that is there mean that the actor goes on where its block ends. It goes on as it was
-    elsewhere if the ``parcel`` of that number (0: none) can be had and is of use.
+    elsewhere if the ``bundle`` of that number (0: none) can be had and is of use.
     """
 
     member: Small
     term: Count
     base: Count
-    parcel: Count = 0
+    bundle: Count = 0
 
 
 class Call(Message, frozen=True, tag=True):
-    """Run → site: have the member do this, once weights of ``version`` or newer are there."""
+    """Run → executor: have the member do this, once weights of ``version`` or newer are there."""
 
     member: Small
     call: Invoke
@@ -46,33 +46,33 @@ class Call(Message, frozen=True, tag=True):
 
 
 class End(Message, frozen=True, tag=True):
-    """Run → site: kill what is left of the member; if it ``leaves``, its block may go, too."""
+    """Run → executor: kill what is left of the member; if it ``leaves``, its block may go, too."""
 
     member: Small
     leaves: bool = False
 
 
 class Prepare(Message, frozen=True, tag=True):
-    """Run → site: see ``Members.prepare``; the other fields as in ``Start``."""
+    """Run → executor: see ``Members.prepare``; the other fields as in ``Start``."""
 
     member: Small
     term: Count
     base: Count
-    parcel: Count = 0
+    bundle: Count = 0
 
 
 class Retire(Message, frozen=True, tag=True):
-    """Run → site: see ``Members.retire``."""
+    """Run → executor: see ``Members.retire``."""
 
     member: Small
 
 
 class CloseExecutor(Message, frozen=True, tag=True):
-    """Run → site: let actors end, ship what is committed, report, be gone."""
+    """Run → executor: let actors end, ship what is committed, report, be gone."""
 
 
 class ActorReport(Message, frozen=True, tag=True):
-    """Site → run: what an actor reported (``told``), with the rows its block then held."""
+    """Executor → run: what an actor reported (``told``), with the rows its block then held."""
 
     member: Small
     term: Count
@@ -81,7 +81,7 @@ class ActorReport(Message, frozen=True, tag=True):
 
 
 class Died(Message, frozen=True, tag=True):
-    """Site → run: an actor's process is gone; the fields are those of an ``ExitReport``."""
+    """Executor → run: an actor's process is gone; the fields are those of an ``ExitReport``."""
 
     member: Small
     term: Count
@@ -93,28 +93,28 @@ class Died(Message, frozen=True, tag=True):
 
 
 class Pack(Message, frozen=True, tag=True):
-    """Run → site: the member, which is idle, moves: make a parcel of that number of its image."""
+    """Run → executor: the member, which is idle, moves: make bundle ``number`` of its image."""
 
     member: Small
     number: Count
 
 
 class Packed(Message, frozen=True, tag=True):
-    """Site → run: the parcel is there; or ``why`` there will be none, its actor is as it was."""
+    """Executor → run: the bundle is there; or ``why`` there is none, its actor is as it was."""
 
     number: Count
     why: Text = ""
 
 
 class ReadPiece(Message, frozen=True, tag=True):
-    """Run → site that packed a parcel, site → run for one it was promised: bytes from ``start``."""
+    """Bytes of a bundle from ``start``: the run asks its packer, an executor asks the run."""
 
     number: Count
     start: Count = 0
 
 
 class BundlePiece(Bulk, frozen=True, tag=True):
-    """The answer to ``ReadPiece``: bytes of a parcel of ``size`` bytes, 0 if there is none."""
+    """The answer to ``ReadPiece``: bytes of a bundle of ``size`` bytes, 0 if there is none."""
 
     number: Count
     start: Count
@@ -123,17 +123,17 @@ class BundlePiece(Bulk, frozen=True, tag=True):
 
 
 class BundleRejected(Message, frozen=True, tag=True):
-    """Site → run: a parcel was of no use, and ``why``; its actor begins anew."""
+    """Executor → run: a bundle was of no use, and ``why``; its actor begins anew."""
 
     number: Count
     why: Text
 
 
 class ExecutorNews(Message, frozen=True, tag=True):
-    """Site → run, a few times a second: books, and the members that wait for a slot.
+    """Executor → run, a few times a second: books, and the members that wait for a slot.
 
     ``usage`` are the fields of ``artos.usage.Usage``; ``written`` counts rows committed per actor;
-    ``faults`` and ``malformed`` are as in ``Load``, of the site and its transfer agent.
+    ``faults`` and ``malformed`` are as in ``Load``, of the executor and its transfer agent.
     """
 
     usage: dict[str, Any]
@@ -148,14 +148,14 @@ class ExecutorNews(Message, frozen=True, tag=True):
 
 
 class ExecutorLog(Bulk, frozen=True, tag=True):
-    """Site → run, when it closes: the end of a log of its own, of its agent or of an actor."""
+    """Executor → run, when it closes: the end of a log of its own, of its agent or of an actor."""
 
     name: Name
     content: bytes = b""
 
 
 class ExecutorClosed(Message, frozen=True, tag=True):
-    """Site → run: the last message: everything committed has arrived, or how much has not."""
+    """Executor → run: the last message: everything committed has arrived, or how much has not."""
 
     usage: dict[str, Any]
     unsent: dict[Small, Count] = field(default_factory=dict)

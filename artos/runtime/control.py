@@ -69,7 +69,7 @@ def state_told(run: Path) -> str:
         return ""
 
 
-class ControlDesk:
+class ControlServer:
     """The node's end: answers what controls ask for."""
 
     def __init__(self, board: Board, members: int) -> None:

@@ -34,7 +34,7 @@ class Loop(ABC):
     def child_ended(self) -> None:
         """A child of this process ended (SIGCHLD): see which, in the loop. Safe in a handler."""
         self._someone_ended = True
-        self._board.bell.ring()
+        self._board.doorbell.ring()
 
     def serve(self, over: Callable[[], bool], after: Callable[[], None]) -> None:
         """Serve until it is ``over``.
@@ -50,7 +50,7 @@ class Loop(ABC):
     def _sleep(self) -> None:
         """Sleep until there is something to do; time added by SIGSTOP does not count."""
         patience, began = self._patience(), self._clock.now()
-        self._board.bell.wait(patience)
+        self._board.doorbell.wait(patience)
         longer = self._clock.now() - began - patience
         if longer > _STOPPED:
             self._clock.leave_out(longer)

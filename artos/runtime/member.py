@@ -117,7 +117,7 @@ class LearnerRole:
         self._store, self._drawn = BatchStore(), Drawn()
         for block in blocks.values():
             block.drawn = self._drawn
-        self._silent = frozenset(getattr(learner, "silent", ()))
+        self._non_publishing = frozenset(getattr(learner, "non_publishing", ()))
         if model.version < 0:
             self._publish(0, 0)
         else:
@@ -134,7 +134,7 @@ class LearnerRole:
     def run(self, call: Invoke) -> Done:
         """Run the learner's method on the claimed rows, if any; publish if it stepped.
 
-        What a silent method stepped is published with the next that is not.
+        What a non-publishing method stepped is published with the next that is not.
 
         Raises:
             NotFinite: a metric or a weight is NaN or infinite; nothing was published.
@@ -148,7 +148,7 @@ class LearnerRole:
         unread = bool(drawn) and batch is not None and not batch.was_read
         ended = time.perf_counter()
         times = whole(self._learner.seconds(), ended - began, "learn")
-        if self._learner.fresh and call.method not in self._silent:
+        if self._learner.fresh and call.method not in self._non_publishing:
             self._learner.fresh = False
             self._publish(self._model.version + 1, call.firing)
             ended = _until_now(times, "publish", ended)

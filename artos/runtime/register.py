@@ -99,6 +99,8 @@ def _declaration_faults(workload: Workload) -> list[str]:
         known = get_args(OnFull)
         hint = closest(workload.on_full, known) or f": use {' or '.join(known)}"
         faults.append(f"on_full is {workload.on_full!r}{hint}")
+    if hasattr(workload.learner, "silent"):
+        faults.append("the learner's `silent` is called `non_publishing` now: rename it")
     faults += [fault for key in published(workload) for fault in key.faults()]
     faults += [
         f"triggers[{target!r}] is a {type(trigger).__name__}, not a Trigger"
@@ -153,7 +155,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         layout=(),
         triggers={target: trigger.encode() for target, trigger in workload.triggers.items()},
         methods={"actors": _methods(actor), "learner": _methods(workload.learner)},
-        silent=tuple(getattr(workload.learner, "silent", ())),
+        non_publishing=tuple(getattr(workload.learner, "non_publishing", ())),
         env_spec=msgspec.to_builtins(spec) if spec is not None else None,
         elastic=workload.elastic,
         scaling=workload.scaling,

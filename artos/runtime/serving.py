@@ -19,7 +19,7 @@ import numpy as np
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import LEARNER, Board
+from artos.buffer.mailbox import LEARNER, Board, actor_of
 from artos.buffer.model_block import ModelBlock
 from artos.envs.known import KNOWN
 from artos.errors import BadRow
@@ -48,7 +48,7 @@ def actor_role(plan: Plan, site: Site, model: ModelBlock) -> tuple[ActorRole, in
 
 def actor_context(plan: Plan, site: Site) -> ActorContext:
     """Take over the block of the actor that ``site`` names, as its next incarnation."""
-    number = site.member - 1
+    number = actor_of(site.member)
     block = ActorBlock.attach(site.block_path(number))
     incarnation = block.begin_incarnation()
     seed = seed_of(plan.seed, number, incarnation, plan.resumes)

@@ -1,4 +1,4 @@
-"""What a daemon sleeps on: rung by its posts and by signals, and by the end of its children."""
+"""What a daemon sleeps on: its messengers, signals, and children that end wake it."""
 
 from __future__ import annotations
 

@@ -233,7 +233,9 @@ class Messenger(Closing):
         self.faults = Faults()
         self._always = frozenset(peers.names)
         self.endpoint = line.endpoint
-        self._thread = threading.Thread(target=self._run, name=f"post {self.endpoint}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name=f"messenger {self.endpoint}", daemon=True
+        )
         self._thread.start()
 
     @classmethod
@@ -253,7 +255,7 @@ class Messenger(Closing):
         cls, endpoint: str, keys: Keys | None, me: str, ring: Callable[[], None],
         clock: Clock | None = None,
     ) -> Messenger:  # fmt: skip
-        """Call a serving post, which knows us as ``me`` and is to us the peer ``"head"``.
+        """Call a serving messenger, which knows us as ``me`` and is to us the peer ``"head"``.
 
         Raises:
             Refused: see ``sockets.connect``.
@@ -269,7 +271,7 @@ class Messenger(Closing):
 
     @property
     def link_fault(self) -> LinkFault | None:
-        """Why a calling post is not connected, if that is known."""
+        """Why a calling messenger is not connected, if that is known."""
         return self._line.link_fault
 
     def send(self, peer: str, message: Message) -> None:

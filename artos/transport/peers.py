@@ -1,4 +1,4 @@
-"""The state of a post: a channel per peer, received messages, who may talk. No sockets."""
+"""The state of a messenger: a channel per peer, received messages, who may talk. No sockets."""
 
 from __future__ import annotations
 

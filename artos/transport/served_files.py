@@ -1,4 +1,4 @@
-"""Files that travel in pieces over a post, which the receiver asks for one at a time.
+"""Files that travel in pieces over a messenger, which the receiver asks for one at a time.
 
 So other messages on the same link wait for one piece of each file at most.
 """
@@ -28,7 +28,7 @@ def cut(path: Path, wish: ReadPiece) -> BundlePiece:
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if wish.start >= size:
-            raise BadMessage(f"parcel {wish.number} ends before byte {wish.start}")
+            raise BadMessage(f"bundle {wish.number} ends before byte {wish.start}")
         file.seek(wish.start)
         return BundlePiece(wish.number, wish.start, size, file.read(PIECE))
 
@@ -59,7 +59,7 @@ class Incoming(Closing):
         """A piece came.
 
         Raises:
-            BadParcel: it is not the one that was asked for, there is no such file, or no room.
+            BadBundle: it is not the one that was asked for, there is no such file, or no room.
             OSError: it cannot be kept.
         """
         if not piece.size:

@@ -180,7 +180,7 @@ class Sidecar:
         self._again = now + pause
 
     def hang_up(self) -> None:
-        """Let go of the leash, by which it knows that it is to end. Follow with ``end``."""
+        """Let go of the control pipe, by which it knows that it is to end. Follow with ``end``."""
         if self._control_pipe is not None:
             self._control_pipe.close()
 

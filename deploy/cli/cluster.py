@@ -71,7 +71,7 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     whose = logs.add_mutually_exclusive_group()
     whose.add_argument("--actor", type=whole, metavar="N", help="the output of actor N")
     whose.add_argument("--learner", action="store_true", help="the output of the learner")
-    whose.add_argument("--log", default="", metavar="NAME", help="e.g. template, or NODE/site")
+    whose.add_argument("--log", default="", metavar="NAME", help="e.g. template, or NODE/executor")
     _towards_runs(logs, _logs)
     stop = commands.add_parser("stop", help="ask a run to finish and save; again: end at once")
     stop.add_argument("run", metavar="RUN", help=_RUN)

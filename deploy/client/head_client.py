@@ -34,12 +34,12 @@ class HeadClient(Closing):
         self._answered = False
         loaded = Keys.load(keys)
         self._me = loaded.user
-        self._bell = Waker()
+        self._waker = Waker()
         try:
             me = f"{self._me.peer}/{secrets.token_hex(6)}"
-            self._messenger = Messenger.connect(head, loaded, me, self._bell.ring)
+            self._messenger = Messenger.connect(head, loaded, me, self._waker.ring)
         except BaseException:
-            self._bell.close()
+            self._waker.close()
             raise
 
     def limits(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class HeadClient(Closing):
         self._messenger.send(HEAD, message)
         while not deadline.passed:
             self._look_at_link()  # it may have broken since the last question
-            self._bell.wait(deadline.left)
+            self._waker.wait(deadline.left)
             for _, heard in self._messenger.take():
                 match heard:
                     case control.Answer():
@@ -137,4 +137,4 @@ class HeadClient(Closing):
     def close(self) -> None:
         """Hang up; twice is fine."""
         self._messenger.close(0.0)
-        self._bell.close()
+        self._waker.close()

@@ -20,7 +20,7 @@ class LoggedView:
 
     @property
     def due(self) -> bool:
-        """See ``session.View``, as for all that follows."""
+        """See ``head.run.session.View``, as for all that follows."""
         return self._view.due
 
     def show(self, status: Status) -> None:

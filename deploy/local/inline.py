@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from artos.buffer.mailbox import LEARNER, actor_member
+from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.buffer.run_memory import Node
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.runtime.member import Role, guarded
@@ -52,8 +52,8 @@ class Inline:
         self._queue = deque(entry for entry in self._queue if entry[0] != member)
         self._roles.pop(member, None)
         if member != LEARNER:
-            self._node.blocks[member - 1].recover()
-            self._node.weights.unpin(member - 1)
+            self._node.blocks[actor_of(member)].recover()
+            self._node.weights.unpin(actor_of(member))
 
     def start(self, member: int) -> None:
         """Set the member up again before anything else runs."""
@@ -77,7 +77,7 @@ class Inline:
             if (turn := self._next()) is not None:
                 self._run_one(coordinator, *turn)
             elif not coordinator.finished:
-                self._node.board.bell.wait(_IDLE_SECONDS)  # for a time trigger or a signal
+                self._node.board.doorbell.wait(_IDLE_SECONDS)  # for a time trigger or a signal
             coordinator.tick()
             after()
 
@@ -94,7 +94,7 @@ class Inline:
     def _has_room(self, member: int, call: Invoke) -> bool:
         if member == LEARNER or self._node.plan.on_full != "wait":
             return True
-        block = self._node.blocks[member - 1]
+        block = self._node.blocks[actor_of(member)]
         return call.stop - block.written <= block.free()
 
     def _set_up(self, coordinator: Coordinator, member: int) -> None:

@@ -111,7 +111,7 @@ def is_run(folder: Path) -> bool:
 
 
 def line(run: Path, status: Status | None = None) -> dict[str, Any]:
-    """A run in short, as ``report.line`` has it."""
+    """A run in short, as ``overview.line`` has it."""
     state, outcome, why = _fate(run)
     status = status or last_status(run / _PROGRESS)
     waits = status.waits if status and state in (RUNNING, STOPPING) else ()

@@ -14,7 +14,7 @@ STAGES = (SMALL, ("actions",), ("observations",))
 class EagerA2C(A2C):
     """Adds up one gradient per actor; what is left for an update is to step with the sum."""
 
-    silent = ("weigh", "absorb")  # they publish nothing
+    non_publishing = ("weigh", "absorb")  # they publish nothing
 
     def setup(self, context) -> None:
         """Begin with nothing known, which is so after a crash too."""

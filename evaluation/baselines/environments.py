@@ -1,8 +1,8 @@
-"""Where the rivals live: one virtual environment each, made on demand and kept.
+"""Where the baselines live: one virtual environment each, made on demand and kept.
 
-Rivals pin versions that clash with ours and with each other (Sample Factory wants gymnasium below
-1.0, Reverb an old NumPy), so each gets ``.venvs/NAME`` in the working folder. Torch comes first and
-is pinned, so that all rivals that can compute with the same one.
+Baselines pin versions that clash with ours and with each other (Sample Factory wants gymnasium
+below 1.0, Reverb an old NumPy), so each gets ``.venvs/NAME`` in the working folder. Torch comes
+first and is pinned, so that all baselines that can compute with the same one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Environment:
-    """The packages of one rival. ``probe`` is Python that must run for it to count as installed."""
+    """The packages of one baseline. ``probe`` is Python that must run if it is installed."""
 
     name: str
     pins: tuple[str, ...]
@@ -48,8 +48,8 @@ class Environment:
         return "\n".join((f"python {sys.version.split()[0]}", self.torch, *self.pins)) + "\n"
 
 
-class RivalAbsent(ArtosError):
-    """A rival could not be installed, so it cannot be measured here; ``why`` says what failed."""
+class BaselineAbsent(ArtosError):
+    """A baseline could not be installed, and so not be measured; ``why`` says what failed."""
 
     def __init__(self, name: str, why: str) -> None:
         self.name, self.why = name, why
@@ -58,7 +58,7 @@ class RivalAbsent(ArtosError):
 
 _ATARI = ("ale-py==0.12.1", "opencv-python-headless")
 
-RIVALS = {
+BASELINES = {
     environment.name: environment
     for environment in (
         Environment(
@@ -90,12 +90,12 @@ RIVALS = {
 
 
 def prepare(name: str, say: Say = print) -> Environment:
-    """The environment of a rival, installed now if it is not yet.
+    """The environment of a baseline, installed now if it is not yet.
 
     Raises:
-        RivalAbsent: a step of the installation failed or took too long.
+        BaselineAbsent: a step of the installation failed or took too long.
     """
-    environment = RIVALS[name]
+    environment = BASELINES[name]
     stamp = environment.folder / "stamp"
     if stamp.is_file() and stamp.read_text() == environment.stamp:
         return environment
@@ -103,7 +103,7 @@ def prepare(name: str, say: Say = print) -> Environment:
         _install(environment, say)
     except ArtosError as error:
         say(f"{name}: not installed: {error}")
-        raise RivalAbsent(name, str(error)) from error
+        raise BaselineAbsent(name, str(error)) from error
     stamp.write_text(environment.stamp)
     return environment
 
@@ -123,12 +123,12 @@ def _install(environment: Environment, say: Say) -> None:
 
 
 def main() -> int:
-    """Install the rivals named on the command line (all without a name); 1 if one is absent."""
+    """Install the baselines named on the command line (all without a name); 1 if one is absent."""
     absent = 0
-    for name in sys.argv[1:] or list(RIVALS):
+    for name in sys.argv[1:] or list(BASELINES):
         try:
             prepare(name)
-        except RivalAbsent:
+        except BaselineAbsent:
             absent = 1
     return absent
 

@@ -1,6 +1,6 @@
 """Runs one command and leaves nothing behind: ``python guard.py SECONDS COMMAND ...``.
 
-Rivals start daemons in sessions of their own (Ray) or spawn workers that outlive a crash (Sample
+Baselines start daemons in sessions of their own (Ray) or spawn workers that outlive a crash (Sample
 Factory), so killing a process group is not enough. The guard is the reaper of all that the command
 starts, directly or not, and ends every one of them when the command ends, when the time is up, or
 when its own parent dies. Exit status: the command's, or 124 after the deadline.

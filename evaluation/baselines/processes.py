@@ -18,8 +18,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 _GRACE_SECONDS = 30.0
 
 
-class RivalFailed(ArtosError):
-    """A rival's process failed. ``what`` names it, ``why`` is the end of what it printed."""
+class BaselineFailed(ArtosError):
+    """A baseline's process failed. ``what`` names it, ``why`` is the end of what it printed."""
 
     def __init__(self, what: str, status: int, why: str) -> None:
         self.what, self.status, self.why = what, status, why
@@ -31,7 +31,7 @@ def run(command: Sequence[str], seconds: float, env: Mapping[str, str] | None = 
 
     Raises:
         DeadlineExceeded: it took more than ``seconds``.
-        RivalFailed: it ended with another status than 0.
+        BaselineFailed: it ended with another status than 0.
     """
     name = " ".join((Path(command[0]).name, *command[1:5]))
     guarded = [sys.executable, "-P", guard.__file__, str(seconds), *command]
@@ -47,7 +47,7 @@ def run(command: Sequence[str], seconds: float, env: Mapping[str, str] | None = 
     if process.returncode == guard.TIMED_OUT:
         raise DeadlineExceeded(name, seconds)
     if process.returncode:
-        raise RivalFailed(name, process.returncode, _last_words(errors or printed))
+        raise BaselineFailed(name, process.returncode, _last_words(errors or printed))
     return printed
 
 
@@ -56,14 +56,14 @@ Rates = tuple[dict[str, float], dict[str, str]]
 
 
 def measure(python: Path, module: str, *arguments: str, seconds: float) -> Rates:
-    """Run a script of this package with a rival's interpreter.
+    """Run a script of this package with a baseline's interpreter.
 
     The script sees the package ``evaluation`` and nothing else of ours; its temporary files lie in
     a folder that is removed afterwards.
 
     Raises:
         DeadlineExceeded: it took more than ``seconds``.
-        RivalFailed: it failed, or printed no result.
+        BaselineFailed: it failed, or printed no result.
     """
     with _room() as room:
         command = (str(python), "-P", "-m", f"evaluation.{module}", *arguments)
@@ -75,7 +75,7 @@ def measure_ours(module: str, *arguments: str, seconds: float) -> Rates:
 
     Raises:
         DeadlineExceeded: it took more than ``seconds``.
-        RivalFailed: it failed, or printed no result.
+        BaselineFailed: it failed, or printed no result.
     """
     with _room() as room:
         command = (sys.executable, "-P", "-m", f"evaluation.{module}", *arguments)
@@ -87,7 +87,7 @@ def _answer(module: str, printed: str) -> Rates:
         if line.startswith("{"):
             found = json.loads(line)
             return found["rates"], found["versions"]
-    raise RivalFailed(module, 0, f"no result in its output: {_last_words(printed)}")
+    raise BaselineFailed(module, 0, f"no result in its output: {_last_words(printed)}")
 
 
 def _collect(process: subprocess.Popen[str], seconds: float) -> str:
@@ -101,7 +101,7 @@ def _collect(process: subprocess.Popen[str], seconds: float) -> str:
 @contextmanager
 def _room() -> Iterator[Path]:
     # A short path: Ray puts Unix sockets below it, whose names are limited to 107 characters.
-    with tempfile.TemporaryDirectory(prefix="rival-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="baseline-", ignore_cleanup_errors=True) as folder:
         Path(folder, "evaluation").symlink_to(PACKAGE)
         yield Path(folder)
 

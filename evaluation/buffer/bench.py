@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from evaluation.buffer.workload import CAPACITY, OBSERVATION_BYTES
 from evaluation.core.report import OURS, Results
-from evaluation.core.runner import Contestant, Say, alternate, ours, rival
+from evaluation.core.runner import Contestant, Say, alternate, baseline, ours
 
 WRITE = "write frame stacks"
 GATHER = "full batch, 16 actors × 512"
@@ -36,7 +36,7 @@ OUR_CASES = {
 _OUR_SCALE = dict.fromkeys(("write.rollout", "write", "memcpy", "gather", "gather.memcpy"), _GB)
 
 # What is written for one row: these two keep the successor with it, so they write 56 KB.
-RIVALS: Mapping[str, tuple[str, str, int]] = {
+BASELINES: Mapping[str, tuple[str, str, int]] = {
     "Stable-Baselines3": ("sb3", "buffer.sb3_side", 2),
     "Tianshou": ("tianshou", "buffer.tianshou_side", 2),
     "TorchRL": ("torchrl", "buffer.torchrl_side", 2),
@@ -69,15 +69,15 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     results = Results("buffer", repeats)
     mine = ours("buffer.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
     contestants = [Contestant(OURS, OUR_CASES, mine, _OUR_SCALE)]
-    contestants += [_rival(name, arguments, say) for name in RIVALS]
+    contestants += [_baseline(name, arguments, say) for name in BASELINES]
     alternate(results, contestants, repeats, say)
     for measured, against, goal in GOALS:
         results.compare(OUR_CASES[measured][0], against, goal)
     return results
 
 
-def _rival(name: str, arguments: Sequence[str], say: Say) -> Contestant:
-    environment, module, stored = RIVALS[name]
+def _baseline(name: str, arguments: Sequence[str], say: Say) -> Contestant:
+    environment, module, stored = BASELINES[name]
     cases = {
         "write": (f"{WRITE}: {name}", BYTES_A_SECOND),
         "uniform": (f"{UNIFORM}: {name}", ROWS),
@@ -85,5 +85,5 @@ def _rival(name: str, arguments: Sequence[str], say: Say) -> Contestant:
     }
     if name == "Stable-Baselines3":
         del cases["prioritised"]
-    call = rival(environment, module, *arguments, seconds=_DEADLINE_SECONDS, say=say)
+    call = baseline(environment, module, *arguments, seconds=_DEADLINE_SECONDS, say=say)
     return Contestant(name, cases, call, {"write": stored * _GB})

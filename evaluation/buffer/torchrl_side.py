@@ -68,7 +68,7 @@ def main() -> None:
     chosen = options(__doc__)
     one_core()
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="rival-") as folder:
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="baseline-") as folder:
         buffer: Any = TensorDictReplayBuffer(
             storage=LazyMemmapStorage(chosen.capacity, scratch_dir=Path(folder, "uniform")),
             batch_size=BATCH,

@@ -5,8 +5,8 @@ the head uses while its workers beat and report every second and one run has 16 
 them; ``messages_per_s``, how many reports a second it takes when all come at once; ``noticed_s``,
 how long after its deadline the run knows that a node is dead.
 
-The head is ``head.daemon.daemon`` in a process of its own. The workers are posts, many in a process
-(``evaluation.control_plane.fleet``), and the run is one that only says what runs say
+The head is ``head.daemon.daemon`` in a process of its own. The workers are messengers, many in a
+process (``evaluation.control_plane.fleet``), and the run is one that only says what runs say
 (``evaluation.control_plane.fleet_run``).
 """
 

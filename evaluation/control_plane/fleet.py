@@ -1,4 +1,4 @@
-"""Simulated workers: a process with many posts, each of which says what a worker daemon says."""
+"""Simulated workers: many messengers in a process, each speaks as a worker daemon does."""
 
 from __future__ import annotations
 

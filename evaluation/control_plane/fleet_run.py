@@ -42,7 +42,7 @@ def read(folder: Path) -> list[Placement]:
     return [msgspec.json.decode(line, type=Placement) for line in lines]
 
 
-def serve(order: RunOrder, head: Messenger, bell: Waker) -> None:
+def serve(order: RunOrder, head: Messenger, waker: Waker) -> None:
     """Be the run for as long as the head lives."""
     actors = int(order.request["settings"]["actors"])
     head.send(HEAD, control.RunUp(order.run, order.epoch, os.getpid(), b"{}", "", "", (), actors))
@@ -50,7 +50,7 @@ def serve(order: RunOrder, head: Messenger, bell: Waker) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _FILE).open("ab", buffering=0) as notes:
         while True:
-            bell.wait(_NEWS_SECONDS)
+            waker.wait(_NEWS_SECONDS)
             for _, message in head.take():
                 if isinstance(message, control.Placed):
                     told = Placement(time.monotonic(), len(message.actors), message.gone)
@@ -62,8 +62,8 @@ def main(arguments: Sequence[str]) -> None:
     """Run until killed."""
     begin_member()
     order = read_order(Path(arguments[0]), RunOrder)
-    with Waker() as bell, Messenger.connect(order.head, None, order.run, bell.ring) as head:
-        serve(order, head, bell)
+    with Waker() as waker, Messenger.connect(order.head, None, order.run, waker.ring) as head:
+        serve(order, head, waker)
 
 
 if __name__ == "__main__":

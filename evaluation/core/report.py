@@ -155,7 +155,7 @@ class Results:
         mine, theirs = self._values.get(case, []), self._values.get(against or "", [])
         pairs = zip(mine, theirs, strict=False)
         quotients = [a / b for a, b in pairs if a is not None and b is not None]
-        self._ratios.append(_ratio(case, against or "no rival", quotients, goal, bound))
+        self._ratios.append(_ratio(case, against or "no baseline", quotients, goal, bound))
 
     def report(self) -> Report:
         """All rows and ratios so far."""

@@ -74,16 +74,16 @@ def _excuse(results: Results, contestant: Contestant, why: str) -> None:
         results.absent(case, unit, why)
 
 
-def rival(
+def baseline(
     name: str, module: str, *arguments: str, seconds: float, say: Say
 ) -> Callable[[], Answer]:
-    """A measurement in a rival's own environment, made now if need be; a fresh process each time.
+    """A measurement in a baseline's own environment (made if need be), each in a fresh process.
 
-    Measuring raises what kept the rival from being installed, or from answering.
+    Measuring raises what kept the baseline from being installed, or from answering.
     """
     try:
         python = environments.prepare(name, say).python
-    except environments.RivalAbsent as absent:
+    except environments.BaselineAbsent as absent:
         return _raising(absent)
     return lambda: Answer(*processes.measure(python, module, *arguments, seconds=seconds))
 

@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 from evaluation.core.report import OURS, Bound, Results
-from evaluation.core.runner import TIMES, Answer, Contestant, Say, alternate, ours, rival
+from evaluation.core.runner import TIMES, Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.elasticity import adaptive
 
 RAY = "Ray"
@@ -224,7 +224,7 @@ class Contestants:
         return ours(module, *arguments, seconds=_DEADLINE_SECONDS)
 
     def _ray(self, module: str, *arguments: str) -> Callable[[], Answer]:
-        return rival("ray", module, *arguments, seconds=_DEADLINE_SECONDS, say=self._say)
+        return baseline("ray", module, *arguments, seconds=_DEADLINE_SECONDS, say=self._say)
 
     def _updates(self, who: str, call: Callable[..., Callable[[], Answer]]) -> Callable[[], Answer]:
         """The same call, what it says about each update noted in the results."""

@@ -99,7 +99,7 @@ class Workplace:
 
     def _child_ended(self) -> None:
         self._ended = True
-        self.node.board.bell.ring()
+        self.node.board.doorbell.ring()
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class Workplace:
         while not true():
             if deadline.passed:
                 raise DeadlineExceeded(what, PATIENCE)
-            self._ended |= not self.node.board.bell.wait(min(_TICK, deadline.left))
+            self._ended |= not self.node.board.doorbell.wait(min(_TICK, deadline.left))
             self._serve()
 
     def _serve(self) -> None:

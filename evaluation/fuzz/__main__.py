@@ -19,7 +19,7 @@ from artos.protocol import codec, control
 from artos.protocol.invocations import Failed
 from artos.system.archives import name_of
 from evaluation.fuzz.hostile import Hostile
-from evaluation.fuzz.targets import Place, RunPlace, SitePlace, Target, head, plain, worker
+from evaluation.fuzz.targets import ExecutorPlace, Place, RunPlace, Target, head, plain, worker
 
 _BATCH = 500
 _ARCHIVES = 0.05
@@ -76,9 +76,9 @@ def _targets(place: Place) -> Iterator[Callable[[], Target]]:
     yield runs.commanded
     yield runs.node
     yield runs.replay
-    sites = SitePlace(place, runs.up)
-    yield sites.site
-    yield sites.agent
+    executors = ExecutorPlace(place, runs.up)
+    yield executors.executor
+    yield executors.agent
 
 
 KINDS = 8

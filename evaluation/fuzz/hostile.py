@@ -61,7 +61,7 @@ class Hostile:
         return self._mutated(whole) if way < 0.35 else whole
 
     def frame(self) -> bytes:
-        """A frame as a post sends it, more or less, and never one that another believes."""
+        """A frame as a messenger sends it, more or less, and never one that another believes."""
         way = self.random.random()
         if way < 0.3:
             whole = self._envelope()

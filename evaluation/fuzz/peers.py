@@ -1,4 +1,4 @@
-"""Both ends of a post, for an attacker who has the keys and sends any bytes."""
+"""Both ends of a messenger, for an attacker who has the keys and sends any bytes."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Loud(Closing):
 
     @classmethod
     def calls(cls, endpoint: str, keys: Keys | None, me: str) -> Loud:
-        """Call a post."""
+        """Call a messenger."""
         end = cls(Calling(endpoint, keys, me, sockets.LARGEST))
         end._peers.meet(HEAD, time.monotonic())
         return end
 
     @classmethod
     def serves(cls, endpoint: str, keys: Keys | None) -> Loud:
-        """Be called by posts."""
+        """Be called by messengers."""
         return cls(Listening(endpoint, keys), keys)
 
     def say(self, body: bytes, peer: str = HEAD) -> None:

@@ -175,13 +175,13 @@ def worker(place: Place) -> Target:
         found = sorted(path.name for path in home.iterdir())
         return (load.faults, found, len(process.children())), load.malformed
 
-    # What is well-formed opens a site, which is what a head is for.
+    # What is well-formed opens an executor, which is what a head is for.
     kinds = tuple(kind for kind in codec.TYPES if kind is not control.Assign)
     return Target("worker", process, kinds, lambda body: host.say(body, peer), host.settle, state)
 
 
 class RunPlace:
-    """A run process and its replay process, a site and its transfer agent; no others are real."""
+    """A run process and its replay process, an executor and its agent; no others are real."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -249,7 +249,7 @@ class RunPlace:
         return same, facts["malformed"]
 
 
-class SitePlace:
+class ExecutorPlace:
     """An executor and its transfer agent; the run that they belong to is the attacker."""
 
     def __init__(self, place: Place, up: control.RunUp) -> None:
@@ -258,24 +258,24 @@ class SitePlace:
         assign = control.Assign(
             _RUN, _EPOCH, up.plan, up.folder, "", self.run.endpoint, (self.replay.endpoint,), 1
         )
-        folder = place.folder / "site"
+        folder = place.folder / "executor"
         (folder / "logs").mkdir(parents=True)
         order = ExecutorOrder(
             assign, "w1", str(place.keys.folder), "", str(folder / "logs"), str(folder / "images"),
             (min(os.sched_getaffinity(0)),),
         )  # fmt: skip
         write_order(folder / "order.json", order)
-        self.process = place.start("site", ChildModule.EXECUTOR, folder / "order.json")
-        self.run.until(lambda: self.run.last(steering.ExecutorUp), "the site to be up")
+        self.process = place.start("executor", ChildModule.EXECUTOR, folder / "order.json")
+        self.run.until(lambda: self.run.last(steering.ExecutorUp), "the executor to be up")
         self.run.say(codec.encode(steering.Start(_ACTORS, 1, 0)), "w1")
         self.run.until(lambda: self.run.last(steering.ActorReport), "an actor to be ready")
 
-    def site(self) -> Target:
+    def executor(self) -> Target:
         """The executor, as its run sees it; what a run may well order is left out."""
         ordered = (steering.CloseExecutor, steering.Start, steering.Prepare)
         kinds = tuple(kind for kind in codec.TYPES if kind not in ordered)
         say = lambda body: self.run.say(body, "w1")  # noqa: E731
-        return Target("site", self.process, kinds, say, self.run.settle, self._news)
+        return Target("executor", self.process, kinds, say, self.run.settle, self._news)
 
     def agent(self) -> Target:
         """Its transfer agent, as a replay process sees it."""
@@ -290,7 +290,7 @@ class SitePlace:
 
         def settle() -> None:
             self.replay.calm_down(lambda: counters["bad"])
-            self.run.turn()  # a site whose run is not heard for a minute closes
+            self.run.turn()  # an executor whose run is not heard for a minute closes
 
         return Target("agent", process, codec.TYPES, throw, settle, self._news)
 

@@ -67,7 +67,7 @@ class Script:
         return [self.python, "-P", "-m", module, role, *where, *self.options]
 
     def environment(self) -> dict[str, str]:
-        """A rival's interpreter sees ``evaluation`` and nothing else of ours."""
+        """A baseline's interpreter sees ``evaluation`` and nothing else of ours."""
         room = os.environ.get("TMPDIR", "")
         alone = self.python != sys.executable and Path(room, "evaluation").exists()
         return {"PYTHONPATH": room} if alone else {}

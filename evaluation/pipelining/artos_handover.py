@@ -48,7 +48,7 @@ from triggers.table import Table
 class Receiver:
     """A learner that only says when it had what."""
 
-    silent = ()
+    non_publishing = ()
 
     def __init__(self, region: ObjectRegion) -> None:
         self._live = {each.name: np.zeros(each.shape, each.dtype) for each in region.spec.arrays}
@@ -109,7 +109,7 @@ def _laps(node: Node, coordinator: Coordinator, count: int) -> Iterator[dict[str
     """
     board, told = node.board, 0
     while told < count:
-        if not board.bell.wait(SECONDS):
+        if not board.doorbell.wait(SECONDS):
             raise DeadlineExceeded(f"any of {coordinator.waits()}", SECONDS)
         for number in board.changed():
             coordinator.look(number)

@@ -69,7 +69,7 @@ class Learner:
         self._goal = min(self._rows.values()) + self._node.plan.steps
         self._arrived = arrived
         while not self._is_done():
-            if not self._node.board.bell.wait(SECONDS):
+            if not self._node.board.doorbell.wait(SECONDS):
                 raise DeadlineExceeded(f"rows {self._goal} of all actors", SECONDS)
             self._look()
 

@@ -1,7 +1,7 @@
 """Weights from a head to its actors: on this machine, or on several nodes by our own data path.
 
 ``python -m evaluation.pipelining.artos_weights local`` or ``head|worker --workers 2``. A worker is
-what a site is to weights: its agent pulls a new version into the node's model block, and every
+what an executor is to weights: its agent pulls a new version into the node's model block, and every
 actor, a process with the real role, is told to bind it. ``first_use_s`` is from publishing until
 all actors of all nodes have.
 """
@@ -71,7 +71,7 @@ def bind(node: Node, boxes: Mailboxes, mine: Sequence[int], version: int) -> Non
         boxes.passers[member].pass_message(Invoke(version + 1, "actors.sync", "sync"))
     left = set(mine)
     while left:
-        if not node.board.bell.wait(SECONDS):
+        if not node.board.doorbell.wait(SECONDS):
             raise DeadlineExceeded(f"members {sorted(left)} to bind version {version}", SECONDS)
         for member in node.board.changed():
             if member != LEARNER and _has_bound(node, member, version):
@@ -113,7 +113,7 @@ def worker(options: argparse.Namespace) -> None:
 
 def _await_version(node: Node, seen: int) -> None:
     while node.weights.version <= seen:
-        if not node.board.bell.wait(SECONDS):
+        if not node.board.doorbell.wait(SECONDS):
             raise DeadlineExceeded(f"a version after {seen}", SECONDS)
         node.board.changed()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evaluation.baselines import environments
 from evaluation.core.report import OURS
-from evaluation.core.runner import Answer, Contestant, Say, ours, rival
+from evaluation.core.runner import Answer, Contestant, Say, baseline, ours
 from evaluation.pipelining.cases import (
     ALL_OFF,
     BARE,
@@ -128,7 +128,7 @@ class Contestants:
         *more: str,
     ) -> Contestant:  # fmt: skip
         arguments = ("local", *self._size(self._scale.size), *self._count(), *more)
-        call = rival(environment, module, *arguments, seconds=_DEADLINE_SECONDS, say=self._say)
+        call = baseline(environment, module, *arguments, seconds=_DEADLINE_SECONDS, say=self._say)
         scale = {name: _MILLISECONDS for name, (_, unit) in cases.items() if unit == "ms"}
         return Contestant(f"{who}, one machine", cases, call, scale)
 
@@ -202,7 +202,7 @@ class Contestants:
     def _link(
         self, module: str, speed: str, environment: str, *arguments: str, workers: int = 1
     ) -> Callable[[], Answer]:
-        """A call of the ``link`` script; a rival's environment is made when it is first needed."""
+        """A call of the ``link`` script; a baseline's environment is made at its first use."""
 
         def measured() -> Answer:
             python = environments.prepare(environment, self._say).python if environment else ""

@@ -69,7 +69,7 @@ def plan(
         capacity=0, on_full="wait", total_steps=10**12, data_keys=data, objects=(model,),
         layout=(), triggers={target: trigger.encode() for target, trigger in table.items()},
         methods={"actors": ("sample",), "learner": ("update",)},
-        silent=("preprocess", "first_pass", "accumulate"),
+        non_publishing=("preprocess", "first_pass", "accumulate"),
         env_spec=msgspec.to_builtins(SPEC),
     )  # fmt: skip
     return completed(draft, table)

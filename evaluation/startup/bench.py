@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evaluation.core.report import OURS, Results
-from evaluation.core.runner import Contestant, Say, alternate, ours, rival
+from evaluation.core.runner import Contestant, Say, alternate, baseline, ours
 
 STEPS = 2_048
 """Two updates of eight environments with 128 steps each."""
@@ -36,7 +36,7 @@ def _contestants(game: str, say: Say) -> list[Contestant]:
         "first_s": (_first(game, OURS), UNIT),
         "bare_s": (_first(game, BARE), UNIT),
     }
-    theirs = rival(
+    theirs = baseline(
         "sb3",
         "startup.sb3_side",
         "--env",

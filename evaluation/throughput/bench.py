@@ -1,4 +1,4 @@
-"""Environment steps a second of the whole training loop, ours and rivals', start-up apart.
+"""Environment steps a second of the whole training loop, ours and baselines', start-up apart.
 
 Every group holds runs that may be compared: the same environment and either the same
 hyper-parameters (8 environments × 128 steps, 4 epochs of 4 minibatches of 256, two layers of 64 or
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evaluation.core.report import OURS, Results
-from evaluation.core.runner import Answer, Contestant, Say, alternate, ours, rival
+from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.workloads import acting
 
 CARTPOLE = "CartPole-v1, same hyper-parameters"
@@ -30,7 +30,7 @@ _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
 
 @dataclass(frozen=True)
 class Scale:
-    """How long a measurement lasts: seconds for rivals, steps for those that count steps."""
+    """How long a measurement lasts: seconds for baselines, steps for those that count steps."""
 
     seconds: float
     cartpole_steps: int
@@ -57,8 +57,8 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     contestants = list(Contestants(QUICK if quick else FULL, say))
     alternate(results, contestants, repeats, say)
     for goal in goals([case for c in contestants for case, _ in c.cases.values()]):
-        best, rival_best = results.best(goal.mine), results.best(goal.theirs)
-        results.compare(best or goal.mine[0], rival_best, goal.goal)
+        best, baseline_best = results.best(goal.mine), results.best(goal.theirs)
+        results.compare(best or goal.mine[0], baseline_best, goal.goal)
     return results
 
 
@@ -138,7 +138,7 @@ class Contestants:
         )  # fmt: skip
 
     def pong_best(self) -> Iterator[Contestant]:
-        """One pass over every row, asynchronous where the rival can."""
+        """One pass over every row, asynchronous where the baseline can."""
         one = ("epochs=1", "envs=8", "max_lag=1")
         yield self._pong_ours(PONG_BEST, "2 × 8 envs", *one, scale=2)
         yield self._sample_factory(
@@ -180,22 +180,24 @@ class Contestants:
         return _contestant(group, _named(ONE_FILE, label), call)
 
     def _sb3(self, group: str, label: str, *arguments: str) -> Contestant:
-        call = self._rival("sb3", "throughput.sb3_side", *self._seconds, *arguments)
+        call = self._baseline("sb3", "throughput.sb3_side", *self._seconds, *arguments)
         return _contestant(group, _named("Stable-Baselines3", label), call)
 
     def _rllib(self, group: str, label: str, case: str, threads: str) -> Contestant:
         arguments = (*self._seconds, "--case", case, "--threads", threads)
         return _contestant(
-            group, _named("RLlib", label), self._rival("ray", "throughput.rllib_side", *arguments)
+            group,
+            _named("RLlib", label),
+            self._baseline("ray", "throughput.rllib_side", *arguments),
         )
 
     def _sample_factory(self, group: str, label: str, case: str, steps: int) -> Contestant:
         arguments = ("--case", case, "--steps", str(steps))
-        call = self._rival("sample-factory", "throughput.sample_factory_side", *arguments)
+        call = self._baseline("sample-factory", "throughput.sample_factory_side", *arguments)
         return _contestant(group, _named("Sample Factory", label), call)
 
-    def _rival(self, name: str, module: str, *arguments: str) -> Callable[[], Answer]:
-        return rival(name, module, *arguments, seconds=_DEADLINE_SECONDS, say=self._say)
+    def _baseline(self, name: str, module: str, *arguments: str) -> Callable[[], Answer]:
+        return baseline(name, module, *arguments, seconds=_DEADLINE_SECONDS, say=self._say)
 
 
 def _contestant(group: str, who: str, call: Callable[[], Answer]) -> Contestant:
@@ -225,7 +227,7 @@ def goals(cases: Sequence[str]) -> list[Goal]:
         if group == CARTPOLE_BEST:
             floor = tuple(case for case in theirs if f": {ONE_FILE}" in case)
             theirs = tuple(case for case in theirs if case not in floor)
-            # One process with 64 environments is no rival's setting, but it should be seen.
+            # One process with 64 environments is no baseline's setting, but it should be seen.
             found.append(Goal(of(group, True), floor, None))
         found.append(Goal(of(group, True), theirs, goal))
     if faster := of(PONG_BFLOAT16, True):

@@ -122,7 +122,7 @@ def serve(node: Node, coordinator: Coordinator, rounds: int) -> None:
     """Serve the board until the member has answered ``rounds`` invocations."""
     board, up, answered = node.board, node.board.up(LEARNER), 0
     while answered < rounds:
-        if not board.bell.wait(SECONDS):
+        if not board.doorbell.wait(SECONDS):
             raise DeadlineExceeded("the member's next commit", SECONDS)
         for member in board.changed():
             coordinator.look(member)

@@ -263,7 +263,9 @@ class ClientApi:
         if here or node is None or not node.alive:
             return status_api.log(Path(run.folder), wanted.log, wanted.offset, run.state)
         if not NAME.fullmatch(name):
-            raise Refused([f"{wanted.log!r} is no log of a node: write NODE/actor-0, or NODE/site"])
+            raise Refused(
+                [f"{wanted.log!r} is no log of a node: write NODE/actor-0, or NODE/executor"]
+            )
         self.logs.ask(user, node, run, name, wanted.offset)
         return None
 

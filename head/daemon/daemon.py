@@ -50,8 +50,8 @@ class HeadDaemon(Closing):
         keys = Keys.load(options.keys)
         with ExitStack() as stack:
             self._home = home = stack.enter_context(HeadState(options.runs.resolve()))
-            self._bell = stack.enter_context(Waker())
-            opened, ring = stack.enter_context, self._bell.ring
+            self._waker = stack.enter_context(Waker())
+            opened, ring = stack.enter_context, self._waker.ring
             self._messenger = opened(Messenger.serve(options.listen, keys, ring, self._clock))
             self._inside = opened(Messenger.serve(home.socket, None, ring, self._clock))
             state, self._archives = home.load(), Archives(home.folder / "code")
@@ -86,7 +86,7 @@ class HeadDaemon(Closing):
         with StopRequests() as requests, requests.draining(self._stop):
             _log.info("the head listens at %s, runs are in %s", self.endpoint, self._home.runs)
             while not (self._stopping and not self._host.runs):
-                self._bell.wait(_TICK, self._host.descriptors)
+                self._waker.wait(_TICK, self._host.descriptors)
                 with requests.undisturbed():
                     self.turn()
             self._save()
@@ -133,7 +133,7 @@ class HeadDaemon(Closing):
         self._host.drop(run)
         if run in self._schedule.runs:
             self._run_ended(Ended(run, 1, why))
-        self._bell.ring()
+        self._waker.ring()
 
     def _tick(self) -> None:
         self._roster.heard(self._messenger.silent())
@@ -182,7 +182,7 @@ class HeadDaemon(Closing):
                 self._host.begin(self._schedule.runs[name])
             except Refused as refused:
                 self._run_ended(Ended(name, 2, str(refused)))
-                self._bell.ring()
+                self._waker.ring()
 
     def _adopt(self) -> None:
         """Find the processes of runs that an earlier head started; see how the others ended."""
@@ -258,8 +258,8 @@ class HeadDaemon(Closing):
         match message:
             case control.ExecutorEnded(run=run, why=why):
                 if why:
-                    _log.warning("the site of %s on %s ended: %s", run, node.name, why)
-                self._schedule.site_ended(node, message, self._clock.now())
+                    _log.warning("the executor of %s on %s ended: %s", run, node.name, why)
+                self._schedule.executor_ended(node, message, self._clock.now())
             case control.Leaving(why=why):
                 _log.info("worker %s leaves: %s", node.name, why)
                 self._roster.leave(node.name, why)
@@ -306,7 +306,7 @@ class HeadDaemon(Closing):
     def _stop(self) -> None:
         """SIGTERM or Ctrl-C, in the handler."""
         self._stopping = True
-        self._bell.ring()
+        self._waker.ring()
 
     def _see_to_the_end(self, now: float) -> None:
         if self._stop_at == float("inf"):

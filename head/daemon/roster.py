@@ -18,7 +18,7 @@ _MOST_GONE = 100
 """Nodes that are gone and still listed; a name used again takes its old line."""
 POLICIES = ("spread", "pack")
 MOST_IN_A_ROW = 3
-"""Sites of a run that ended by themselves on one node, after which it gets no other there."""
+"""Executors of a run that ended by themselves on one node, after which it gets no other there."""
 _LONG_LIVED = 60.0
 
 
@@ -182,14 +182,14 @@ def place(
     """
     names = {room.name for room in rooms}
     kept = {a: n for a, n in here.items() if a < actors and n in names}
-    homeless = [actor for actor in range(actors) if actor not in kept]
-    if not homeless or not rooms:
+    unplaced = [actor for actor in range(actors) if actor not in kept]
+    if not unplaced or not rooms:
         return kept
     own = Counter(kept.values())
     load = {room.name: room.taken + own[room.name] for room in rooms}
-    packed = _packed(len(homeless), rooms, load) if policy == "pack" else []
-    nodes = packed + _spread(len(homeless) - len(packed), rooms, load)
-    return dict(sorted((kept | dict(zip(homeless, nodes, strict=True))).items()))
+    packed = _packed(len(unplaced), rooms, load) if policy == "pack" else []
+    nodes = packed + _spread(len(unplaced) - len(packed), rooms, load)
+    return dict(sorted((kept | dict(zip(unplaced, nodes, strict=True))).items()))
 
 
 def _packed(count: int, rooms: Sequence[Room], load: dict[str, int]) -> list[str]:
@@ -229,8 +229,8 @@ def shares(slots: int, wishes: Mapping[str, int]) -> dict[str, int]:
 
 
 @dataclass(slots=True)
-class _Site:
-    """A site as it was last ordered. ``closed``: it ended because its run told it to.
+class _Ordered:
+    """An executor as it was last ordered. ``closed``: it ended because its run told it to.
 
     ``until`` is when it is closed, as it is wanted no more; None while it is.
     """
@@ -248,79 +248,83 @@ class _Mishaps:
 
 
 class Executors:
-    """Orders are the difference between the sites a node should have and those it was told of."""
+    """Orders are the difference between executors a node should have and those it was told of."""
 
     def __init__(self) -> None:
-        self._sites: dict[str, dict[str, _Site]] = {}
+        self._executors: dict[str, dict[str, _Ordered]] = {}
         self._mishaps: dict[tuple[str, str], _Mishaps] = {}
 
     def __repr__(self) -> str:
-        return f"<Executors nodes={len(self._sites)} open={sum(map(len, self._sites.values()))}>"
+        there = self._executors.values()
+        return f"<Executors nodes={len(there)} open={sum(map(len, there))}>"
 
     def joined(
         self, node: str, runs: Mapping[str, int], wanted: Mapping[str, int]
     ) -> list[Message]:
-        """A worker daemon is there (again) with sites of these runs, by epoch; closes the others.
+        """A worker daemon is there (again) with executors of these runs, by epoch; closes others.
 
         Those that are ``wanted`` are ordered once more by ``orders``: it may have lost some.
         """
-        self._sites[node] = {}
+        self._executors[node] = {}
         return [Unassign(run) for run, epoch in runs.items() if wanted.get(run) != epoch]
 
     def gone(self, nodes: Collection[str]) -> None:
-        """These nodes have no sites any more, and what went wrong there does not count any more."""
+        """These nodes have no executors any more; what went wrong there is forgotten."""
         for node in nodes:
-            self._sites.pop(node, None)
+            self._executors.pop(node, None)
         self._mishaps = {key: each for key, each in self._mishaps.items() if key[1] not in nodes}
 
     def forgive(self, run: str) -> None:
-        """What went wrong with a run's sites so far does not count any more."""
+        """What went wrong with a run's executors so far does not count any more."""
         self._mishaps = {key: each for key, each in self._mishaps.items() if key[0] != run}
 
     def ended(self, node: str, ended: ExecutorEnded, now: float) -> None:
-        """A site is gone; another one is ordered if it ended by itself."""
-        sites = self._sites.get(node, {})
-        site = sites.get(ended.run)
-        if site is None or site.assign.epoch != ended.epoch:
+        """An executor is gone; another one is ordered if it ended by itself."""
+        executors = self._executors.get(node, {})
+        executor = executors.get(ended.run)
+        if executor is None or executor.assign.epoch != ended.epoch:
             return
         if not ended.why:
-            site.closed = True
+            executor.closed = True
             return
-        del sites[ended.run]
+        del executors[ended.run]
         mishaps = self._mishaps.setdefault((ended.run, node), _Mishaps())
-        mishaps.count = 1 if now - site.since > _LONG_LIVED else mishaps.count + 1
+        mishaps.count = 1 if now - executor.since > _LONG_LIVED else mishaps.count + 1
         mishaps.why = ended.why
 
     def hopeless(self, run: str, node: str) -> str:
-        """Why a run gets no more sites on a node, "" if it does."""
+        """Why a run gets no more executors on a node, "" if it does."""
         mishaps = self._mishaps.get((run, node))
         if mishaps is None or mishaps.count < MOST_IN_A_ROW:
             return ""
-        return f"its site on {node} ended {mishaps.count} times in a row: {mishaps.why}"
+        return f"its executor on {node} ended {mishaps.count} times in a row: {mishaps.why}"
 
     def orders(
         self, node: str, wanted: Mapping[str, Assign], now: float,
         patience: Callable[[str], float] = lambda run: 0.0,
     ) -> list[Message]:  # fmt: skip
-        """What a daemon must be told so that its node has the wanted sites and no others.
+        """What a daemon must be told so that its node has the wanted executors and no others.
 
-        ``patience`` says for how many seconds the site of a run may stay that is wanted no more.
+        ``patience`` says for how many seconds the executor of a run may stay that is wanted no
+        more.
         """
-        sites = self._sites.setdefault(node, {})
+        executors = self._executors.setdefault(node, {})
         orders: list[Message] = []
-        for run, site in [(run, site) for run, site in sites.items() if run not in wanted]:
-            site.until = now + patience(run) if site.until is None else site.until
-            if site.closed or now >= site.until:
-                del sites[run]
-                orders += [] if site.closed else [Unassign(run)]
+        for run, executor in [
+            (run, executor) for run, executor in executors.items() if run not in wanted
+        ]:
+            executor.until = now + patience(run) if executor.until is None else executor.until
+            if executor.closed or now >= executor.until:
+                del executors[run]
+                orders += [] if executor.closed else [Unassign(run)]
         for run, assign in wanted.items():
-            old = sites.get(run)
+            old = executors.get(run)
             reopened = old is not None and old.closed and old.until is not None
             if old is None or old.assign.epoch != assign.epoch or reopened:
-                sites[run] = _Site(assign, now)
+                executors[run] = _Ordered(assign, now)
                 orders.append(assign)
             elif old.assign != assign and not old.closed:
                 old.assign = assign
                 orders.append(assign)
-            sites[run].until = None
+            executors[run].until = None
         return orders

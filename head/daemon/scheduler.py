@@ -23,7 +23,7 @@ from head.daemon.roster import Executors, Known, Node, Room, place, shares
 MOST_IN_A_ROW = 3
 """Deaths of a run process without progress, after which it is not started again."""
 _MOVE_SECONDS = 60.0
-"""For the actors of a node that leaves to end their round, before their site is closed."""
+"""For the actors of a node that leaves to end their round, before their executor is closed."""
 _MOST_OVER = 200
 _NO_WORKER = "a worker: none is there; start one with `artos worker --head ...`"
 
@@ -115,7 +115,7 @@ class Schedule:
 
     def __init__(self, runs: Iterable[Run] = ()) -> None:
         self.runs = {run.name: run for run in runs}
-        self.sites = Executors()
+        self.executors = Executors()
         self._moves: dict[str, _Moves] = {}
         self._actors: dict[str, dict[str, int]] = {}  # by node and run
         for run in self.runs.values():
@@ -156,7 +156,7 @@ class Schedule:
         run.up = up
         run.state = RUNNING if run.state == STARTING else run.state
         self._moves[up.run] = _Moves(why="the run is up")
-        self.sites.forgive(up.run)
+        self.executors.forgive(up.run)
         return True
 
     def run_news(self, news: RunNews) -> bool:
@@ -205,14 +205,14 @@ class Schedule:
         self._settle(run, {})
         run.end(outcome, why)
         self._moves.pop(run.name, None)
-        self.sites.forgive(run.name)
+        self.executors.forgive(run.name)
 
     # -- events of nodes -----------------------------------------------------------------------
 
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
-        """A worker daemon is there (again); sites that it should not have are closed."""
+        """A worker daemon is there (again); executors that it should not have are closed."""
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
-        return [Order(node, m) for m in self.sites.joined(node.name, hello.runs, wanted)]
+        return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
 
     def gone(self, nodes: Collection[str], why: str) -> None:
         """Nodes that will not be heard of again: who lived there has to live elsewhere."""
@@ -222,17 +222,17 @@ class Schedule:
             moves.gone |= dict.fromkeys(node for node in nodes if name in self.actors_on(node))
             moves.why = why
             self._settle(run, {a: node for a, node in run.places.items() if node not in nodes})
-        self.sites.gone(nodes)
+        self.executors.gone(nodes)
 
     def leaves(self, node: str, why: str) -> None:
         """A node is to have no actors any more; what they have committed is still fetched."""
         for run in self.actors_on(node):
             self._moves.setdefault(run, _Moves()).why = why
 
-    def site_ended(self, node: Node, ended: ExecutorEnded, now: float) -> None:
-        """A site is gone. One that was not told to is opened again, but not for ever."""
-        self.sites.ended(node.name, ended, now)
-        if why := self.sites.hopeless(ended.run, node.name):
+    def executor_ended(self, node: Node, ended: ExecutorEnded, now: float) -> None:
+        """An executor is gone. One that was not told to is opened again, but not for ever."""
+        self.executors.ended(node.name, ended, now)
+        if why := self.executors.hopeless(ended.run, node.name):
             self._moves.setdefault(ended.run, _Moves()).why = why
 
     # -- decisions -----------------------------------------------------------------------------
@@ -254,10 +254,10 @@ class Schedule:
 
     def _begin(self, usable: Sequence[Node]) -> list[Begin]:
         # Without any worker one may begin: what is wrong with it shows before a worker is there.
-        homeless = sum(run.active and not run.places for run in self.runs.values())
+        unplaced = sum(run.active and not run.places for run in self.runs.values())
         free = sum(max(0, node.slots - len(self.actors_on(node.name))) for node in usable)
         active = sum(run.active for run in self.runs.values())
-        room = free - homeless if usable else 1 - active
+        room = free - unplaced if usable else 1 - active
         queue = [run for run in self.runs.values() if run.state == QUEUED]
         chosen = queue[: max(0, room)]
         for run in chosen:
@@ -282,7 +282,9 @@ class Schedule:
         for node in usable:
             there = self.actors_on(node.name)
             own = there.get(run.name, 0)
-            if (own or len(there) < node.slots) and not self.sites.hopeless(run.name, node.name):
+            if (own or len(there) < node.slots) and not self.executors.hopeless(
+                run.name, node.name
+            ):
                 rooms.append(Room(node.name, node.slots, sum(there.values()) - own))
         return rooms
 
@@ -298,11 +300,11 @@ class Schedule:
             run = self.runs.get(name)
             return _MOVE_SECONDS if node.leaves and run is not None and run.up else 0.0
 
-        orders = self.sites.orders(node.name, self._wanted(node), now, patience)
+        orders = self.executors.orders(node.name, self._wanted(node), now, patience)
         return [Order(node, message) for message in orders]
 
     def _wanted(self, node: Node) -> dict[str, Assign]:
-        """The sites that a node should have."""
+        """The executors that a node should have."""
         wanted = {}
         for name, slots in shares(node.slots, self.actors_on(node.name)).items():
             run = self.runs[name]
@@ -329,7 +331,7 @@ class Schedule:
         return run.waits_for
 
     def _wait_for_a_place(self, run: Run, usable: Sequence[Node]) -> str:
-        failed = [self.sites.hopeless(run.name, node.name) for node in usable]
+        failed = [self.executors.hopeless(run.name, node.name) for node in usable]
         if any(failed):
             return f"a worker that can run it: {'; '.join(filter(None, failed))}"
         return "a worker with a free slot" if usable else _NO_WORKER

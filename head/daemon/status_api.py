@@ -89,7 +89,7 @@ def _log_file(folder: Path, name: str) -> Path:
 
 
 def _files(logs: Path) -> dict[str, Path]:
-    """Those of processes here, and of the nodes of a cluster once their sites have closed."""
+    """Those of processes here, and of the nodes of a cluster once their executors have closed."""
     found = [*logs.glob("*.log"), *logs.glob("*/*.log")]
     return {path.relative_to(logs).with_suffix("").as_posix(): path for path in found}
 

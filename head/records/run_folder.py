@@ -80,7 +80,7 @@ class RunFolder(Closing):
     def create_numbered(
         cls, root: Path, algorithm: str, env: str, seed: int, config: dict[str, Any]
     ) -> RunFolder:
-        """Start a new run in the next free ``root/ALGO-ENV-seedS-N``; safe against rivals."""
+        """Start a run in the next free ``root/ALGO-ENV-seedS-N``, also if several start at once."""
         while True:
             try:
                 return cls.create(default_path(root, algorithm, env, seed), config)

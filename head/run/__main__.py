@@ -59,7 +59,7 @@ class NewsView:
         return self._clock.now() >= self._due
 
     def show(self, status: Status) -> None:
-        """See ``session.View``."""
+        """See ``head.run.session.View``."""
         self._due = self._clock.now() + _NEWS_SECONDS
         if self._head.silent().get(HEAD, 0.0) <= _AWAY_SECONDS:
             self._tell(status)
@@ -71,15 +71,15 @@ class NewsView:
         self._head.send(HEAD, control.RunNews(self._run, state, cluster.waits_for(), facts))
 
     def note(self, text: str) -> None:
-        """See ``session.View``."""
+        """See ``head.run.session.View``."""
         to_stderr(text)
 
     def last(self, status: Status) -> None:
-        """See ``session.View``; what it said before is some moments old."""
+        """See ``head.run.session.View``; what it said before is some moments old."""
         self._tell(status)
 
     def finish(self, summary: Summary, folder: RunFolder) -> None:
-        """See ``session.View``."""
+        """See ``head.run.session.View``."""
         self.note(summary.last_line(folder.path))
 
 
@@ -90,7 +90,7 @@ def _plain(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 class Ring:
-    """Rings what is there to be rung: the post to the head is there before the run has a board."""
+    """Wakes the run, also while it has a line to the head but no board yet."""
 
     def __init__(self) -> None:
         self.rings: Callable[[], None] = lambda: None
@@ -137,13 +137,13 @@ class RunProcess:
     def _session(self, prepared: Prepared, requests: StopRequests) -> Session:
         order, clock, node = self._order, WakingClock(), prepared.node
         keys = Path(order.keys) if order.keys else None
-        parcels = prepared.folder.path / f"{IMAGES}-moving"
-        address = Address(order.run, order.epoch, order.code, parcels, order.host, keys)
+        bundles = prepared.folder.path / f"{IMAGES}-moving"
+        address = Address(order.run, order.epoch, order.code, bundles, order.host, keys)
         here, there = apart(prepared.registration)
         cluster = ClusterRun(
             node, there, address, self._head, clock, requests.undisturbed, here.preloaded
         )
-        self._ring.rings = node.board.bell.ring
+        self._ring.rings = node.board.doorbell.ring
         view = NewsView(order.run, self._head, cluster, SystemClock())
         prepared = replace(prepared, registration=here)
         return Session(prepared, requests, view, cluster, clock, Arrivals(node.blocks))

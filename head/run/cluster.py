@@ -1,7 +1,7 @@
 """A run on a cluster: coordinator, learner and replay buffer here, the actors on worker nodes.
 
 It is to a cluster what ``OneMachine`` is to one machine: the same loop, the same coordinator, the
-same learner. What is left out are the actors' processes; they belong to the sites.
+same learner. What is left out are the actors' processes; they belong to the executors.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from artos.buffer.mailbox import actor_of
 from artos.buffer.run_memory import Node
 from artos.clock import Clock, Deadline
 from artos.errors import ArtosError, BadMessage
@@ -40,14 +41,14 @@ from triggers.engine import Mailboxes
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 20.0
-"""How long sites may take to ship what is left and to report."""
+"""How long executors may take to ship what is left and to report."""
 
 
 @dataclass(frozen=True)
 class Address:
     """Who a run is on its cluster, and where its sockets are.
 
-    ``code`` is the folder of the user's code here, ``parcels`` one for images on their way,
+    ``code`` is the folder of the user's code here, ``bundles`` one for images on their way,
     ``host`` the head's address as workers see it, ``keys`` the folder of the cluster's keys (None:
     no sockets but those of one machine).
     """
@@ -55,7 +56,7 @@ class Address:
     run: str
     epoch: int
     code: str
-    parcels: Path
+    bundles: Path
     host: str
     keys: Path | None
 
@@ -81,12 +82,12 @@ class ClusterRun(Supervisor):
         self._faults, self._seldom = Faults(), Seldom(_log)
         keys = Keys.load(address.keys) if address.keys else None
         endpoint = f"tcp://{address.host}:*" if keys else f"ipc://{node.site.folder}/steering"
-        self._steering = Messenger.serve(endpoint, keys, node.board.bell.ring)
+        self._steering = Messenger.serve(endpoint, keys, node.board.doorbell.ring)
         self._replay = ReplayHost(
             node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
             weights_dtype=node.plan.elastic.wire_dtype,
         )  # fmt: skip
-        self._bundles = Bundles(address.parcels, self._steering.send, clock)
+        self._bundles = Bundles(address.bundles, self._steering.send, clock)
         self._remote = RemoteActors(
             node.blocks,
             address.epoch,
@@ -162,10 +163,10 @@ class ClusterRun(Supervisor):
         for _, message in self._head.take():
             with self._faults.contained(type(message).__name__, self._refuse, passing=ArtosError):
                 self._obey(message)
-        self._hear_sites()
+        self._hear_executors()
         for member, report in self._remote.reports():
             refuse = partial(self._refuse_to, self._remote.node_of(member))
-            what = f"{type(report).__name__} of actor {member - 1}"
+            what = f"{type(report).__name__} of actor {actor_of(member)}"
             with self._faults.contained(what, refuse, passing=ArtosError):
                 self._reported(member, report)
         self._remote.step()
@@ -176,7 +177,7 @@ class ClusterRun(Supervisor):
         else:
             self._coordinator.receive(member, report)
 
-    def _hear_sites(self) -> None:
+    def _hear_executors(self) -> None:
         for node, message in self._steering.take():
             if isinstance(message, steering.ExecutorLog):
                 self._logs.keep(node, message)
@@ -234,27 +235,27 @@ class ClusterRun(Supervisor):
     # -- the end -------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Close the sites, wait for them and for the learner; what does not end is killed."""
+        """Close the executors, wait for them and for the learner; what does not end is killed."""
         self._remote.close()
         self._stop_learner()
         deadline = Deadline(_CLOSE_SECONDS, self._clock)
         while self._speaking() and not deadline.passed:
-            self._board.bell.wait(min(1.0, deadline.left))
-            self._hear_sites()
+            self._board.doorbell.wait(min(1.0, deadline.left))
+            self._hear_executors()
             self._replay.reap()
         for node in self._remote.nodes.open:
-            _log.warning("the site on %s did not say that it is closed", node)
+            _log.warning("the executor on %s did not say that it is closed", node)
         self._logs.close(self._remote.nodes.ends)
         self._replay.stop(STOP_SECONDS)
         self._steering.close()
         self._bundles.close()
 
     def _speaking(self) -> bool:
-        """Whether there is a site from which there may still be something to be heard."""
+        """Whether there is an executor from which there may still be something to be heard."""
         return len(self._remote.placement_view.silent()) < len(self._remote.nodes.open)
 
     def kill(self) -> None:
-        """End everything here at once; sites are told to close."""
+        """End everything here at once; executors are told to close."""
         self._remote.close()
         nodes = self._remote.nodes
         self._logs.close(nodes.ends | dict.fromkeys(nodes.open, "the run was ended at once"))

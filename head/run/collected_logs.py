@@ -1,6 +1,6 @@
-"""The ends of the logs of other nodes, in the folder of the run once their sites have closed.
+"""The ends of the logs of other nodes, in the folder of the run once their executors have closed.
 
-A site that was killed sends none: a line in their place says so, and where they are to be had.
+An executor that was killed sends none: a line in their place says so, and where they are to be had.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from artos.protocol.steering import ExecutorLog
 _log = logging.getLogger(__name__)
 _MOST = 1 << 20  # bytes
 _MISSING = "missing.log"
-_NAME = re.compile(r"actor-(\d{1,9})|site|agent|template")
+_NAME = re.compile(r"actor-(\d{1,9})|executor|agent|template")
 
 
 class CollectedLogs:
-    """Keeps what sites send, below ``folder``: ``NODE/actor-3.log``, ``NODE/site.log``.
+    """Keeps what executors send, below ``folder``: ``NODE/actor-3.log``, ``NODE/executor.log``.
 
     Of ``actors`` actors there may be logs, so no node can fill the disk with them.
     """
@@ -29,7 +29,7 @@ class CollectedLogs:
         self._owed: dict[str, None] = {}
 
     def expect(self, node: str) -> None:
-        """A site was opened there: it sends its logs when it closes."""
+        """An executor was opened there: it sends its logs when it closes."""
         self._owed[node] = None
 
     def keep(self, node: str, log: ExecutorLog) -> None:
@@ -49,9 +49,9 @@ class CollectedLogs:
         """No more will come: note for each node whose logs did not, why they did not."""
         owed, self._owed = self._owed, {}
         for node in owed:
-            why = whys.get(node, "its site did not close in time")
+            why = whys.get(node, "its executor did not close in time")
             line = f"the logs of node {node} are missing here: {why}; `artos logs RUN --log "
-            line += f"{node}/site` (or {node}/actor-0, ...) asks the node for them"
+            line += f"{node}/executor` (or {node}/actor-0, ...) asks the node for them"
             _log.warning("%s", line)
             self._write(node, _MISSING, f"{line}\n".encode())
 

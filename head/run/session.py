@@ -143,7 +143,7 @@ class Session:
     def _drain(self) -> None:
         # In a signal handler, which may have interrupted the view: nothing is printed here.
         self._coordinator.drain()
-        self._node.board.bell.ring()
+        self._node.board.doorbell.ring()
 
     def _after(self) -> None:
         if self._coordinator.draining and not self._told:

@@ -13,7 +13,7 @@ from artos.clock import Clock
 from artos.errors import CannotScale
 from artos.protocol import control
 from artos.protocol.invocations import FromMember, Invoke, Stop
-from artos.runtime.control import ControlDesk
+from artos.runtime.control import ControlServer
 from artos.runtime.loop import Loop
 from artos.runtime.preload import Preloaded
 from artos.system.child import start
@@ -98,7 +98,7 @@ class Supervisor(Loop):
     ) -> None:
         super().__init__(node.board, clock, undisturbed)
         self._mail, self._actors = mail, actors
-        self._desk = ControlDesk(node.board, node.site.members)
+        self._control = ControlServer(node.board, node.site.members)
         begin = preloaded.start if preloaded else start
         self._learner = LearnerHost(node.plan, node.site, node.plan_file, begin)
         to_learner: dict[int, MessagePasser[Invoke]] = {LEARNER: mail.passers[LEARNER]}
@@ -143,8 +143,8 @@ class Supervisor(Loop):
         """Something of an actor, or of a guest, changed."""
 
     def _changed(self, member: int) -> None:
-        if member == self._desk.member:
-            self._mail.malformed += self._desk.serve(self._scale)
+        if member == self._control.member:
+            self._mail.malformed += self._control.serve(self._scale)
         elif member == LEARNER:
             self._learner_changed()
         else:

@@ -11,12 +11,12 @@ from evaluation.elasticity import bench as elasticity
 
 @pytest.fixture
 def contestants(monkeypatch, tmp_path):
-    """Everyone, with no rival's environment made."""
+    """Everyone, with no baseline's environment made."""
 
     def absent(*arguments, **options):
         raise DeadlineExceeded("nobody", 0)
 
-    monkeypatch.setattr(elasticity, "rival", lambda *arguments, **options: absent)
+    monkeypatch.setattr(elasticity, "baseline", lambda *arguments, **options: absent)
 
     def of(scale, results):
         return list(elasticity.Contestants(scale, results, tmp_path, print))

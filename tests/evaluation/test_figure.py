@@ -1,4 +1,4 @@
-"""The picture of a report is written, absent rivals included."""
+"""The picture of a report is written, absent baselines included."""
 
 from evaluation.core.figure import draw, draw_series
 from evaluation.core.report import Results
@@ -11,7 +11,7 @@ def test_a_figure_is_a_png_with_a_panel_a_group(tmp_path):
         for group in range(groups):
             for value in (1.0, 2.0):
                 results.add(f"group {group}: ARTOS", "s", value)
-            results.absent(f"group {group}: rival", "s", "not installed")
+            results.absent(f"group {group}: baseline", "s", "not installed")
         path = tmp_path / "figures" / f"{groups}.png"
         draw(results.report(), path)
         data = path.read_bytes()
@@ -24,7 +24,7 @@ def test_series_are_drawn_with_a_panel_a_name(tmp_path):
     sizes = []
     for names in (("actors",), ("actors", "start (s)", "learn (s)")):
         results = Results("toy", repeats=1)
-        for who in ("ARTOS", "rival"):
+        for who in ("ARTOS", "baseline"):
             results.followed(who, {name: [1.0, 2.0, 3.0] for name in names})
         path = tmp_path / "figures" / f"{len(names)}.png"
         draw_series(results.report(), path)

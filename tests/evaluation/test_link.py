@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from evaluation.baselines.processes import RivalFailed, measure_ours
+from evaluation.baselines.processes import BaselineFailed, measure_ours
 from evaluation.lab.link import Reading, Script, costs
 from evaluation.lab.namespaces import Network, until, why_not
 from evaluation.pipelining.iterations import Stopwatch, iterate
@@ -80,7 +80,7 @@ def test_rounds_cross_a_link_and_are_metered(tmp_path, script):
 @pytest.mark.processes
 def test_a_head_that_fails_is_no_answer(tmp_path):
     arguments = ("--script", "pipelining.sockets_side", "--recording", str(tmp_path / "none"))
-    with pytest.raises(RivalFailed):
+    with pytest.raises(BaselineFailed):
         measure_ours("lab.link", *arguments, "--no-such-option", seconds=60)
 
 

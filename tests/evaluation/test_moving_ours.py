@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from artos.buffer.mailbox import actor_member
 from artos.buffer.run_memory import Node
 from artos.errors import DeadlineExceeded
 from evaluation.baselines.processes import measure_ours
@@ -67,7 +68,7 @@ def arrive(node, number, names=None, actors=range(ACTORS)):
         block.arrays["ages"][places, 0] = steps
         block.arrays["policy_version"][places] = number
         block.commit((number + 1) * STEPS, keys)
-        node.board.notify(actor + 1)
+        node.board.notify(actor_member(actor))
 
 
 @pytest.mark.parametrize("off", PIPELINES, ids=str)

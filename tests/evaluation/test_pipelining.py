@@ -13,14 +13,14 @@ SCALES = pytest.mark.parametrize("scale", [FULL, QUICK], ids=["full", "quick"])
 
 @pytest.fixture
 def everyone(monkeypatch, tmp_path):
-    """Everyone, with no rival's environment made and nothing started."""
+    """Everyone, with no baseline's environment made and nothing started."""
     asked = []
 
     def call(*arguments, **options):
         asked.append((arguments, options))
         return lambda: Answer({"transfer_s": 2.0}, {})
 
-    monkeypatch.setattr(contestants, "rival", call)
+    monkeypatch.setattr(contestants, "baseline", call)
     monkeypatch.setattr(contestants, "ours", call)
     monkeypatch.setattr(contestants.environments, "prepare", lambda *_: Answer)
 

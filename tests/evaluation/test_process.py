@@ -1,4 +1,4 @@
-"""A rival's process answers, fails or hangs; in every case nothing of it is left behind."""
+"""A baseline's process answers, fails or hangs; in every case nothing of it is left behind."""
 
 import sys
 import venv
@@ -8,11 +8,11 @@ import psutil
 import pytest
 
 from artos.errors import DeadlineExceeded
-from evaluation.baselines.processes import RivalFailed, measure, measure_ours, run
+from evaluation.baselines.processes import BaselineFailed, measure, measure_ours, run
 
 pytestmark = pytest.mark.processes
 
-# Starts a daemon the way rivals do, in a session of its own, and writes its id to a file.
+# Starts a daemon the way baselines do, in a session of its own, and writes its id to a file.
 DAEMON = """
 import pathlib, subprocess, sys
 child = subprocess.Popen(["sleep", "600"], start_new_session=True)
@@ -57,25 +57,25 @@ def test_tensors_a_killed_rival_left_in_shared_memory_are_removed():
 
 
 def test_a_failure_says_how_it_ended():
-    with pytest.raises(RivalFailed) as caught:
+    with pytest.raises(BaselineFailed) as caught:
         run([sys.executable, "-c", "raise SystemExit('no such buffer')"], 30)
     assert caught.value.status == 1
     assert "no such buffer" in str(caught.value)
 
 
 def test_a_script_without_an_answer_is_a_failure():
-    with pytest.raises(RivalFailed, match="no result"):
+    with pytest.raises(BaselineFailed, match="no result"):
         measure(Path(sys.executable), "buffer.workload", seconds=30)
 
 
 def test_a_rival_sees_the_scripts_and_nothing_else_of_ours(tmp_path):
     venv.create(tmp_path, with_pip=False)
-    with pytest.raises(RivalFailed, match="No module named 'artos'"):
+    with pytest.raises(BaselineFailed, match="No module named 'artos'"):
         measure(tmp_path / "bin" / "python", "baselines.processes", seconds=30)
 
 
 def test_the_working_folder_is_not_on_a_rivals_path(tmp_path, monkeypatch):
     (tmp_path / "numpy.py").write_text("raise SystemExit('shadowed')")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RivalFailed, match="no result"):
+    with pytest.raises(BaselineFailed, match="no result"):
         measure(Path(sys.executable), "buffer.workload", seconds=30)

@@ -37,8 +37,8 @@ def test_a_missed_goal_is_an_error_unless_the_run_was_quick(tmp_path, monkeypatc
     def measure(repeats, quick, say):
         results = Results("toy", repeats)
         results.add("speed: ARTOS", "s", 1.0)
-        results.add("speed: rival", "s", 1.0)
-        results.compare("speed: ARTOS", "speed: rival", 2.0)
+        results.add("speed: baseline", "s", 1.0)
+        results.compare("speed: ARTOS", "speed: baseline", 2.0)
         return results
 
     monkeypatch.setitem(registry.BENCHMARKS, "toy", measure)
@@ -66,7 +66,7 @@ def test_a_case_that_misses_its_own_goal_is_an_error_and_series_have_a_figure(
 
 def test_every_goal_of_the_buffer_is_about_a_case_that_is_measured():
     cases = {case for case, _ in buffer.OUR_CASES.values()}
-    for name in buffer.RIVALS:
+    for name in buffer.BASELINES:
         groups = (buffer.WRITE, buffer.UNIFORM, buffer.PRIORITISED)
         cases |= {f"{group}: {name}" for group in groups}
     for measure, against, _ in buffer.GOALS:

@@ -14,12 +14,12 @@ def results():
     found = Results("toy", repeats=3)
     for ours, theirs in ((30.0, 10.0), (20.0, 10.0), (40.0, 10.0)):
         found.add("speed: ARTOS", "steps/s", ours)
-        found.add("speed: rival", "steps/s", theirs)
+        found.add("speed: baseline", "steps/s", theirs)
     return found
 
 
 def test_ratios_are_paired_by_repetition(results):
-    results.compare("speed: ARTOS", "speed: rival", 2.5)
+    results.compare("speed: ARTOS", "speed: baseline", 2.5)
     [ratio] = results.report().ratios
     assert (ratio.median, ratio.min, ratio.max) == (3.0, 2.0, 4.0)
     assert ratio.holds is True
@@ -35,12 +35,12 @@ def test_ratios_are_paired_by_repetition(results):
     ],
 )
 def test_a_goal_holds_by_the_median(results, goal, bound, holds):
-    results.compare("speed: ARTOS", "speed: rival", goal, bound)
+    results.compare("speed: ARTOS", "speed: baseline", goal, bound)
     assert results.report().ratios[0].holds is holds
 
 
 def test_a_ratio_without_a_goal_neither_holds_nor_fails(results):
-    results.compare("speed: ARTOS", "speed: rival")
+    results.compare("speed: ARTOS", "speed: baseline")
     assert results.report().ratios[0].holds is None
 
 
@@ -84,19 +84,19 @@ def test_an_absent_rival_is_a_row_that_says_why(results):
 
 def test_a_goal_without_any_rival_is_still_listed(results):
     results.compare("speed: ARTOS", results.best([]), 2.0)
-    assert results.report().ratios[0].against == "no rival"
+    assert results.report().ratios[0].against == "no baseline"
 
 
 def test_the_best_has_the_highest_median_of_those_measured(results):
     results.absent("speed: gone", "steps/s", "why")
-    cases = ["speed: rival", "speed: ARTOS", "speed: gone"]
-    assert (results.best(cases), results.lowest(cases)) == ("speed: ARTOS", "speed: rival")
+    cases = ["speed: baseline", "speed: ARTOS", "speed: gone"]
+    assert (results.best(cases), results.lowest(cases)) == ("speed: ARTOS", "speed: baseline")
     assert (results.best([]), results.lowest(cases[2:])) == (None, None)
 
 
 def test_the_file_reads_back_as_it_was_written(results, tmp_path):
-    results.used("rival", {"torch": "2.13.0"})
-    results.compare("speed: ARTOS", "speed: rival", 2.0)
+    results.used("baseline", {"torch": "2.13.0"})
+    results.compare("speed: ARTOS", "speed: baseline", 2.0)
     report = results.report()
     path = tmp_path / "deep" / "toy.json"
     write_json(report, path)
@@ -105,27 +105,27 @@ def test_the_file_reads_back_as_it_was_written(results, tmp_path):
     assert set(plain) >= {"name", "date", "rows", "ratios", "machine", "versions"}
     assert set(plain["rows"][0]) >= {"case", "unit", "median", "min", "max", "n"}
     assert set(plain["ratios"][0]) >= {"case", "against", "median", "min", "max", "goal", "holds"}
-    assert plain["versions"]["rival"] == {"torch": "2.13.0"}
+    assert plain["versions"]["baseline"] == {"torch": "2.13.0"}
 
 
 def test_the_table_shows_every_case_verdict_and_excuse(results):
     results.absent("size: gone", "GB", "no wheel")
-    results.compare("speed: ARTOS", "speed: rival", 9.0)
+    results.compare("speed: ARTOS", "speed: baseline", 9.0)
     console = Console(width=120, file=io.StringIO())
     print_table(results.report(), console)
     text = console.file.getvalue()
-    for expected in ("speed", "ARTOS", "rival", "30.0", "no wheel", "≥ 9", "no", "cores"):
+    for expected in ("speed", "ARTOS", "baseline", "30.0", "no wheel", "≥ 9", "no", "cores"):
         assert expected in text
 
 
 def test_rows_of_a_group_stand_together_however_they_came_in():
     results = Results("toy", repeats=1)
-    for case in ("a: ARTOS", "b: ARTOS", "a: rival"):
+    for case in ("a: ARTOS", "b: ARTOS", "a: baseline"):
         results.add(case, "s", 1.0)
     groups = [
         (group, [row.contestant for row in rows]) for group, rows in grouped(results.report().rows)
     ]
-    assert groups == [("a", ["ARTOS", "rival"]), ("b", ["ARTOS"])]
+    assert groups == [("a", ["ARTOS", "baseline"]), ("b", ["ARTOS"])]
 
 
 def test_numbers_keep_about_three_digits():

@@ -83,7 +83,7 @@ class Walker(RolloutActor):
 class Bookkeeper:
     """Learns nothing of use; ``live`` carries the book, so it is published with the weights."""
 
-    silent: tuple[str, ...] = ()
+    non_publishing: tuple[str, ...] = ()
     parameters = 2
 
     def setup(self, context: Any) -> None:

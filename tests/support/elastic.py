@@ -77,7 +77,7 @@ class Subject:
         assert self._answer.wait(PATIENCE), f"no answer from {self.name}: {self.log.read_text()}"
 
     def ask(self) -> None:
-        """Ring its bell."""
+        """Ring its doorbell."""
         self._ask.ring()
 
     def answers_or_ends(self) -> None:

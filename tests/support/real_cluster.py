@@ -163,7 +163,7 @@ class Cluster:
 
     def cpus(self, worker: str) -> dict[str, list[int]]:
         """CPUs of a worker by run."""
-        orders = (self.folder / worker / "artos" / "nodes").glob("*/*/site.json")
+        orders = (self.folder / worker / "artos" / "nodes").glob("*/*/executor.json")
         return {path.parent.name: json.loads(path.read_bytes())["cpus"] for path in orders}
 
     def story(self) -> str:

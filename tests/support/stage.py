@@ -141,7 +141,7 @@ class Stage(Closing):
         while (data := self.node.board.up(member).take()) is None:
             if deadline.passed:
                 raise DeadlineExceeded(f"a report of member {member}: {self.said()}", PATIENCE)
-            self.node.board.bell.wait(deadline.left)
+            self.node.board.doorbell.wait(deadline.left)
         return decode_from_member(data)
 
     def ready(self, member: int) -> Ready:

@@ -1,8 +1,8 @@
 """The process that the CRIU tests dump and restore: an actor in miniature.
 
-``serve SEGMENT`` answers each ring of its bell by counting; ``template IDENTITY`` waits for SIGUSR1
-and then serves in the segment that it reads from descriptor 100. More words after these make it
-do what a dump may not like.
+``serve SEGMENT`` answers each ring of its doorbell by counting; ``template IDENTITY`` waits for
+SIGUSR1 and then serves in the segment that it reads from descriptor 100. More words after these
+make it do what a dump may not like.
 """
 
 from __future__ import annotations

@@ -25,12 +25,12 @@ DEADLINE = 15.0
 
 @dataclass
 class World:
-    """Carries out what a schedule wants, and keeps what there is: sites, processes, places."""
+    """Carries out what a schedule wants, and keeps what there is: executors, processes, places."""
 
     clock: ManualClock = field(default_factory=ManualClock)
     schedule: Schedule = field(default_factory=Schedule)
     actors: int = 4
-    sites: dict[str, dict[str, Assign]] = field(default_factory=dict)
+    executors: dict[str, dict[str, Assign]] = field(default_factory=dict)
     processes: dict[str, int] = field(default_factory=dict)
     places: dict[str, dict[int, str]] = field(default_factory=dict)
     told: list[tuple[str, Placed]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class World:
     # -- what happens --------------------------------------------------------------------------
 
     def join(self, name: str, slots: int = 2, life: str = "a", **more: object) -> Node:
-        runs = {run: assign.epoch for run, assign in self.sites.setdefault(name, {}).items()}
+        runs = {run: assign.epoch for run, assign in self.executors.setdefault(name, {}).items()}
         hello = Hello(name, PROTOCOL, VERSION, slots, 0, runs, **more)  # type: ignore[arg-type]
         node = self.roster.admit(f"{name}.{life}", hello)
         self._carry_out(self.schedule.joined(node, hello))
@@ -94,12 +94,12 @@ class World:
         self.schedule.leaves(name, "drained")
         self.turn()
 
-    def site_ended(self, node: str, run: str, why: str = "killed") -> None:
-        assign = self.sites[node].pop(run)
+    def executor_ended(self, node: str, run: str, why: str = "killed") -> None:
+        assign = self.executors[node].pop(run)
         found = self.roster.get(node)
         assert found is not None
         ended = ExecutorEnded(run, assign.epoch, why)
-        self.schedule.site_ended(found, ended, self.clock.now())
+        self.schedule.executor_ended(found, ended, self.clock.now())
         self.turn()
 
     def turn(self) -> None:
@@ -120,14 +120,14 @@ class World:
                     self.places[run.name] = placed.actors
                     self.told.append((run.name, placed))
                 case Order(node=node, message=Assign() as assign):
-                    self.sites[node.name][assign.run] = assign
+                    self.executors[node.name][assign.run] = assign
                 case Order(node=node, message=Unassign(run=run)):
-                    self.sites[node.name].pop(run, None)
+                    self.executors[node.name].pop(run, None)
 
     # -- what must hold ------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Whatever happened: places, sites and slots fit together."""
+        """Whatever happened: places, executors and slots fit together."""
         usable = {node.name: node for node in self.roster if node.usable}
         users: dict[str, set[str]] = {}
         for run in self.schedule.runs.values():
@@ -141,9 +141,14 @@ class World:
             node = self.roster.get(name)
             assert node is not None
             assert len(runs) <= node.slots, "each run gets a slot of a node it uses"
-            sites = {run: site for run, site in self.sites[name].items() if run in runs}
+            executors = {
+                run: executor for run, executor in self.executors[name].items() if run in runs
+            }
             up = {run for run in runs if self.schedule.runs[run].up}
-            assert sites.keys() == up or not node.alive
-            assert all(site.slots >= 1 for site in sites.values())
-            assert sum(site.slots for site in sites.values()) <= node.slots
-            assert all(site.epoch == self.schedule.runs[run].epoch for run, site in sites.items())
+            assert executors.keys() == up or not node.alive
+            assert all(executor.slots >= 1 for executor in executors.values())
+            assert sum(executor.slots for executor in executors.values()) <= node.slots
+            assert all(
+                executor.epoch == self.schedule.runs[run].epoch
+                for run, executor in executors.items()
+            )

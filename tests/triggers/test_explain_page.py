@@ -47,9 +47,9 @@ def test_a_pipeline() -> None:
 
 
 def test_everything_that_can_be_said() -> None:
-    """More keys than fit, stacks, a silent target, a user's own trigger, chances, leads."""
+    """More keys than fit, stacks, a non-publishing target, a user's own trigger, chances, leads."""
     plan = new_plan(
-        RICH, data_keys=KEYS_OF_RICH, silent=("help",), scaling=Schedule({0: 2, 5: 4}),
+        RICH, data_keys=KEYS_OF_RICH, non_publishing=("help",), scaling=Schedule({0: 2, 5: 4}),
         on_full="overwrite", capacity=128,
     )  # fmt: skip
     assert explain(plan, RICH) == RICH_PAGE

@@ -229,7 +229,7 @@ def test_a_target_that_publishes_nothing_only_helps(
     keys: tuple[str, ...], max_lag: int | None, says: list[str]
 ) -> None:
     helped = table(learner__preprocess=DataKeyTrigger(keys, n=4, size=16, max_lag=max_lag))
-    found = faults(new_plan(helped, silent=("preprocess",)), helped)
+    found = faults(new_plan(helped, non_publishing=("preprocess",)), helped)
     assert len(found) == len(says)
     for fault, words in zip(found, says, strict=True):
         assert words in fault

@@ -52,12 +52,13 @@ SAID: list[tuple[str, Table, dict[str, object], list[str]]] = [
      table(transfer=TransferTrigger(KEYS, condition=rows())), {}, [
         "triggers['transfer']: its condition waits for rows that only arrive after it "
         "ships them"]),
-    ("the only one is silent", table(), {"silent": ("update",)}, [
-        "nothing fires a method that publishes: learner.update are silent; add e.g. "
+    ("the only one is non_publishing", table(), {"non_publishing": ("update",)}, [
+        "nothing fires a method that publishes: learner.update publish nothing; add e.g. "
         '"learner.update": DataKeyTrigger(keys, n, size)']),
-    ("all are silent", table(learner__preprocess=rows()), {"silent": ("update", "preprocess")}, [
-        "nothing fires a method that publishes: learner.preprocess, learner.update are silent; add "
-        'e.g. "learner.update": DataKeyTrigger(keys, n, size)']),
+    ("all publish nothing", table(learner__preprocess=rows()),
+     {"non_publishing": ("update", "preprocess")}, [
+        "nothing fires a method that publishes: learner.preprocess, learner.update publish "
+        'nothing; add e.g. "learner.update": DataKeyTrigger(keys, n, size)']),
     ("frames that are looked back to are no room", table(),
      {"capacity": 16, "data_keys": (*(DataKey(key) for key in KEYS), DataKey("x", stack=3))}, [
         "a round of steps=16 never fits the capacity of 14 usable rows: raise capacity or lower "
@@ -92,7 +93,7 @@ def test_a_block_has_room_for_eight_consumers(targets: int, fits: bool) -> None:
 
 def test_a_silent_method_of_no_learner_is_unknown() -> None:
     nobody = table(learner__update=None)
-    plan = new_plan(nobody, silent=("helps",), methods={"actors": ("sample",)})
+    plan = new_plan(nobody, non_publishing=("helps",), methods={"actors": ("sample",)})
     assert non_publishing.faults(plan, nobody) == [
-        "silent names 'helps', but the learner has no such method"
+        "non_publishing names 'helps', but the learner has no such method"
     ]

@@ -11,7 +11,7 @@ from artos.spec import MODEL_PARAM
 from triggers.base import Or, Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.table import Table
-from triggers.wiring import data_triggers, lead, role_of, sampling_parts, silent_targets
+from triggers.wiring import data_triggers, lead, non_publishing_targets, role_of, sampling_parts
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
@@ -27,8 +27,8 @@ def faults(plan: Plan, table: Table) -> list[str]:
 
 def _loud(plan: Plan, table: Table) -> Table:
     """The targets that publish: only they turn rows into versions."""
-    silent = silent_targets(plan)
-    return {target: trigger for target, trigger in table.items() if target not in silent}
+    non_publishing = non_publishing_targets(plan)
+    return {target: trigger for target, trigger in table.items() if target not in non_publishing}
 
 
 def _waiting(table: Table) -> Iterator[tuple[str, DataKeyTrigger | TransferTrigger]]:

@@ -8,37 +8,41 @@ from artos.closest import closest
 from artos.plan import Plan
 from triggers.primitives import DataKeyTrigger
 from triggers.table import Table
-from triggers.wiring import data_triggers, role_of, silent_targets
+from triggers.wiring import data_triggers, non_publishing_targets, role_of
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
-    """Everything wrong with the silent methods of a learner and what fires them."""
+    """Everything wrong with the non-publishing methods of a learner and what fires them."""
     return [*_unknown(plan), *_alone(plan, table), *_claiming(plan, table)]
 
 
 def _unknown(plan: Plan) -> Iterator[str]:
     known = plan.methods.get("learner", ())
-    for name in plan.silent:
+    for name in plan.non_publishing:
         if name not in known:
             hint = closest(name, known)
-            yield f"silent names {name!r}, but the learner has no such method{hint}"
+            yield f"non_publishing names {name!r}, but the learner has no such method{hint}"
 
 
 def _alone(plan: Plan, table: Table) -> Iterator[str]:
     learner = {target for target in table if role_of(target) == "learner"}
-    if learner and learner <= silent_targets(plan):
+    if learner and learner <= non_publishing_targets(plan):
         yield (
-            f"nothing fires a method that publishes: {', '.join(sorted(learner))} are silent; add "
-            'e.g. "learner.update": DataKeyTrigger(keys, n, size)'
+            f"nothing fires a method that publishes: {', '.join(sorted(learner))} publish nothing; "
+            'add e.g. "learner.update": DataKeyTrigger(keys, n, size)'
         )
 
 
 def _claiming(plan: Plan, table: Table) -> Iterator[str]:
-    silent, claiming = silent_targets(plan), data_triggers(table)
+    non_publishing, claiming = non_publishing_targets(plan), data_triggers(table)
     kept = {
-        key for t, parts in claiming.items() if t not in silent for p in parts for key in p.keys
+        key
+        for t, parts in claiming.items()
+        if t not in non_publishing
+        for p in parts
+        for key in p.keys
     }
-    for target in (target for target in claiming if target in silent):
+    for target in (target for target in claiming if target in non_publishing):
         for part in claiming[target]:
             yield from (f"triggers[{target!r}]: {fault}" for fault in _faults_of(part, kept))
 

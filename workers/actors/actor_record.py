@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from artos.buffer.mailbox import actor_of
 from artos.protocol.invocations import Invoke
 from artos.system.child import Child
 from artos.transitions import after
@@ -135,7 +136,7 @@ class ActorRecord:
     @property
     def actor(self) -> int:
         """The actor's number."""
-        return self.member - 1
+        return actor_of(self.member)
 
     @property
     def busy(self) -> bool:

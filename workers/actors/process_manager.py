@@ -183,7 +183,7 @@ class ProcessManager:
         return arrivals
 
     def home_of(self, member: int) -> Home:
-        """Where the actor lives, as parcels know it."""
+        """Where the actor lives, as bundles know it."""
         place = self._place
         return Home(place.site_for(member), str(place.path_of(member)), place.code)
 

@@ -1,1 +1,1 @@
-"""The transfer agent of a site: ships rows from the cache buffer, fetches weights."""
+"""The transfer agent of an executor: ships rows from the cache buffer, fetches weights."""

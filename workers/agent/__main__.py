@@ -11,7 +11,7 @@ from workers.agent.agent import serve
 
 
 def main() -> int:
-    """Ship and fetch until told to finish, or until the site is gone and all is shipped."""
+    """Ship and fetch until told to finish, or until the executor is gone and all is shipped."""
     faulthandler.enable()
     with logging_to(to_stderr):
         return serve(sys.argv[1], int(sys.argv[2]), _load)

@@ -144,7 +144,7 @@ def serve(orders: str, control_pipe: int, load: Load) -> int:
 
 
 class Agent(Closing):
-    """Sockets, blocks, triggers and weights of one site, and the loop that serves them."""
+    """Sockets, blocks, triggers and weights of one executor, and the loop that serves them."""
 
     def __init__(
         self, orders: AgentOrders, control_pipe: ControlPipe, load: Load, clock: Clock
@@ -225,7 +225,7 @@ class Agent(Closing):
         left = _TICK if self._deadline is None else min(_TICK, self._deadline.left)
         return left if due is None else min(left, max(0.0, due - self._clock.now()))
 
-    # -- the site ------------------------------------------------------------------------------
+    # -- the executor ------------------------------------------------------------------------------
 
     def _obey(self) -> None:
         for message in self._control_pipe.take():
@@ -264,7 +264,7 @@ class Agent(Closing):
     # -- the end -------------------------------------------------------------------------------
 
     def clear_away(self) -> None:
-        """Remove the shared memory of a site that is gone."""
+        """Remove the shared memory of an executor that is gone."""
         if self._orders.lock >= 0:
             lock = FileLock(self._orders.lock)
             ShmFolder(Path(self._orders.site.folder), lock).remove()

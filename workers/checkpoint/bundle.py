@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import SEMAPHORE_BYTES, Board
+from artos.buffer.mailbox import SEMAPHORE_BYTES, Board, actor_of
 from artos.buffer.segment import Segment
 from artos.errors import ImageUnusable
 from artos.plan import Site
@@ -28,7 +28,7 @@ from workers.checkpoint.facts import Facts, Host, faults
 from workers.checkpoint.images import FACTS, Image, ImageStore
 
 _FORMAT = 1
-_MANIFEST, _IMAGE = "parcel.json", "image/"
+_MANIFEST, _IMAGE = "bundle.json", "image/"
 _BLOCK, _MEMORY, _LOG = "block", "memory", "log"
 _MOVED = "moved.json"
 """Lies in an image that came from elsewhere: where the files are that it names."""
@@ -57,7 +57,7 @@ class Home(msgspec.Struct, frozen=True):
         """The files that an actor there shares with others, by what they are."""
         site = self.site
         paths = {
-            _BLOCK: site.block_path(site.member - 1),
+            _BLOCK: site.block_path(actor_of(site.member)),
             "model": site.model_path,
             "board": site.board_path,
         }
@@ -65,11 +65,11 @@ class Home(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a parcel begins with: all that has to be known to refuse it before the bulk arrives.
+    """What a bundle begins with: all that has to be known to refuse it before the bulk arrives.
 
     ``names`` are the paths in the image by what they are, ``sizes`` bytes of the shared files,
-    ``bell`` is the semaphore of the actor's mailbox. ``rows``: the block is in the parcel. ``code``
-    is where it looks for what it has not imported yet, "" if there is nothing.
+    ``doorbell`` is the semaphore of the actor's mailbox. ``rows``: the block is in the bundle.
+    ``code`` is where it looks for what it has not imported yet, "" if there is nothing.
     """
 
     image: str
@@ -77,7 +77,7 @@ class Manifest(msgspec.Struct, frozen=True):
     facts: Facts
     names: Mapping[str, str]
     sizes: Mapping[str, int]
-    bell: bytes
+    doorbell: bytes
     rows: bool = True
     code: str = ""
     format: int = _FORMAT
@@ -89,12 +89,12 @@ class Manifest(msgspec.Struct, frozen=True):
 def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
     """Write one file with the image of the actor that lived in ``home``, and what it needs.
 
-    The image stays; drop it once the parcel arrived, for there must not be two of one actor.
+    The image stays; drop it once the bundle arrived, for there must not be two of one actor.
     Without ``rows`` the block stays, too: whoever unpacks has one that begins where it ends.
 
     Raises:
         ImageUnusable: the image is damaged, or names files that would stay behind.
-        OSError: the parcel cannot be written; nothing is left of it.
+        OSError: the bundle cannot be written; nothing is left of it.
     """
     image.check()
     facts, names, shared = image.facts, _names(image, home), home.shared
@@ -103,15 +103,17 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
         files[_MEMORY] = Path(moved(image).get(names[_MEMORY], names[_MEMORY]))
     sizes = {what: path.stat().st_size for what, path in files.items()}
     code = home.code if home.code and Path(home.code).is_dir() else ""
-    manifest = Manifest(image.name, home.site, facts, names, sizes, bytes(_bell(home)), rows, code)
-    with packing(target) as parcel:
-        parcel.note(_MANIFEST, manifest)
+    manifest = Manifest(
+        image.name, home.site, facts, names, sizes, bytes(_doorbell(home)), rows, code
+    )
+    with packing(target) as bundle:
+        bundle.note(_MANIFEST, manifest)
         if rows:
-            parcel.file(_BLOCK, shared[_BLOCK])
+            bundle.file(_BLOCK, shared[_BLOCK])
         if _MEMORY in names:
-            parcel.file(_MEMORY, files[_MEMORY])
+            bundle.file(_MEMORY, files[_MEMORY])
         for name in _travelling(facts):
-            parcel.file(f"{_IMAGE}{name}", image.folder / name)
+            bundle.file(f"{_IMAGE}{name}", image.folder / name)
 
 
 def _names(image: Image, home: Home) -> dict[str, str]:
@@ -137,19 +139,19 @@ def _names(image: Image, home: Home) -> dict[str, str]:
 # -- in --------------------------------------------------------------------------------------------
 
 
-def unpack(parcel: Path, store: ImageStore, home: Home, criu: str) -> Image:
-    """Move the actor in a parcel into ``home`` on this worker; its image is then ready to restore.
+def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
+    """Move the actor in a bundle into ``home`` on this worker; its image is then ready to restore.
 
     Its block, if it came along, takes the place of what lies there; model block and board are there
-    already. A parcel that is refused changes nothing. ``criu`` is the version that will restore it.
+    already. A bundle that is refused changes nothing. ``criu`` is the version that will restore it.
     Until this returns nobody may put a message into the actor's mailbox, and the first one
     afterwards must have it bind weights.
 
     Raises:
-        ImageUnusable: the parcel is damaged, or does not fit this host or home; says why.
+        ImageUnusable: the bundle is damaged, or does not fit this host or home; says why.
         ImageBudget, ShmTooSmall: there is no room for the image, or for the block.
     """
-    with unpacking(parcel) as opened:
+    with unpacking(bundle) as opened:
         manifest = opened.note(_MANIFEST, Manifest)
         if wrong := misfits(manifest, home, criu):
             raise ImageUnusable(manifest.image, wrong)
@@ -160,7 +162,7 @@ def unpack(parcel: Path, store: ImageStore, home: Home, criu: str) -> Image:
             _receive(opened, manifest, image, arriving)
             memory = home.folder / f"{opened.sums.get(_MEMORY, '')[:16]}.{_MEMORY}"
             _note_moves(image, manifest.names, home, memory)
-            _furnish(home, arriving, memory, manifest.bell)
+            _furnish(home, arriving, memory, manifest.doorbell)
             image.seal(manifest.facts)
         finally:
             image.abandon()  # unless it was sealed
@@ -172,7 +174,7 @@ def unpack(parcel: Path, store: ImageStore, home: Home, criu: str) -> Image:
 def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
     """Every reason why the actor cannot live in that home on this host, in words."""
     if manifest.format != _FORMAT:
-        return [f"its parcel has format {manifest.format}, {_FORMAT} is known here"]
+        return [f"its bundle has format {manifest.format}, {_FORMAT} is known here"]
     facts, was, site = manifest.facts, manifest.site, home.site
     found = [*_malformed(manifest), *faults(facts, Host.here(criu, facts.host.libraries))]
     if found:
@@ -198,7 +200,7 @@ def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
 
 
 def _malformed(manifest: Manifest) -> Iterator[str]:
-    """What no parcel of ours says, in words."""
+    """What no bundle of ours says, in words."""
     facts, known = manifest.facts, {*_SHARED, _MEMORY, _LOG}
     if not all(map(_is_name, (manifest.image, *facts.files))):
         yield "it has files outside of its image"
@@ -208,8 +210,8 @@ def _malformed(manifest: Manifest) -> Iterator[str]:
         yield "it has files of less than nothing"
     if missing := {*manifest.names, *_SHARED} - {*manifest.sizes, _LOG}:
         yield f"it does not say how large these are: {', '.join(sorted(missing))}"
-    if len(manifest.bell) != SEMAPHORE_BYTES:
-        yield f"its semaphore has {len(manifest.bell)} bytes"
+    if len(manifest.doorbell) != SEMAPHORE_BYTES:
+        yield f"its semaphore has {len(manifest.doorbell)} bytes"
     if "\0" in manifest.code:
         yield "its code is nowhere"
 
@@ -226,15 +228,15 @@ def _arriving(home: Home, what: str) -> Path:
 
 
 def _receive(
-    parcel: Unpacker, manifest: Manifest, image: Image, arriving: Mapping[str, Path]
+    bundle: Unpacker, manifest: Manifest, image: Image, arriving: Mapping[str, Path]
 ) -> None:
     """Take everything out, in the order it was packed; only then see whether it is the same."""
     for what, path in arriving.items():
         if what in manifest.names:
-            parcel.file(what, path, manifest.sizes[what])
+            bundle.file(what, path, manifest.sizes[what])
     for name in _travelling(manifest.facts):
-        parcel.file(f"{_IMAGE}{name}", image.folder / name, manifest.facts.files[name])
-    if changed := parcel.changed():
+        bundle.file(f"{_IMAGE}{name}", image.folder / name, manifest.facts.files[name])
+    if changed := bundle.changed():
         raise ImageUnusable(image.name, [f"{name} is not what was packed" for name in changed])
 
 
@@ -245,7 +247,7 @@ def _note_moves(image: Image, names: Mapping[str, str], home: Home, memory: Path
     (image.folder / _MOVED).write_bytes(msgspec.json.encode(moves))
 
 
-def _furnish(home: Home, arriving: Mapping[str, Path], memory: Path, bell: bytes) -> None:
+def _furnish(home: Home, arriving: Mapping[str, Path], memory: Path, doorbell: bytes) -> None:
     """Memory, block and mailbox become those that the sleeping process left."""
     # Clones of one template share it here too: the name is that of the content.
     if arriving[_MEMORY].exists() and not memory.exists():
@@ -255,7 +257,7 @@ def _furnish(home: Home, arriving: Mapping[str, Path], memory: Path, bell: bytes
         # In place if it is there: others may have it mapped.
         lies = Segment.attach(block) if block.exists() else Segment.create(block, len(came))
         lies.memory[:] = came.memory
-    _bell(home)[:] = bell
+    _doorbell(home)[:] = doorbell
 
 
 # -- alive again -----------------------------------------------------------------------------------
@@ -296,7 +298,7 @@ def _travelling(facts: Facts) -> list[str]:
     return [name for name in facts.files if name != _MOVED]
 
 
-def _bell(home: Home) -> memoryview:
+def _doorbell(home: Home) -> memoryview:
     """The memory of the semaphore that the actor sleeps on for messages."""
     site = home.site
-    return Board.attach(site.board_path, site.members).down(site.member).bell.memory
+    return Board.attach(site.board_path, site.members).down(site.member).doorbell.memory

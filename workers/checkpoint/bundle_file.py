@@ -1,4 +1,4 @@
-"""A parcel: files and notes in one file, in order, with a checksum of each at its end.
+"""A bundle: files and notes in one file, in order, with a checksum of each at its end.
 
 It is compressed (LZ4): memory of a process takes a quarter of its bytes then, in less time than it
 takes to send the rest.
@@ -47,7 +47,7 @@ class _Summing:
 
 
 class Packer:
-    """Fills a parcel; what was put in is summed as it is written, so it may change meanwhile."""
+    """Fills a bundle; what was put in is summed as it is written, so it may change meanwhile."""
 
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
@@ -86,7 +86,7 @@ class _Bounded:
 
 
 class Unpacker:
-    """Takes out of a parcel what was put in, in the same order."""
+    """Takes out of a bundle what was put in, in the same order."""
 
     def __init__(self, tar: tarfile.TarFile, bounded: _Bounded) -> None:
         self._tar, self._bounded = tar, bounded
@@ -132,7 +132,7 @@ class Unpacker:
 
 @contextmanager
 def packing(target: Path) -> Iterator[Packer]:
-    """Make a parcel that is there when it is whole, and not before."""
+    """Make a bundle that is there when it is whole, and not before."""
     partial = target.with_name(f"{target.name}{_PARTIAL}")
     try:
         with lz4.frame.open(partial, "wb") as file, tarfile.open(fileobj=file, mode="w|") as tar:
@@ -146,16 +146,16 @@ def packing(target: Path) -> Iterator[Packer]:
 
 
 @contextmanager
-def unpacking(parcel: Path) -> Iterator[Unpacker]:
-    """Open a parcel.
+def unpacking(bundle: Path) -> Iterator[Unpacker]:
+    """Open a bundle.
 
     Raises:
         ImageUnusable: it is damaged, as far as can be told by its form.
     """
     try:
-        with lz4.frame.open(parcel, "rb") as file:
+        with lz4.frame.open(bundle, "rb") as file:
             bounded = _Bounded(file)
             with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as tar:
                 yield Unpacker(tar, bounded)
     except (tarfile.TarError, *UNREADABLE, *_BROKEN) as error:
-        raise ImageUnusable(parcel.name, [f"the parcel is damaged ({error})"]) from error
+        raise ImageUnusable(bundle.name, [f"the bundle is damaged ({error})"]) from error

@@ -124,21 +124,21 @@ class Checkpointer:
         """CRIU's version, "" without it."""
         return self._criu.version
 
-    def parcel(self, number: int) -> Path:
-        """Where the parcel of that number lies, beside the images."""
-        return self._store.folder / f"{number}.parcel"
+    def bundle(self, number: int) -> Path:
+        """Where the bundle of that number lies, beside the images."""
+        return self._store.folder / f"{number}.bundle"
 
     def pack(self, image: Image, home: Home, number: int) -> None:
         """See ``migration.pack``; the actor's rows do not come along."""
-        pack(image, home, self.parcel(number), rows=False)
+        pack(image, home, self.bundle(number), rows=False)
 
     def unpack(self, number: int, home: Home) -> Image:
-        """See ``migration.unpack``; nothing is left of the parcel."""
-        parcel = self.parcel(number)
+        """See ``migration.unpack``; nothing is left of the bundle."""
+        bundle = self.bundle(number)
         try:
-            return unpack(parcel, self._store, home, self._criu.version)
+            return unpack(bundle, self._store, home, self._criu.version)
         finally:
-            parcel.unlink(missing_ok=True)
+            bundle.unlink(missing_ok=True)
 
     # ------------------------------------------------------------------------------------------
 

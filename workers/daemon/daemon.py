@@ -1,4 +1,4 @@
-"""``artos worker``: one daemon per node that opens and closes sites as the head says."""
+"""``artos worker``: one daemon per node that opens and closes executors as the head says."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _LOAD_PERIOD = 1.0
 _FIRST_WORD = 60.0
 """Seconds for the head's first word; one that has answered once may be away for any time."""
 _HANDOVER = 1 / 3
-"""Share of the time for leaving that the head has to close the sites, before it is done here."""
+"""Share of the time for leaving that the head has to close the executors; then it is done here."""
 _CLOSING = 30.0
-"""Seconds for a site to close: its actors end, their rows are sent, the run is told."""
+"""Seconds for an executor to close: its actors end, their rows are sent, the run is told."""
 _FAREWELL = 2.0
 _LAST_TICK = 0.1
 _NEVER = float("inf")
@@ -82,7 +82,7 @@ class WorkerOptions:
 
 
 class WorkerDaemon(Closing):
-    """One node of a cluster. Sleeps until the head, a site or a signal wakes it."""
+    """One node of a cluster. Sleeps until the head, an executor or a signal wakes it."""
 
     def __init__(self, options: WorkerOptions, clock: Clock | None = None) -> None:
         self._options, self._clock = options, clock or SystemClock()
@@ -91,15 +91,15 @@ class WorkerDaemon(Closing):
         cache = user_cache()
         with ExitStack() as stack:
             home = stack.enter_context(WorkerState(cache / "nodes", options.name, options.head))
-            self._bell = stack.enter_context(Waker())
-            self._sites = ExecutorHost(
+            self._waker = stack.enter_context(Waker())
+            self._executors = ExecutorHost(
                 options.name, cpus, options.keys.resolve(), Archives(cache / "code"), home.folder,
                 self._clock, _CLOSING, self._faults,
             )  # fmt: skip
             self._messenger = stack.enter_context(
-                Messenger.connect(options.head, keys, home.peer, self._bell.ring, self._clock)
+                Messenger.connect(options.head, keys, home.peer, self._waker.ring, self._clock)
             )
-            stack.callback(self._sites.kill)
+            stack.callback(self._executors.kill)
             self._hello = control.Hello(
                 options.name, control.PROTOCOL, VERSION, len(cpus), _memory_mb(), {}, home.before
             )
@@ -125,7 +125,7 @@ class WorkerDaemon(Closing):
         with StopRequests() as requests, requests.draining(self._stop):
             self._greet()
             while not self._over:
-                self._bell.wait(self._patience(), self._sites.descriptors)
+                self._waker.wait(self._patience(), self._executors.descriptors)
                 with requests.undisturbed():
                     self.turn()
 
@@ -138,7 +138,7 @@ class WorkerDaemon(Closing):
                 self._heard(message)
         if self._stopping:
             self._leave(now)
-        for word in self._sites.step():
+        for word in self._executors.step():
             self._send(word)
         if self._welcome and now >= self._next_load:
             self._next_load = now + _LOAD_PERIOD
@@ -193,27 +193,27 @@ class WorkerDaemon(Closing):
             case Restarted():
                 self._greet()
             case control.Assign() if not self._stopping:
-                self._sites.assign(self._reachable(message))
+                self._executors.assign(self._reachable(message))
             case control.Unassign(run=run):
-                self._sites.unassign(run)
+                self._executors.unassign(run)
             case control.Archive():
                 self._keep(message)
             case control.ReadNodeLog():
-                self._send(self._sites.log(message))
+                self._send(self._executors.log(message))
             case control.Bye():
                 self._over = self._bye_since < _NEVER
 
     def _greet(self) -> None:
         """Say hello, to a head that does not know of us (any more)."""
         self._welcome, self._greeted_at = False, self._clock.now()
-        self._sites.ask_again()
-        self._send(msgspec.structs.replace(self._hello, runs=self._sites.runs))
+        self._executors.ask_again()
+        self._send(msgspec.structs.replace(self._hello, runs=self._executors.runs))
         if self._leaving_since < _NEVER:
             self._send(control.Leaving(_WHY))
 
     def _keep(self, archive: control.Archive) -> None:
         try:
-            self._sites.archived(archive)
+            self._executors.archived(archive)
         except (Refused, OSError) as error:
             _log.warning("the code of a run cannot be kept: %s; it is asked for again", error)
 
@@ -230,7 +230,7 @@ class WorkerDaemon(Closing):
     def _stop(self) -> None:
         """SIGTERM or Ctrl-C, in the handler."""
         self._stopping = True
-        self._bell.ring()
+        self._waker.ring()
 
     def _leave(self, now: float) -> None:
         """The head takes the actors elsewhere; what it leaves is closed; then say goodbye."""
@@ -240,10 +240,10 @@ class WorkerDaemon(Closing):
             self._send(control.Leaving(_WHY))
         since, most = now - self._leaving_since, self._options.stop_seconds
         if not self._welcome or since > _HANDOVER * most:
-            self._sites.unassign_all()
+            self._executors.unassign_all()
         if since > most:
-            self._sites.kill()
-        if not self._sites.runs and self._sites.empty:
+            self._executors.kill()
+        if not self._executors.runs and self._executors.empty:
             self._say_goodbye(now)
 
     def _say_goodbye(self, now: float) -> None:

@@ -61,8 +61,8 @@ def allot(
 
 
 @dataclass(slots=True)
-class _Site:
-    """A site's process. ``end_by`` is when it is killed, None while it may live."""
+class _Opened:
+    """An executor's process. ``end_by`` is when it is killed, None while it may live."""
 
     order: ExecutorOrder
     child: Child
@@ -89,49 +89,51 @@ class ExecutorHost:
         self._patience = patience
         self._faults = faults or Faults()
         self._wanted: dict[str, Assign] = {}
-        self._sites: dict[str, _Site] = {}
+        self._executors: dict[str, _Opened] = {}
         self._asked: set[str] = set()
         self._orphans: dict[str, Orphans] = {}
         self._tidy_at = clock.now()
 
     def __repr__(self) -> str:
-        return f"<ExecutorHost {self._node} wanted={[*self._wanted]} there={[*self._sites]}>"
+        return f"<ExecutorHost {self._node} wanted={[*self._wanted]} there={[*self._executors]}>"
 
     @property
     def runs(self) -> dict[str, int]:
-        """The runs that have, or are about to have, a site here, and its epoch."""
-        here = {run: site.epoch for run, site in self._living().items()}
+        """The runs that have, or are about to have, an executor here, and its epoch."""
+        here = {run: executor.epoch for run, executor in self._living().items()}
         return here | {run: assign.epoch for run, assign in self._wanted.items()}
 
     @property
     def empty(self) -> bool:
-        """Whether no site is left."""
-        return not self._sites
+        """Whether no executor is left."""
+        return not self._executors
 
     @property
     def descriptors(self) -> list[int]:
-        """Can be read when a site has ended, or what was left of one."""
+        """Can be read when an executor has ended, or what was left of one."""
         left = [each for orphans in self._orphans.values() for each in orphans.descriptors]
-        return [*(site.process.fileno() for site in self._sites.values()), *left]
+        return [*(executor.process.fileno() for executor in self._executors.values()), *left]
 
-    def _living(self) -> dict[str, _Site]:
-        return {run: site for run, site in self._sites.items() if site.end_by is None}
+    def _living(self) -> dict[str, _Opened]:
+        return {
+            run: executor for run, executor in self._executors.items() if executor.end_by is None
+        }
 
     # -- what the head wants -------------------------------------------------------------------
 
     def assign(self, assign: Assign) -> None:
-        """Have this site, in the place of an older one of the run."""
+        """Have this executor, in the place of an older one of the run."""
         self._wanted[assign.run] = assign
 
     def unassign(self, run: str) -> None:
-        """Have no site of this run; one that is wanted afterwards is another one."""
+        """Have no executor of this run; one that is wanted afterwards is another one."""
         self._wanted.pop(run, None)
-        if run in self._sites:
-            self._end(self._sites[run])
+        if run in self._executors:
+            self._end(self._executors[run])
 
     def unassign_all(self) -> None:
-        """Have no sites."""
-        for run in {*self._wanted, *self._sites}:
+        """Have no executors."""
+        for run in {*self._wanted, *self._executors}:
             self.unassign(run)
 
     def archived(self, archive: Archive) -> None:
@@ -161,14 +163,14 @@ class ExecutorHost:
     # -- what becomes of it --------------------------------------------------------------------
 
     def step(self) -> list[Message]:
-        """Reap, end, open and change sites; returns what the head must be told. Never blocks."""
+        """Reap, end, open and change executors; returns what to tell the head. Never blocks."""
         said: list[Message] = []
         contained = self._faults.contained
-        for run, site in [*self._sites.items()]:
-            with contained(f"the site of {run}"):
-                said += self._look_at(run, site)
+        for run, executor in [*self._executors.items()]:
+            with contained(f"the executor of {run}"):
+                said += self._look_at(run, executor)
         for run, assign in [*self._wanted.items()]:
-            if run not in self._sites:
+            if run not in self._executors:
                 said += self._open(assign)
         for run in self._orphans.keys() - self._wanted.keys():
             self._orphans.pop(run).close()
@@ -178,45 +180,45 @@ class ExecutorHost:
             self._tidy()
         return said
 
-    def _look_at(self, run: str, site: _Site) -> list[Message]:
-        site.child.cap_log()
-        if (status := site.child.died()) is not None:
-            return [ExecutorEnded(run, site.epoch, self._forget(run, site, status))]
-        if site.end_by is not None:
-            self._end(site)
-        elif self._wanted[run].epoch != site.epoch:
-            self._end(site, signal.SIGINT)  # the run process that began it is dead
+    def _look_at(self, run: str, executor: _Opened) -> list[Message]:
+        executor.child.cap_log()
+        if (status := executor.child.died()) is not None:
+            return [ExecutorEnded(run, executor.epoch, self._forget(run, executor, status))]
+        if executor.end_by is not None:
+            self._end(executor)
+        elif self._wanted[run].epoch != executor.epoch:
+            self._end(executor, signal.SIGINT)  # the run process that began it is dead
         return []
 
     def _tidy(self) -> None:
-        """Remove memory and images of sites that were killed, here or with an earlier daemon."""
+        """Remove memory and images of executors that were killed, also with an earlier daemon."""
         if self._clock.now() >= self._tidy_at:
             self._tidy_at = float("inf")
             reap_orphans()
             for images in self._folder.glob("*/images"):
                 remove_unlinked_images(images)
 
-    def _end(self, site: _Site, how: signal.Signals = signal.SIGTERM) -> None:
+    def _end(self, executor: _Opened, how: signal.Signals = signal.SIGTERM) -> None:
         now = self._clock.now()
-        if site.end_by is None:
-            site.end_by = now + self._patience
-            site.process.signal(how)
-        elif now >= site.end_by:
-            site.child.kill()
+        if executor.end_by is None:
+            executor.end_by = now + self._patience
+            executor.process.signal(how)
+        elif now >= executor.end_by:
+            executor.child.kill()
 
-    def _forget(self, run: str, site: _Site, status: int) -> str:
-        """Why a site ended, "" if it was told to."""
-        site.process.close()
-        del self._sites[run]
+    def _forget(self, run: str, executor: _Opened, status: int) -> str:
+        """Why an executor ended, "" if it was told to."""
+        executor.process.close()
+        del self._executors[run]
         self._file(run).unlink(missing_ok=True)
         wanted = self._wanted.get(run)
-        if site.end_by is None and wanted is not None and wanted.epoch == site.epoch:
+        if executor.end_by is None and wanted is not None and wanted.epoch == executor.epoch:
             del self._wanted[run]  # only the head says whether there is another try
         if status < 0:
             self._tidy_at = self._clock.now() + _SETTLED
-        if status == 0 or (site.end_by is not None and status == -signal.SIGTERM):
+        if status == 0 or (executor.end_by is not None and status == -signal.SIGTERM):
             return ""
-        return ExitReport.of_process(site.child.pid, status, site.child.log_tail(10)).why
+        return ExitReport.of_process(executor.child.pid, status, executor.child.log_tail(10)).why
 
     def _open(self, assign: Assign) -> list[Message]:
         name = assign.archive
@@ -230,7 +232,7 @@ class ExecutorHost:
         except (Refused, OSError) as error:
             return self._cannot_open(assign, str(error))
         except Exception as error:
-            self._faults.add(f"opening the site of {assign.run}", error)
+            self._faults.add(f"opening the executor of {assign.run}", error)
             return self._cannot_open(assign, f"{type(error).__name__}: {error}")
         return []
 
@@ -239,7 +241,7 @@ class ExecutorHost:
         return [ExecutorEnded(assign.run, assign.epoch, f"it could not be opened: {why}")]
 
     def _alone(self, run: str) -> bool:
-        """Whether nothing is left of an earlier site, which would be taken for this one."""
+        """Whether nothing is left of an earlier executor, which would be taken for this one."""
         now = self._clock.now()
         if run not in self._orphans:
             self._orphans[run] = Orphans(self._folder / run, now + self._patience)
@@ -259,27 +261,29 @@ class ExecutorHost:
         write_order(self._file(assign.run), order)
         with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
-            child = start(spec, folder / "logs" / "site.log")
-        self._sites[assign.run] = _Site(order, child, PidFd(child.pid))
+            child = start(spec, folder / "logs" / "executor.log")
+        self._executors[assign.run] = _Opened(order, child, PidFd(child.pid))
 
     def _share(self) -> None:
-        """Tell sites whose share has changed."""
+        """Tell executors whose share has changed."""
         living = self._living()
         for run, cpus in self._allot({}).items():
-            site = living[run]
+            executor = living[run]
             assign = self._wanted[run]
-            if cpus != site.order.cpus or assign != site.order.assign:
-                site.order = msgspec.structs.replace(site.order, assign=assign, cpus=cpus)
-                write_order(self._file(run), site.order)
-                site.process.signal(signal.SIGHUP)
+            if cpus != executor.order.cpus or assign != executor.order.assign:
+                executor.order = msgspec.structs.replace(executor.order, assign=assign, cpus=cpus)
+                write_order(self._file(run), executor.order)
+                executor.process.signal(signal.SIGHUP)
 
     def _allot(self, more: dict[str, int]) -> dict[str, tuple[int, ...]]:
         living = self._living()
         slots = {run: self._wanted[run].slots for run in living} | more
-        return allot(self._cpus, slots, {run: site.order.cpus for run, site in living.items()})
+        return allot(
+            self._cpus, slots, {run: executor.order.cpus for run, executor in living.items()}
+        )
 
     def _file(self, run: str) -> Path:
-        return self._folder / run / "site.json"
+        return self._folder / run / "executor.json"
 
     def _make_room(self) -> None:
         """Remove the logs of runs that are over for longest."""
@@ -288,10 +292,10 @@ class ExecutorHost:
             shutil.rmtree(path, ignore_errors=True)
 
     def kill(self) -> None:
-        """End every site at once."""
-        for run, site in [*self._sites.items()]:
-            site.child.kill()
-            self._forget(run, site, -signal.SIGKILL)
+        """End every executor at once."""
+        for run, executor in [*self._executors.items()]:
+            executor.child.kill()
+            self._forget(run, executor, -signal.SIGKILL)
         for orphans in self._orphans.values():
             orphans.close()
         self._orphans.clear()

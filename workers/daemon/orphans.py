@@ -12,7 +12,7 @@ from artos.system.process_list import find
 
 
 class Orphans(Closing):
-    """What still runs of an earlier site, told by its folder; may be waited for, then killed."""
+    """What still runs of an earlier executor, found by its folder; waited for, then killed."""
 
     def __init__(self, folder: Path, end_by: float) -> None:
         self._end_by, self._folder = end_by, f"{folder}/"

@@ -1,4 +1,4 @@
-"""``python -P -m workers.executor FILE``: the site of a run on this worker (see ``ExecutorOrder``).
+"""``python -P -m workers.executor FILE``: a run's executor on this worker (see ``ExecutorOrder``).
 
 Exit status 0 says that it was told to close, 1 that it closed of itself; why is in its log.
 """
@@ -28,7 +28,7 @@ _POST_SECONDS = 5.0
 
 
 class ExecutorProcess:
-    """The site that the order in ``file`` asks for; SIGHUP says that the file has changed.
+    """The executor that the order in ``file`` asks for; SIGHUP says that the file has changed.
 
     SIGTERM closes it in order, SIGINT without sending what is still here.
     """
@@ -38,49 +38,51 @@ class ExecutorProcess:
         self._changed = False
 
     def run(self) -> str:
-        """Be that site; returns why it closed, "" if it was told to."""
+        """Be that executor; returns why it closed, "" if it was told to."""
         order, assign, clock = self._order, self._order.assign, SystemClock()
         plan = local_plan(assign.plan, assign.folder, order.code)
         name = f"{assign.run}.{order.node}"
         keys = Keys.load(Path(order.keys)) if order.keys else None
         with (
             CacheNode(plan, name, Path(order.logs)) as node,
-            Messenger.connect(assign.steering, keys, order.node, node.board.bell.ring) as messenger,
+            Messenger.connect(
+                assign.steering, keys, order.node, node.board.doorbell.ring
+            ) as messenger,
         ):
             agent = AgentHost(
                 plan, node.site, node.plan_file, assign.experience,
                 Path(order.keys) if order.keys else None, order.node, assign.epoch, clock,
                 node.lock,
             )  # fmt: skip
-            site = Executor(order, node, messenger, agent, clock)
-            with _handling(self._handlers(site)):
-                why = self._serve(site)
-            messenger.close(0.0 if site.abandoned else _POST_SECONDS)
+            executor = Executor(order, node, messenger, agent, clock)
+            with _handling(self._handlers(executor)):
+                why = self._serve(executor)
+            messenger.close(0.0 if executor.abandoned else _POST_SECONDS)
         return why
 
-    def _serve(self, site: Executor) -> str:
+    def _serve(self, executor: Executor) -> str:
         try:
-            why = site.run(lambda: self._reread(site))
-            site.close()
+            why = executor.run(lambda: self._reread(executor))
+            executor.close()
         finally:
-            site.kill()
+            executor.kill()
         return why
 
-    def _handlers(self, site: Executor) -> dict[signal.Signals, Callable[[], None]]:
+    def _handlers(self, executor: Executor) -> dict[signal.Signals, Callable[[], None]]:
         return {
-            signal.SIGTERM: site.close_soon,
-            signal.SIGINT: site.give_up,
-            signal.SIGCHLD: site.child_ended,
+            signal.SIGTERM: executor.close_soon,
+            signal.SIGINT: executor.give_up,
+            signal.SIGCHLD: executor.child_ended,
             signal.SIGHUP: self._file_changed,
         }
 
     def _file_changed(self) -> None:
         self._changed = True
 
-    def _reread(self, site: Executor) -> None:
+    def _reread(self, executor: Executor) -> None:
         if self._changed:
             self._changed = False
-            site.use(read_order(self._file, ExecutorOrder).cpus)
+            executor.use(read_order(self._file, ExecutorOrder).cpus)
 
 
 @contextmanager
@@ -105,7 +107,7 @@ def main(arguments: Sequence[str]) -> int:
     with logging_to(to_stderr):
         why = ExecutorProcess(Path(arguments[0])).run()
         if why:
-            _log.warning("this site is closed: %s", why)
+            _log.warning("this executor is closed: %s", why)
     return 1 if why else 0
 
 

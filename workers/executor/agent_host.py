@@ -1,4 +1,4 @@
-"""The transfer agent of a site, on a worker node: started, told, started again."""
+"""The transfer agent of an executor, on a worker node: started, told, started again."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _EXIT = 1.0  # seconds that a process takes to end once it wants to
 
 
 class AgentHost:
-    """Starts the transfer agent of a site and keeps it alive.
+    """Starts the transfer agent of an executor and keeps it alive.
 
     ``plan`` (and what ``plan_file`` holds) is the plan of the workers: a consumer per stage.
-    ``lock`` is the descriptor of the lock of the site's shared memory: the agent holds it too, and
-    removes the folder if it outlives the site. ``process`` is the module to run.
+    ``lock`` is the descriptor of the lock of the executor's shared memory: the agent holds it too,
+    and removes the folder if it outlives the executor. ``process`` is the module to run.
     """
 
     def __init__(

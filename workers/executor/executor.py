@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from artos.buffer.mailbox import LEARNER
+from artos.buffer.mailbox import LEARNER, actor_of
 from artos.buffer.run_memory import CacheNode
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
 _SHIP_SECONDS = 10.0
 _ALONE_SECONDS = 60.0
-"""A run that is silent for so long has given this site up."""
+"""A run that is silent for so long has given this executor up."""
 _MOST_OF_A_LOG = 64 << 10  # bytes, when it is over
 _NEWS_SECONDS = 5.0
 """News that change nothing but the bill are told that seldom."""
@@ -109,7 +109,7 @@ class Executor(Loop):
         self._given_up = False
 
     def run(self, after: Callable[[], None]) -> str:
-        """Open the site and serve until it is to be closed; returns why, "" if it was told to."""
+        """Open and serve until it is to be closed; returns why, "" if it was told to."""
         self._agent.start()
         assign = self._order.assign
         criu = self._actors.criu
@@ -120,7 +120,7 @@ class Executor(Loop):
     def close_soon(self) -> None:
         """Close in order, from within the loop. Safe in a signal handler."""
         self.closing = True
-        self._board.bell.ring()
+        self._board.doorbell.ring()
 
     def give_up(self) -> None:
         """As ``close_soon``, for a run that has begun anew. Safe in a signal handler."""
@@ -159,7 +159,7 @@ class Executor(Loop):
             case steering.End(member=member, leaves=leaves):
                 self._end(member)
                 if leaves:
-                    self._leave(member - 1)
+                    self._leave(actor_of(member))
             case steering.Pack() | steering.ReadPiece() | steering.BundlePiece():
                 self._carry(message)
             case steering.Retire(member=member) if member in self._lodged:
@@ -167,34 +167,34 @@ class Executor(Loop):
             case steering.CloseExecutor():
                 self.closing = True
             case Restarted():
-                self.closing, self.why = True, "the run does not know this site any more"
+                self.closing, self.why = True, "the run does not know this executor any more"
             case Refusal(why=why):
                 self._seldom.warning("the run refused what it was told: %s", why)
             case steering.Call() | steering.Retire():
                 pass  # of one that was ended meanwhile
             case _:
-                raise BadMessage(f"{type(message).__name__} is nothing to tell a site")
+                raise BadMessage(f"{type(message).__name__} is nothing to tell an executor")
 
     def _bring_up(self, message: steering.Start | steering.Prepare) -> None:
         member = message.member
         if not 0 < member <= self._node.plan.actors:
             raise BadMessage(f"there is no member {member}")
-        if isinstance(message, steering.Start) or message.parcel:
+        if isinstance(message, steering.Start) or message.bundle:
             self._end(member)
         try:
             self._lodge(message)
         except ShmTooSmall as error:
             self._tell(_no_room(message, error))
             return
-        if message.parcel:
-            self._migration.fetch(member, message.parcel)
+        if message.bundle:
+            self._migration.fetch(member, message.bundle)
         elif isinstance(message, steering.Start):
             self._actors.start(member)
         else:
             self._actors.prepare(member)
 
     def _lodge(self, message: steering.Start | steering.Prepare) -> None:
-        actor = message.member - 1
+        actor = actor_of(message.member)
         if self._terms.get(actor) != message.term:
             self._node.open(actor, message.term, message.base)
             self._terms[actor], self._bases[actor] = message.term, message.base
@@ -216,7 +216,7 @@ class Executor(Loop):
         self._lodged.discard(member)
         self._gate.forget(member)
         self._migration.forget(member)
-        if member - 1 in self._node.blocks:
+        if actor_of(member) in self._node.blocks:
             self._actors.end(member)
 
     def _leave(self, actor: int) -> None:
@@ -241,8 +241,8 @@ class Executor(Loop):
     def _pass_on(self, member: int, told: FromMember) -> None:
         if member not in self._lodged:
             return
-        written = self._node.blocks[member - 1].written
-        self._tell(steering.ActorReport(member, self._terms[member - 1], told, written))
+        written = self._node.blocks[actor_of(member)].written
+        self._tell(steering.ActorReport(member, self._terms[actor_of(member)], told, written))
         if isinstance(told, Failed):
             self._end(member)  # so its process does not also die of it
 
@@ -251,11 +251,11 @@ class Executor(Loop):
             self._changed(member)  # its last words come first
             if member in self._lodged:
                 self._end(member)
-                written = self._node.blocks[member - 1].written
+                written = self._node.blocks[actor_of(member)].written
                 self._agent.nudge()
                 self._tell(
                     steering.Died(
-                        member, self._terms[member - 1], death.why, death.step, death.own,
+                        member, self._terms[actor_of(member)], death.why, death.step, death.own,
                         death.fatal, written,
                     )
                 )  # fmt: skip
@@ -264,7 +264,7 @@ class Executor(Loop):
 
     def _arrived(self, member: int, seconds: float) -> None:
         """An actor from another node goes on here; it does not know, so it does not say so."""
-        incarnation = self._node.blocks[member - 1].incarnation
+        incarnation = self._node.blocks[actor_of(member)].incarnation
         self._pass_on(member, Ready(seconds, incarnation, "moved"))
 
     def _tick(self) -> None:
@@ -301,7 +301,7 @@ class Executor(Loop):
         self._actors.tell_to_stop()
         self._actors.stop(_STOP_SECONDS)
         for member in tuple(self._lodged):
-            self._node.blocks[member - 1].recover()
+            self._node.blocks[actor_of(member)].recover()
             for told in self._mail.take(member):
                 self._pass_on(member, told)
         unsent = self._agent.finish(0.0 if self.abandoned else _SHIP_SECONDS)

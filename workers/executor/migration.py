@@ -1,4 +1,4 @@
-"""Carries actors of a site out and in: their images, as parcels that the run fetches or has."""
+"""Carries actors out of an executor and in: their images, as bundles that the run passes on."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _AT_ONCE = 2
-"""Parcels that are fetched at a time: each has one piece on its way."""
+"""Bundles that are fetched at a time: each has one piece on its way."""
 _PIECE_SECONDS = 30.0
-"""For a piece of a parcel to come, after which its actor begins anew."""
+"""For a piece of a bundle to come, after which its actor begins anew."""
 _HANDS_SECONDS = 60.0
 """For what is being unpacked and is not wanted any more."""
 
@@ -73,19 +73,19 @@ class Migration(Closing):
     # -- out -----------------------------------------------------------------------------------
 
     def pack(self, order: steering.Pack) -> None:
-        """Make a parcel of a member that lives here and is idle."""
+        """Make a bundle of a member that lives here and is idle."""
         self._outgoing[order.number] = _Outgoing(order.member)
         self.look()
 
     def bring(self, wish: steering.ReadPiece) -> None:
-        """The run wants a piece of a parcel."""
+        """The run wants a piece of a bundle."""
         outgoing, piece = (
             self._outgoing.get(wish.number),
             steering.BundlePiece(wish.number, wish.start),
         )
         if outgoing is not None and outgoing.packed:
             try:
-                piece = cut(self._parcel(wish.number), wish)
+                piece = cut(self._bundle(wish.number), wish)
             except (BadMessage, OSError) as error:
                 self._tell(Refusal(str(error)))
         self._tell(piece)
@@ -109,10 +109,10 @@ class Migration(Closing):
     # -- in ------------------------------------------------------------------------------------
 
     def fetch(self, member: int, number: int) -> None:
-        """The run has a parcel of a member that is to live here."""
+        """The run has a bundle of a member that is to live here."""
         self._actors.expect(member)
         try:
-            file = Incoming(number, self._parcel(number))
+            file = Incoming(number, self._bundle(number))
         except OSError as error:
             self._tell(steering.BundleRejected(number, str(error)))
             self._actors.miss(member)
@@ -121,7 +121,7 @@ class Migration(Closing):
         self.look()
 
     def take(self, piece: steering.BundlePiece) -> None:
-        """A piece of a parcel came."""
+        """A piece of a bundle came."""
         coming = self._coming.get(piece.number)
         if coming is None or coming.unpacking is not None:
             return  # of one that is not wanted any more
@@ -144,14 +144,14 @@ class Migration(Closing):
     def _see_to_coming(self, number: int, coming: _Coming) -> None:
         if coming.unpacking is None:
             if coming.until is not None and coming.until.passed:
-                why = f"nothing came of its parcel for {_PIECE_SECONDS:g} s"
+                why = f"nothing came of its bundle for {_PIECE_SECONDS:g} s"
                 self._give_up(number, coming, why)
             return
         if coming.restoring or not coming.unpacking.done():
             return
         try:
             image = coming.unpacking.result()
-        except Exception as error:  # a parcel is what another node made it
+        except Exception as error:  # a bundle is what another node made it
             self._give_up(number, coming, str(error))
             return
         coming.restoring = True
@@ -192,28 +192,28 @@ class Migration(Closing):
         self._begin_to_fetch()
 
     def stays(self, member: int) -> None:
-        """The member does not move out (any more): nothing is left of a parcel of it."""
+        """The member does not move out (any more): nothing is left of a bundle of it."""
         for number, outgoing in tuple(self._outgoing.items()):
             if outgoing.member == member:
                 del self._outgoing[number]
-                self._remove(self._parcel(number), outgoing.packing)
+                self._remove(self._bundle(number), outgoing.packing)
 
-    def _remove(self, parcel: Path, packing: Future[None] | None) -> None:
+    def _remove(self, bundle: Path, packing: Future[None] | None) -> None:
         """Now, or once it is made, without waiting for that."""
         if packing is None or packing.cancel():
-            parcel.unlink(missing_ok=True)
+            bundle.unlink(missing_ok=True)
         else:
-            packing.add_done_callback(lambda _: parcel.unlink(missing_ok=True))
+            packing.add_done_callback(lambda _: bundle.unlink(missing_ok=True))
 
     def forget(self, member: int) -> None:
-        """The member is ended: nothing is left of its parcels."""
+        """The member is ended: nothing is left of its bundles."""
         self.stays(member)
         for number, coming in tuple(self._coming.items()):
             if coming.member == member:
                 del self._coming[number]
                 coming.file.close()
                 self._drop(coming)
-                self._parcel(number).unlink(missing_ok=True)
+                self._bundle(number).unlink(missing_ok=True)
 
     def _drop(self, coming: _Coming) -> None:
         """Nothing of it may appear any more: another process is about to take its place."""
@@ -224,8 +224,8 @@ class Migration(Closing):
         if unpacking.done() and unpacking.exception() is None:
             self._actors.images.drop(unpacking.result())
 
-    def _parcel(self, number: int) -> Path:
-        return self._actors.images.parcel(number)
+    def _bundle(self, number: int) -> Path:
+        return self._actors.images.bundle(number)
 
     def _do(self, what: Callable[P, T], *about: P.args, **named: P.kwargs) -> Future[T]:
         work = self._hands.submit(what, *about, **named)
@@ -238,5 +238,5 @@ class Migration(Closing):
         for coming in self._coming.values():
             coming.file.close()
         for number in (*self._outgoing, *self._coming):
-            self._parcel(number).unlink(missing_ok=True)
+            self._bundle(number).unlink(missing_ok=True)
         self._outgoing, self._coming = {}, {}

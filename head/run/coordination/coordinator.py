@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from artos.buffer.mailbox import LEARNER, actor_member
+from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
 from artos.system.exit_report import ExitReport
 from head.run.coordination.active_actors import check_number
@@ -158,7 +158,7 @@ class Coordinator:
         if member == LEARNER:
             self._published()
         else:
-            self._committed(member - 1)
+            self._committed(actor_of(member))
 
     def _published(self) -> None:
         # Looked up first: the objects of an update are there before its weights, so none is missed.
@@ -173,7 +173,7 @@ class Coordinator:
             self.state.announced += 1
             self._rescale()
             self._sampling.begin()
-            later = self.state.invocations.after(LEARNER, firing, self.state.silent)
+            later = self.state.invocations.after(LEARNER, firing, self.state.non_publishing)
             ahead = later + newest - self.version
             self._sampling.window.ahead = ahead
             self.engine.feed(Published(self.ports.model.spec.name, self.version, ahead))
@@ -222,16 +222,18 @@ class Coordinator:
             self.state.standstill.moved(self.ports.clock.now())
             self._learned(call, done)
         else:
-            self.state.versions.answered(member - 1, done.version)
+            self.state.versions.answered(actor_of(member), done.version)
             self._dispatcher.pulls.answered(member, self.version - done.version)
-            self.monitor.sampled(member - 1, done.returns, done.lengths, done.times, self.steps)
+            self.monitor.sampled(
+                actor_of(member), done.returns, done.lengths, done.times, self.steps
+            )
             self.monitor.stepped(self.ports.clock.now() - done.seconds)
             self._note(done.firing, member, seconds=done.seconds, version=done.version)
 
     def _learned(self, call: Invoke, done: Done) -> None:
         # An update that publishes starts from the version before the one it makes.
         began, used = self.state.learned, () if done.unread else call.claims
-        if call.trigger in self.state.silent:
+        if call.trigger in self.state.non_publishing:
             self.monitor.helped(done.times)
             used = ()  # the update that follows is handed them, too
         else:
@@ -322,7 +324,7 @@ class Coordinator:
     def _finished_before_death(self, member: int, call: Invoke) -> bool:
         if member == LEARNER:
             return call in self.state.invocations.through(LEARNER, self.ports.model.made_by()[1])
-        return bool(call.stop) and call.stop <= self.state.rounds.written_by(member - 1)
+        return bool(call.stop) and call.stop <= self.state.rounds.written_by(actor_of(member))
 
     def tick(self) -> None:
         """Check deadlines and time triggers. Cheap; called about once a second and when one is due.

@@ -98,7 +98,9 @@ class Sampling:
             return 0
         number, target, method = firing.number, firing.trigger, method_of(firing.trigger)
         newest, made_by = self._model.made_by()
-        trained = newest + self._state.invocations.after(LEARNER, made_by, self._state.silent)
+        trained = newest + self._state.invocations.after(
+            LEARNER, made_by, self._state.non_publishing
+        )
         asked = 0
         for actor in self.window.in_turn(actors, self._rounds.granted_to):
             if self.window.admits(actor) and (stop := self._rounds.grant(actor)) is not None:

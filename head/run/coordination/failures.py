@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from artos.buffer.mailbox import LEARNER
+from artos.buffer.mailbox import LEARNER, actor_of
 from artos.errors import ActorFailed, LearnerFailed
 from artos.system.exit_report import START_SECONDS, ExitReport
 
@@ -69,4 +69,4 @@ class Failures:
             return count
         if member == LEARNER:
             raise LearnerFailed(step, death.why, count - 1)
-        raise ActorFailed(member - 1, step, death.why, count - 1)
+        raise ActorFailed(actor_of(member), step, death.why, count - 1)

@@ -163,9 +163,9 @@ class Invocations:
         queue = self._queues.get(member)
         return queue[-1].call if queue else None
 
-    def after(self, member: int, firing: int, silent: Container[str]) -> int:
-        """Invocations after that firing, which may be unanswered, without those of ``silent``."""
-        calls = [call.firing for call in self.of(member) if call.trigger not in silent]
+    def after(self, member: int, firing: int, non_publishing: Container[str]) -> int:
+        """Invocations after that firing, maybe unanswered, without those of ``non_publishing``."""
+        calls = [call.firing for call in self.of(member) if call.trigger not in non_publishing]
         return len(calls) - (calls.index(firing) + 1 if firing in calls else 0)
 
     def restamp(self, member: int, now: float) -> None:

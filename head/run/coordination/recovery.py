@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from artos.buffer.mailbox import LEARNER
+from artos.buffer.mailbox import LEARNER, actor_of
 from artos.protocol.invocations import Invoke
 from artos.system.exit_report import SLOW, ExitReport
 from head.run.coordination.failures import Failures
@@ -68,7 +68,7 @@ class Recovery:
     def _step_of(self, member: int) -> int:
         if member == LEARNER:
             return self._state.announced
-        return self._ports.blocks[member - 1].written
+        return self._ports.blocks[actor_of(member)].written
 
     def needed(self, member: int) -> bool:
         """Whether a member that died must be started anew."""
@@ -121,10 +121,10 @@ class Recovery:
         # That is the learner's doing: it holds rows that this round would overwrite.
         if member == LEARNER or self._state.plan.on_full != "wait":
             return False
-        block = self._ports.blocks[member - 1]
+        block = self._ports.blocks[actor_of(member)]
         return block.free() < call.stop - block.written
 
 
 def name_of(member: int) -> str:
     """A member as people are told of it."""
-    return "learner" if member == LEARNER else f"actor {member - 1}"
+    return "learner" if member == LEARNER else f"actor {actor_of(member)}"

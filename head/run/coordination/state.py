@@ -11,7 +11,7 @@ from head.run.coordination.standstill import Standstill
 from head.run.monitor import Monitor
 from head.run.objects import Objects
 from triggers.table import Table
-from triggers.wiring import max_lags, silent_targets
+from triggers.wiring import max_lags, non_publishing_targets
 
 
 class RunState:
@@ -28,9 +28,9 @@ class RunState:
         self.plan, self.base_steps = plan, base_steps
         self.limits = limits or Limits.within(plan.deadline)
         self.scaler = scaler or Scaler(plan)
-        self.silent = silent_targets(plan)
+        self.non_publishing = non_publishing_targets(plan)
         self.monitor, self.objects = Monitor(), Objects(ports.objects)
-        self.invocations, self.claims = Invocations(), Claims(self.silent)
+        self.invocations, self.claims = Invocations(), Claims(self.non_publishing)
         self.rounds = Rounds(ports.blocks, plan.steps)
         self.versions = WeightVersions(
             ports.blocks, self.rounds, self.claims, max_lags(table),

@@ -20,13 +20,13 @@ class State(StrEnum):
     """How far an actor is at its place."""
 
     UNPLACED = "unplaced"
-    """Its site knows nothing of it: it waits for a node, the site there, or the replay buffer."""
+    """No executor knows of it: it waits for a node, an executor there, or the replay buffer."""
     NODE_LOST = "node_lost"
     """Unplaced: its process went with its node, and the coordinator has not dealt with it yet."""
     PLACED = "placed"
     """On its node, where it is to have no process."""
     LAUNCHED = "launched"
-    """Its site was told to bring up a process, which was given no call yet: it has no weights."""
+    """Its executor was told to bring up a process, which has no call, and no weights, yet."""
     CALLED = "called"
     """Its process was given a call."""
 
@@ -35,9 +35,9 @@ class Event(StrEnum):
     """What can happen to an actor's place."""
 
     ENTER = "enter"
-    """The site of its node is up, and the replay buffer knows its term."""
+    """The executor of its node is up, and the replay buffer knows its term."""
     LAUNCH = "launch"
-    """Its site is told to start or to prepare it."""
+    """Its executor is told to start or to prepare it."""
     CALL = "call"
     """Its process is given something to do."""
     END = "end"
@@ -45,7 +45,7 @@ class Event(StrEnum):
     LEAVE = "leave"
     """It goes elsewhere, where its next term begins."""
     LOSE = "lose"
-    """Its node, or the site there, is gone."""
+    """Its node, or the executor there, is gone."""
 
 
 TABLE: dict[tuple[State, Event], State] = {
@@ -99,12 +99,12 @@ class ActorPlacement:
 
     @property
     def is_placed(self) -> bool:
-        """Whether the site of its node was told of it."""
+        """Whether the executor of its node was told of it."""
         return self.state in (State.PLACED, State.LAUNCHED, State.CALLED)
 
     @property
     def has_process(self) -> bool:
-        """Whether its site was told to bring it up, and not to end it since."""
+        """Whether its executor was told to bring it up, and not to end it since."""
         return self.state in (State.LAUNCHED, State.CALLED)
 
     @property
@@ -114,13 +114,13 @@ class ActorPlacement:
 
     @property
     def may_enter(self) -> bool:
-        """Whether nothing but a site keeps it from its place: its term is known where rows go."""
+        """Whether it waits for nothing but an executor: its term is known where rows go."""
         return self.state is State.UNPLACED and self._block.incarnation == self.term
 
     def bind(self, node: str) -> None:
         """It is to live on this node, "" for none."""
         self.node = self.target = node
-        self._site = ZmqPasser(self._steering, node)
+        self._executor = ZmqPasser(self._steering, node)
 
     def enter(self) -> None:
         """It is at its place."""
@@ -129,7 +129,7 @@ class ActorPlacement:
     def leave(self, *, by_image: bool) -> None:
         """It goes to its target, with its memory if its image is known to be of use there."""
         if self.has_process:
-            self._site.pass_message(End(self.member, by_image))
+            self._executor.pass_message(End(self.member, by_image))
         self._move(Event.LEAVE)
 
     def lose(self) -> bool:
@@ -152,7 +152,7 @@ class ActorPlacement:
         """Have it brought up as ``wanted``, from the image of that number (0: none)."""
         assert self.wanted is not None
         self._move(Event.LAUNCH)
-        self._site.pass_message(self.wanted(self.member, self.term, self.base, image))
+        self._executor.pass_message(self.wanted(self.member, self.term, self.base, image))
         self.pass_on()
 
     def end(self) -> None:
@@ -160,14 +160,14 @@ class ActorPlacement:
         self.wanted = None
         self.forget_calls()
         if self.has_process:
-            self._site.pass_message(End(self.member))
+            self._executor.pass_message(End(self.member))
         self._move(Event.END)
 
     def retire(self) -> None:
         """Have its process put away; it is not brought up at another place."""
         self.wanted = None
         if self.has_process:
-            self._site.pass_message(Retire(self.member))
+            self._executor.pass_message(Retire(self.member))
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class ActorPlacement:
             call = Call(call.member, call.call, self._published())
         self._move(Event.CALL)
         self.given.append(call)
-        self._site.pass_message(call)
+        self._executor.pass_message(call)
 
     def forget_calls(self) -> None:
         """Whatever it was asked to do is void; it is asked again."""

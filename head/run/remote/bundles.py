@@ -196,7 +196,7 @@ class Bundles(Closing):
     # -- what happens --------------------------------------------------------------------------
 
     def heard(self, node: str, message: News) -> int | None:
-        """A site said something of a bundle; the actor whose bundle is settled by it.
+        """An executor said something of a bundle; the actor whose bundle is settled by it.
 
         Raises:
             BadMessage: it wishes for what there cannot be.

@@ -1,4 +1,4 @@
-"""What the sites of a run say about themselves: who waits for a slot there, what it all costs."""
+"""What the executors of a run report: which actors wait for a slot there, what it all costs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from artos.usage import Usage
 
 
 @dataclass
-class _Site:
-    """What a site said last."""
+class _Reported:
+    """What an executor said last."""
 
     usage: Usage = field(default_factory=Usage)
     waits_for_slot: frozenset[int] = frozenset()
@@ -22,13 +22,13 @@ class _Site:
 
 
 class NodeUsage:
-    """Which sites are up, and the costs of all there ever were.
+    """Which executors are up, and the costs of all there ever were.
 
-    ``ends`` says why sites ended, of each node that has none any more.
+    ``ends`` says why executors ended, of each node that has none any more.
     """
 
     def __init__(self) -> None:
-        self._open: dict[str, _Site] = {}
+        self._open: dict[str, _Reported] = {}
         self._closed: list[Usage] = []
         self._seen: dict[str, None] = {}
         self.ends: dict[str, str] = {}
@@ -39,7 +39,7 @@ class NodeUsage:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """Nodes with a site that is up."""
+        """Nodes with an executor that is up."""
         return tuple(self._open)
 
     @property
@@ -49,17 +49,17 @@ class NodeUsage:
 
     @property
     def faults(self) -> int:
-        """What all sites survived so far."""
-        return self._faults + sum(site.faults for site in self._open.values())
+        """What all executors survived so far."""
+        return self._faults + sum(executor.faults for executor in self._open.values())
 
     @property
     def malformed(self) -> int:
-        """Messages that all sites refused so far."""
-        return self._malformed + sum(site.malformed for site in self._open.values())
+        """Messages that all executors refused so far."""
+        return self._malformed + sum(executor.malformed for executor in self._open.values())
 
     def begin(self, node: str, criu: str = "") -> None:
-        """A site is up; ``criu`` is the version that makes images there, "" if none can."""
-        self._open[node] = _Site(criu=criu)
+        """An executor is up; ``criu`` is the version that makes images there, "" if none can."""
+        self._open[node] = _Reported(criu=criu)
         self._seen[node] = None
         self.ends.pop(node, None)
 
@@ -74,9 +74,12 @@ class NodeUsage:
         Raises:
             BadMessage: its bill is none.
         """
-        site = self._open[node]
-        site.usage, site.waits_for_slot = Usage.of(news.usage), frozenset(news.waits_for_slot)
-        site.faults, site.malformed = news.faults, news.malformed
+        executor = self._open[node]
+        executor.usage, executor.waits_for_slot = (
+            Usage.of(news.usage),
+            frozenset(news.waits_for_slot),
+        )
+        executor.faults, executor.malformed = news.faults, news.malformed
 
     def last_bill(self, node: str, usage: Mapping[str, Any]) -> None:
         """It closes, and this is what it cost.
@@ -88,11 +91,11 @@ class NodeUsage:
 
     def end(self, node: str, why: str) -> None:
         """It is gone; what it cost stays as it said last."""
-        if (site := self._open.pop(node, None)) is not None:
+        if (executor := self._open.pop(node, None)) is not None:
             self.ends[node] = why
-            self._closed.append(site.usage)
-            self._faults += site.faults
-            self._malformed += site.malformed
+            self._closed.append(executor.usage)
+            self._faults += executor.faults
+            self._malformed += executor.malformed
 
     def waits_for_slot(self, node: str, member: int) -> bool:
         """Whether what the actor was asked to do waits there for a slot, or for weights."""
@@ -100,4 +103,4 @@ class NodeUsage:
 
     def usage(self) -> Usage:
         """What all actors cost so far, wherever they were."""
-        return Usage.total([*self._closed, *(site.usage for site in self._open.values())])
+        return Usage.total([*self._closed, *(executor.usage for executor in self._open.values())])

@@ -50,7 +50,7 @@ class PlacementView:
         if not actor.node:
             return "a node with a free slot"
         if actor.node not in self._nodes:
-            return f"the site on {actor.node}"
+            return f"the executor on {actor.node}"
         return "the replay buffer"
 
     def places(self) -> dict[str, list[int]]:
@@ -62,7 +62,7 @@ class PlacementView:
         return found
 
     def silent(self) -> dict[str, float]:
-        """Nodes with a site that were not heard for a while, and for how many seconds."""
+        """Nodes with an executor that were not heard for a while, and for how many seconds."""
         silence = {node: self._silence(node) for node in self._nodes.open}
         return {node: seconds for node, seconds in silence.items() if seconds > _SILENT}
 

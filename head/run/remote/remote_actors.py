@@ -1,7 +1,8 @@
 """The actors of a run that live on worker nodes (paper §4.1, §4.3).
 
-They are reached through the sites of the run, one per node. What a site reports of an actor counts
-once the rows it speaks of are in the head's block, so nothing is learnt from before it is there.
+They are reached through the executors of the run, one per node. What an executor reports of an
+actor counts once the rows it speaks of are in the head's block, so nothing is learnt from before it
+is there.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ class Books(Protocol):
 
 
 class RemoteActors:
-    """The actors' half of ``Members``: an actor is told by way of its node's site.
+    """The actors' half of ``Members``: an actor is told by way of its node's executor.
 
     ``passers`` are the actors' placements, by member number. ``steering`` sends messages to the
-    sites, ``terms`` tells the replay buffer the term, the base and the node of actors that change
-    their place, ``silent`` knows for how long a node was not heard. An actor that moves goes on
-    there as it was, by its image, if that can be had (``bundles``).
+    executors, ``terms`` tells the replay buffer the term, the base and the node of actors that
+    change their place, ``silent`` knows for how long a node was not heard. An actor that moves goes
+    on there as it was, by its image, if that can be had (``bundles``).
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class RemoteActors:
             self._begin_term(actor)
 
     def close(self) -> None:
-        """The run is over: all sites are closed; what becomes of the actors does not matter."""
+        """The run is over: all executors are closed; what becomes of the actors does not matter."""
         self._closing = True
         for node in self.nodes.open:
             self._steering.send(node, CloseExecutor())
@@ -101,23 +102,23 @@ class RemoteActors:
     # -- Members -------------------------------------------------------------------------------
 
     def start(self, member: int) -> None:
-        """Have its site start it, once it has one."""
+        """Have its executor start it, once it has one."""
         self.passers[member].forget_calls()
         self._bring_up(self.passers[member], Start)
 
     def prepare(self, member: int) -> None:
-        """Have its site prepare it, once it has one."""
+        """Have its executor prepare it, once it has one."""
         self._bring_up(self.passers[member], Prepare)
 
     def end(self, member: int) -> None:
-        """Have its site kill what is left of it."""
+        """Have its executor kill what is left of it."""
         actor = self.passers[member]
         self._bundles.drop(actor.number)
         actor.end()
         self._leave_if_idle(actor)
 
     def retire(self, member: int) -> None:
-        """Have its site put it away; it is not brought up at another place."""
+        """Have its executor put it away; it is not brought up at another place."""
         actor = self.passers[member]
         self._bundles.drop(actor.number)
         self._looked_for[actor] = None  # it need not wait for its bundle any more
@@ -151,21 +152,21 @@ class RemoteActors:
             self._bundles.stay(actor.number)
             actor.pass_on()
 
-    # -- what sites report ---------------------------------------------------------------------
+    # -- what executors report ---------------------------------------------------------------------
 
     def heard(self, node: str, message: Message) -> None:
-        """A site reported.
+        """An executor reported.
 
         Raises:
             BadMessage: it makes no sense, and changed nothing.
         """
         match message:
             case ExecutorUp(epoch=self._epoch, criu=criu):
-                self._lose(node, "its site was started anew")
+                self._lose(node, "its executor was started anew")
                 self.nodes.begin(node, criu)
                 self._to_enter |= dict.fromkeys(self._bound_for(node))
             case Restarted():
-                self._lose(node, "its site is gone")
+                self._lose(node, "its executor is gone")
             case _ if node in self.nodes:
                 self._reported(node, message)
 
@@ -188,7 +189,7 @@ class RemoteActors:
                     self._looked_for[self.passers[actor_member(settled)]] = None
             case ExecutorClosed():
                 self.nodes.last_bill(node, message.usage)
-                self._lose(node, "its site was closed")
+                self._lose(node, "its executor was closed")
             case _:
                 raise BadMessage(f"{type(message).__name__} is nothing to tell a run")
 
@@ -277,7 +278,7 @@ class RemoteActors:
         return lives and self.nodes.images_fit(actor.node, actor.target)
 
     def _lose(self, node: str, why: str) -> None:
-        """A node, or its site, is gone; so is what its actors committed and nobody received."""
+        """A node, or its executor, is gone; so is what its actors committed and nobody received."""
         self.nodes.end(node, why)
         self._bundles.lost(node)
         for actor in () if self._closing else self._bound_for(node):

@@ -30,9 +30,9 @@ def test_who_attaches_to_a_board_changes_nothing_there(folder: ShmFolder) -> Non
     board.notify(2)
     board.down(1).put(b"for you")
     late = Board.attach(folder.path / "board", 3)
-    assert late.down(1).bell.wait(0), "its ring is still there"
+    assert late.down(1).doorbell.wait(0), "its ring is still there"
     assert late.down(1).take() == b"for you"
-    assert board.bell.wait(0)
+    assert board.doorbell.wait(0)
     assert board.changed() == [2]
 
 
@@ -59,7 +59,7 @@ def test_the_guests_of_a_board_have_mail_of_their_own(folder: ShmFolder) -> None
 
 
 def test_mailboxes_fill_the_file_one_after_the_other(folder: ShmFolder) -> None:
-    """Two of each member, the learner's larger; every one with a bell that processes share."""
+    """Two of each member, the learner's larger; every one with a doorbell that processes share."""
     board = Board.create(folder.path / "board", 3)
     memory = np.frombuffer(board._segment.memory, np.uint8)
 
@@ -72,7 +72,7 @@ def test_mailboxes_fill_the_file_one_after_the_other(folder: ShmFolder) -> None:
         for box, name in ((board.down(member), "to"), (board.up(member), "from")):
             assert (place(box._words), place(box._data)) == (at, at + header_bytes())
             assert (len(box._data), box.size, box.name) == (size, size, f"{name} member {member}")
-            assert bytes(box.bell.memory) == fresh_bell()
+            assert bytes(box.doorbell.memory) == fresh_bell()
             at += mailbox_bytes(size)
     assert len(memory) == align(at, PAGE)
 
@@ -81,10 +81,10 @@ def test_a_mailbox_asked_for_again_is_the_same_one(folder: ShmFolder) -> None:
     board = Board.create(folder.path / "board", 3)
     for box, again in ((board.down(1), board.down(1)), (board.up(1), board.up(1))):
         box.put(b"message")
-        assert again.bell.wait(0)
+        assert again.doorbell.wait(0)
         assert again.take() == b"message"
     board.up(1).put(b"another")
-    assert board.up(1).bell.wait(0), "whoever asks takes no ring away"
+    assert board.up(1).doorbell.wait(0), "whoever asks takes no ring away"
 
 
 def test_members_are_counted_from_the_learner_on() -> None:

@@ -106,7 +106,7 @@ def test_messages_survive_their_writer(folder: ShmFolder) -> None:
                 mailbox.put(number.to_bytes(4, "little") * (1 + number % 50))
                 number += 1
             except MailboxFull:
-                mailbox.bell.ring()
+                mailbox.doorbell.ring()
 
     for last in range(50, 1050, 100):
         number = 0
@@ -119,7 +119,7 @@ def test_messages_survive_their_writer(folder: ShmFolder) -> None:
         while (message := reader.take()) is not None:
             assert message == number.to_bytes(4, "little") * (1 + number % 50)
             number += 1
-        reader.bell.drain()
+        reader.doorbell.drain()
 
 
 # -- doorbell ----------------------------------------------------------------------------------
@@ -127,37 +127,37 @@ def test_messages_survive_their_writer(folder: ShmFolder) -> None:
 
 def test_rings_are_counted_and_never_lost() -> None:
     memory = mmap.mmap(-1, SEMAPHORE_BYTES)
-    bell = Doorbell(memory, 0, create=True)
+    doorbell = Doorbell(memory, 0, create=True)
     other = Doorbell(memory, 0)
-    assert bell.drain() == 0
-    assert not bell.wait(0)
+    assert doorbell.drain() == 0
+    assert not doorbell.wait(0)
     for _ in range(3):
         other.ring()
-    assert bell.wait(0)
-    assert bell.wait(1, spin=0.001)
-    assert bell.drain() == 1
-    assert not bell.wait(0.001, spin=0.0005)
+    assert doorbell.wait(0)
+    assert doorbell.wait(1, spin=0.001)
+    assert doorbell.drain() == 1
+    assert not doorbell.wait(0.001, spin=0.0005)
 
 
 def test_a_bell_that_moves_takes_its_rings_along() -> None:
     here, there = mmap.mmap(-1, SEMAPHORE_BYTES), mmap.mmap(-1, SEMAPHORE_BYTES)
-    bell, moved = Doorbell(here, 0, create=True), Doorbell(there, 0, create=True)
+    doorbell, moved = Doorbell(here, 0, create=True), Doorbell(there, 0, create=True)
     for _ in range(3):
-        bell.ring()
-    assert len(bell.memory) == SEMAPHORE_BYTES
-    moved.memory[:] = bytes(bell.memory)
+        doorbell.ring()
+    assert len(doorbell.memory) == SEMAPHORE_BYTES
+    moved.memory[:] = bytes(doorbell.memory)
     assert moved.drain() == 3
 
 
 @pytest.mark.processes
 def test_a_waiter_killed_in_its_sleep_leaves_the_bell_usable(folder: ShmFolder) -> None:
-    segment = Segment.create(folder.path / "bell", 4096)
-    bell = Doorbell(segment.memory, 0, create=True)
+    segment = Segment.create(folder.path / "doorbell", 4096)
+    doorbell = Doorbell(segment.memory, 0, create=True)
     ready = Doorbell(segment.memory, 64, create=True)
 
     def sleep() -> None:
         ready.ring()
-        bell.wait(PATIENCE)
+        doorbell.wait(PATIENCE)
 
     for _ in range(3):
         with Child(sleep) as child:
@@ -165,9 +165,9 @@ def test_a_waiter_killed_in_its_sleep_leaves_the_bell_usable(folder: ShmFolder) 
             child.kill()
     with Child(sleep) as child:
         assert ready.wait(PATIENCE)
-        bell.ring()
+        doorbell.ring()
         assert child.join() == 0
-    assert bell.drain() == 0
+    assert doorbell.drain() == 0
 
 
 # -- board -------------------------------------------------------------------------------------
@@ -180,9 +180,9 @@ def test_board_tells_who_changed(folder: ShmFolder) -> None:
     for actor in (38, 3, 3):
         member.notify(actor_member(actor))
     member.notify(LEARNER)
-    assert board.bell.wait(0)
+    assert board.doorbell.wait(0)
     assert board.changed() == [LEARNER, 4, 39]
-    assert not board.bell.wait(0)
+    assert not board.doorbell.wait(0)
     assert board.changed() == []
 
 
@@ -191,8 +191,8 @@ def test_who_notifies_while_the_node_looks_is_seen_then_or_wakes_it(folder: ShmF
     board = Board.create(folder.path / "board", 3)
     member = Board.attach(folder.path / "board", 3)
     for look in ("drain", "copy"):
-        place = board.bell if look == "drain" else board
-        before = board.bell.drain if look == "drain" else board._counters.copy
+        place = board.doorbell if look == "drain" else board
+        before = board.doorbell.drain if look == "drain" else board._counters.copy
 
         def and_then_somebody_notifies(before=before):  # type: ignore[no-untyped-def]
             seen = before()
@@ -205,7 +205,7 @@ def test_who_notifies_while_the_node_looks_is_seen_then_or_wakes_it(folder: ShmF
             else:
                 patch.setattr(place, "_counters", SimpleNamespace(copy=and_then_somebody_notifies))
             seen = board.changed()
-        assert board.bell.wait(0), "the node would sleep"
+        assert board.doorbell.wait(0), "the node would sleep"
         assert [*seen, *board.changed()] == [2]
 
 

@@ -32,7 +32,7 @@ def test_who_spins_notices_a_ring_without_sleeping(
     monkeypatch: pytest.MonkeyPatch, rings_at: int, sleeps: bool
 ) -> None:
     """It looks once, then for as long as it was told; each look takes a second here."""
-    bell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
+    doorbell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
     now, looks, slept = [100.0], [], []
 
     def look(address: int) -> int:
@@ -43,22 +43,22 @@ def test_who_spins_notices_a_ring_without_sleeping(
     monkeypatch.setattr(mailbox, "_trywait", look)
     monkeypatch.setattr(mailbox, "_clockwait", lambda *_: slept.append(1) or 0)
     monkeypatch.setattr(mailbox.time, "monotonic", lambda: now[0])
-    assert bell.wait(60.0, spin=10.0)
+    assert doorbell.wait(60.0, spin=10.0)
     assert bool(slept) == sleeps
     assert len(looks) == (11 if sleeps else 1 + rings_at)
 
 
 def test_who_does_not_ask_for_it_does_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:
-    bell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
-    monkeypatch.setattr(bell, "_spin", lambda seconds: pytest.fail("it spins"))
-    assert not bell.wait(0.0)
-    bell.ring()
-    assert bell.wait(0.0)
+    doorbell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
+    monkeypatch.setattr(doorbell, "_spin", lambda seconds: pytest.fail("it spins"))
+    assert not doorbell.wait(0.0)
+    doorbell.ring()
+    assert doorbell.wait(0.0)
 
 
 @pytest.mark.parametrize("now", [100.25, 101.25])
 def test_a_wait_ends_so_many_seconds_from_now(monkeypatch: pytest.MonkeyPatch, now: float) -> None:
-    bell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
+    doorbell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
     ends = []
 
     def sleep(address: int, clock: int, until: Any) -> int:
@@ -67,7 +67,7 @@ def test_a_wait_ends_so_many_seconds_from_now(monkeypatch: pytest.MonkeyPatch, n
 
     monkeypatch.setattr(mailbox, "_clockwait", sleep)
     monkeypatch.setattr(mailbox.time, "monotonic", lambda: now)
-    assert bell.wait(2.5)
+    assert doorbell.wait(2.5)
     assert ends == [(int(now) + 2, 750_000_000)]
 
 
@@ -80,16 +80,16 @@ def test_a_bell_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_wait_that_goes_wrong_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    bell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
+    doorbell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
     monkeypatch.setattr(mailbox, "_clockwait", lambda *_: -1)
     for code, wrong in ((errno.EINVAL, True), (errno.EINTR, False), (errno.ETIMEDOUT, False)):
         monkeypatch.setattr(mailbox.ctypes, "get_errno", lambda code=code: code)
         if wrong:
             with pytest.raises(OSError, match=os.strerror(code)) as caught:
-                bell.wait(1.0)
+                doorbell.wait(1.0)
             assert caught.value.errno == code
         else:
-            assert not bell.wait(1.0)
+            assert not doorbell.wait(1.0)
 
 
 class Bell:
@@ -111,24 +111,24 @@ class Bell:
 
 def test_a_message_that_is_there_is_not_waited_for() -> None:
     mailbox = Mailbox(memoryview(mmap.mmap(-1, mailbox_bytes(64))), 0, 64, "test", create=True)
-    mailbox.bell = bell = Bell(  # type: ignore[assignment]
+    mailbox.doorbell = doorbell = Bell(  # type: ignore[assignment]
         lambda: None, lambda: mailbox.put(b"second"), lambda: mailbox.put(b"third")
     )
     mailbox.put(b"first")
     assert mailbox.get(3.0) == b"first"
-    assert bell.waits == []
+    assert doorbell.waits == []
     assert mailbox.get(3.0, spin=0.5) == b"second", "a ring without a message is of an old one"
-    assert bell.waits == [(3.0, 0.5), (3.0, 0.5)]
+    assert doorbell.waits == [(3.0, 0.5), (3.0, 0.5)]
     assert mailbox.get(4.0) == b"third"
     assert mailbox.get(5.0) is None
-    assert bell.waits[2:] == [(4.0, 0.0), (5.0, 0.0)], "nobody spins who did not ask for it"
+    assert doorbell.waits[2:] == [(4.0, 0.0), (5.0, 0.0)], "nobody spins who did not ask for it"
 
 
 def test_who_opens_a_mailbox_takes_no_ring_away() -> None:
     memory = memoryview(mmap.mmap(-1, mailbox_bytes(64)))
     Mailbox(memory, 0, 64, "writer", create=True).put(b"message")
     reader = Mailbox(memory, 0, 64, "reader")
-    assert reader.bell.wait(0)
+    assert reader.doorbell.wait(0)
     assert reader.take() == b"message"
 
 

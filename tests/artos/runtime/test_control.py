@@ -14,7 +14,7 @@ from artos.errors import DeadlineExceeded, NotRunning, Refused
 from artos.plan import Site
 from artos.protocol.codec import encode
 from artos.protocol.control import RunScaled, ScaleRun, StopRun
-from artos.runtime.control import ControlDesk, address_file, announced, scale
+from artos.runtime.control import ControlServer, address_file, announced, scale
 
 MEMBERS = 3
 
@@ -29,9 +29,9 @@ def site() -> Iterator[Site]:
 
 
 def served(
-    board: Board, desk: ControlDesk, answer: RunScaled, asked: Future[RunScaled]
+    board: Board, server: ControlServer, answer: RunScaled, asked: Future[RunScaled]
 ) -> list[int]:
-    """Serve the desk as a node does until the control has its answer; what was asked for."""
+    """Serve the server as a node does until the control has its answer; what was asked for."""
     wanted: list[int] = []
 
     def decide(request: ScaleRun) -> RunScaled:
@@ -39,18 +39,18 @@ def served(
         return answer
 
     while not asked.done():
-        if board.bell.wait(0.5) and desk.member in board.changed():
-            desk.serve(decide)
+        if board.doorbell.wait(0.5) and server.member in board.changed():
+            server.serve(decide)
     return wanted
 
 
 @pytest.mark.parametrize("fault", ["", "cannot continue with 12 actors: 8 are registered"])
 def test_a_control_is_answered(fault: str, site: Site, tmp_path: Path) -> None:
     board = Board.create(site.board_path, MEMBERS)
-    desk = ControlDesk(board, MEMBERS)
+    server = ControlServer(board, MEMBERS)
     with announced(tmp_path, site), ThreadPoolExecutor(1) as pool:
         asked = pool.submit(scale, tmp_path, 12, 20.0)
-        assert served(board, desk, RunScaled(12, 16, fault), asked) == [12]
+        assert served(board, server, RunScaled(12, 16, fault), asked) == [12]
     if fault:
         with pytest.raises(Refused, match="8 are registered"):
             asked.result()
@@ -85,6 +85,6 @@ def test_a_run_that_does_not_answer_is_given_up(site: Site, tmp_path: Path) -> N
 @pytest.mark.parametrize("content", [b"\xc1 nonsense", encode(StopRun("run"))])
 def test_what_no_control_says_is_dropped_and_counted(content: bytes, site: Site) -> None:
     board = Board.create(site.board_path, MEMBERS)
-    desk = ControlDesk(board, MEMBERS)
+    server = ControlServer(board, MEMBERS)
     board.up(control_member(MEMBERS)).put(content)
-    assert desk.serve(lambda request: pytest.fail(f"asked for {request}")) == 1
+    assert server.serve(lambda request: pytest.fail(f"asked for {request}")) == 1

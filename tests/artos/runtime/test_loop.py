@@ -18,7 +18,7 @@ class Sleeper(Loop):
         self.sleeps, self.real = sleeps, ManualClock(1000.0)
         self.clock = WakingClock(self.real)
         self.ticks: list[float] = []
-        board: Any = SimpleNamespace(bell=SimpleNamespace(wait=self._wait), changed=lambda: ())
+        board: Any = SimpleNamespace(doorbell=SimpleNamespace(wait=self._wait), changed=lambda: ())
         super().__init__(board, self.clock)
 
     def _wait(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""A post with a bell, and a wire that can be cut, for tests."""
+"""A messenger with a doorbell, and a wire that can be cut, for tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fill(put: Callable[[], None]) -> None:
 
 
 class Postbox:
-    """A post whose mail is kept, and can be waited for."""
+    """A messenger whose mail is kept, and can be waited for."""
 
     def __init__(self, make: Callable[[Callable[[], None]], Messenger]) -> None:
         self.rung = threading.Event()
@@ -40,7 +40,7 @@ class Postbox:
             self.mail += self.messenger.take()
             if enough():
                 return
-            # The bell tells of mail; what is not mail (silence, errors) is looked at now and then.
+            # The doorbell tells of mail; silence and errors are looked at now and then.
             self.rung.wait(0.05)
             assert time.monotonic() < end, f"waited for {what}; there is {self.mail[-5:]}"
 
@@ -55,7 +55,7 @@ class Postbox:
 
 @contextmanager
 def serving(endpoint: str, keys: Keys | None = None) -> Iterator[Postbox]:
-    """A head's post."""
+    """A head's messenger."""
     box = Postbox(lambda ring: Messenger.serve(endpoint, keys, ring))
     try:
         yield box
@@ -65,7 +65,7 @@ def serving(endpoint: str, keys: Keys | None = None) -> Iterator[Postbox]:
 
 @contextmanager
 def calling(endpoint: str, keys: Keys | None = None, me: str = "w1") -> Iterator[Postbox]:
-    """A worker's post."""
+    """A worker's messenger."""
     box = Postbox(lambda ring: Messenger.connect(endpoint, keys, me, ring))
     try:
         yield box

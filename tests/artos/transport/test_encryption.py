@@ -204,7 +204,7 @@ def test_who_was_refused_gets_in_once_its_key_is_there(
 
 
 def test_frames_say_whose_key_they_came_with(folder: Path, context: sockets.Context) -> None:
-    """For those who use the sockets without a post."""
+    """For those who use the sockets without a messenger."""
     keys = Keys.load(folder)
     with (
         sockets.ZapHandler(context, keys) as gate,

@@ -81,7 +81,7 @@ def head(keys: Keys) -> Iterator[str]:
 
 
 def fault_at(endpoint: str, keys: Keys) -> LinkFault:
-    """What a worker learns of why it reaches nobody; its bell is rung for that."""
+    """What a worker learns of why it reaches nobody; its doorbell is rung for that."""
     with calling(endpoint, keys) as box:
         assert box.rung.wait(PATIENCE)
         assert box.messenger.link_fault is not None

@@ -1,4 +1,4 @@
-"""What a post does with what comes in: messages, rubbish, revoked keys, peers that restart."""
+"""What a messenger does with what comes in: messages, rubbish, revoked keys, peers that restart."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_an_impossible_acknowledgement_is_refused(head: Peers) -> None:
 
 
 def test_a_refusal_is_not_answered(head: Peers) -> None:
-    """Or two posts would refuse one another's refusals for ever."""
+    """Or two messengers would refuse one another's refusals for ever."""
     assert head.hear(Sender("w1", ""), [encoded(Refusal("no"))], 0.0) is None
     assert head.take() == [("w1", Refusal("no"))]
     assert head.malformed == 0
@@ -372,7 +372,7 @@ def test_the_post_is_told_when_its_name_is_taken(head: Peers) -> None:
 
 
 def test_a_claim_to_know_the_last_of_our_lives_is_refused(head: Peers) -> None:
-    """Else our number steps beyond what an Envelope may name, in the thread of the post."""
+    """Else our number steps beyond what an Envelope may name, in the thread of the messenger."""
     for of in (2**62 - 1, 2**62):
         assert head.hear(Sender("w1"), [encoded(Envelope(5, of))], 0.0) is not None
     head.hear(Sender("w1"), [encoded(Envelope(5, 2**62 - 2))], 0.0)

@@ -1,4 +1,4 @@
-"""Posts over real sockets: order, once, restarts, cuts, rubbish, bounds, ends."""
+"""Messengers over real sockets: order, once, restarts, cuts, rubbish, bounds, ends."""
 
 from __future__ import annotations
 
@@ -268,15 +268,15 @@ def test_an_end_waits_no_longer_than_it_is_told(ipc: str) -> None:
 
 def test_a_failure_of_the_thread_is_not_silent(ipc: str) -> None:
     def ring() -> None:
-        raise RuntimeError("the bell is broken")
+        raise RuntimeError("the doorbell is broken")
 
     with Messenger.serve(ipc, None, ring) as head, calling(ipc) as worker:
         worker.messenger.send("head", control.Bye())
         head._thread.join(PATIENCE)
         assert head.take() == [("w1", control.Bye())]
-        with pytest.raises(RuntimeError, match="the bell is broken"):
+        with pytest.raises(RuntimeError, match="the doorbell is broken"):
             head.take()
-        with pytest.raises(RuntimeError, match="the bell is broken"):
+        with pytest.raises(RuntimeError, match="the doorbell is broken"):
             head.send("w1", control.Bye())
 
 

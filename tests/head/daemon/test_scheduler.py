@@ -1,4 +1,4 @@
-"""Queue, places and sites of runs, decided without a process: what happens after what."""
+"""Queue, places and executors of runs, decided without a process: what happens after what."""
 
 from __future__ import annotations
 
@@ -36,10 +36,13 @@ def test_no_more_runs_than_slots_go_on_at_once(world: World) -> None:
     world.submit("r3")
     assert world.schedule.runs["r3"].state == "queued"
     assert "slot" in world.schedule.waits_for(world.schedule.runs["r3"], list(world.roster))
-    assert {run: site.slots for run, site in world.sites["w1"].items()} == {"r1": 1, "r2": 1}
+    assert {run: executor.slots for run, executor in world.executors["w1"].items()} == {
+        "r1": 1,
+        "r2": 1,
+    }
     world.ended("r1", 0)
     assert world.schedule.runs["r3"].state == "starting"
-    assert {run: site.slots for run, site in world.sites["w1"].items()} == {"r2": 2}
+    assert {run: executor.slots for run, executor in world.executors["w1"].items()} == {"r2": 2}
 
 
 def test_the_order_of_submission_is_that_of_starting(world: World) -> None:
@@ -58,7 +61,7 @@ def test_a_name_is_taken_until_its_run_is_over(world: World) -> None:
     with pytest.raises(Refused, match="r1 is running"):
         world.submit("r1")
     world.ended("r1", 130)
-    assert world.submit("r1", resume=True).epoch == 2, "old sites are told apart from new ones"
+    assert world.submit("r1", resume=True).epoch == 2, "old executors are told apart from new ones"
 
 
 def test_stopped_in_the_queue_is_over_at_once(world: World) -> None:
@@ -83,7 +86,7 @@ def test_the_exit_status_is_the_outcome(status, state, outcome, world: World) ->
     run = world.schedule.runs["r1"]
     why = "" if status in (0, 130) else "its words"
     assert (run.state, run.outcome, run.why) == (state, outcome, why)
-    assert world.sites["w1"] == {}
+    assert world.executors["w1"] == {}
 
 
 def test_its_last_words_count_more_than_its_status(world: World) -> None:
@@ -107,10 +110,10 @@ def test_a_run_that_was_killed_goes_on_from_its_checkpoint(status, world: World)
     before = world.schedule.runs["r1"].places
     world.ended("r1", status)
     assert world.began[-1] == ("r1", 2, True)
-    assert world.sites["w1"] == {}, "sites of the old epoch are closed"
+    assert world.executors["w1"] == {}, "executors of the old epoch are closed"
     world.up("r1")
     assert world.schedule.runs["r1"].places == before, "actors stay where their images are"
-    assert world.sites["w1"]["r1"].epoch == 2
+    assert world.executors["w1"]["r1"].epoch == 2
 
 
 def test_it_is_not_tried_for_ever(world: World) -> None:
@@ -184,15 +187,15 @@ def test_with_nowhere_to_go_a_run_waits(world: World) -> None:
     assert world.told[-1][1].gone == ()
 
 
-def test_a_node_that_comes_back_has_its_old_sites_closed(world: World) -> None:
+def test_a_node_that_comes_back_has_its_old_executors_closed(world: World) -> None:
     """Its actors live elsewhere by now: what it still runs is stale."""
     world.join("w1")
     world.join("w2")
     world.begin("r1")
     world.silence("w1")
-    assert "r1" in world.sites["w1"], "nobody could tell it"
+    assert "r1" in world.executors["w1"], "nobody could tell it"
     world.join("w1")
-    assert world.sites["w1"] == {}
+    assert world.executors["w1"] == {}
 
 
 def test_a_lone_node_that_comes_back_begins_anew(world: World) -> None:
@@ -206,22 +209,22 @@ def test_a_lone_node_that_comes_back_begins_anew(world: World) -> None:
     )
     world.join("w1")
     kinds = [type(effect.message).__name__ for effect in orders if hasattr(effect, "node")]
-    assert kinds == ["Unassign", "Assign"], "the stale site first, then a new one"
+    assert kinds == ["Unassign", "Assign"], "the stale executor first, then a new one"
 
 
-def test_a_drained_node_keeps_its_sites_until_they_have_moved(world: World) -> None:
+def test_a_drained_node_keeps_its_executors_until_they_have_moved(world: World) -> None:
     world.join("w1")
     world.join("w2")
     world.begin("r1")
     world.drain("w1")
     assert set(world.places["r1"].values()) == {"w2"}
     assert world.told[-1][1].gone == ()
-    assert "r1" in world.sites["w1"], "rounds end, rows are sent"
-    world.site_ended("w1", "r1", why="")
+    assert "r1" in world.executors["w1"], "rounds end, rows are sent"
+    world.executor_ended("w1", "r1", why="")
     world.clock.advance(100)
     world.roster.heard({node.peer: 0.0 for node in world.roster})
     world.turn()
-    assert world.sites["w1"] == {}
+    assert world.executors["w1"] == {}
     world.submit("r2")
     world.up("r2")
     assert set(world.places["r2"].values()) == {"w2"}
@@ -235,7 +238,7 @@ def test_a_drained_node_is_not_waited_for_for_ever(world: World) -> None:
     world.clock.advance(61)
     world.roster.heard({node.peer: 0.0 for node in world.roster})
     world.turn()
-    assert world.sites["w1"] == {}
+    assert world.executors["w1"] == {}
 
 
 def test_a_node_takes_no_more_runs_than_it_has_slots(world: World) -> None:
@@ -282,7 +285,9 @@ def test_what_is_stored_is_what_goes_on(world: World) -> None:
     world.submit("r2")
     stored = msgspec.json.encode(State(tuple(world.schedule.runs.values()), world.roster.known()))
     state = msgspec.json.decode(stored, type=State)
-    after = World(world.clock, Schedule(state.runs), sites=world.sites, processes=world.processes)
+    after = World(
+        world.clock, Schedule(state.runs), executors=world.executors, processes=world.processes
+    )
     after.roster.expect(state.nodes)
     after.turn()
     assert after.ordered == [], "nobody is there yet to be told"
@@ -302,7 +307,7 @@ EVENTS = st.lists(
     st.tuples(
         st.sampled_from(
             ["join", "join", "submit", "submit", "up", "up", "silence", "drain", "kill", "done",
-             "site dies", "site closes", "stop", "wait"],
+             "executor dies", "executor closes", "stop", "wait"],
         ),
         st.integers(0, 3),
     ),
@@ -312,7 +317,7 @@ EVENTS = st.lists(
 
 @settings(max_examples=200)
 @given(EVENTS)
-def test_places_sites_and_slots_always_fit_together(events) -> None:
+def test_places_executors_and_slots_always_fit_together(events) -> None:
     world = World()
     for number, (event, which) in enumerate(events):
         happen(world, event, which, number)
@@ -340,9 +345,9 @@ def happen(world: World, event: str, which: int, number: int) -> None:
             world.ended(run, -9)
         case "done" if active:
             world.ended(run, 0)
-        case "site dies" if alive and world.sites[node]:
-            world.site_ended(node, next(iter(world.sites[node])))
-        case "site closes" if found is not None and active:
+        case "executor dies" if alive and world.executors[node]:
+            world.executor_ended(node, next(iter(world.executors[node])))
+        case "executor closes" if found is not None and active:
             world.schedule.stop(found)
         case "stop" if found is not None:
             world.schedule.stop(found)

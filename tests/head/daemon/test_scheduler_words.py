@@ -44,9 +44,9 @@ def test_a_run_that_fails_on_every_worker_names_them_all(world: World) -> None:
     for node in ("w1", "w2"):
         for number in range(MOST_IN_A_ROW):
             assert "worker" not in waits_for(world, "r1")
-            world.site_ended(node, "r1", f"no memory on {node} ({number})")
+            world.executor_ended(node, "r1", f"no memory on {node} ({number})")
     assert waits_for(world, "r1") == "a worker that can run it: " + "; ".join(
-        f"its site on {node} ended 3 times in a row: no memory on {node} (2)"
+        f"its executor on {node} ended 3 times in a row: no memory on {node} (2)"
         for node in ("w1", "w2")
     )
     assert world.schedule.runs["r1"].places == {}
@@ -57,7 +57,7 @@ def test_a_node_where_a_run_failed_is_forgiven_when_it_is_up_anew(world: World) 
     world.join("w1")
     world.begin("r1")
     for _ in range(MOST_IN_A_ROW):
-        world.site_ended("w1", "r1")
+        world.executor_ended("w1", "r1")
     assert world.schedule.runs["r1"].places == {}
     world.ended("r1", -9)
     world.up("r1")
@@ -69,23 +69,23 @@ def test_what_went_wrong_with_a_run_that_is_over_is_no_fault_of_the_next(world: 
     world.join("w1")
     world.begin("r1")
     for _ in range(MOST_IN_A_ROW):
-        world.site_ended("w1", "r1")
-    assert world.schedule.sites.hopeless("r1", "w1")
+        world.executor_ended("w1", "r1")
+    assert world.schedule.executors.hopeless("r1", "w1")
     world.ended("r1", 1)
-    assert not world.schedule.sites.hopeless("r1", "w1")
+    assert not world.schedule.executors.hopeless("r1", "w1")
     world.begin("r1")
     assert set(world.places["r1"].values()) == {"w1"}
 
 
-def test_sites_that_end_now_and_then_are_opened_again(world: World) -> None:
+def test_executors_that_end_now_and_then_are_opened_again(world: World) -> None:
     """Only those that end soon after they began, again and again, are given up."""
     world.join("w1")
     world.begin("r1")
     for _ in range(2 * MOST_IN_A_ROW):
         world.clock.advance(10_000)
         world.roster.heard({node.peer: 0.0 for node in world.roster})
-        world.site_ended("w1", "r1")
-        assert "r1" in world.sites["w1"]
+        world.executor_ended("w1", "r1")
+        assert "r1" in world.executors["w1"]
 
 
 @pytest.mark.parametrize("stopped", ["in the queue", "while it runs"])
@@ -185,33 +185,33 @@ def _over(name: str) -> Run:
 # -- nodes -----------------------------------------------------------------------------------------
 
 
-def test_a_node_is_told_all_that_a_site_needs(world: World) -> None:
+def test_a_node_is_told_all_that_an_executor_needs(world: World) -> None:
     world.join("w1", slots=3)
     world.submit("r1", archive="abc")
     run = world.schedule.runs["r1"]
     up = RunUp("r1", run.epoch, 1, b"plan", "code", "tcp://h:1", ("tcp://h:2",), 4)
     assert world.schedule.run_up(up)
     world.turn()
-    assert world.sites["w1"] == {
+    assert world.executors["w1"] == {
         "r1": Assign("r1", 1, b"plan", "code", "abc", "tcp://h:1", ("tcp://h:2",), 3)
     }
 
 
-def test_a_site_that_it_should_not_have_is_closed_at_once(world: World) -> None:
+def test_an_executor_that_it_should_not_have_is_closed_at_once(world: World) -> None:
     """Only on a node that leaves is there a round to be ended, and only by a run that is up."""
     world.join("w1")
     world.join("w2")
     world.begin("r1")
     world.ended("r1", -9)
-    assert world.sites["w1"] == world.sites["w2"] == {}
+    assert world.executors["w1"] == world.executors["w2"] == {}
     world.up("r1")
     world.drain("w1")
-    assert "r1" in world.sites["w1"]
+    assert "r1" in world.executors["w1"]
     world.ended("r1", -9)
     world.clock.advance(61)
     world.roster.heard({node.peer: 0.0 for node in world.roster})
     world.turn()
-    assert world.sites["w1"] == {}
+    assert world.executors["w1"] == {}
 
 
 def test_a_run_that_died_has_no_round_to_end_on_a_node_that_leaves(world: World) -> None:
@@ -220,16 +220,18 @@ def test_a_run_that_died_has_no_round_to_end_on_a_node_that_leaves(world: World)
     world.roster.leave("w1", "drained")
     world.schedule.leaves("w1", "drained")
     world.ended("r1", -9)
-    assert world.sites["w1"] == {}
+    assert world.executors["w1"] == {}
 
 
-def test_a_daemon_that_greets_again_keeps_the_sites_that_it_should_have(world: World) -> None:
+def test_a_daemon_that_greets_again_keeps_the_executors_that_it_should_have(world: World) -> None:
     world.join("w1")
     world.begin("r1")
-    site = world.sites["w1"]["r1"]
+    executor = world.executors["w1"]["r1"]
     world.ordered.clear()
     world.join("w1")
-    assert world.ordered == [site], "nothing is closed; it is told again, as it may have lost it"
+    assert world.ordered == [executor], (
+        "nothing is closed; it is told again, as it may have lost it"
+    )
 
 
 def test_actors_of_other_runs_make_a_node_full() -> None:

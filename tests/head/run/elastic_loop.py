@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from artos.buffer.mailbox import LEARNER, actor_member
+from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.run_memory import Node
 from artos.clock import ManualClock
@@ -95,22 +95,22 @@ class Troupe:
     def prepare(self, member: int) -> None:
         assert member not in self._up
         self._up.add(member)
-        self.said.append(("prepare", member - 1))
+        self.said.append(("prepare", actor_of(member)))
         if member not in self._set_up:
             self._starting.append(member)
 
     def retire(self, member: int) -> None:
         self._up.remove(member)
-        self.said.append(("retire", member - 1))
+        self.said.append(("retire", actor_of(member)))
 
     def end(self, member: int) -> None:
-        self.said.append(("end", member - 1))
+        self.said.append(("end", actor_of(member)))
         self._queues.pop(member, None)
         self._set_up.discard(member)
         self._starting = [other for other in self._starting if other != member]
 
     def start(self, member: int) -> None:
-        self.said.append(("start", member - 1))
+        self.said.append(("start", actor_of(member)))
         self._starting.append(member)
 
     # -- acting it out -------------------------------------------------------------------------
@@ -137,16 +137,16 @@ class Troupe:
         assert awake or busy, f"nobody can do anything: {self.coordinator.waits()}"
         member = self._random.choice(awake + busy)
         if member in awake:
-            self.wake(member - 1)
+            self.wake(actor_of(member))
             return
         call = self._queues[member].popleft()
-        done = self._learn(call) if member == LEARNER else self._act(member - 1, call)
+        done = self._learn(call) if member == LEARNER else self._act(actor_of(member), call)
         self.coordinator.receive(member, done)
 
     def _can(self, member: int) -> bool:
         if member == LEARNER or member in self._starting:
             return member == LEARNER
-        block = self._node.blocks[member - 1]
+        block = self._node.blocks[actor_of(member)]
         return block.free() >= self._queues[member][0].stop - block.written
 
     def wake(self, actor: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.buffer.mailbox import LEARNER
+from artos.buffer.mailbox import LEARNER, actor_of
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.run_memory import Node
 from artos.clock import ManualClock
@@ -89,7 +89,8 @@ class Loop:
         while not coordinator.finished:
             member, call = self._queue.popleft()
             coordinator.receive(
-                member, self._learn(call) if member == LEARNER else self._act(member - 1, call)
+                member,
+                self._learn(call) if member == LEARNER else self._act(actor_of(member), call),
             )
         self._end_of_round()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
+from artos.buffer.mailbox import actor_member
 from artos.clock import ManualClock
 from artos.protocol import control, steering
 from artos.protocol.invocations import Done, Invoke
@@ -31,7 +32,7 @@ class Head:
         self.adopts = True
         self.published = 0
         self.clock = ManualClock()
-        self.bundles = Bundles(folder / "parcels", self.send, self.clock)
+        self.bundles = Bundles(folder / "bundles", self.send, self.clock)
         self.remote = RemoteActors(
             self.blocks, 1, self, self._terms, lambda node: self.quiet.get(node, 0.0),
             self.bundles,
@@ -69,7 +70,7 @@ class Head:
 
     def arrive(self, actor: int, rows: int) -> None:
         self.blocks[actor].commit(rows)
-        self.remote.arrived(actor + 1)
+        self.remote.arrived(actor_member(actor))
 
     # -- nodes ----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Whatever happens to nodes and actors in whatever order: what sites are told makes sense there."""
+"""Whatever happens to nodes and actors in whatever order: what executors hear makes sense."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from remote_head import ONE, STEPS, TWO, Head, sample
 
+from artos.buffer.mailbox import actor_of
 from artos.protocol import control, steering
 from artos.protocol.invocations import Done
 from artos.system.exit_report import ExitReport
@@ -21,11 +22,11 @@ SELDOM = st.integers(0, 3).map(lambda n: n == 0)
 
 
 class Places(RuleBasedStateMachine):
-    """Plays the head daemon, the sites, the replay buffer and the coordinator.
+    """Plays the head daemon, the executors, the replay buffer and the coordinator.
 
-    ``lodged`` has the calls of members by where a site keeps them, ``open`` those that the
-    coordinator has no answer to; ``prepared`` members get more. Of ``dead`` ones a site has said
-    so, of ``down`` ones the coordinator knows.
+    ``lodged`` has the calls of members by where an executor keeps them, ``open`` those that the
+    coordinator has no answer to; ``prepared`` members get more. Of ``dead`` ones an executor has
+    said so, of ``down`` ones the coordinator knows.
     """
 
     def __init__(self) -> None:
@@ -109,7 +110,7 @@ class Places(RuleBasedStateMachine):
         self.head.adopt()
         self.head.pending = {}
 
-    # -- sites ---------------------------------------------------------------------------------
+    # -- executors ---------------------------------------------------------------------------------
 
     @rule(node=NODES, anew=SELDOM)
     def site_up(self, node: str, anew: bool) -> None:
@@ -130,7 +131,10 @@ class Places(RuleBasedStateMachine):
         calls = self.lodged.get((node, member))
         if not calls:
             return
-        term, rows = self.head.remote.passers[member].term, self.head.blocks[member - 1].written
+        term, rows = (
+            self.head.remote.passers[member].term,
+            self.head.blocks[actor_of(member)].written,
+        )
         if dies:
             del self.lodged[node, member]
             self.dead.add((node, member))
@@ -163,7 +167,7 @@ class Places(RuleBasedStateMachine):
                 case steering.Pack(number=number):
                     self.asked.append((node, number))
                 case steering.Start(member=member) | steering.Prepare(member=member):
-                    assert message.term == self.head.blocks[member - 1].incarnation
+                    assert message.term == self.head.blocks[actor_of(member)].incarnation
                     assert not [at for at in self.lodged if at[1] == member and at[0] != node]
                     self.lodged.setdefault((node, member), [])
                     if isinstance(message, steering.Start):

@@ -51,7 +51,7 @@ def test_lag_is_of_the_rows_learned_from(
 def test_what_a_silent_method_draws_counts_and_what_it_is_handed_does_not(tmp_path: Path) -> None:
     with troupe(Manual(2, 2), full_batch(), 9, tmp_path) as run:
         call = handed(run)
-        run.coordinator.state.silent = frozenset({call.trigger})
+        run.coordinator.state.non_publishing = frozenset({call.trigger})
         run.coordinator.receive(LEARNER, Done(call.firing, 0, drawn=DRAWN))
         assert run.coordinator.monitor.lag.rows == 20
         assert run.coordinator.monitor.updates == 0

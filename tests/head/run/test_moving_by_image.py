@@ -22,7 +22,7 @@ class Moving(Head):
 
     def __init__(self, folder: Path, there: str = "4.1", here: str = "4.1") -> None:
         super().__init__(folder)
-        self.folder = folder / "parcels"
+        self.folder = folder / "bundles"
         for node, criu in (("w1", there), ("w2", here), ("w3", there)):
             self.remote.heard(node, steering.ExecutorUp(node, 1, 2, criu))
         self.place({0: "w1", 1: "w2"})
@@ -144,7 +144,7 @@ def test_only_the_node_that_it_leaves_has_its_image(head: Moving) -> None:
     assert head.hear("w2", steering.Packed(1)) == [("w2", steering.ReadPiece(1))]
 
 
-def test_a_piece_that_does_not_fit_is_the_end_of_a_parcel(head: Moving, logged: list[str]) -> None:
+def test_a_piece_that_does_not_fit_is_the_end_of_a_bundle(head: Moving, logged: list[str]) -> None:
     head.go()
     head.hear("w2", steering.Packed(1))
     assert head.hear("w2", steering.BundlePiece(1, 9, 20, b"?")) == BEGINS_ANEW
@@ -161,7 +161,7 @@ def test_where_nothing_can_be_kept_it_begins_anew(head: Moving, logged: list[str
 
 
 @pytest.mark.parametrize("fetched", [False, True])
-def test_a_parcel_of_which_there_is_no_sign_is_given_up(
+def test_a_bundle_of_which_there_is_no_sign_is_given_up(
     head: Moving, fetched: bool, logged: list[str]
 ) -> None:
     head.go()
@@ -206,7 +206,7 @@ def test_who_dies_while_it_is_packed_begins_anew(head: Moving) -> None:
     assert head.hear("w2", steering.Packed(1)) == BEGINS_ANEW
 
 
-def test_a_node_that_is_lost_takes_its_half_parcel_along(head: Moving) -> None:
+def test_a_node_that_is_lost_takes_its_half_bundle_along(head: Moving) -> None:
     head.go()
     head.hear("w2", steering.Packed(1), steering.BundlePiece(1, 0, len(IMAGE), IMAGE[:4]))
     head.place(ELSEWHERE, "w2")
@@ -308,7 +308,7 @@ def test_a_place_that_is_lost_before_it_is_there(head: Moving) -> None:
 # -- several ---------------------------------------------------------------------------------------
 
 
-def test_a_node_makes_two_parcels_at_a_time(head: Moving, logged: list[str]) -> None:
+def test_a_node_makes_two_bundles_at_a_time(head: Moving, logged: list[str]) -> None:
     bundles = head.bundles
     for actor in range(4):
         bundles.want(actor, "w2")
@@ -347,8 +347,8 @@ def test_a_node_that_is_lost_is_not_asked_for_the_next(head: Moving) -> None:
 
 
 def test_what_a_run_that_died_left_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "parcels").mkdir()
-    (tmp_path / "parcels" / "1").touch()
+    (tmp_path / "bundles").mkdir()
+    (tmp_path / "bundles" / "1").touch()
     head = Moving(tmp_path)
     assert not head.folder.exists()
     head.go()
@@ -362,5 +362,5 @@ def test_what_a_run_that_died_left_is_removed(tmp_path: Path) -> None:
 def test_nobody_wishes_for_what_there_cannot_be(head: Moving) -> None:
     head.go()
     head.fetch()
-    with pytest.raises(Exception, match="parcel 1 ends before byte 99"):
+    with pytest.raises(Exception, match="bundle 1 ends before byte 99"):
         head.remote.heard("w1", steering.ReadPiece(1, 99))

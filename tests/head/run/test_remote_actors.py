@@ -1,4 +1,4 @@
-"""Actors on nodes, without nodes: what sites are told, what counts when, who goes where."""
+"""Actors on nodes, without nodes: what executors are told, what counts when, who goes where."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_calls_wait_for_a_place_and_then_follow_the_start(head: Head) -> None:
     assert head.remote.placement_view.waits_for_slot(ONE)
     assert head.remote.placement_view.unplaced(ONE) == "a node with a free slot"
     head.place({0: "w1"})
-    assert head.remote.placement_view.unplaced(ONE) == "the site on w1"
+    assert head.remote.placement_view.unplaced(ONE) == "the executor on w1"
     head.up("w1")
     assert head.said() == [
         ("w1", steering.Start(ONE, 1, 0)),
@@ -208,7 +208,7 @@ def test_a_node_lost_during_a_move(head: Head) -> None:
     assert head.said()[-1] == ("w1", steering.Start(TWO, 2, 0))
 
 
-def test_a_site_that_was_started_anew_has_lost_its_actors(head: Head) -> None:
+def test_an_executor_that_was_started_anew_has_lost_its_actors(head: Head) -> None:
     head.begin()
     head.up("w2")
     assert [member for member, _ in head.reports()] == [TWO]
@@ -217,7 +217,7 @@ def test_a_site_that_was_started_anew_has_lost_its_actors(head: Head) -> None:
     assert head.said() == [("w2", steering.Start(TWO, 2, 0))]
 
 
-def test_a_closed_site_says_its_last_bill(head: Head) -> None:
+def test_a_closed_executor_says_its_last_bill(head: Head) -> None:
     head.begin()
     start = {"cold": {"count": 2, "median_s": 1.0, "p95_s": 2.0}}
     head.remote.heard("w1", steering.ExecutorNews({"starts": start, "used_cpu_seconds": 1.0}))
@@ -273,7 +273,7 @@ def test_who_lost_its_node_goes_only_where_the_head_said_last(head: Head) -> Non
     head.begin()
     head.call(TWO, sample(7, STEPS))
     head.place({0: "w1"})
-    head.up("w2")  # the site that it was to leave for nowhere was started anew
+    head.up("w2")  # the executor that it was to leave for nowhere was started anew
     list(head.reports())
     head.remote.end(TWO)
     head.remote.start(TWO)

@@ -27,7 +27,7 @@ from artos.transport.messenger import Messenger
 
 
 class Cluster:
-    """One run process and its sites, as real processes over real sockets on the loopback.
+    """One run process and its executors, as real processes over real sockets on the loopback.
 
     ``code`` is the user's folder on the head; each node has a copy of its own.
     """
@@ -44,7 +44,7 @@ class Cluster:
         self.news: list[control.RunNews] = []
         self.scaled: list[control.RunScaled] = []
         self.run: subprocess.Popen[bytes] | None = None
-        self.sites: dict[str, subprocess.Popen[bytes]] = {}
+        self.executors: dict[str, subprocess.Popen[bytes]] = {}
         self._known: dict[int, psutil.Process] = {}
 
     # -- processes -----------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class Cluster:
         self.until(lambda: self.ups and self.ups[-1].epoch == self.epoch)
 
     def open(self, node: str, cpus: tuple[int, ...] | None = None, steering: str = "") -> None:
-        """Start a site on the node; it is steered over another endpoint if one is given."""
+        """Start an executor on the node; it is steered over another endpoint if one is given."""
         up, code = self.ups[-1], self.folder / f"code-{node}"
         if not code.exists():
             shutil.copytree(self.code, code)
@@ -77,7 +77,7 @@ class Cluster:
             assign, node, str(self.folder / "keys"), str(code), str(own / "logs"),
             str(own / "images"), cpus or tuple(sorted(os.sched_getaffinity(0))),
         )  # fmt: skip
-        self.sites[node] = self._start("workers.executor", order, node)
+        self.executors[node] = self._start("workers.executor", order, node)
 
     def _start(self, module: str, order: RunOrder | ExecutorOrder, name: str) -> Any:
         file = self.folder / f"{name}.json"
@@ -144,15 +144,15 @@ class Cluster:
         learner.kill()
 
     def memory_of(self, node: str) -> Path:
-        """The folder of a site's shared memory."""
+        """The folder of an executor's shared memory."""
         (folder,) = shm_root().glob(f"{PREFIX}run.{node}.*")
         return folder
 
     @contextmanager
     def frozen(self, node: str) -> Iterator[None]:
         """Meanwhile nothing on the node goes on, as if its link was cut."""
-        site = psutil.Process(self.sites[node].pid)
-        there = [site, *_children(site.pid)]
+        executor = psutil.Process(self.executors[node].pid)
+        there = [executor, *_children(executor.pid)]
         for process in there:
             process.suspend()
         try:
@@ -163,13 +163,13 @@ class Cluster:
 
     def kill_node(self, node: str) -> None:
         """SIGKILL everything there is on the node."""
-        site = self.sites.pop(node)
-        there = [psutil.Process(site.pid), *_children(site.pid)]
+        executor = self.executors.pop(node)
+        there = [psutil.Process(executor.pid), *_children(executor.pid)]
         for process in there:
             process.suspend()  # so nobody does anything on seeing another die
         for process in there:
             process.kill()
-        site.wait(PATIENCE)
+        executor.wait(PATIENCE)
         _, alive = psutil.wait_procs(there, PATIENCE)  # each may hold the lock of the memory
         assert not alive
         reap_orphans()  # memory of a node that is gone is gone
@@ -216,10 +216,10 @@ class Cluster:
         self.until(lambda: self.updates() >= count)
 
     def finish(self, seconds: float = PATIENCE) -> dict[str, Any]:
-        """Wait for the end of the run and of its sites; returns the summary."""
+        """Wait for the end of the run and of its executors; returns the summary."""
         assert self.run is not None
         end = time.monotonic() + seconds
-        for process in (self.run, *self.sites.values()):
+        for process in (self.run, *self.executors.values()):
             while process.poll() is None:
                 self.listen()
                 self._remember()
@@ -231,8 +231,8 @@ class Cluster:
         return summary
 
     def statuses(self) -> dict[str, int | None]:
-        """Exit statuses of the run and of the sites."""
-        found = {node: site.returncode for node, site in self.sites.items()}
+        """Exit statuses of the run and of the executors."""
+        found = {node: executor.returncode for node, executor in self.executors.items()}
         return {**found, "run": self.run.returncode if self.run else None}
 
     def journal(self) -> list[dict[str, Any]]:
@@ -253,7 +253,7 @@ class Cluster:
     # -- the end -------------------------------------------------------------------------------
 
     def _remember(self) -> None:
-        for process in (self.run, *self.sites.values()):
+        for process in (self.run, *self.executors.values()):
             if process is not None:
                 self._known |= {child.pid: child for child in _children(process.pid)}
 
@@ -268,7 +268,7 @@ class Cluster:
     def close(self) -> None:
         """End everything."""
         self._remember()
-        for process in (self.run, *self.sites.values()):
+        for process in (self.run, *self.executors.values()):
             if process is not None:
                 process.kill()
                 process.wait(PATIENCE)

@@ -21,7 +21,7 @@ class Teller(Clerk):
     """Publishes the number of rows as ``noise_scale``, before the weights of the same update."""
 
     objects = (ObjectKey("noise_scale"),)
-    silent = ("noticed",)
+    non_publishing = ("noticed",)
 
     def setup(self, context: Any) -> None:
         super().setup(context)

@@ -15,7 +15,7 @@ LATE = ("observations", "actions")
 class Preparer(Bookkeeper):
     """Looks at the first stage before the second has come."""
 
-    silent = ("preprocess",)
+    non_publishing = ("preprocess",)
 
     def setup(self, context: Any) -> None:
         super().setup(context)

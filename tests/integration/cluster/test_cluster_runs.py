@@ -42,7 +42,7 @@ def assert_all_there(cluster: Cluster, summary: dict[str, Any], rows: int = ROWS
 
 
 @pytest.mark.long
-def test_two_sites_of_two_actors_learn_cartpole(cluster: Cluster) -> None:
+def test_two_executors_of_two_actors_learn_cartpole(cluster: Cluster) -> None:
     cluster.begin("ppo", actors=4, total_steps=40_960, envs=4)
     cluster.open("w1")
     cluster.open("w2")
@@ -61,7 +61,7 @@ def test_an_actor_is_killed(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1", "w2")
         cluster.until_update(5)
-        actor = cluster.member(cluster.sites["w2"], "actor-1.log")
+        actor = cluster.member(cluster.executors["w2"], "actor-1.log")
         assert actor is not None
         actor.kill()
     summary = cluster.finish()
@@ -89,7 +89,7 @@ def test_replay_buffer_and_agent_are_killed(cluster: Cluster) -> None:
         cluster.until_update(5)
         assert cluster.run is not None
         replay = cluster.member(cluster.run, "replay-0.log")
-        agent = cluster.member(cluster.sites["w1"], "agent.log")
+        agent = cluster.member(cluster.executors["w1"], "agent.log")
         assert replay is not None
         assert agent is not None
         replay.kill()
@@ -121,7 +121,7 @@ def test_a_node_is_killed_and_its_actors_go_on_elsewhere(cluster: Cluster) -> No
 
 
 @pytest.mark.long
-def test_a_site_is_killed_and_another_one_opened_on_the_same_node(cluster: Cluster) -> None:
+def test_an_executor_is_killed_and_another_one_opened_on_the_same_node(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1", "w2")
         cluster.until_update(5)
@@ -133,15 +133,15 @@ def test_a_site_is_killed_and_another_one_opened_on_the_same_node(cluster: Clust
 
 
 @pytest.mark.long
-def test_a_site_is_killed_and_its_agent_still_ships_everything(cluster: Cluster) -> None:
+def test_an_executor_is_killed_and_its_agent_still_ships_everything(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1", "w2")
         cluster.until_update(5)
-        site, memory = cluster.sites.pop("w2"), cluster.memory_of("w2")
-        site.kill()
-        site.wait()
+        executor, memory = cluster.executors.pop("w2"), cluster.memory_of("w2")
+        executor.kill()
+        executor.wait()
         cluster.until(lambda: not memory.exists())
-    cluster.place(spread(2, "w1"), "w2", why="its site died and could not be opened again")
+    cluster.place(spread(2, "w1"), "w2", why="its executor died and could not be opened again")
     summary = cluster.finish()
     assert summary["rows_lost"] == 0
     assert_all_there(cluster, summary)
@@ -212,10 +212,10 @@ def test_a_node_that_comes_back_after_it_was_given_up(cluster: Cluster) -> None:
         with cluster.frozen("w2"):
             cluster.place(spread(2, "w1"), "w2", why="it was silent for 15 s")
             cluster.until(lambda: cluster.news[-1].facts.get("nodes") == {"w1": [0, 1]})
-        stray = cluster.sites["w2"]
+        stray = cluster.executors["w2"]
         cluster.until(lambda: stray.poll() is not None)
-    assert cluster.sites.pop("w2").returncode == 1
-    assert "does not know this site" in cluster.log("w2").read_text()
+    assert cluster.executors.pop("w2").returncode == 1
+    assert "does not know this executor" in cluster.log("w2").read_text()
     assert_all_there(cluster, cluster.finish(), 5 * ROWS)
     assert len(places(cluster.run_folder, 1)) == 2
 
@@ -242,7 +242,7 @@ def test_actors_move_off_a_node_and_nothing_is_lost(cluster: Cluster) -> None:
         cluster.until_update(3)
         cluster.place(spread(2, "w1"), why="w2 is drained")
         cluster.until(lambda: cluster.news[-1].facts.get("nodes") == {"w1": [0, 1], "w2": []})
-        cluster.sites["w2"].send_signal(signal.SIGTERM)
+        cluster.executors["w2"].send_signal(signal.SIGTERM)
     summary = cluster.finish()
     assert (summary["restarts"], summary["rows_lost"]) == (0, 0)
     assert_all_there(cluster, summary)
@@ -255,9 +255,9 @@ def test_a_run_waits_for_a_place_and_says_so(cluster: Cluster) -> None:
     cluster.begin(COUNTING, total_steps=ROWS)
     cluster.until(lambda: cluster.news and "a node" in cluster.news[-1].waits_for)
     cluster.place(spread(2, "w1"))
-    cluster.until(lambda: "the site on w1" in cluster.news[-1].waits_for)
+    cluster.until(lambda: "the executor on w1" in cluster.news[-1].waits_for)
     assert "ExecutorUp is nothing that a user may say" in cluster.answer("user:owner/1", SITE_UP)
-    assert "the site on w1" in cluster.news[-1].waits_for
+    assert "the executor on w1" in cluster.news[-1].waits_for
     cluster.open("w1")
     assert_all_there(cluster, cluster.finish())
 
@@ -283,9 +283,11 @@ def test_the_run_process_is_killed_and_goes_on_from_its_checkpoint(cluster: Clus
         assert cluster.run is not None
         cluster.run.kill()
         cluster.run.wait()
-    site = cluster.sites.pop("w1")
-    site.send_signal(signal.SIGINT)  # as the worker daemon does with sites of an older epoch
-    site.wait()
+    executor = cluster.executors.pop("w1")
+    executor.send_signal(
+        signal.SIGINT
+    )  # as the worker daemon does with executors of an older epoch
+    executor.wait()
     cluster.begin(COUNTING, resume=True, total_steps=ROWS)
     cluster.open("w1")
     cluster.place(spread(2, "w1"))

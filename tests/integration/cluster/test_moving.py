@@ -57,12 +57,12 @@ def moved(cluster: Cluster) -> list[tuple[str, str, str]]:
 
 
 def is_left(cluster: Cluster, node: str) -> list[str]:
-    """Images, parcels and blocks of actors that lie on a node."""
+    """Images, bundles and blocks of actors that lie on a node."""
     memory, images = cluster.memory_of(node), cluster.folder / node / "images"
     return [
         path.name
         for path in (*memory.iterdir(), *images.glob("*/*"))
-        if path.name.startswith("actor") or path.suffix == ".parcel"
+        if path.name.startswith("actor") or path.suffix == ".bundle"
     ]
 
 
@@ -76,7 +76,7 @@ def test_an_actor_goes_on_in_mid_episode_on_another_node(
         cluster.place({0: "w1", 1: "w1"}, why="w2 is drained")
         cluster.until(lambda: moved(cluster))
         assert is_left(cluster, "w2") == []
-        cluster.sites["w2"].send_signal(signal.SIGTERM)
+        cluster.executors["w2"].send_signal(signal.SIGTERM)
     summary = cluster.finish()
     assert moved(cluster) == [("actor 1", "w2", "w1")]
     assert summary["starts"]["moved"]["count"] == 1
@@ -99,14 +99,16 @@ def test_who_is_called_back_while_it_is_packed_goes_on(cluster: Cluster) -> None
     assert [len(path) for path in paths(cluster.run_folder, 1)] == [ROWS // 2]
 
 
-def test_both_actors_go_on_at_a_site_that_opens_when_their_node_is_gone(cluster: Cluster) -> None:
+def test_both_actors_go_on_at_an_executor_that_opens_when_their_node_is_gone(
+    cluster: Cluster,
+) -> None:
     with cluster.slowly():
         cluster.begin(JOURNEY, total_steps=ROWS)
         cluster.open("w1")
         cluster.place({0: "w1", 1: "w1"})
         cluster.until_update(3)
         cluster.place({0: "w2", 1: "w2"}, why="w1 is drained")
-        cluster.until(lambda: "0, 1 wait for the site on w2" in cluster.news[-1].waits_for)
+        cluster.until(lambda: "0, 1 wait for the executor on w2" in cluster.news[-1].waits_for)
         cluster.kill_node("w1")
         cluster.open("w2")
         cluster.until(lambda: len(moved(cluster)) == 2)
@@ -128,10 +130,10 @@ def test_an_image_that_is_refused_is_named_and_its_actor_begins_anew(cluster: Cl
         begin(cluster)
         cluster.until_update(3)
         cluster.place({0: "w1", 1: "w3"}, why="w2 is drained")
-        cluster.until(lambda: "the site on w3" in cluster.news[-1].waits_for)
-        (parcel,) = cluster.run_folder.glob("images-moving/*")
-        with parcel.open("r+b") as file:
-            file.seek(parcel.stat().st_size // 2)
+        cluster.until(lambda: "the executor on w3" in cluster.news[-1].waits_for)
+        (bundle,) = cluster.run_folder.glob("images-moving/*")
+        with bundle.open("r+b") as file:
+            file.seek(bundle.stat().st_size // 2)
             file.write(bytes(64))
         cluster.open("w3")
         cluster.until(lambda: "begins anew" in cluster.log("run").read_text())

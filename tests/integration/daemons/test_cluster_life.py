@@ -56,7 +56,7 @@ def test_a_run_of_the_users_code_on_two_workers(cluster: Cluster, code: Path) ->
     assert "counting from seed" in cluster.ask("logs", RUN, "--actor", 1)["text"]
     logs = cluster.runs / RUN / "logs"
     found = {path.relative_to(logs).as_posix() for path in logs.rglob("*.log")}
-    assert {"learner.log", "run.log", "w1/site.log", "w1/agent.log", "w2/site.log"} <= found
+    assert {"learner.log", "run.log", "w1/executor.log", "w1/agent.log", "w2/executor.log"} <= found
     actors = [path.read_text() for path in logs.glob("w?/actor-?.log")]
     assert len(actors) == 2
     assert all("counting from seed" in text for text in actors)
@@ -92,7 +92,7 @@ def test_a_worker_that_is_told_to_stop_says_goodbye(cluster: Cluster, code: Path
 
 @pytest.mark.long
 def test_a_worker_daemon_is_killed(cluster: Cluster, code: Path) -> None:
-    """Its site ends, its actors go elsewhere; started again it is welcome."""
+    """Its executor ends, its actors go elsewhere; started again it is welcome."""
     submit = under_way(cluster, code, "w1", "w2")
     cluster.workers["w2"].kill()
     cluster.alive("w1")
@@ -182,7 +182,7 @@ def test_a_run_process_is_killed_and_goes_on_from_its_checkpoint(
 
 
 @pytest.mark.long
-def test_a_site_is_killed_and_opened_again(cluster: Cluster, code: Path) -> None:
+def test_an_executor_is_killed_and_opened_again(cluster: Cluster, code: Path) -> None:
     submit = under_way(cluster, code, "w1")
     (site,) = cluster.processes("workers.executor")
     site.kill()

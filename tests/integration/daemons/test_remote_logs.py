@@ -47,8 +47,8 @@ def test_a_log_comes_from_the_node_where_its_actor_is(head: Head, run: Run) -> N
         control.Answer({"text": "four", "next": 9, "state": "running", "ended": False})
     ]
     user.heard.clear()
-    user.say(control.ReadLogs("r1", 0, "w1/site"))
-    head.until(lambda: worker.last(control.ReadNodeLog).log == "site", worker)
+    user.say(control.ReadLogs("r1", 0, "w1/executor"))
+    head.until(lambda: worker.last(control.ReadNodeLog).log == "executor", worker)
     worker.say(
         control.LogPiece(worker.last(control.ReadNodeLog).number, fault="node w1 has no log")
     )
@@ -57,7 +57,7 @@ def test_a_log_comes_from_the_node_where_its_actor_is(head: Head, run: Run) -> N
 
 
 def test_a_log_that_is_here_needs_no_node(head: Head, run: Run) -> None:
-    """The learner's always is, and an actor's once its site has closed, or its node is gone."""
+    """The learner's always is, and an actor's once its executor has closed, or its node is gone."""
     user = head.peer("user:owner/1")
 
     def text(log: str) -> str:
@@ -78,7 +78,7 @@ def test_a_log_that_is_here_needs_no_node(head: Head, run: Run) -> None:
 
 
 def test_what_was_not_collected_is_asked_for_when_the_run_is_over(head: Head, run: Run) -> None:
-    """As where a site was killed: its worker keeps its logs for a while."""
+    """As where an executor was killed: its worker keeps its logs for a while."""
     worker, user = joined(head, "w1"), head.peer("user:owner/1")
     run.end("done", "")
     run.places = {}

@@ -62,7 +62,7 @@ def test_a_link_that_stands_still_costs_time_only(tmp_path: Path) -> None:
         worker.write(20)
         deadline, before = Deadline(6.0), relay.passed  # longer than heartbeats put up with
         while not deadline.passed:
-            head.board.bell.wait(deadline.left)
+            head.board.doorbell.wait(deadline.left)
             head.consume()
         assert relay.passed == before
         relay.resume()

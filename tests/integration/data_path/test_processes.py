@@ -120,7 +120,7 @@ def test_a_buffer_that_overwrites_never_runs_full(tmp_path: Path) -> None:
         deadline = Deadline(PATIENCE)
         while min(block.written for block in head.blocks.values()) < 1000:
             worker.write(40)
-            head.board.bell.wait(0.05)
+            head.board.doorbell.wait(0.05)
             assert not deadline.passed
         assert worker.host.finish(PATIENCE) == {}
         for actor, block in head.blocks.items():
@@ -182,7 +182,7 @@ def test_a_node_whose_key_was_revoked_ships_nothing_more(tmp_path: Path) -> None
         worker.write(40)
         deadline = Deadline(PATIENCE)
         while worker.host.unsent():
-            head.board.bell.wait(0.05)
+            head.board.doorbell.wait(0.05)
             assert not deadline.passed
         revoke(tmp_path / "keys", ANY)
         worker.write(40)
@@ -221,7 +221,7 @@ def weights_of(worker: Worker) -> tuple[int, float]:
 def await_version(head: Head, worker: Worker, version: int) -> None:
     deadline = Deadline(PATIENCE)
     while worker.model.version < version:
-        worker.board.bell.wait(min(0.05, deadline.left))
+        worker.board.doorbell.wait(min(0.05, deadline.left))
         head.host.reap()
         worker.host.reap()
         assert not deadline.passed, f"version {version} never came, {worker.model}"
@@ -258,7 +258,7 @@ def test_a_new_replay_process_has_everybody_looked_at(tmp_path: Path) -> None:
         kill(head, worker, "replay-0")  # maybe it had told nobody yet
         deadline, looked = Deadline(PATIENCE), set[int]()
         while len(looked) < len(head.blocks) and not deadline.passed:
-            head.board.bell.wait(0.05)
+            head.board.doorbell.wait(0.05)
             head.host.reap()
             looked |= set(head.board.changed())
         assert looked == {actor + 1 for actor in head.blocks}

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import LEARNER, Board
+from artos.buffer.mailbox import LEARNER, Board, actor_of
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.segment import ShmFolder
 from artos.clock import Deadline, SystemClock
@@ -110,7 +110,7 @@ class Head(Side):
         """Check and release what arrived since the last time; how many rows."""
         taken = 0
         for member in self.board.changed():
-            taken += self._consume(member - 1, check=check) if member != LEARNER else 0
+            taken += self._consume(actor_of(member), check=check) if member != LEARNER else 0
         if taken:
             self.host.nudge()
         return taken
@@ -202,7 +202,7 @@ def kill(head: Head, worker: Worker, name: str) -> None:
     deadline = Deadline(PATIENCE)
     while name not in (pids := head.host.pids() | worker.host.pids()):
         assert not deadline.passed, f"{name} is not started again"
-        head.board.bell.wait(0.05)
+        head.board.doorbell.wait(0.05)
         head.host.reap()
         worker.host.reap()
     os.kill(pids[name], signal.SIGKILL)
@@ -214,7 +214,7 @@ def run_until(head: Head, worker: Worker, rows: int, *, at_once: int) -> None:
     while min(head.checked[actor] for actor in worker.actors) < rows:
         assert time.monotonic() < end, (head.checked, worker.blocks, head.blocks)
         worker.write(at_once)
-        head.board.bell.wait(0.05)
+        head.board.doorbell.wait(0.05)
         head.host.reap()
         worker.host.reap()
         head.consume()

@@ -141,7 +141,7 @@ class Worker(Stage):
         """What was sampled so far."""
         return self.written(_ACTOR)
 
-    def leave(self, parcel: str) -> None:
+    def leave(self, bundle: str) -> None:
         """Checkpoint the actor, and pack it."""
         assert self._actor is not None
         shot = self._checkpointer.take(self._actor.pid, _NAME, _ACTOR)
@@ -149,13 +149,13 @@ class Worker(Stage):
         assert self._checkpointer.is_done(shot)
         self._actor.end(PATIENCE)
         self._actor = None
-        pack(shot.image, self._home, Path(parcel))
+        pack(shot.image, self._home, Path(bundle))
         self._checkpointer.drop(shot.image)
         self.node.weights.unpin(_ACTOR)
 
-    def arrive(self, parcel: str) -> str:
+    def arrive(self, bundle: str) -> str:
         """Unpack an actor and restore it; what it has mapped then."""
-        image = unpack(Path(parcel), self._store, self._home, self._criu.version)
+        image = unpack(Path(bundle), self._store, self._home, self._criu.version)
         with belongings(image, self._home) as inherit:
             pid = self._criu.restore(image, inherit).wait(PATIENCE).pid
         self._actor, self._bind = self.keep(Child(pid, self.log(_ACTOR))), True

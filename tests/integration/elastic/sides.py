@@ -1,4 +1,4 @@
-"""Two workers between which parcels go, without a process."""
+"""Two workers between which bundles go, without a process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCK = 3 * 4096
 
 
 class Side:
-    """A worker as far as parcels know it: a home with shared files, and images."""
+    """A worker as far as bundles know it: a home with shared files, and images."""
 
     def __init__(self, folder: Path) -> None:
         shared = folder / "shared"
@@ -33,7 +33,7 @@ class Side:
         self.board = Board.create(self.home.shared["board"], 2)
         self.memory = shared / "template.memory"
         self.model.write_bytes(bytes(4096))
-        self.bell = self.board.down(actor_member(0)).bell
+        self.doorbell = self.board.down(actor_member(0)).doorbell
 
     @property
     def used(self) -> list[Path]:
@@ -50,8 +50,8 @@ class Side:
         image.seal(Facts.of(os.getpid(), CRIU, block=str(self.block), actor=0, step=9))
         return image
 
-    def unpack(self, parcel: Path) -> Image:
-        return unpack(parcel, self.store, self.home, CRIU)
+    def unpack(self, bundle: Path) -> Image:
+        return unpack(bundle, self.store, self.home, CRIU)
 
     def listing(self) -> dict[str, bytes]:
         """Everything that lies here."""

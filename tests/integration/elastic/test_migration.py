@@ -17,14 +17,14 @@ pytestmark = needs_criu
 def test_an_actor_that_moves_there_and_back_samples_what_one_samples_that_never_moved(
     tmp_path: Path,
 ) -> None:
-    parcel = tmp_path / "parcel"
+    bundle = tmp_path / "bundle"
     with Host("here", tmp_path) as here, Host("there", tmp_path, later=100_000) as there:
         assert not set(here.ask("namespaces")) & set(there.ask("namespaces"))
         old = here.ask("start")
         here.ask("act", ROUND)
         for stop, (source, target) in enumerate(((here, there), (there, here)), 2):
-            source.ask("leave", str(parcel))
-            maps = target.ask("arrive", str(parcel))
+            source.ask("leave", str(bundle))
+            maps = target.ask("arrive", str(bundle))
             assert (old in maps) == (target is here)
             target.ask("act", stop * ROUND)
         found = here.rows()

@@ -76,7 +76,7 @@ KEYS = ("observations", "rewards")
 
 @pytest.fixture(scope="module")
 def draft(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    """A plan of three actors whose learner has silent methods."""
+    """A plan of three actors whose learner has non-publishing methods."""
     return registered(tmp_path_factory.mktemp("user")).plan
 
 
@@ -99,9 +99,10 @@ FAULTY: dict[str, tuple[Table, dict[str, Any], str]] = {
         {"learner.preprocess": DataKeyTrigger(KEYS, size=16, max_lag=1), "learner.update": UPDATE},
         {}, "'learner.preprocess']: publishes nothing",
     ),
-    "silent about nothing": (
-        {"learner.update": UPDATE}, {"silent": ("perprocess",)},
-        "silent names 'perprocess', but the learner has no such method: did you mean preprocess",
+    "non_publishing about nothing": (
+        {"learner.update": UPDATE}, {"non_publishing": ("perprocess",)},
+        "non_publishing names 'perprocess', but the learner has no such method: did you mean "
+        "preprocess",
     ),
     "helpers feed no versions": (
         {

@@ -22,7 +22,7 @@ from triggers.algorithms.ppo import workload as ppo
 
 class Counting(PPO):
     objects = (*PPO.objects, ObjectKey("counts", (2,), "int64"))
-    silent = (*PPO.silent, "noticed")
+    non_publishing = (*PPO.non_publishing, "noticed")
 
     def update(self, batch, call):
         metrics = super().update(batch, call)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from house import House, Restored
+from host_fixture import Host, Restored
 
 from artos.errors import CheckpointRefused, RestoreFailed
 from artos.protocol.invocations import Ready
@@ -16,22 +16,22 @@ from workers.actors.actor_record import State
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Any:
-    houses = []
+def host(tmp_path: Path) -> Any:
+    hosts = []
 
-    def build(actors: int = 2, slots: int = 2, park: Park = "auto") -> House:
-        houses.append(House(tmp_path, actors, slots, park))
-        return houses[-1]
+    def build(actors: int = 2, slots: int = 2, park: Park = "auto") -> Host:
+        hosts.append(Host(tmp_path, actors, slots, park))
+        return hosts[-1]
 
     yield build
-    for each in houses:
+    for each in hosts:
         each.manager.stop(0.0)
         assert each.manager.pids() == {}
         assert each.checkpointer.closed
 
 
-def test_with_room_for_all_invocations_go_straight_through(house: Any) -> None:
-    there = house()
+def test_with_room_for_all_invocations_go_straight_through(host: Any) -> None:
+    there = host()
     there.up(1, 2)
     there.ask(1, 2, 1, 1)
     assert there.served == [1, 2, 1, 1]
@@ -44,8 +44,8 @@ def test_with_room_for_all_invocations_go_straight_through(house: Any) -> None:
     assert there.state(1) is State.PARKED
 
 
-def test_what_is_asked_before_it_is_up_waits(house: Any) -> None:
-    there = house(1, 1)
+def test_what_is_asked_before_it_is_up_waits(host: Any) -> None:
+    there = host(1, 1)
     there.manager.start(1)
     there.ask(1)
     assert (there.served, there.state(1)) == ([], State.STARTING)
@@ -53,8 +53,8 @@ def test_what_is_asked_before_it_is_up_waits(house: Any) -> None:
     assert (there.served, there.state(1)) == ([1], State.RUNNING)
 
 
-def test_more_actors_than_slots_take_turns_first_come_first_served(house: Any) -> None:
-    there = house(3, 1)
+def test_more_actors_than_slots_take_turns_first_come_first_served(host: Any) -> None:
+    there = host(3, 1)
     there.up(1, 2, 3)
     there.ask(2, 1, 3, 2)
     assert there.served == [2]
@@ -66,8 +66,8 @@ def test_more_actors_than_slots_take_turns_first_come_first_served(house: Any) -
     assert there.served == [2, 1, 3, 2]
 
 
-def test_nobody_runs_without_a_slot(house: Any) -> None:
-    there = house(4, 2)
+def test_nobody_runs_without_a_slot(host: Any) -> None:
+    there = host(4, 2)
     there.up(1, 2, 3, 4)
     for _ in range(3):
         there.ask(1, 2, 3, 4)
@@ -79,8 +79,8 @@ def test_nobody_runs_without_a_slot(house: Any) -> None:
     assert there.manager.usage().held_cpu_seconds == pytest.approx(12 * 1.0, abs=12.0)
 
 
-def test_whoever_is_never_parked_keeps_its_slot(house: Any) -> None:
-    there = house(1, 1, "never")
+def test_whoever_is_never_parked_keeps_its_slot(host: Any) -> None:
+    there = host(1, 1, "never")
     there.up(1)
     there.ask(1)
     there.answer(1)
@@ -91,8 +91,8 @@ def test_whoever_is_never_parked_keeps_its_slot(house: Any) -> None:
     assert there.served == [1, 1]
 
 
-def test_parked_actors_hold_no_slot(house: Any) -> None:
-    there = house(1, 1)
+def test_parked_actors_hold_no_slot(host: Any) -> None:
+    there = host(1, 1)
     there.up(1)
     there.ask(1)
     there.answer(1)
@@ -101,8 +101,8 @@ def test_parked_actors_hold_no_slot(house: Any) -> None:
     assert there.manager.usage().held_cpu_seconds == before
 
 
-def test_a_checkpointed_actor_comes_back_and_binds_first(house: Any) -> None:
-    there = house(1, 1, "checkpoint")
+def test_a_checkpointed_actor_comes_back_and_binds_first(host: Any) -> None:
+    there = host(1, 1, "checkpoint")
     there.up(1)
     child = there.strategy.children[1]
     there.ask(1)
@@ -127,8 +127,8 @@ def test_a_checkpointed_actor_comes_back_and_binds_first(house: Any) -> None:
     assert there.delivered[-1][1].bind is False
 
 
-def test_asked_while_its_image_is_taken_it_comes_back_at_once(house: Any) -> None:
-    there = house(1, 1, "checkpoint")
+def test_asked_while_its_image_is_taken_it_comes_back_at_once(host: Any) -> None:
+    there = host(1, 1, "checkpoint")
     there.up(1)
     there.ask(1)
     there.answer(1)
@@ -140,9 +140,9 @@ def test_asked_while_its_image_is_taken_it_comes_back_at_once(house: Any) -> Non
 
 
 def test_whoever_cannot_be_checkpointed_three_times_stays_in_memory(
-    house: Any, logged: list[str]
+    host: Any, logged: list[str]
 ) -> None:
-    there = house(1, 1, "checkpoint")
+    there = host(1, 1, "checkpoint")
     there.up(1)
     for attempt in range(3):
         there.ask(1)
@@ -159,8 +159,8 @@ def test_whoever_cannot_be_checkpointed_three_times_stays_in_memory(
     assert len(there.checkpointer.dumps) == 3
 
 
-def test_whose_image_is_lost_begins_anew_and_does_its_work(house: Any) -> None:
-    there = house(1, 1, "checkpoint")
+def test_whose_image_is_lost_begins_anew_and_does_its_work(host: Any) -> None:
+    there = host(1, 1, "checkpoint")
     there.up(1)
     there.ask(1)
     there.answer(1)
@@ -177,8 +177,8 @@ def test_whose_image_is_lost_begins_anew_and_does_its_work(house: Any) -> None:
     assert there.served == [1, 1]
 
 
-def test_a_retired_actor_becomes_an_image_and_one_that_is_prepared_comes_back(house: Any) -> None:
-    there = house(2, 1)
+def test_a_retired_actor_becomes_an_image_and_one_that_is_prepared_comes_back(host: Any) -> None:
+    there = host(2, 1)
     there.up(1, 2)
     there.ask(2)
     there.manager.retire(2)
@@ -194,8 +194,8 @@ def test_a_retired_actor_becomes_an_image_and_one_that_is_prepared_comes_back(ho
     assert there.state(2) is State.PARKED
 
 
-def test_a_retired_actor_holds_no_weights_and_comes_back_to_the_newest(house: Any) -> None:
-    there = house(2, 1, "memory")
+def test_a_retired_actor_holds_no_weights_and_comes_back_to_the_newest(host: Any) -> None:
+    there = host(2, 1, "memory")
     there.up(1, 2)
     there.ask(2)
     there.manager.retire(2)
@@ -209,8 +209,8 @@ def test_a_retired_actor_holds_no_weights_and_comes_back_to_the_newest(house: An
     assert [call.bind for _, call in there.delivered] == [False, True, False]
 
 
-def test_a_death_is_told_once_and_its_slot_is_free(house: Any) -> None:
-    there = house(2, 1)
+def test_a_death_is_told_once_and_its_slot_is_free(host: Any) -> None:
+    there = host(2, 1)
     there.up(1, 2)
     there.ask(1, 2)
     there.strategy.children[1].status = 3
@@ -226,8 +226,8 @@ def test_a_death_is_told_once_and_its_slot_is_free(house: Any) -> None:
     assert there.state(1) is State.PARKED
 
 
-def test_a_way_that_is_barred_is_followed_by_the_next(house: Any, logged: list[str]) -> None:
-    there = house(2, 1)
+def test_a_way_that_is_barred_is_followed_by_the_next(host: Any, logged: list[str]) -> None:
+    there = host(2, 1)
     there.strategy.barred = True
     there.manager.start(1)
     there.manager.start(2)
@@ -237,8 +237,8 @@ def test_a_way_that_is_barred_is_followed_by_the_next(house: Any, logged: list[s
     assert "user code raised" in logged[0]
 
 
-def test_a_process_nobody_wants_any_more_is_killed(house: Any) -> None:
-    there = house(1, 1)
+def test_a_process_nobody_wants_any_more_is_killed(host: Any) -> None:
+    there = host(1, 1)
     there.manager._launcher.request(1)  # as if it were slow to come
     there.manager._launcher.withdraw(1)
     there.manager.step()
@@ -246,9 +246,9 @@ def test_a_process_nobody_wants_any_more_is_killed(house: Any) -> None:
 
 
 @pytest.mark.parametrize("when", ["dumping", "checkpointed", "restoring"])
-def test_an_actor_that_is_ended_stays_so_whatever_was_under_way(house: Any, when: str) -> None:
+def test_an_actor_that_is_ended_stays_so_whatever_was_under_way(host: Any, when: str) -> None:
     """Its dump or restore is called off: nothing that comes of it starts anybody."""
-    there = house(2, 2, "checkpoint")
+    there = host(2, 2, "checkpoint")
     there.up(1, 2)
     there.ask(1)
     there.answer(1)
@@ -274,8 +274,8 @@ def test_an_actor_that_is_ended_stays_so_whatever_was_under_way(house: Any, when
     assert there.served == [1, 1], "what it was asked before is forgotten, its slot is free"
 
 
-def test_a_new_process_finds_an_empty_mailbox_and_what_the_old_one_left_mended(house: Any) -> None:
-    there = house()
+def test_a_new_process_finds_an_empty_mailbox_and_what_the_old_one_left_mended(host: Any) -> None:
+    there = host()
     there.up(1, 2)
     there.ask(1)
     there.manager.end(1)
@@ -285,8 +285,8 @@ def test_a_new_process_finds_an_empty_mailbox_and_what_the_old_one_left_mended(h
     assert there.mail.cleared == [1]
 
 
-def test_what_the_template_says_is_no_report_of_an_actor(house: Any) -> None:
-    there = house(2)
+def test_what_the_template_says_is_no_report_of_an_actor(host: Any) -> None:
+    there = host(2)
     there.manager.start(1)
     ready = Ready(0.0)
     assert there.say(there.manager.template, ready) == []
@@ -295,8 +295,8 @@ def test_what_the_template_says_is_no_report_of_an_actor(house: Any) -> None:
     assert there.say(1, ready) == [ready]
 
 
-def test_a_template_that_prints_without_end_fills_no_disk(house: Any, tmp_path: Path) -> None:
-    there = house()
+def test_a_template_that_prints_without_end_fills_no_disk(host: Any, tmp_path: Path) -> None:
+    there = host()
     log = tmp_path / "logs" / "template.log"
     log.parent.mkdir(exist_ok=True)
     with log.open("ab") as template:

@@ -1,4 +1,4 @@
-"""Sites of a node as processes: opened, closed, what is wrong with one told in words."""
+"""Executors of a node as processes: opened, closed, what is wrong with one told in words."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def assign(epoch: int = 1, archive: str = "") -> Assign:
 
 
 def until_told(host: ExecutorHost) -> Message:
-    with Waker() as bell:
+    with Waker() as doorbell:
         while True:
             if said := host.step():
                 (message,) = said
                 return message
-            assert bell.wait(PATIENCE, host.descriptors), host
+            assert doorbell.wait(PATIENCE, host.descriptors), host
 
 
 def test_logs_are_read_here_also_of_a_run_that_is_over(host: ExecutorHost, tmp_path: Path) -> None:
@@ -56,7 +56,8 @@ def test_logs_are_read_here_also_of_a_run_that_is_over(host: ExecutorHost, tmp_p
     (logs / "actor-3.log").write_bytes(b"one\ntwo\n")
     assert host.log(ReadNodeLog(7, "r", "actor-3", 4)) == LogPiece(7, 8, content=b"two\n")
     assert (
-        "no log 'site' of run r; there are: actor-3" in host.log(ReadNodeLog(8, "r", "site")).fault
+        "no log 'executor' of run r; there are: actor-3"
+        in host.log(ReadNodeLog(8, "r", "executor")).fault
     )
     assert "there are: none" in host.log(ReadNodeLog(9, "other", "actor-3")).fault
 
@@ -89,7 +90,7 @@ def test_code_that_is_unsafe_is_not_unpacked(host: ExecutorHost) -> None:
     assert (host.empty, host.runs) == (True, {})
 
 
-def test_a_site_that_fails_says_why_and_waits_for_orders(host: ExecutorHost) -> None:
+def test_an_executor_that_fails_says_why_and_waits_for_orders(host: ExecutorHost) -> None:
     """Only the head says whether it is opened again."""
     host.assign(assign())
     assert host.step() == []
@@ -102,7 +103,7 @@ def test_a_site_that_fails_says_why_and_waits_for_orders(host: ExecutorHost) -> 
     assert (host.empty, host.runs) == (True, {})
 
 
-def test_a_site_of_an_older_epoch_makes_room(host: ExecutorHost) -> None:
+def test_an_executor_of_an_older_epoch_makes_room(host: ExecutorHost) -> None:
     host.assign(assign(1))
     host.step()
     host.assign(assign(2))
@@ -110,7 +111,7 @@ def test_a_site_of_an_older_epoch_makes_room(host: ExecutorHost) -> None:
     assert host.runs == {"r": 2}
 
 
-def test_a_site_that_is_closed_and_wanted_again_is_another_one(host: ExecutorHost) -> None:
+def test_an_executor_that_is_closed_and_wanted_again_is_another_one(host: ExecutorHost) -> None:
     host.assign(assign())
     host.step()
     host.unassign("r")
@@ -120,10 +121,10 @@ def test_a_site_that_is_closed_and_wanted_again_is_another_one(host: ExecutorHos
     assert host.runs == {"r": 1}
 
 
-def test_what_is_left_of_an_earlier_site_ends_first(tmp_path: Path) -> None:
+def test_what_is_left_of_an_earlier_executor_ends_first(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "r"
     command = [sys.executable, "-c", "import time; time.sleep(600)", "-m", "workers.executor"]
-    with subprocess.Popen([*command, f"{folder}/site.json"]) as old:
+    with subprocess.Popen([*command, f"{folder}/executor.json"]) as old:
         try:
             assert Orphans(tmp_path / "runs" / "other", 1.0).gone(0.0)
             orphans = Orphans(folder, end_by=1.0)

@@ -1,4 +1,4 @@
-"""The parts of a site that decide: calls wait for weights, paths are those of this machine."""
+"""The parts of an executor that decide: calls wait for weights, paths are those of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What carries actors out of a site and into it; actors, images and the run are made up."""
+"""What carries actors out of an executor and into it; actors, images and the run are made up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IMAGE = b"what it was"
 
 
 class Images:
-    """Where parcels lie; packing and unpacking go on once ``may`` is set."""
+    """Where bundles lie; packing and unpacking go on once ``may`` is set."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -31,17 +31,17 @@ class Images:
         self.dropped: list[object] = []
         self.begun = threading.Event()
 
-    def parcel(self, number: int) -> Path:
-        return self._folder / f"{number}.parcel"
+    def bundle(self, number: int) -> Path:
+        return self._folder / f"{number}.bundle"
 
     def pack(self, image: object, home: object, number: int) -> None:
         del image, home
         self._work()
-        self.parcel(number).write_bytes(IMAGE)
+        self.bundle(number).write_bytes(IMAGE)
 
     def unpack(self, number: int, home: object) -> object:
-        content = self.parcel(number).read_bytes()
-        self.parcel(number).unlink()
+        content = self.bundle(number).read_bytes()
+        self.bundle(number).unlink()
         self._work()
         return home, content
 
@@ -56,7 +56,7 @@ class Images:
 
 
 class Site:
-    """A site's porter, what it says to the run, and what it has its actors do."""
+    """An executor's migration, what it says to the run, and what it has its actors do."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -101,7 +101,7 @@ class Site:
         self.done.append(("arrived", member, seconds))
 
     def work(self) -> None:
-        """Wait for what the porter's thread does."""
+        """Wait for what the migration's thread does."""
         assert self._rung.wait(PATIENCE)
         self._rung.clear()
         self.migration.look()
@@ -114,7 +114,7 @@ class Site:
         return sorted(path.name for path in self.folder.iterdir())
 
     def come(self, member: int, number: int) -> None:
-        """A whole parcel of a member is here and being unpacked."""
+        """A whole bundle of a member is here and being unpacked."""
         self.migration.fetch(member, number)
         self.migration.take(steering.BundlePiece(number, 0, len(IMAGE), IMAGE))
         assert self.images.begun.wait(PATIENCE)
@@ -145,7 +145,7 @@ def test_who_moves_out_is_packed_and_handed_over(site: Site) -> None:
     assert site.told() == [steering.Packed(7)]
     site.migration.bring(steering.ReadPiece(7, 5))
     assert site.told() == [steering.BundlePiece(7, 5, len(IMAGE), IMAGE[5:])]
-    assert site.files() == ["7.parcel"]
+    assert site.files() == ["7.bundle"]
     site.migration.forget(2)
     assert site.files() == []
     site.migration.bring(steering.ReadPiece(7, 5))
@@ -166,7 +166,7 @@ def test_what_cannot_be_packed_is_said(site: Site) -> None:
     assert site.told() == [steering.Packed(7, "no room")]
 
 
-def test_who_stays_after_all_leaves_no_parcel(site: Site) -> None:
+def test_who_stays_after_all_leaves_no_bundle(site: Site) -> None:
     site.images.may.clear()
     site.migration.pack(steering.Pack(2, 7))
     site.migration.look()
@@ -228,11 +228,11 @@ def test_what_does_not_fit_here_is_told_of(site: Site) -> None:
     assert site.done == [("expect", 2), ("miss", 2)]
 
 
-def test_a_parcel_that_is_not_there_any_more(site: Site) -> None:
+def test_a_bundle_that_is_not_there_any_more(site: Site) -> None:
     site.migration.fetch(2, 7)
     site.told()
     site.migration.take(steering.BundlePiece(7, 0))
-    assert site.told() == [steering.BundleRejected(7, "parcel 7: the file is no longer there")]
+    assert site.told() == [steering.BundleRejected(7, "bundle 7: the file is no longer there")]
     assert site.done == [("expect", 2), ("miss", 2)]
     site.migration.take(steering.BundlePiece(7, 0, 3, b"abc"))
     assert site.told() == []
@@ -247,7 +247,7 @@ def test_a_piece_that_never_comes_is_waited_for_thirty_seconds(site: Site) -> No
     assert site.told() == [steering.ReadPiece(7, 0), steering.ReadPiece(7, 5)]
     site.clock.advance(1.0)
     site.migration.look()
-    assert site.told() == [steering.BundleRejected(7, "nothing came of its parcel for 30 s")]
+    assert site.told() == [steering.BundleRejected(7, "nothing came of its bundle for 30 s")]
     assert site.done == [("expect", 2), ("miss", 2)]
 
 
@@ -260,7 +260,7 @@ def test_two_are_fetched_at_a_time_and_the_others_wait_for_their_turn(site: Site
     assert site.told() == [steering.ReadPiece(9, 0)]
     site.clock.advance(1.0)
     site.migration.look()
-    assert site.told() == [steering.BundleRejected(7, "nothing came of its parcel for 30 s")]
+    assert site.told() == [steering.BundleRejected(7, "nothing came of its bundle for 30 s")]
 
 
 def test_who_is_ended_while_it_is_fetched_leaves_nothing(site: Site) -> None:
@@ -288,12 +288,12 @@ def test_an_image_that_is_being_restored_is_for_the_process_manager_to_drop(site
     assert site.images.dropped == []
 
 
-def test_a_site_that_closes_in_the_middle_leaves_nothing(site: Site) -> None:
+def test_an_executor_that_closes_in_the_middle_leaves_nothing(site: Site) -> None:
     site.migration.pack(steering.Pack(3, 6))
     site.migration.look()
     site.work()
     site.migration.fetch(2, 7)
     site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
-    assert site.files() == ["6.parcel", "7.parcel"]
+    assert site.files() == ["6.bundle", "7.bundle"]
     site.migration.close()
     assert site.files() == []

@@ -14,6 +14,7 @@ from typing import IO, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from artos.buffer.mailbox import actor_of
 from artos.errors import TemplateFailed
 from artos.plan import Site
 from artos.protocol.invocations import Failed, FromMember
@@ -69,7 +70,7 @@ class Place(NamedTuple):
 
     def path_of(self, member: int) -> Path:
         """Where the actor's log file is."""
-        return self._path(f"actor-{member - 1}")
+        return self._path(f"actor-{actor_of(member)}")
 
     def _path(self, name: str) -> Path:
         return Path(self.site.logs) / f"{name}.log"

@@ -168,7 +168,7 @@ class Restored:
     pid = os.getpid()
 
 
-class House:
+class Host:
     """A manager with everything around it."""
 
     def __init__(self, folder: Path, actors: int, slots: int, park: Park) -> None:

@@ -1,4 +1,4 @@
-"""A site's supervisor with its transfer agent, to be killed: says what it holds, then sleeps."""
+"""An executor with its transfer agent, to be killed: says what it holds, then sleeps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main() -> None:
     """Write rows that no trigger asks for and wait for the end."""
     given = json.loads(sys.argv[1])
     plan = msgspec.json.decode(given["plan"], type=Plan)
-    side = Side(plan, "site", Path(given["logs"]), [0])
+    side = Side(plan, "executor", Path(given["logs"]), [0])
     host = AgentHost(
         plan, side.site, side.plan_file, tuple(given["endpoints"]), Path(given["keys"]), "node", 1,
         SystemClock(), side.folder.lock,

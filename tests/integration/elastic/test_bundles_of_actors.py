@@ -1,4 +1,4 @@
-"""Parcels: what is in them, where it goes, and everything for which one is refused."""
+"""Bundles: what is in them, where it goes, and everything for which one is refused."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def there(tmp_path: Path) -> Side:
 
 
 @pytest.fixture
-def parcel(here: Side, tmp_path: Path) -> Path:
-    pack(here.image(), here.home, tmp_path / "parcel")
-    return tmp_path / "parcel"
+def bundle(here: Side, tmp_path: Path) -> Path:
+    pack(here.image(), here.home, tmp_path / "bundle")
+    return tmp_path / "bundle"
 
 
 def opened(image: Image, home: Home) -> dict[str, str]:
@@ -57,8 +57,8 @@ def opened(image: Image, home: Home) -> dict[str, str]:
         return {was: str(Path(f"/proc/self/fd/{now}").readlink()) for was, now in inherit.items()}
 
 
-def test_image_and_block_arrive_as_they_were(here: Side, there: Side, parcel: Path) -> None:
-    image = there.unpack(parcel)
+def test_image_and_block_arrive_as_they_were(here: Side, there: Side, bundle: Path) -> None:
+    image = there.unpack(bundle)
     assert there.store.image("actor-0") is image
     image.check(CRIU)
     assert image.facts.step == 9
@@ -70,10 +70,10 @@ def test_image_and_block_arrive_as_they_were(here: Side, there: Side, parcel: Pa
     assert not list(there.block.parent.glob("*.partial"))
 
 
-def test_a_block_that_lies_there_is_filled_in_place(there: Side, parcel: Path) -> None:
+def test_a_block_that_lies_there_is_filled_in_place(there: Side, bundle: Path) -> None:
     there.block.write_bytes(bytes(BLOCK))
     before = there.block.stat().st_ino
-    there.unpack(parcel)
+    there.unpack(bundle)
     assert there.block.stat().st_ino == before
     assert there.block.read_bytes() == b"rows" * (BLOCK // 4)
 
@@ -81,17 +81,17 @@ def test_a_block_that_lies_there_is_filled_in_place(there: Side, parcel: Path) -
 def test_rings_that_nobody_heard_yet_travel_with_the_sleeper(
     here: Side, there: Side, tmp_path: Path
 ) -> None:
-    here.bell.ring()
-    here.bell.ring()
-    pack(here.image(), here.home, tmp_path / "parcel")
-    there.unpack(tmp_path / "parcel")
-    assert there.bell.drain() == 2
+    here.doorbell.ring()
+    here.doorbell.ring()
+    pack(here.image(), here.home, tmp_path / "bundle")
+    there.unpack(tmp_path / "bundle")
+    assert there.doorbell.drain() == 2
 
 
 def test_what_the_image_names_is_opened_where_it_is_now(
-    here: Side, there: Side, parcel: Path
+    here: Side, there: Side, bundle: Path
 ) -> None:
-    moves = opened(there.unpack(parcel), there.home)
+    moves = opened(there.unpack(bundle), there.home)
     (memory,) = there.home.folder.glob("*.memory")
     assert moves == dict(
         zip(map(str, here.used), map(str, [*there.used[:-1], memory]), strict=True)
@@ -100,19 +100,19 @@ def test_what_the_image_names_is_opened_where_it_is_now(
     assert memory.stat().st_blocks * 512 < MEGABYTE, "its zeros are holes"
 
 
-def test_clones_of_one_template_share_its_memory_there_too(there: Side, parcel: Path) -> None:
-    there.unpack(parcel)
+def test_clones_of_one_template_share_its_memory_there_too(there: Side, bundle: Path) -> None:
+    there.unpack(bundle)
     (memory,) = there.home.folder.glob("*.memory")
     before = memory.stat().st_ino
-    there.unpack(parcel)
+    there.unpack(bundle)
     assert list(there.home.folder.glob("*.memory")) == [memory]
     assert memory.stat().st_ino == before
 
 
-def test_the_memory_of_a_template_goes_with_its_last_clone(there: Side, parcel: Path) -> None:
+def test_the_memory_of_a_template_goes_with_its_last_clone(there: Side, bundle: Path) -> None:
     """A clone may be an image, as it came or as it was dumped here again, or a process."""
     there.memory.write_bytes(b"of a template of this node")
-    image = there.unpack(parcel)
+    image = there.unpack(bundle)
     (came,) = (path for path in there.memory.parent.glob("*.memory") if path != there.memory)
 
     def unneeded(*pids: int) -> list[Path]:
@@ -132,20 +132,20 @@ def test_the_memory_of_a_template_goes_with_its_last_clone(there: Side, parcel: 
 
 
 def test_an_actor_that_is_no_clone_has_its_memory_in_its_image(
-    here: Side, there: Side, parcel: Path
+    here: Side, there: Side, bundle: Path
 ) -> None:
-    pack(here.image(clone=False), here.home, parcel)
-    assert opened(there.unpack(parcel), there.home).keys() == set(map(str, here.used[:-1]))
+    pack(here.image(clone=False), here.home, bundle)
+    assert opened(there.unpack(bundle), there.home).keys() == set(map(str, here.used[:-1]))
     assert not list(there.home.folder.glob("*.memory"))
 
 
 def test_an_actor_may_be_sent_on_without_having_lived_there(
-    here: Side, there: Side, parcel: Path, tmp_path: Path
+    here: Side, there: Side, bundle: Path, tmp_path: Path
 ) -> None:
-    image = there.unpack(parcel)
-    pack(image, there.home, parcel)
+    image = there.unpack(bundle)
+    pack(image, there.home, bundle)
     third = Side(tmp_path / "third")
-    moves = opened(third.unpack(parcel), third.home)
+    moves = opened(third.unpack(bundle), third.home)
     assert list(moves) == list(map(str, here.used))
     assert all(path.startswith(str(tmp_path / "third")) for path in moves.values())
 
@@ -156,7 +156,7 @@ def test_an_image_that_never_moved_gets_only_its_log(here: Side) -> None:
 
 @pytest.fixture
 def light(here: Side, tmp_path: Path) -> Path:
-    """A parcel without the block; the actor was at row 9."""
+    """A bundle without the block; the actor was at row 9."""
     image = here.image()
     begin_at(here, 0)
     pack(image, here.home, tmp_path / "light", rows=False)
@@ -194,45 +194,45 @@ def test_an_image_of_another_row_than_the_block_begins_with_is_refused(
 
 
 def change(was: bytes, into: bytes) -> Callable[[Path, Side], None]:
-    def harm(parcel: Path, there: Side) -> None:
+    def harm(bundle: Path, there: Side) -> None:
         del there
-        data = lz4.frame.decompress(parcel.read_bytes())
+        data = lz4.frame.decompress(bundle.read_bytes())
         assert was in data
-        parcel.write_bytes(lz4.frame.compress(data.replace(was, into, 1)))
+        bundle.write_bytes(lz4.frame.compress(data.replace(was, into, 1)))
 
     return harm
 
 
-def cut(parcel: Path, there: Side) -> None:
-    os.truncate(parcel, parcel.stat().st_size // 2)
+def cut(bundle: Path, there: Side) -> None:
+    os.truncate(bundle, bundle.stat().st_size // 2)
 
 
-def drop_the_sums(parcel: Path, there: Side) -> None:
-    data = lz4.frame.decompress(parcel.read_bytes())
-    parcel.write_bytes(lz4.frame.compress(data[: data.rindex(b"sums.json")]))
+def drop_the_sums(bundle: Path, there: Side) -> None:
+    data = lz4.frame.decompress(bundle.read_bytes())
+    bundle.write_bytes(lz4.frame.compress(data[: data.rindex(b"sums.json")]))
 
 
-def say_nothing(parcel: Path, there: Side) -> None:
-    parcel.write_bytes(b"")
+def say_nothing(bundle: Path, there: Side) -> None:
+    bundle.write_bytes(b"")
 
 
-def remove_the_board(parcel: Path, there: Side) -> None:
+def remove_the_board(bundle: Path, there: Side) -> None:
     there.home.shared["board"].unlink()
 
 
-def remove_the_code(parcel: Path, there: Side) -> None:
-    (parcel.parent / "here" / "code").rmdir()
+def remove_the_code(bundle: Path, there: Side) -> None:
+    (bundle.parent / "here" / "code").rmdir()
 
 
-def grow_the_model(parcel: Path, there: Side) -> None:
+def grow_the_model(bundle: Path, there: Side) -> None:
     there.model.write_bytes(bytes(8192))
 
 
-def shrink_the_block(parcel: Path, there: Side) -> None:
+def shrink_the_block(bundle: Path, there: Side) -> None:
     there.block.write_bytes(bytes(4096))
 
 
-def be_another_member(parcel: Path, there: Side) -> None:
+def be_another_member(bundle: Path, there: Side) -> None:
     site = msgspec.structs.replace(there.home.site, member=actor_member(1))
     there.home = msgspec.structs.replace(there.home, site=site)
 
@@ -240,19 +240,19 @@ def be_another_member(parcel: Path, there: Side) -> None:
 def forge(**changes: Any) -> Callable[[Path, Side], None]:
     """Say something else of what comes, with checksums that are right; all the rest is there."""
 
-    def harm(parcel: Path, there: Side) -> None:
+    def harm(bundle: Path, there: Side) -> None:
         del there
-        bulk = parcel.parent / "bulk"
+        bulk = bundle.parent / "bulk"
         bulk.mkdir()
-        with unpacking(parcel) as old:
-            was = old.note("parcel.json", dict[str, Any])
+        with unpacking(bundle) as old:
+            was = old.note("bundle.json", dict[str, Any])
             sizes = {what: was["sizes"][what] for what in ("block", "memory")}
             files = {f"image/{name}": size for name, size in was["facts"]["files"].items()}
             for name, size in (sizes | files).items():
                 old.file(name, bulk / name.replace("/", "+"), size)
         facts = was["facts"] | changes.pop("facts", {})
-        with packing(parcel) as new:
-            new.note("parcel.json", was | {"facts": facts} | changes)
+        with packing(bundle) as new:
+            new.note("bundle.json", was | {"facts": facts} | changes)
             for name in (*sizes, *files):
                 new.file(name, bulk / name.replace("/", "+"))
         shutil.rmtree(bulk)
@@ -260,11 +260,11 @@ def forge(**changes: Any) -> Callable[[Path, Side], None]:
     return harm
 
 
-def bomb(parcel: Path, there: Side) -> None:
+def bomb(bundle: Path, there: Side) -> None:
     """A few KB that claim to be a header of 64 MB."""
     header = tarfile.TarInfo("x")
     header.type, header.size = tarfile.XHDTYPE, 64 << 20
-    parcel.write_bytes(lz4.frame.compress(header.tobuf() + bytes(64 << 20)))
+    bundle.write_bytes(lz4.frame.compress(header.tobuf() + bytes(64 << 20)))
 
 
 NAMES = {"block": "b", "model": "m", "board": "o", "log": "l", "memory": "t"}
@@ -276,11 +276,11 @@ NAMES = {"block": "b", "model": "m", "board": "o", "log": "l", "memory": "t"}
         (change(b"pagepage", b"pagePage"), r"image/pages-1\.img is not what was packed"),
         (change(b"rowsrows", b"rowsRows"), "block is not what was packed"),
         (change(b"warm", b"cold"), "memory is not what was packed"),
-        (change(b'"step":9', b'"step":8'), r"parcel\.json is not what was packed"),
+        (change(b'"step":9', b'"step":8'), r"bundle\.json is not what was packed"),
         (change(b'"pages-1.img"', b'"../es-1.img"'), "it has files outside of its image"),
-        (cut, "the parcel is damaged"),
-        (drop_the_sums, "the parcel is damaged"),
-        (say_nothing, "the parcel is damaged"),
+        (cut, "the bundle is damaged"),
+        (drop_the_sums, "the bundle is damaged"),
+        (say_nothing, "the bundle is damaged"),
         (remove_the_board, "there is no board"),
         (grow_the_model, "the model .* has 8192 bytes, where it comes from 4096"),
         (shrink_the_block, "the block .* has 4096 bytes, where it comes from 12288"),
@@ -288,7 +288,7 @@ NAMES = {"block": "b", "model": "m", "board": "o", "log": "l", "memory": "t"}
         (change(b'"criu":"4.1', b'"criu":"4.2'), "CRIU is 4.1.1, the image was taken with 4.2.1"),
         (remove_the_code, "its code is looked for in .*here/code, which is not here"),
         (change(f'"{FEATURE}"'.encode(), f'"{FEATURE[:-1]}!"'.encode()), "the processor lacks .*!"),
-        (change(b'"format":1', b'"format":2'), "its parcel has format 2, 1 is known here"),
+        (change(b'"format":1', b'"format":2'), "its bundle has format 2, 1 is known here"),
         (forge(image=".."), "it has files outside of its image"),
         (forge(image="a\0b"), "it has files outside of its image"),
         (forge(facts={"files": {"..": 1}}), "it has files outside of its image"),
@@ -297,56 +297,56 @@ NAMES = {"block": "b", "model": "m", "board": "o", "log": "l", "memory": "t"}
         (forge(facts={"files": {FILES: 7}}), "files.img has .* bytes instead of 7"),
         (forge(names=NAMES | {"passwd": "/etc/passwd"}), "not known here: 'passwd'"),
         (forge(sizes={}), "how large these are: block, board, memory, model"),
-        (forge(bell="AAAA"), "its semaphore has 3 bytes"),
+        (forge(doorbell="AAAA"), "its semaphore has 3 bytes"),
         (forge(code="a\0b"), "its code is nowhere"),
         (bomb, "it holds more than it says"),
     ],
 )
-def test_a_parcel_that_does_not_fit_is_refused_and_changes_nothing(
-    harm: Callable[[Path, Side], None], words: str, there: Side, parcel: Path
+def test_a_bundle_that_does_not_fit_is_refused_and_changes_nothing(
+    harm: Callable[[Path, Side], None], words: str, there: Side, bundle: Path
 ) -> None:
-    harm(parcel, there)
+    harm(bundle, there)
     before = there.listing()
     with pytest.raises(ImageUnusable, match=words):
-        there.unpack(parcel)
+        there.unpack(bundle)
     assert there.listing() == before
     assert there.store.image("actor-0") is None
     assert there.store.used == 0
 
 
-def test_a_parcel_that_cannot_be_written_leaves_nothing(here: Side, tmp_path: Path) -> None:
+def test_a_bundle_that_cannot_be_written_leaves_nothing(here: Side, tmp_path: Path) -> None:
     image = here.image()
     with largest_file(1024), pytest.raises(OSError, match="too large"):
-        pack(image, here.home, tmp_path / "parcel")
-    assert not list(tmp_path.glob("parcel*"))
+        pack(image, here.home, tmp_path / "bundle")
+    assert not list(tmp_path.glob("bundle*"))
 
 
 def test_a_damaged_image_is_not_packed(here: Side, tmp_path: Path) -> None:
     image = here.image()
     os.truncate(image.folder / "pages-1.img", 4096)
     with pytest.raises(ImageUnusable, match=r"pages-1\.img has 4096 bytes"):
-        pack(image, here.home, tmp_path / "parcel")
-    assert not list(tmp_path.glob("parcel*"))
+        pack(image, here.home, tmp_path / "bundle")
+    assert not list(tmp_path.glob("bundle*"))
 
 
 def test_what_would_stay_behind_holds_an_actor_back(here: Side, tmp_path: Path) -> None:
     other = here.home.folder / "of-the-user"
     with pytest.raises(ImageUnusable, match=f"its actor uses {other}, which would stay behind"):
-        pack(here.image(other), here.home, tmp_path / "parcel")
+        pack(here.image(other), here.home, tmp_path / "bundle")
 
 
 def test_an_image_of_somebody_else_is_not_packed(here: Side, there: Side, tmp_path: Path) -> None:
     there.image()
     with pytest.raises(ImageUnusable, match=f"its actor does not use {there.block}"):
-        pack(here.image(), there.home, tmp_path / "parcel")
+        pack(here.image(), there.home, tmp_path / "bundle")
 
 
 def test_a_block_that_cannot_be_written_is_no_reason_to_keep_the_image(
-    there: Side, parcel: Path
+    there: Side, bundle: Path
 ) -> None:
     before = there.listing()
     with largest_file(4096), pytest.raises(OSError, match="too large"):
-        there.unpack(parcel)
+        there.unpack(bundle)
     assert there.listing() == before
     assert there.store.used == 0
 

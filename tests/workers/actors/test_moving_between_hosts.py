@@ -8,33 +8,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from house import House, Restored
+from host_fixture import Host, Restored
 
 from artos.errors import CheckpointRefused, NoImage, RestoreFailed
 from artos.protocol.invocations import Ready
 from artos.scaling.elastic import Park
 from workers.actors.actor_record import State
 
-Build = Callable[..., House]
+Build = Callable[..., Host]
 IMAGE: Any = "actor-0"
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Build:
-    return lambda park="auto": House(tmp_path, 1, 1, park)
+def host(tmp_path: Path) -> Build:
+    return lambda park="auto": Host(tmp_path, 1, 1, park)
 
 
 # -- out -------------------------------------------------------------------------------------------
 
 
-def dumped(there: House, result: object = IMAGE) -> None:
+def dumped(there: Host, result: object = IMAGE) -> None:
     there.checkpointer.dumps[-1].result = result
     there.manager.step()
 
 
 @pytest.mark.parametrize("park", ["auto", "never", "memory"])
-def test_an_idle_actor_becomes_an_image_wherever_it_waits(house: Build, park: Park) -> None:
-    there = house(park)
+def test_an_idle_actor_becomes_an_image_wherever_it_waits(host: Build, park: Park) -> None:
+    there = host(park)
     there.up(1)
     there.ask(1)
     there.answer(1)
@@ -48,8 +48,8 @@ def test_an_idle_actor_becomes_an_image_wherever_it_waits(house: Build, park: Pa
     assert there.checkpointer.dropped == [IMAGE]
 
 
-def test_who_stays_after_all_comes_back_and_binds_first(house: Build) -> None:
-    there = house()
+def test_who_stays_after_all_comes_back_and_binds_first(host: Build) -> None:
+    there = host()
     there.up(1)
     there.manager.shelve(1)
     dumped(there)
@@ -61,8 +61,8 @@ def test_who_stays_after_all_comes_back_and_binds_first(house: Build) -> None:
     assert there.manager.accounts.starts()["restore"].count == 1
 
 
-def test_who_is_at_work_or_not_there_has_no_image(house: Build) -> None:
-    there = house()
+def test_who_is_at_work_or_not_there_has_no_image(host: Build) -> None:
+    there = host()
     with pytest.raises(NoImage, match="actor 0: it is cold"):
         there.manager.shelve(1)
     there.up(1)
@@ -71,8 +71,8 @@ def test_who_is_at_work_or_not_there_has_no_image(house: Build) -> None:
         there.manager.shelve(1)
 
 
-def test_what_holds_an_actor_back_is_said_and_tried_again_once_it_has_run(house: Build) -> None:
-    there = house()
+def test_what_holds_an_actor_back_is_said_and_tried_again_once_it_has_run(host: Build) -> None:
+    there = host()
     there.up(1)
     there.manager.shelve(1)
     dumped(there, CheckpointRefused(7, "an open TCP connection"))
@@ -86,8 +86,8 @@ def test_what_holds_an_actor_back_is_said_and_tried_again_once_it_has_run(house:
     assert there.state(1) is State.DUMPING
 
 
-def test_what_held_one_process_back_is_not_said_of_the_next(house: Build) -> None:
-    there = house()
+def test_what_held_one_process_back_is_not_said_of_the_next(host: Build) -> None:
+    there = host()
     there.up(1)
     there.manager.shelve(1)
     dumped(there, CheckpointRefused(7, "an open TCP connection"))
@@ -100,8 +100,8 @@ def test_what_held_one_process_back_is_not_said_of_the_next(house: Build) -> Non
 # -- in --------------------------------------------------------------------------------------------
 
 
-def test_who_comes_as_an_image_does_its_work_and_binds_first(house: Build) -> None:
-    there = house()
+def test_who_comes_as_an_image_does_its_work_and_binds_first(host: Build) -> None:
+    there = host()
     there.manager.expect(1)
     there.ask(1)
     assert (there.state(1), there.served, there.strategy.asked) == (State.ARRIVING, [], [])
@@ -120,8 +120,8 @@ def test_who_comes_as_an_image_does_its_work_and_binds_first(house: Build) -> No
     assert "restore" not in starts
 
 
-def test_whose_image_never_comes_begins_anew(house: Build) -> None:
-    there = house()
+def test_whose_image_never_comes_begins_anew(host: Build) -> None:
+    there = host()
     there.manager.expect(1)
     there.ask(1)
     there.manager.miss(1)
@@ -133,8 +133,8 @@ def test_whose_image_never_comes_begins_anew(house: Build) -> None:
     assert_is_at_home(there)
 
 
-def test_whose_image_is_of_no_use_begins_anew_and_that_is_told(house: Build) -> None:
-    there = house()
+def test_whose_image_is_of_no_use_begins_anew_and_that_is_told(host: Build) -> None:
+    there = host()
     there.manager.expect(1)
     there.manager.take_in(1, IMAGE)
     there.checkpointer.restores[0].result = RestoreFailed("actor-0", "no such file")
@@ -147,8 +147,8 @@ def test_whose_image_is_of_no_use_begins_anew_and_that_is_told(house: Build) -> 
     assert "moved" not in there.manager.accounts.starts()
 
 
-def test_who_is_put_away_meanwhile_is_not_made(house: Build) -> None:
-    there = house()
+def test_who_is_put_away_meanwhile_is_not_made(host: Build) -> None:
+    there = host()
     there.manager.expect(1)
     there.manager.retire(1)
     there.manager.miss(1)
@@ -156,15 +156,15 @@ def test_who_is_put_away_meanwhile_is_not_made(house: Build) -> None:
     assert there.strategy.asked == []
 
 
-def test_who_is_ended_meanwhile_is_expected_no_more(house: Build) -> None:
-    there = house()
+def test_who_is_ended_meanwhile_is_expected_no_more(host: Build) -> None:
+    there = host()
     there.manager.expect(1)
     there.manager.end(1)
     there.up(1)
     assert_is_at_home(there)
 
 
-def assert_is_at_home(there: House) -> None:
+def assert_is_at_home(there: Host) -> None:
     """Its next image is one of here, and nobody is told that it arrived."""
     assert there.manager.shelve(1) is None
     dumped(there)
@@ -178,8 +178,8 @@ def assert_is_at_home(there: House) -> None:
 # -- what came with it -----------------------------------------------------------------------------
 
 
-def test_what_came_with_an_actor_is_looked_for_once_it_is_gone(house: Build) -> None:
-    there = house()
+def test_what_came_with_an_actor_is_looked_for_once_it_is_gone(host: Build) -> None:
+    there = host()
     there.up(1)
     there.manager.tick()
     assert there.checkpointer.freed == []
@@ -189,8 +189,8 @@ def test_what_came_with_an_actor_is_looked_for_once_it_is_gone(house: Build) -> 
     assert there.checkpointer.freed == [[]]
 
 
-def test_nothing_is_freed_while_an_image_is_on_its_way(house: Build) -> None:
-    there = house()
+def test_nothing_is_freed_while_an_image_is_on_its_way(host: Build) -> None:
+    there = host()
     there.up(1)
     there.manager.end(1)
     there.manager.expect(1)

@@ -56,7 +56,7 @@ def test_half_a_file_is_none(source: Path, coming: Incoming) -> None:
     ],
 )
 def test_a_piece_that_does_not_fit_changes_nothing(coming: Incoming, piece: BundlePiece) -> None:
-    with pytest.raises(BadBundle, match="parcel 7"):
+    with pytest.raises(BadBundle, match="bundle 7"):
         coming.take(piece)
     coming.take(BundlePiece(7, 0, 8, b"abcd"))
     for other in (BundlePiece(7, 4, 9, b"efgh"), BundlePiece(7, 0, 8, b"abcd")):
@@ -70,7 +70,7 @@ def test_a_piece_that_does_not_fit_changes_nothing(coming: Incoming, piece: Bund
 def test_there_is_nothing_beyond_the_end(source: Path) -> None:
     source.write_bytes(b"abc")
     assert cut(source, ReadPiece(7, 1)) == BundlePiece(7, 1, 3, b"bc")
-    with pytest.raises(BadMessage, match="parcel 7 ends before byte 3"):
+    with pytest.raises(BadMessage, match="bundle 7 ends before byte 3"):
         cut(source, ReadPiece(7, 3))
 
 

@@ -1,4 +1,4 @@
-"""Sites that end: opened again, given up, forgiven, and never mistaken for one another."""
+"""Executors that end: opened again, given up, forgiven, and never mistaken for one another."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from worlds import World
 from artos.protocol.control import ExecutorEnded, Hello, Unassign
 
 
-def test_a_site_that_was_killed_is_opened_again(world: World) -> None:
+def test_an_executor_that_was_killed_is_opened_again(world: World) -> None:
     world.join("w1")
     world.begin("r1")
-    world.site_ended("w1", "r1")
-    assert "r1" in world.sites["w1"]
+    world.executor_ended("w1", "r1")
+    assert "r1" in world.executors["w1"]
 
 
-def test_a_site_that_its_run_closed_stays_closed(world: World) -> None:
+def test_an_executor_that_its_run_closed_stays_closed(world: World) -> None:
     world.join("w1")
     world.begin("r1")
-    world.site_ended("w1", "r1", why="")
+    world.executor_ended("w1", "r1", why="")
     world.turn()
-    assert world.sites["w1"] == {}
+    assert world.executors["w1"] == {}
 
 
 def test_a_node_where_it_always_fails_is_given_up(world: World) -> None:
     world.join("w1")
     world.begin("r1")
     for _ in range(3):
-        world.site_ended("w1", "r1", why="no room in /dev/shm")
-    assert world.sites["w1"] == {}
+        world.executor_ended("w1", "r1", why="no room in /dev/shm")
+    assert world.executors["w1"] == {}
     run = world.schedule.runs["r1"]
     assert "no room in /dev/shm" in world.schedule.waits_for(run, list(world.roster))
     world.join("w2")
@@ -38,29 +38,29 @@ def test_a_node_that_was_given_up_is_tried_again_when_it_comes_back(world: World
     world.join("w1")
     world.begin("r1")
     for _ in range(3):
-        world.site_ended("w1", "r1", why="no room in /dev/shm")
+        world.executor_ended("w1", "r1", why="no room in /dev/shm")
     world.silence("w1")
     world.join("w1")
-    assert "r1" in world.sites["w1"]
+    assert "r1" in world.executors["w1"]
 
 
-def test_the_end_of_an_old_site_is_not_that_of_the_new_one(world: World) -> None:
+def test_the_end_of_an_old_executor_is_not_that_of_the_new_one(world: World) -> None:
     world.join("w1")
     world.begin("r1")
-    node, old = world.roster.get("w1"), world.sites["w1"]["r1"]
+    node, old = world.roster.get("w1"), world.executors["w1"]["r1"]
     world.ended("r1", -9)
     world.up("r1")
     world.ordered.clear()
-    world.schedule.site_ended(node, ExecutorEnded("r1", old.epoch, "killed"), world.clock.now())
+    world.schedule.executor_ended(node, ExecutorEnded("r1", old.epoch, "killed"), world.clock.now())
     world.turn()
     assert world.ordered == []
 
 
-def test_a_node_that_comes_back_with_an_old_site_is_told_to_close_it(world: World) -> None:
+def test_a_node_that_comes_back_with_an_old_executor_is_told_to_close_it(world: World) -> None:
     """The link was away while the run was started again; the node was never gone."""
     node = world.join("w1")
     world.begin("r1")
-    stale = dict(world.sites["w1"])
+    stale = dict(world.executors["w1"])
     world.ended("r1", -9)
     world.up("r1")
     hello = Hello("w1", 1, "1.0", 2, 0, {"r1": stale["r1"].epoch, "r7": 3})
@@ -71,11 +71,11 @@ def test_a_node_that_comes_back_with_an_old_site_is_told_to_close_it(world: Worl
     assert [order.epoch for order in world.ordered] == [2]
 
 
-def test_sites_that_lived_long_do_not_count_as_failing(world: World) -> None:
+def test_executors_that_lived_long_do_not_count_as_failing(world: World) -> None:
     world.join("w1")
     world.begin("r1")
     for _ in range(10):
         world.clock.advance(61)
         world.roster.heard({node.peer: 0.0 for node in world.roster})
-        world.site_ended("w1", "r1")
-    assert "r1" in world.sites["w1"]
+        world.executor_ended("w1", "r1")
+    assert "r1" in world.executors["w1"]

@@ -1,4 +1,4 @@
-"""A site's supervisor is killed: its agent ships what is committed and clears away its memory."""
+"""An executor is killed: its agent ships what is committed and clears away its memory."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ HERE = Path(__file__).parent
 
 @contextmanager
 def orphaned(tmp: Path, head: Head, plan, table):
-    """A site whose supervisor was killed: its folder and its agent."""
+    """An executor whose supervisor was killed: its folder and its agent."""
     given = {
         "plan": msgspec.json.encode(cache_plan(plan, table)).decode(), "logs": str(tmp),
         "endpoints": head.host.endpoints, "keys": str(tmp / "keys"),
     }  # fmt: skip
-    with python(HERE / "site_peer.py", json.dumps(given)) as site:
-        assert site.stdout is not None
-        held = json.loads(site.stdout.readline())
+    with python(HERE / "executor_peer.py", json.dumps(given)) as executor:
+        assert executor.stdout is not None
+        held = json.loads(executor.stdout.readline())
         agent = psutil.Process(held["agent"])
         try:
-            os.kill(site.pid, signal.SIGKILL)
-            site.wait(PATIENCE)
+            os.kill(executor.pid, signal.SIGKILL)
+            executor.wait(PATIENCE)
             yield Path(held["folder"]), agent
         finally:
             if is_alive(agent):
@@ -58,7 +58,7 @@ def test_the_agent_ships_what_is_committed_and_removes_the_memory(tmp_path: Path
         with orphaned(tmp_path, head, plan, table) as (folder, agent):
             deadline = Deadline(PATIENCE)
             while is_alive(agent) and not deadline.passed:
-                head.board.bell.wait(0.05)
+                head.board.doorbell.wait(0.05)
                 head.consume()
             assert not is_alive(agent)
             assert not folder.exists()
