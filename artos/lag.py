@@ -104,9 +104,12 @@ def _sum(one: ActorLag | None, other: ActorLag) -> ActorLag:
     if one is None:
         return other
     return ActorLag(
-        one.actor, one.rows + other.rows, one.total + other.total, max(one.largest, other.largest),
+        one.actor,
+        one.rows + other.rows,
+        one.total + other.total,
+        max(one.largest, other.largest),
         added(one.classes, other.classes),
-    )  # fmt: skip
+    )
 
 
 def added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

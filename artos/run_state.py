@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 QUEUED, STARTING, RUNNING, STOPPING, DONE, FAILED = (
-    "queued", "starting", "running", "stopping", "done", "failed",
-)  # fmt: skip
+    "queued",
+    "starting",
+    "running",
+    "stopping",
+    "done",
+    "failed",
+)
 ACTIVE = (STARTING, RUNNING, STOPPING)
 """States in which a run has, or is about to have, a process."""
 OVER = (DONE, FAILED)

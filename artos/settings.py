@@ -168,5 +168,8 @@ _UNIONS, _MANY = (Union, UnionType), (tuple, list)
 _NONE = ("none", "null")
 _WORDS = {int: "int", float: "float", bool: "bool", str: "text", NoneType: "none"}
 _READERS: dict[Any, Callable[[str], Any]] = {
-    int: count, float: _read_number, bool: _read_truth, str: str,
-}  # fmt: skip
+    int: count,
+    float: _read_number,
+    bool: _read_truth,
+    str: str,
+}

@@ -125,9 +125,14 @@ def _elastic_faults(settings: dict[str, Any]) -> list[str]:
 
 
 def prepare(
-    reference: Reference, seed: int, preloaded: Preloaded | None = None, *, apart: bool = True,
-    deadline: float = 300.0, host_faults: Callable[[Plan], Iterable[str]] = lambda plan: (),
-) -> Registration:  # fmt: skip
+    reference: Reference,
+    seed: int,
+    preloaded: Preloaded | None = None,
+    *,
+    apart: bool = True,
+    deadline: float = 300.0,
+    host_faults: Callable[[Plan], Iterable[str]] = lambda plan: (),
+) -> Registration:
     """Register, complete and verify a workload; ``host_faults`` says what this host cannot do.
 
     User code runs in a process forked from ``preloaded`` if ``apart``, else in this one.

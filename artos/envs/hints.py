@@ -13,12 +13,15 @@ _EXTRAS = {"gymnasium.envs.mujoco.": "mujoco", "gymnasium.envs.box2d.": "box2d"}
 """Extras of ours, by where environments are."""
 
 _PACKAGES = (
-    (r"Fetch|Hand(Reach|Manipulate)|(Ant|Point)Maze_|AdroitHand|FrankaKitchen",
-     "gymnasium-robotics", "gymnasium_robotics"),
+    (
+        r"Fetch|Hand(Reach|Manipulate)|(Ant|Point)Maze_|AdroitHand|FrankaKitchen",
+        "gymnasium-robotics",
+        "gymnasium_robotics",
+    ),
     (r"MiniGrid-|BabyAI-", "minigrid", "minigrid"),
     (r"(highway|merge|roundabout|parking|intersection)-", "highway-env", "highway_env"),
     (r"dm_control/", "shimmy[dm-control]", "shimmy"),
-)  # fmt: skip
+)
 """Well-known packages: how their environments' names begin, what to install, what to import."""
 
 _ABSENT = (ImportError, gym.error.DependencyNotInstalled)

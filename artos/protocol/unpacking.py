@@ -37,9 +37,13 @@ class Unpacker(Generic[T]):
             raise BadMessage(f"{len(data)} bytes, {LARGEST} may be in a message")
         try:
             found = msgpack.unpackb(
-                data, strict_map_key=False, ext_hook=_no_ext, max_ext_len=0,
-                max_array_len=_MOST_ITEMS, max_map_len=_MOST_ITEMS,
-            )  # fmt: skip
+                data,
+                strict_map_key=False,
+                ext_hook=_no_ext,
+                max_ext_len=0,
+                max_array_len=_MOST_ITEMS,
+                max_map_len=_MOST_ITEMS,
+            )
             tag = found.pop("type", None)
             kind = self._types.get(tag) or self._unknown(tag)
             if content is not None:

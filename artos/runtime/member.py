@@ -82,9 +82,14 @@ class ActorRole:
         returns, lengths = self._actor.episodes()
         newest = slice(-_MOST_EPISODES, None)
         return Done(
-            call.firing, self._actor.version, {}, times, tuple(returns[newest]),
-            tuple(lengths[newest]), seconds,
-        )  # fmt: skip
+            call.firing,
+            self._actor.version,
+            {},
+            times,
+            tuple(returns[newest]),
+            tuple(lengths[newest]),
+            seconds,
+        )
 
     def _bind(self) -> None:
         slot = self._model.bind(self._reader, self._private)
@@ -154,9 +159,14 @@ class LearnerRole:
             ended = _until_now(times, "publish", ended)
         seconds = ended - began
         return Done(
-            call.firing, self._model.version, metrics, times, seconds=seconds, drawn=drawn,
+            call.firing,
+            self._model.version,
+            metrics,
+            times,
+            seconds=seconds,
+            drawn=drawn,
             unread=unread,
-        )  # fmt: skip
+        )
 
     def _check(self, metrics: Mapping[str, float]) -> None:
         for name, value in metrics.items():

@@ -26,7 +26,7 @@ from typing import IO, NamedTuple, NoReturn
 import msgspec
 
 from artos.clock import Deadline
-from artos.errors import DeadlineExceeded
+from artos.errors import DeadlineExceeded, Refused
 from artos.reference import Reference
 from artos.system import child, heap
 from artos.system.child import Child, ProcessSpec, adopt_orphans, adopts_orphans, fork_aside
@@ -63,7 +63,6 @@ def _preload(reference: Reference) -> None:
     # Slow imports only now: if the parent dies meanwhile, this process ends too.
     import artos.runtime.register  # noqa: PLC0415
     import artos.runtime.serving  # noqa: F401, PLC0415
-    from artos.errors import Refused  # noqa: PLC0415
     from artos.runtime.reference import load_object  # noqa: PLC0415
 
     try:

@@ -22,7 +22,12 @@ class ChildModule(StrEnum):
 
 
 OF_A_WORKER = frozenset(
-    {ChildModule.EXECUTOR, ChildModule.AGENT, ChildModule.TEMPLATE, ChildModule.MEMBER,
-     ChildModule.PRELOAD}
-)  # fmt: skip
+    {
+        ChildModule.EXECUTOR,
+        ChildModule.AGENT,
+        ChildModule.TEMPLATE,
+        ChildModule.MEMBER,
+        ChildModule.PRELOAD,
+    }
+)
 """Those that a worker's daemon or one of their own kind starts."""

@@ -71,10 +71,15 @@ def load(
     views = [rings.views(name, rows.start, rows.stop)[0] for name in keys]
     packed = [pack(name, view) for name, view in zip(keys, views, strict=True)]
     chunk = Chunk(
-        rings.block.spec.actor, term, rows.start, rows.stop, tuple(keys),
+        rings.block.spec.actor,
+        term,
+        rows.start,
+        rows.stop,
+        tuple(keys),
         raw=tuple(view.nbytes for view in views),
-        packed=tuple(each is not None for each in packed), ends=ends,
-    )  # fmt: skip
+        packed=tuple(each is not None for each in packed),
+        ends=ends,
+    )
     pairs = zip(views, packed, strict=True)
     parts = [view if each is None else each for view, each in pairs]
     sizes = tuple(len(part) for part in parts)

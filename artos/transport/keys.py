@@ -144,10 +144,14 @@ class Keys:
         except OSError:
             return Register()
         if changed != self._changed:
-            self._register = Register({
-                key.decode(): Holder(role, path.stem)
-                for role in Role for path in self._of(role).glob("*.key") if (key := _look(path))
-            })  # fmt: skip
+            self._register = Register(
+                {
+                    key.decode(): Holder(role, path.stem)
+                    for role in Role
+                    for path in self._of(role).glob("*.key")
+                    if (key := _look(path))
+                }
+            )
             # A second change within one tick of the file system's clock would not show.
             settled = time.time_ns() - max(changed) > _SETTLED
             self._changed = changed if settled else ()

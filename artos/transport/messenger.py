@@ -252,9 +252,13 @@ class Messenger(Closing):
 
     @classmethod
     def connect(
-        cls, endpoint: str, keys: Keys | None, me: str, ring: Callable[[], None],
+        cls,
+        endpoint: str,
+        keys: Keys | None,
+        me: str,
+        ring: Callable[[], None],
         clock: Clock | None = None,
-    ) -> Messenger:  # fmt: skip
+    ) -> Messenger:
         """Call a serving messenger, which knows us as ``me`` and is to us the peer ``"head"``.
 
         Raises:

@@ -72,9 +72,13 @@ class ZapHandler(Closing):
 
 
 def serve(
-    context: Context, endpoint: str, keys: Keys | None, largest: int = LARGEST, queue: int = 1000,
+    context: Context,
+    endpoint: str,
+    keys: Keys | None,
+    largest: int = LARGEST,
+    queue: int = 1000,
     unsent: int | None = None,
-) -> Socket:  # fmt: skip
+) -> Socket:
     """A ROUTER that listens at ``endpoint`` (``tcp://IP:*`` for any port, ``ipc://PATH``).
 
     A frame of more than ``largest`` bytes ends its connection; ``queue`` messages fit each way
@@ -102,9 +106,14 @@ def serve(
 
 
 def connect(
-    context: Context, endpoint: str, keys: Keys | None, me: str, largest: int = LARGEST,
-    queue: int = 1000, watch: Callable[[Socket], object] = lambda socket: None,
-) -> Socket:  # fmt: skip
+    context: Context,
+    endpoint: str,
+    keys: Keys | None,
+    me: str,
+    largest: int = LARGEST,
+    queue: int = 1000,
+    watch: Callable[[Socket], object] = lambda socket: None,
+) -> Socket:
     """A DEALER that ``serve``'s end knows as ``me``; connects again whenever the link breaks.
 
     Its route (ZeroMQ's routing id) is that name and a secret: a peer that connects with the route

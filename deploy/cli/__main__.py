@@ -99,9 +99,12 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_explain(commands.add_parser("explain", help="print a workload's wiring; runs nothing"))
     clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
     clean.add_argument(
-        "runs", nargs="*", type=Path, metavar="RUN",
+        "runs",
+        nargs="*",
+        type=Path,
+        metavar="RUN",
         help="a run's folder: remove its images even if the machine was restarted since",
-    )  # fmt: skip
+    )
     clean.add_argument("--json", action="store_true", help="print the result as JSON")
     clean.set_defaults(command=_clean)
     doctor = commands.add_parser("doctor", help="show what this machine can do for elastic actors")
@@ -117,9 +120,13 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         "name", help="buffer, triggers, throughput, startup, elasticity, pipelining, learning, all"
     )
     bench.add_argument(
-        "--json", type=Path, metavar="FILE", nargs="?", const=_PRINTED,
+        "--json",
+        type=Path,
+        metavar="FILE",
+        nargs="?",
+        const=_PRINTED,
         help="write rows and ratios to FILE; without one, print them",
-    )  # fmt: skip
+    )
     bench.add_argument("--repeats", type=whole, metavar="N", help="repetitions of each case")
     bench.add_argument(
         "--quick", action="store_true", help="a smoke test; its figures mean nothing"
@@ -143,9 +150,12 @@ def _add_keys(parser: Parser) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="created if it does not exist")
     for role, does in (("user", "submits, queries, scales and stops"), ("node", "is a worker")):
         parser.add_argument(
-            f"--{role}", metavar="NAME", action="append", default=[],
+            f"--{role}",
+            metavar="NAME",
+            action="append",
+            default=[],
             help=f"make a key for a {role}, which {does}; may be repeated",
-        )  # fmt: skip
+        )
     parser.add_argument("--revoke", action="store_true", help="revoke those keys")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(command=_keys)
@@ -188,9 +198,14 @@ def _request(options: argparse.Namespace, settings: dict[str, Any]) -> Request:
     from head.run.request import Request  # noqa: PLC0415
 
     return Request(
-        workload_of(options), settings, options.seed, options.run_dir, options.inline, options.json,
+        workload_of(options),
+        settings,
+        options.seed,
+        options.run_dir,
+        options.inline,
+        options.json,
         deadline=options.deadline,
-    )  # fmt: skip
+    )
 
 
 def _explain(options: argparse.Namespace) -> int:

@@ -135,9 +135,14 @@ def _submit(options: argparse.Namespace) -> int:
     from deploy.client import submit  # noqa: PLC0415
 
     wanted = submit.Wanted(
-        "" if options.resume else workload_of(options), settings_of(options), options.seed,
-        options.deadline, options.run_dir, options.resume, options.placement,
-    )  # fmt: skip
+        "" if options.resume else workload_of(options),
+        settings_of(options),
+        options.seed,
+        options.deadline,
+        options.run_dir,
+        options.resume,
+        options.placement,
+    )
     if options.resume and (options.workload or options.run_dir):
         raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
     with _client(options) as client:

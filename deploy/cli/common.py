@@ -27,14 +27,21 @@ def add_workload(parser: Parser) -> None:
     parser.add_argument("--total-steps", type=whole, metavar="N", help="environment steps in all")
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="settings",
         help="a setting of the workload, e.g. --set lr=0.001; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--deadline", type=float, default=300.0, metavar="SECONDS",
+        "--deadline",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
         help="how long an actor or the learner may take to answer before it counts as hung, and "
         "how long a run may stand still",
-    )  # fmt: skip
+    )
     add_json(parser)
 
 

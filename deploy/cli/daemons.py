@@ -37,9 +37,12 @@ def add_worker(parser: Parser) -> None:
     parser.add_argument("--name", default=socket.gethostname(), help="default: the host's name")
     parser.add_argument("--slots", type=whole, default=0, metavar="N", help="default: all CPUs")
     parser.add_argument(
-        "--stop-seconds", type=float, default=30.0, metavar="SECONDS",
+        "--stop-seconds",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
         help="time for actors to end and send their rows after SIGTERM; default: 30",
-    )  # fmt: skip
+    )
     _add_json(parser)
     parser.set_defaults(command=_worker, starts=True)
 

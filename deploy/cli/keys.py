@@ -41,9 +41,12 @@ def change(
         for holder in named:
             keys.revoke(folder, holder)
     return Report(
-        str(folder), [str(path) for path in made], [str(each) for each in named if revoke],
-        keys.names(folder, Role.USER), keys.names(folder, Role.NODE),
-    )  # fmt: skip
+        str(folder),
+        [str(path) for path in made],
+        [str(each) for each in named if revoke],
+        keys.names(folder, Role.USER),
+        keys.names(folder, Role.NODE),
+    )
 
 
 def text(report: Report) -> str:

@@ -63,9 +63,14 @@ def runs(found: Iterable[Mapping[str, Any]], nothing: str = _NOTHING) -> Rendera
     for each in found:
         state = each["state"] if each["outcome"] in ("", each["state"]) else each["outcome"]
         _add(
-            table, each["name"], state, each["actors"] or "", ", ".join(each["nodes"]),
-            each["restarts"] or "", _about(each),
-        )  # fmt: skip
+            table,
+            each["name"],
+            state,
+            each["actors"] or "",
+            ", ".join(each["nodes"]),
+            each["restarts"] or "",
+            _about(each),
+        )
     return table if table.row_count else Text(nothing)
 
 

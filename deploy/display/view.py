@@ -109,9 +109,12 @@ class LiveView:
     def __enter__(self) -> LiveView:
         if self.mode == "live":
             live = Live(
-                console=self._console, auto_refresh=False, screen=True,
-                redirect_stdout=False, redirect_stderr=False,
-            )  # fmt: skip
+                console=self._console,
+                auto_refresh=False,
+                screen=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
             self._safely(live.start)
             self._live = live
             # The output of others would be painted over.

@@ -97,9 +97,12 @@ class LocalRuns(Closing):
     def _everything(self) -> dict[str, Any]:
         runs = [_one(run) for run in self._runs()]
         return {
-            "nodes": [_this_node(runs)], "runs": runs, "version": VERSION, "malformed": 0,
+            "nodes": [_this_node(runs)],
+            "runs": runs,
+            "version": VERSION,
+            "malformed": 0,
             "faults": 0,
-        }  # fmt: skip
+        }
 
     def close(self) -> None:
         """Nothing is held."""

@@ -94,11 +94,14 @@ class Dense(nn.Module):
         super().__init__()
         self.policy, self.value = (
             nn.Sequential(
-                layer(nn.Linear(inputs, 64)), nn.Tanh(), layer(nn.Linear(64, 64)), nn.Tanh(),
+                layer(nn.Linear(inputs, 64)),
+                nn.Tanh(),
+                layer(nn.Linear(64, 64)),
+                nn.Tanh(),
                 layer(nn.Linear(64, outputs), gain),
             )
             for outputs, gain in ((actions, 0.01), (1, 1.0))
-        )  # fmt: skip
+        )
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits (n, actions) and values (n,)."""

@@ -17,9 +17,12 @@ def cluster(cpus: int, store_bytes: int = 1 << 30) -> Iterator[None]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         ray.init(
-            num_cpus=cpus, object_store_memory=store_bytes, include_dashboard=False,
-            log_to_driver=False, _temp_dir=folder,
-        )  # fmt: skip
+            num_cpus=cpus,
+            object_store_memory=store_bytes,
+            include_dashboard=False,
+            log_to_driver=False,
+            _temp_dir=folder,
+        )
         try:
             yield
         finally:

@@ -27,9 +27,12 @@ CHUNK = 256
 def serve(sampler: Any, capacity: int) -> Any:
     """A server with one table."""
     table = reverb.Table(
-        "rows", sampler=sampler, remover=reverb.selectors.Fifo(), max_size=capacity,
+        "rows",
+        sampler=sampler,
+        remover=reverb.selectors.Fifo(),
+        max_size=capacity,
         rate_limiter=reverb.rate_limiters.MinSize(1),
-    )  # fmt: skip
+    )
     return reverb.Server([table], port=None)
 
 
@@ -54,11 +57,15 @@ def filled(client: Any, capacity: int) -> Callable[[], None]:
 def batches(address: str) -> Iterator[Any]:
     """Batches from the table, without end."""
     dataset = reverb.TrajectoryDataset(
-        server_address=address, table="rows", max_in_flight_samples_per_worker=2 * BATCH,
+        server_address=address,
+        table="rows",
+        max_in_flight_samples_per_worker=2 * BATCH,
         dtypes={"observation": tensorflow.uint8, "reward": tensorflow.float32},
-        shapes={"observation": tensorflow.TensorShape([2, *SHAPE]),
-                "reward": tensorflow.TensorShape([2])},
-    )  # fmt: skip
+        shapes={
+            "observation": tensorflow.TensorShape([2, *SHAPE]),
+            "reward": tensorflow.TensorShape([2]),
+        },
+    )
     stream: Iterator[Any] = dataset.batch(BATCH).prefetch(2).as_numpy_iterator()
     return stream
 

@@ -50,9 +50,12 @@ def filled(buffer: Any, capacity: int) -> Callable[[], object]:
 def prioritised(folder: Path, capacity: int, seconds: float) -> float:
     """Rows a second sampled by priority, priorities set anew after each batch."""
     buffer: Any = TensorDictPrioritizedReplayBuffer(
-        alpha=ALPHA, beta=BETA, batch_size=BATCH, priority_key="td_error",
+        alpha=ALPHA,
+        beta=BETA,
+        batch_size=BATCH,
+        priority_key="td_error",
         storage=LazyMemmapStorage(capacity, scratch_dir=folder),
-    )  # fmt: skip
+    )
     filled(buffer, capacity)
 
     def sample() -> None:

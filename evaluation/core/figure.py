@@ -56,9 +56,14 @@ def _label(axes: Axes, place: int, row: Row) -> None:
         return
     axes.plot([row.min, row.max], [place, place], color=_INK, linewidth=1, marker="|", markersize=5)
     axes.annotate(
-        number(row.median), (row.max, place), xytext=(5, 0), textcoords="offset points",
-        va="center", fontsize=8, color=_INK,
-    )  # fmt: skip
+        number(row.median),
+        (row.max, place),
+        xytext=(5, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=8,
+        color=_INK,
+    )
 
 
 # -- series ------------------------------------------------------------------------------------
@@ -89,9 +94,13 @@ def _lines(axes: Axes, name: str, report: Report) -> None:
             # Ours above theirs and thinner, so that both are seen where they are equal.
             colour, width = (_OURS, 1.3) if mine else (_THEIRS, 2.6)
             axes.plot(
-                series[name], drawstyle="steps-mid", color=colour, linewidth=width, label=who,
+                series[name],
+                drawstyle="steps-mid",
+                color=colour,
+                linewidth=width,
+                label=who,
                 zorder=3 if mine else 2,
-            )  # fmt: skip
+            )
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(name, fontsize=9, loc="left", color=_INK)

@@ -87,10 +87,14 @@ def _round(
     actors = {entry["by"] for entry in acted}
     ready = [entry["t"] for entry in journal if entry.get("ready") in actors]
     return Round(
-        asked["t"], max([asked["t"], *(t for t in ready if t < sampled["t"])]), sampled["t"],
-        over["t"], tuple(entry.get("seconds", 0.0) for entry in acted), learned.get("seconds", 0.0),
+        asked["t"],
+        max([asked["t"], *(t for t in ready if t < sampled["t"])]),
+        sampled["t"],
+        over["t"],
+        tuple(entry.get("seconds", 0.0) for entry in acted),
+        learned.get("seconds", 0.0),
         learned.get("times", {}).get("gather", 0.0),
-    )  # fmt: skip
+    )
 
 
 def updates_of(journal: Sequence[Entry], found: Entry, slots: int) -> list[Update]:

@@ -71,10 +71,14 @@ class Scale:
 
 
 FULL = Scale(
-    starts=5, cycles=20, together=(1, 2, 4, 8, 16),
-    schedule=",".join(f"{2 * n}:{5 * (n - 1)}" for n in range(1, 9)), updates=40, steps=64,
+    starts=5,
+    cycles=20,
+    together=(1, 2, 4, 8, 16),
+    schedule=",".join(f"{2 * n}:{5 * (n - 1)}" for n in range(1, 9)),
+    updates=40,
+    steps=64,
     parked_updates=15,
-)  # fmt: skip
+)
 QUICK = Scale(
     starts=1, cycles=2, together=(1, 2), schedule="2:0,3:2", updates=4, steps=16, parked_updates=2
 )

@@ -46,8 +46,11 @@ class ActorLost(ArtosError):
 def pong(actors: int, envs: int, steps: int) -> Plan:
     """A verified plan of PPO on Pong with the Nature network."""
     settings = {
-        "env": "PongNoFrameskip-v4", "actors": str(actors), "envs": str(envs), "steps": str(steps),
-    }  # fmt: skip
+        "env": "PongNoFrameskip-v4",
+        "actors": str(actors),
+        "envs": str(envs),
+        "steps": str(steps),
+    }
     return prepare(reference_of("ppo", settings, Path.cwd()), seed=1).plan
 
 

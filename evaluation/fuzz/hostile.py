@@ -35,9 +35,14 @@ _STRANGE: tuple[Any, ...] = (
 )  # fmt: skip
 _BYTES = (b"\xdf", b"\xdd", b"\xdb", b"\xc1", b"\x91")
 _KINDS = (
-    tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE,
-    tarfile.GNUTYPE_SPARSE, tarfile.CHRTYPE,
-)  # fmt: skip
+    tarfile.REGTYPE,
+    tarfile.SYMTYPE,
+    tarfile.LNKTYPE,
+    tarfile.FIFOTYPE,
+    tarfile.DIRTYPE,
+    tarfile.GNUTYPE_SPARSE,
+    tarfile.CHRTYPE,
+)
 _COUNTS = (0, 1, 1, 2, 2, 3, 3, 40)
 _HONEST = 0.9
 """Share of values that are in range: else hardly a message would get further than the decoder."""

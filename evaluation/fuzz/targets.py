@@ -261,9 +261,14 @@ class ExecutorPlace:
         folder = place.folder / "executor"
         (folder / "logs").mkdir(parents=True)
         order = ExecutorOrder(
-            assign, "w1", str(place.keys.folder), "", str(folder / "logs"), str(folder / "images"),
+            assign,
+            "w1",
+            str(place.keys.folder),
+            "",
+            str(folder / "logs"),
+            str(folder / "images"),
             (min(os.sched_getaffinity(0)),),
-        )  # fmt: skip
+        )
         write_order(folder / "order.json", order)
         self.process = place.start("executor", ChildModule.EXECUTOR, folder / "order.json")
         self.run.until(lambda: self.run.last(steering.ExecutorUp), "the executor to be up")

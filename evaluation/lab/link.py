@@ -90,9 +90,12 @@ def measure(
         for number, node in enumerate(nodes):
             node.start(*script.command("worker", node, head, number), **settings)
         process = head.start(
-            *script.command("head", head, head), **settings,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            *script.command("head", head, head),
+            **settings,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         return follow(process, network.hosts, iterations)
 
 

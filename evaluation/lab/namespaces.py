@@ -69,9 +69,13 @@ class _Space(Closing):
     def do(self, *words: object) -> str:
         """Run a command inside and wait for it; what it printed."""
         done = subprocess.run(
-            self.command(*words), check=True, text=True, timeout=_PATIENCE,
-            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            self.command(*words),
+            check=True,
+            text=True,
+            timeout=_PATIENCE,
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        )
         return done.stdout
 
     def processes(self) -> Iterator[int]:

@@ -76,8 +76,11 @@ def train(options: argparse.Namespace, folder: Path) -> dict[str, float]:
         reach = cluster(network, folder, options.workers, options.mbit)
         steps = options.updates * options.actors * options.steps
         settings = {
-            "envs": 1, "steps": options.steps, "epochs": 1, **dict(options.settings),
-        }  # fmt: skip
+            "envs": 1,
+            "steps": options.steps,
+            "epochs": 1,
+            **dict(options.settings),
+        }
         pairs = [word for pair in settings.items() for word in ("--set", "{}={}".format(*pair))]
         user = _artos(
             network.hosts[0], folder, "submit", "ppo", *reach, "--env", options.env,
@@ -103,9 +106,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=512)
     parser.add_argument("--updates", type=int, default=5)
     parser.add_argument(
-        "--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="KEY=VALUE",
         type=lambda text: tuple(text.split("=", 1)),
-    )  # fmt: skip
+    )
     options = parser.parse_args()
     if why := why_not():
         raise SystemExit(why)

@@ -16,8 +16,11 @@ NO_PIPELINE = f"{OURS}, no pipeline"
 
 UNTHROTTLED, FASTEST, SLOWEST = "unthrottled", "10 Gbit/s", "1 Gbit/s"
 SPEEDS: Mapping[str, float | None] = {
-    UNTHROTTLED: None, FASTEST: 10_000.0, "2.5 Gbit/s": 2_500.0, SLOWEST: 1_000.0
-}  # fmt: skip
+    UNTHROTTLED: None,
+    FASTEST: 10_000.0,
+    "2.5 Gbit/s": 2_500.0,
+    SLOWEST: 1_000.0,
+}
 """Links by name, in Mbit/s."""
 
 VARIANTS: Mapping[str, tuple[str, ...]] = {

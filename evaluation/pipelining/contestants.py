@@ -69,9 +69,13 @@ class Scale:
 FULL = Scale(
     size=Size(16, 512),
     others=(*(Size(n, 512) for n in (4, 8, 32)), *(Size(16, t) for t in (128, 256, 1024))),
-    iterations=5, speeds=tuple(SPEEDS), weights_speeds=(UNTHROTTLED, SLOWEST),
-    fleets=(10, 30, 100, 300, 1000), recorded=1024, updates=6,
-)  # fmt: skip
+    iterations=5,
+    speeds=tuple(SPEEDS),
+    weights_speeds=(UNTHROTTLED, SLOWEST),
+    fleets=(10, 30, 100, 300, 1000),
+    recorded=1024,
+    updates=6,
+)
 QUICK = Scale(
     size=Size(4, 64), others=(Size(2, 64),), iterations=1, speeds=(UNTHROTTLED, SLOWEST),
     weights_speeds=(UNTHROTTLED,), fleets=(2, 4), recorded=64, updates=4,
@@ -124,9 +128,13 @@ class Contestants:
         return Contestant(who, cases, call, dict.fromkeys(cases, _MILLISECONDS))
 
     def _here(
-        self, who: str, environment: str, module: str, cases: Mapping[str, tuple[str, str]],
+        self,
+        who: str,
+        environment: str,
+        module: str,
+        cases: Mapping[str, tuple[str, str]],
         *more: str,
-    ) -> Contestant:  # fmt: skip
+    ) -> Contestant:
         arguments = ("local", *self._size(self._scale.size), *self._count(), *more)
         call = baseline(environment, module, *arguments, seconds=_DEADLINE_SECONDS, say=self._say)
         scale = {name: _MILLISECONDS for name, (_, unit) in cases.items() if unit == "ms"}

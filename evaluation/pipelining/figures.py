@@ -63,8 +63,11 @@ def draw_all(report: Report, path: Path) -> list[Path]:
     """Write every picture beside ``path``; those for which nothing was measured are left out."""
     medians, made = Medians(report), []
     drawings: dict[str, Callable[[Medians], Figure | None]] = {
-        "figure-4": figure_4, "figure-6": figure_6, "figure-15a": figure_15a, "control": control,
-    }  # fmt: skip
+        "figure-4": figure_4,
+        "figure-6": figure_6,
+        "figure-15a": figure_15a,
+        "control": control,
+    }
     for name, picture in drawings.items():
         if (figure := picture(medians)) is not None:
             made.append(_write(figure, report, path.with_name(f"{path.stem}-{name}.png")))

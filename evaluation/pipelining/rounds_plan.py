@@ -54,9 +54,14 @@ def keys(*, once: bool) -> tuple[DataKey, ...]:
 
 
 def plan(
-    actors: int, steps: int, model: ObjectSpec, pipeline: Pipeline = "none", *,
-    once: bool = True, more: Sequence[DataKey] = (),
-) -> tuple[Plan, Table]:  # fmt: skip
+    actors: int,
+    steps: int,
+    model: ObjectSpec,
+    pipeline: Pipeline = "none",
+    *,
+    once: bool = True,
+    more: Sequence[DataKey] = (),
+) -> tuple[Plan, Table]:
     """A workload of so many actors with one environment each; ``more`` are further keys."""
     data = (*keys(once=once), *more)
     names = tuple(key.name for key in data)

@@ -133,9 +133,14 @@ class Contestants:
         yield self._pong_ours(PONG_BFLOAT16, "", "bfloat16=true")
         yield self._pong_ours(PONG_BFLOAT16, "overlapped", "max_lag=1", "bfloat16=true")
         yield self._one_file(
-            PONG_BFLOAT16, "AtariVectorEnv, 2 threads",
-            "--env", "pong-ale", "--threads", "2", "--bfloat16",
-        )  # fmt: skip
+            PONG_BFLOAT16,
+            "AtariVectorEnv, 2 threads",
+            "--env",
+            "pong-ale",
+            "--threads",
+            "2",
+            "--bfloat16",
+        )
 
     def pong_best(self) -> Iterator[Contestant]:
         """One pass over every row, asynchronous where the baseline can."""
@@ -170,9 +175,14 @@ class Contestants:
 
     def _pong_ours(self, group: str, label: str, *settings: str, scale: int = 1) -> Contestant:
         return self._ours(
-            group, label, "PongNoFrameskip-v4", self._scale.pong_steps * scale,
-            "envs=4", "clip=0.1", *settings,
-        )  # fmt: skip
+            group,
+            label,
+            "PongNoFrameskip-v4",
+            self._scale.pong_steps * scale,
+            "envs=4",
+            "clip=0.1",
+            *settings,
+        )
 
     def _one_file(self, group: str, label: str, *arguments: str) -> Contestant:
         module = "baselines.one_file_ppo"

@@ -59,9 +59,14 @@ def config(case: str) -> Any:
     base = base.env_runners(rollout_fragment_length=128)
     batch, minibatch, epochs = (8192, 1024, 1) if wide else (1024, 256, 4)
     return base.training(
-        train_batch_size_per_learner=batch, minibatch_size=minibatch, num_epochs=epochs,
-        lr=2.5e-4, clip_param=0.1 if pong else 0.2, entropy_coeff=0.01, grad_clip=0.5,
-    )  # fmt: skip
+        train_batch_size_per_learner=batch,
+        minibatch_size=minibatch,
+        num_epochs=epochs,
+        lr=2.5e-4,
+        clip_param=0.1 if pong else 0.2,
+        entropy_coeff=0.01,
+        grad_clip=0.5,
+    )
 
 
 def sampled(result: dict[str, Any]) -> int:

@@ -38,8 +38,12 @@ class Case:
 _GYM, _ATARI = "sf_examples.train_gym_env", "sf_examples.atari.train_atari"
 _CARTPOLE = ("--env=CartPole-v1", "--use_rnn=False", "--learning_rate=0.00025",
              "--encoder_mlp_layers", "64", "64", "--nonlinearity=tanh")  # fmt: skip
-_FOUR_EPOCHS = ("--num_envs_per_worker=4", "--num_epochs=4", "--batch_size=256",
-                "--num_batches_per_epoch=4")  # fmt: skip
+_FOUR_EPOCHS = (
+    "--num_envs_per_worker=4",
+    "--num_epochs=4",
+    "--batch_size=256",
+    "--num_batches_per_epoch=4",
+)
 _WIDE = ("--num_envs_per_worker=32", "--rollout=32", "--batched_sampling=True")
 
 CASES = {

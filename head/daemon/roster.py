@@ -300,9 +300,12 @@ class Executors:
         return f"its executor on {node} ended {mishaps.count} times in a row: {mishaps.why}"
 
     def orders(
-        self, node: str, wanted: Mapping[str, Assign], now: float,
+        self,
+        node: str,
+        wanted: Mapping[str, Assign],
+        now: float,
         patience: Callable[[str], float] = lambda run: 0.0,
-    ) -> list[Message]:  # fmt: skip
+    ) -> list[Message]:
         """What a daemon must be told so that its node has the wanted executors and no others.
 
         ``patience`` says for how many seconds the executor of a run may stay that is wanted no

@@ -61,9 +61,14 @@ class RunHost(Closing):
     """
 
     def __init__(
-        self, folder: Path, archives: Archives, head: str, host: str, keys: Path,
+        self,
+        folder: Path,
+        archives: Archives,
+        head: str,
+        host: str,
+        keys: Path,
         process: str = ChildModule.RUN,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._folder, self._archives, self._process = folder, archives, process
         self._head, self._host, self._keys = head, host, keys
         self._processes: dict[str, _Process] = {}

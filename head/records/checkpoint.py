@@ -79,10 +79,13 @@ def save(folder: Path, arrays: Mapping[str, NDArray[Any]], manifest: Manifest) -
     data = safetensors.numpy.save(dense, metadata={"format": "np"})
     digest = hashlib.sha256(data).hexdigest()
     done = msgspec.structs.replace(
-        manifest, format=FORMAT, layout=layout_of(dense), sha256=digest,
+        manifest,
+        format=FORMAT,
+        layout=layout_of(dense),
+        sha256=digest,
         file=f"arrays-{manifest.version}-{digest[:12]}.safetensors",
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-    )  # fmt: skip
+    )
     write_durably(folder / done.file, data)
     text = msgspec.json.format(msgspec.json.encode(done), indent=1)
     write_durably(folder / MANIFEST, text + b"\n")

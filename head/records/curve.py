@@ -72,9 +72,12 @@ def _plot(axes: Axes, episodes: Episodes) -> None:
         markeredgewidth=0, label="episode", rasterized=True,
     )  # fmt: skip
     axes.plot(
-        episodes.steps[points], episodes.running_mean()[points], color=_LINE, linewidth=2,
+        episodes.steps[points],
+        episodes.running_mean()[points],
+        color=_LINE,
+        linewidth=2,
         label=f"mean of {WINDOW} episodes",
-    )  # fmt: skip
+    )
     axes.legend(loc="best", frameon=False, markerscale=3, labelcolor=_GREY)
 
 

@@ -55,10 +55,14 @@ def _git(folder: Path, *arguments: str) -> str | None:
     """What git says; None if it is not there, finds no repository, or takes too long."""
     try:
         done = subprocess.run(
-            ["git", "-C", folder, *arguments], capture_output=True, text=True, check=True,
-            timeout=_GIT_SECONDS, stdin=subprocess.DEVNULL,
+            ["git", "-C", folder, *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_GIT_SECONDS,
+            stdin=subprocess.DEVNULL,
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        )  # fmt: skip
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

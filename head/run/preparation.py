@@ -70,9 +70,12 @@ def begun(
 
 @contextmanager
 def resumed(
-    request: Request, folder: RunFolder, requests: StopRequests, preloaded: Preloaded | None,
+    request: Request,
+    folder: RunFolder,
+    requests: StopRequests,
+    preloaded: Preloaded | None,
     host_faults: HostFaults = _elsewhere,
-) -> Iterator[Prepared]:  # fmt: skip
+) -> Iterator[Prepared]:
     """The same for a run that goes on in ``folder`` from its checkpoint.
 
     Raises:
@@ -88,9 +91,13 @@ def _registered(
 ) -> Registration:
     reference = request.reference()
     return prepare(
-        reference, request.seed, preloaded, apart=not request.inline, deadline=request.deadline,
+        reference,
+        request.seed,
+        preloaded,
+        apart=not request.inline,
+        deadline=request.deadline,
         host_faults=host_faults,
-    )  # fmt: skip
+    )
 
 
 def _continued(

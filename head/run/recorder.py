@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.mailbox import LEARNER
@@ -32,9 +33,13 @@ _CHECKPOINT = "the checkpoint"
 _SINCE = "the last one stays, and it is tried again; make room"
 _GAP = "the run goes on without it, and it is tried again; make room"
 RESTORED = (
-    "weights", "optimiser state", "what is published beside them", "policy version",
-    "step, update and episode counters", "how many actors take part, and what decides that",
-)  # fmt: skip
+    "weights",
+    "optimiser state",
+    "what is published beside them",
+    "policy version",
+    "step, update and episode counters",
+    "how many actors take part, and what decides that",
+)
 OBJECT = "object."
 """A checkpoint's arrays that are called so are what is published beside the weights."""
 _NOT_RESTORED = (
@@ -268,8 +273,6 @@ def named(arrays: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[Any]
 
 def flattened(saved: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[Any]]:
     """The inverse of ``named``."""
-    import numpy as np  # noqa: PLC0415
-
     parts = [saved[f"model.{name}"].reshape(-1) for name, _ in plan.layout]
     arrays = {n: array for n, array in saved.items() if not n.startswith(("model.", OBJECT))}
     return arrays | {"params": np.concatenate(parts)}

@@ -70,15 +70,20 @@ class ReplayHost:
         self._receivers = [
             _Receiver(
                 ReplayOrders(
-                    site, str(plan_file), _anywhere(site, keys_folder, host, number),
-                    "" if keys_folder is None else str(keys_folder), number, count, epoch,
+                    site,
+                    str(plan_file),
+                    _anywhere(site, keys_folder, host, number),
+                    "" if keys_folder is None else str(keys_folder),
+                    number,
+                    count,
+                    epoch,
                     weights_dtype,
                 ),
                 clock,
                 process,
             )
             for number in range(count)
-        ]  # fmt: skip
+        ]
 
     @property
     def endpoints(self) -> tuple[str, ...]:

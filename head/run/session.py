@@ -73,9 +73,14 @@ class Session:
     """
 
     def __init__(
-        self, prepared: Prepared, requests: StopRequests, view: View, members: RunMembers,
-        clock: WakingClock, intake: RowSource | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        prepared: Prepared,
+        requests: StopRequests,
+        view: View,
+        members: RunMembers,
+        clock: WakingClock,
+        intake: RowSource | None = None,
+    ) -> None:
         registration, before = prepared.registration, prepared.before
         self._folder, self._node, self._before = prepared.folder, prepared.node, before
         self._requests, self._view, self._members, self._clock = requests, view, members, clock

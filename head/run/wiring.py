@@ -18,9 +18,13 @@ from triggers.wiring import role_of, window
 
 
 def connect(
-    plan: Plan, table: Table, ports: Ports, base_steps: int = 0, limits: Limits | None = None,
+    plan: Plan,
+    table: Table,
+    ports: Ports,
+    base_steps: int = 0,
+    limits: Limits | None = None,
     scaler: Scaler | None = None,
-) -> Coordinator:  # fmt: skip
+) -> Coordinator:
     """Draw the workload: which firing goes where.
 
     ::

@@ -125,10 +125,14 @@ def _fed(plan: Plan, table: Table, part: DataKeyTrigger) -> Fraction:
 def _too_few(plan: Plan, table: Table, part: DataKeyTrigger) -> str:
     fed = _fed(plan, table, part)
     lower = "lower size" if part.n is None else "lower size or n"
-    return "" if fed >= 1 else (
-        f"a version lets actors sample the rows of only {float(fed):.2g} updates: a cycle that "
-        f"waits for itself; {lower}"
-    )  # fmt: skip
+    return (
+        ""
+        if fed >= 1
+        else (
+            f"a version lets actors sample the rows of only {float(fed):.2g} updates: a cycle that "
+            f"waits for itself; {lower}"
+        )
+    )
 
 
 def _too_old(plan: Plan, table: Table, part: DataKeyTrigger) -> str:
@@ -142,10 +146,14 @@ def _too_old(plan: Plan, table: Table, part: DataKeyTrigger) -> str:
         return ""
     rounds, (every,) = max(1, part.size // plan.steps), _periods(table)
     oldest = (2 * rounds - 1) * every - (rounds == 1)
-    return "" if part.max_lag >= oldest else (
-        f"max_lag={part.max_lag} drops rows that the next versions are made of, up to {oldest} "
-        "versions old: a cycle that waits for itself; raise max_lag or lower size"
-    )  # fmt: skip
+    return (
+        ""
+        if part.max_lag >= oldest
+        else (
+            f"max_lag={part.max_lag} drops rows that the next versions are made of, up to {oldest} "
+            "versions old: a cycle that waits for itself; raise max_lag or lower size"
+        )
+    )
 
 
 def _cure(table: Table) -> str:

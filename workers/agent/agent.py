@@ -165,8 +165,12 @@ class Agent(Closing):
         assembly = Assembly(ModelBlock.attach(orders.site.model_path)[MODEL])
         self._pulling = Pulling(
             self._opens(orders.endpoints[0], f"{orders.node}/weights"),
-            assembly, partial(board.notify, LEARNER), clock, self._counters, self._faults,
-        )  # fmt: skip
+            assembly,
+            partial(board.notify, LEARNER),
+            clock,
+            self._counters,
+            self._faults,
+        )
         self._all: list[Shipping | Pulling] = [*self._shippings, self._pulling]
         self._terms: dict[int, int] = {}
         self._deadline: Deadline | None = None
@@ -179,8 +183,12 @@ class Agent(Closing):
             lambda terms, number: Greet(self._orders.node, self._orders.epoch, terms, number),
             Sender(streams(self._stages, row_bytes), plan.capacity),
             Packing(self._orders.compress),
-            self._caches.rings, self._caches.arrived, self._clock, self._counters, self._faults,
-        )  # fmt: skip
+            self._caches.rings,
+            self._caches.arrived,
+            self._clock,
+            self._counters,
+            self._faults,
+        )
 
     def _opens(self, endpoint: str, me: str) -> Callable[[], sockets.Socket]:
         return lambda: sockets.connect(self._context, endpoint, self._keys, me, queue=0)

@@ -255,9 +255,14 @@ class ExecutorHost:
         folder = self._folder / assign.run
         (keep(folder) / "logs").mkdir(exist_ok=True)
         order = ExecutorOrder(
-            assign, self._node, str(self._keys), code, str(folder / "logs"), str(folder / "images"),
+            assign,
+            self._node,
+            str(self._keys),
+            code,
+            str(folder / "logs"),
+            str(folder / "images"),
             self._allot({assign.run: assign.slots})[assign.run],
-        )  # fmt: skip
+        )
         write_order(self._file(assign.run), order)
         with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))

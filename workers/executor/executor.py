@@ -255,10 +255,15 @@ class Executor(Loop):
                 self._agent.nudge()
                 self._tell(
                     steering.Died(
-                        member, self._terms[actor_of(member)], death.why, death.step, death.own,
-                        death.fatal, written,
+                        member,
+                        self._terms[actor_of(member)],
+                        death.why,
+                        death.step,
+                        death.own,
+                        death.fatal,
+                        written,
                     )
-                )  # fmt: skip
+                )
         self._migration.look()
         self._agent.reap()
 
@@ -281,10 +286,13 @@ class Executor(Loop):
         waiting = [m for m in self._lodged if self._gate.holds(m) or self._actors.waits_for_slot(m)]
         written = {m - 1: self._node.blocks[m - 1].written for m in self._lodged}
         return steering.ExecutorNews(
-            self._usage(), tuple(sorted(waiting)), written, self._agent.wire_bytes,
+            self._usage(),
+            tuple(sorted(waiting)),
+            written,
+            self._agent.wire_bytes,
             self._faults.count + self._messenger.faults.count + self._agent.faults,
             self._mail.malformed + self._messenger.malformed + self._agent.malformed,
-        )  # fmt: skip
+        )
 
     def _usage(self) -> dict[str, Any]:
         return msgspec.structs.asdict(self._actors.usage())

@@ -11,6 +11,7 @@ import msgspec
 
 from artos.buffer.segment import free_bytes, shm_root
 from workers.checkpoint.tiers import Tier, probe
+from workers.host.cpus import cpu_quota, numa_nodes, usable_cpus
 
 _LEAST_SHM = 256 * 2**20
 _LEAST_FILES = 1024
@@ -94,8 +95,6 @@ def _narrow(shm: Shm, limits: Limits) -> Iterator[Missing]:
 
 
 def _cpus() -> Cpus:
-    from workers.host.cpus import cpu_quota, numa_nodes, usable_cpus  # noqa: PLC0415
-
     usable = usable_cpus()
     nodes = {cpu: node for cpu, node in numa_nodes().items() if cpu in usable}
     return Cpus(usable, os.cpu_count() or len(usable), cpu_quota(), nodes)

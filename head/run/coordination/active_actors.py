@@ -58,9 +58,12 @@ class Scaler:
         self.kept = msgspec.structs.replace(self.kept, by_hand=actors)
 
     def at(
-        self, update: int, metrics: Mapping[str, float], mean_return: float | None,
+        self,
+        update: int,
+        metrics: Mapping[str, float],
+        mean_return: float | None,
         objects: Mapping[str, Any] = MappingProxyType({}),
-    ) -> int:  # fmt: skip
+    ) -> int:
         """The number for an update, from what the last one reported and published; asked in order.
 
         Raises:
@@ -165,9 +168,12 @@ class ActiveActors:
         self._prepare(max(self.count, actors))
 
     def turn(
-        self, update: int, metrics: Mapping[str, float], mean_return: float | None,
+        self,
+        update: int,
+        metrics: Mapping[str, float],
+        mean_return: float | None,
         objects: Mapping[str, Any],
-    ) -> tuple[range, range]:  # fmt: skip
+    ) -> tuple[range, range]:
         """The workload comes to an update: who joins and who leaves.
 
         Actors are prepared as soon as it is known that they will be wanted. Where the number need

@@ -78,9 +78,13 @@ class Coordinator:
     """Turns what members do into events for the triggers (paper §4.1); ``connect`` makes one."""
 
     def __init__(
-        self, ports: Ports, state: RunState, recovery: Recovery, dispatcher: Dispatcher,
+        self,
+        ports: Ports,
+        state: RunState,
+        recovery: Recovery,
+        dispatcher: Dispatcher,
         engine: Engine,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.ports, self.state, self.engine = ports, state, engine
         self._recovery, self._dispatcher = recovery, dispatcher
         self._sampling = dispatcher.sampling

@@ -130,9 +130,13 @@ class Dispatcher:
     """
 
     def __init__(
-        self, ports: Ports, state: RunState, recovery: Recovery, window: Window,
+        self,
+        ports: Ports,
+        state: RunState,
+        recovery: Recovery,
+        window: Window,
         clocks: Callable[[], Collection[str]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._ports, self._state, self._recovery, self._clocks = ports, state, recovery, clocks
         self.pulls = PullQueue(state.invocations, self._invoke)
         self.sampling = Sampling(ports, state, self.pulls, window)

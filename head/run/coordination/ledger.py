@@ -299,9 +299,14 @@ class WeightVersions:
     """
 
     def __init__(
-        self, actors: Iterable[int], rounds: Rounds, claims: Claims,
-        max_lags: Sequence[tuple[str, int, int]], *, each_round: bool,
-    ) -> None:  # fmt: skip
+        self,
+        actors: Iterable[int],
+        rounds: Rounds,
+        claims: Claims,
+        max_lags: Sequence[tuple[str, int, int]],
+        *,
+        each_round: bool,
+    ) -> None:
         self.held = dict.fromkeys(actors, -1)
         self._asked = dict(self.held)
         self._rounds, self._claims, self._each_round = rounds, claims, each_round

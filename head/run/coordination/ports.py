@@ -69,9 +69,13 @@ class Ports:
 
     @classmethod
     def of(
-        cls, node: Node, members: Members, clock: Clock, journal: Journal,
+        cls,
+        node: Node,
+        members: Members,
+        clock: Clock,
+        journal: Journal,
         intake: RowSource | None = None,
-    ) -> Ports:  # fmt: skip
+    ) -> Ports:
         """Ports to a run's memory on this machine; by default actors commit to it themselves."""
         shipped = "transfer" in node.plan.triggers
         rows = intake or Commits(node.blocks, shipped=shipped)

@@ -38,10 +38,12 @@ class Standstill:
 
     def updated(self, call: Invoke, published: bool) -> None:
         """The learner is done with an update."""
-        self._fruitless = "" if published else (
-            f"{call.trigger} (firing {call.firing}) returned without publishing a version: it made "
-            "no step (self.step)"
-        )  # fmt: skip
+        self._fruitless = ""
+        if not published:
+            what = f"{call.trigger} (firing {call.firing})"
+            self._fruitless = (
+                f"{what} returned without publishing a version: it made no step (self.step)"
+            )
 
     def check(
         self, now: float, clocks: Collection[str], waits: Callable[[], Mapping[str, str]]

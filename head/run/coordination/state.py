@@ -22,9 +22,14 @@ class RunState:
     """
 
     def __init__(
-        self, plan: Plan, table: Table, ports: Ports, base_steps: int = 0,
-        limits: Limits | None = None, scaler: Scaler | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        plan: Plan,
+        table: Table,
+        ports: Ports,
+        base_steps: int = 0,
+        limits: Limits | None = None,
+        scaler: Scaler | None = None,
+    ) -> None:
         self.plan, self.base_steps = plan, base_steps
         self.limits = limits or Limits.within(plan.deadline)
         self.scaler = scaler or Scaler(plan)
@@ -33,9 +38,12 @@ class RunState:
         self.invocations, self.claims = Invocations(), Claims(self.non_publishing)
         self.rounds = Rounds(ports.blocks, plan.steps)
         self.versions = WeightVersions(
-            ports.blocks, self.rounds, self.claims, max_lags(table),
+            ports.blocks,
+            self.rounds,
+            self.claims,
+            max_lags(table),
             each_round="actors.sync" not in plan.triggers,
-        )  # fmt: skip
+        )
         self.first_version = max(0, ports.model.version)
         self.announced = self.learned = -1
         self.active_actors = ActiveActors(

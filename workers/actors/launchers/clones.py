@@ -33,9 +33,14 @@ class Early:
     """
 
     def __init__(
-        self, preloaded: Preloaded, place: Place, pin: Callable[[int, Slot], None], most: int,
-        *, others: bool,
-    ) -> None:  # fmt: skip
+        self,
+        preloaded: Preloaded,
+        place: Place,
+        pin: Callable[[int, Slot], None],
+        most: int,
+        *,
+        others: bool,
+    ) -> None:
         self._preloaded, self._place, self._pin = preloaded, place, pin
         self._left, self.others = most, others
 

@@ -26,8 +26,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 _SINGLESTEP, _DETACH, _GETREGSET, _SETREGSET, _SEIZE, _INTERRUPT = (
-    9, 17, 0x4204, 0x4205, 0x4206, 0x4207,
-)  # fmt: skip
+    9,
+    17,
+    0x4204,
+    0x4205,
+    0x4206,
+    0x4207,
+)
 _PRSTATUS, _WALL = 1, 0x40000000
 _MMAP, _CLOSE, _OPENAT, _AT_CWD = 9, 3, 257, -100
 _READ_WRITE, _PRIVATE_FIXED = 3, 0x12
