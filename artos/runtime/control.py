@@ -17,6 +17,7 @@ from artos.protocol.unreadable import UNREADABLE
 from artos.run_state import RUNNING
 from artos.system.durable import write_durably
 from artos.system.locks import FileLock
+from artos.version import VERSION
 
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 10.0
@@ -25,12 +26,15 @@ _ANSWER_SECONDS = 10.0
 class Address(msgspec.Struct, frozen=True):
     """Where a live run can be reached, in its folder for as long as it lives: ``live.json``.
 
-    ``state`` is running or stopping. The file stays behind where a run was killed.
+    ``state`` is running or stopping. ``protocol`` and ``version`` are those of the run's code; code
+    before protocol 4 writes neither. The file stays behind where a run was killed.
     """
 
     board: str
     members: int
     state: str = RUNNING
+    protocol: int = 0
+    version: str = ""
 
 
 def address_file(run: Path) -> Path:
@@ -47,7 +51,7 @@ def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
     file = address_file(run)
 
     def tell(state: str) -> None:
-        address = Address(str(site.board_path), site.members, state)
+        address = Address(str(site.board_path), site.members, state, control.PROTOCOL, VERSION)
         try:
             write_durably(file, msgspec.json.encode(address))
         except OSError as error:
@@ -92,7 +96,7 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
 
     Raises:
         NotRunning: there is no live run in that folder.
-        Refused: the run says why not.
+        Refused: the run says why not, or is of another version of ARTOS.
         DeadlineExceeded: it did not answer within ``seconds``, or others ask all the time.
         BadMessage: what it answered means nothing here.
     """
@@ -101,12 +105,26 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
             address = msgspec.json.decode(address_file(run).read_bytes(), type=Address)
             if address.state != RUNNING:
                 raise NotRunning(str(run))
+            _check_version(address)
             answer = _asked(address, control.ScaleRun(run.name, actors), seconds)
     except (FileNotFoundError, *UNREADABLE):
         raise NotRunning(str(run)) from None
     if answer.fault:
         raise Refused([answer.fault])
     return answer
+
+
+def _check_version(address: Address) -> None:
+    if (address.protocol, address.version) == (control.PROTOCOL, VERSION):
+        return
+    theirs = f"ARTOS {address.version} (protocol {address.protocol})"
+    ours = f"ARTOS {VERSION} (protocol {control.PROTOCOL})"
+    raise Refused(
+        [
+            f"the run was started by {theirs if address.version else 'an older ARTOS'}, and this "
+            f"command is of {ours}: use the `artos` that started the run"
+        ]
+    )
 
 
 def _alone(run: Path, seconds: float) -> FileLock:

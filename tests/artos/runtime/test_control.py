@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from artos.buffer.mailbox import Board, control_member
@@ -13,8 +14,9 @@ from artos.buffer.segment import ShmFolder
 from artos.errors import DeadlineExceeded, NotRunning, Refused
 from artos.plan import Site
 from artos.protocol.codec import encode
-from artos.protocol.control import RunScaled, ScaleRun, StopRun
+from artos.protocol.control import PROTOCOL, RunScaled, ScaleRun, StopRun
 from artos.runtime.control import ControlServer, address_file, announced, scale
+from artos.version import VERSION
 
 MEMBERS = 3
 
@@ -88,3 +90,19 @@ def test_what_no_control_says_is_dropped_and_counted(content: bytes, site: Site)
     server = ControlServer(board, MEMBERS)
     board.up(control_member(MEMBERS)).put(content)
     assert server.serve(lambda request: pytest.fail(f"asked for {request}")) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        ({}, "an older ARTOS"),
+        ({"protocol": 4, "version": "0.1.9"}, r"ARTOS 0\.1\.9 \(protocol 4\)"),
+    ],
+)
+def test_a_run_of_another_version_is_refused_by_both_versions(
+    written: dict[str, object], named: str, site: Site, tmp_path: Path
+) -> None:
+    address = {"board": str(site.board_path), "members": MEMBERS, "state": "running"}
+    address_file(tmp_path).write_bytes(msgspec.json.encode(address | written))
+    with pytest.raises(Refused, match=rf"{named}.*ARTOS {VERSION} \(protocol {PROTOCOL}\)"):
+        scale(tmp_path, 2)
