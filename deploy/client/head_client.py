@@ -11,7 +11,7 @@ from artos.errors import DeadlineExceeded, Refused
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.system.closing import Closing
-from artos.system.waker import Waker
+from artos.system.loop import Waker
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
 from artos.transport.messenger import HEAD, Messenger

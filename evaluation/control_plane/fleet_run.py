@@ -17,7 +17,7 @@ from artos.protocol import control
 from artos.protocol.orders import RunOrder, read_order
 from artos.run_state import RUNNING
 from artos.system.child import begin_member
-from artos.system.waker import Waker
+from artos.system.loop import Waker
 from artos.transport.messenger import HEAD, Messenger
 
 MODULE = "evaluation.control_plane.fleet_run"

@@ -17,8 +17,8 @@ from artos.protocol.message import Message, Refusal, Restarted
 from artos.system.archives import Archives
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
+from artos.system.loop import Waker
 from artos.system.signals import StopRequests
-from artos.system.waker import Waker
 from artos.transport.keys import Keys
 from artos.transport.messenger import Messenger
 from artos.transport.roles import foreign

@@ -204,7 +204,7 @@ class Recorder:
             env=self._plan.env,
             seed=self._plan.seed,
             version=version,
-            steps=self._coordinator.state.consumed,
+            steps=self._coordinator.state.progress.consumed,
             updates=self._coordinator.monitor.updates,
             episodes=self._coordinator.monitor.episodes,
             seconds=self.seconds,

@@ -14,10 +14,10 @@ from artos.errors import CannotScale
 from artos.protocol import control
 from artos.protocol.invocations import FromMember, Invoke, Stop
 from artos.runtime.control import ControlServer
-from artos.runtime.loop import Loop
 from artos.runtime.preload import Preloaded
 from artos.system.child import start
 from artos.system.exit_report import ExitReport
+from artos.system.loop import Loop
 from artos.usage import Usage
 from head.run.coordination.coordinator import Coordinator
 from head.run.learner_host import LearnerHost

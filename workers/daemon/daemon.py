@@ -19,9 +19,9 @@ from artos.protocol.fields import NAME
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.system.archives import Archives
 from artos.system.closing import Closing
+from artos.system.loop import Waker
 from artos.system.signals import StopRequests
 from artos.system.user_cache import user_cache
-from artos.system.waker import Waker
 from artos.transport.handshakes import LinkFault
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable

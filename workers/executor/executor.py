@@ -26,8 +26,8 @@ from artos.protocol.invocations import Failed, FromMember, Invoke, Ready
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.protocol.orders import ExecutorOrder
 from artos.protocol.steering import Call
-from artos.runtime.loop import Loop
 from artos.system.logs import end
+from artos.system.loop import Loop
 from artos.transport.messenger import HEAD, Messenger
 from triggers.engine import Mailboxes, MessagePasser
 from workers.executor.agent_host import AgentHost

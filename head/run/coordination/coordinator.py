@@ -99,8 +99,8 @@ class Coordinator:
 
     @property
     def steps(self) -> int:
-        """See ``RunState.steps``."""
-        return self.state.steps
+        """See ``Progress.steps``."""
+        return self.state.progress.steps
 
     @property
     def version(self) -> int:

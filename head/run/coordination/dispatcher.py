@@ -62,7 +62,7 @@ class Sampling:
     def budget_spent(self) -> bool:
         """Whether all steps of the budget are granted."""
         plan = self._state.plan
-        return self._state.base_steps + self._rounds.granted * plan.envs >= plan.total_steps
+        return self._state.progress.granted >= plan.total_steps
 
     def fire(self, firing: Firing) -> bool:
         """An actor trigger fired.
@@ -150,7 +150,7 @@ class Dispatcher:
         if not firing.claims and state.invocations.includes(LEARNER, firing.trigger):
             self._in_vain(firing)  # a period that passed while the learner was busy
             return
-        progress = min(1.0, state.consumed / state.plan.total_steps)
+        progress = min(1.0, state.progress.consumed / state.plan.total_steps)
         method = method_of(firing.trigger)
         call = Invoke(firing.number, firing.trigger, method, firing.claims, progress=progress)
         self._invoke(LEARNER, call)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import ordered
+from artos.plan import Plan
 from artos.protocol.invocations import Claim, Invoke
 from artos.spec import VERSION_KEY
 from triggers.base import Arrived, Committed
@@ -287,6 +288,29 @@ class Claims:
         if gained > 0:
             self._furthest[actor] = acknowledged
             self._consumed += gained
+
+
+class Progress:
+    """A run's environment steps; ``base`` were made by earlier parts of a resumed run."""
+
+    def __init__(self, plan: Plan, base: int, rounds: Rounds, claims: Claims) -> None:
+        self._plan, self._base, self._rounds, self._claims = plan, base, rounds, claims
+
+    @property
+    def granted(self) -> int:
+        """Steps that actors made or may make."""
+        return self._base + self._rounds.granted * self._plan.envs
+
+    @property
+    def steps(self) -> int:
+        """Steps committed."""
+        return self._base + self._rounds.written * self._plan.envs
+
+    @property
+    def consumed(self) -> int:
+        """Steps the learner is done with; all there are where it claims none."""
+        rows = self._claims.consumed() if self._plan.consumers else self._rounds.written
+        return self._base + rows * self._plan.envs
 
 
 class WeightVersions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from artos.plan import Plan
 from head.run.coordination.active_actors import ActiveActors, Scaler
 from head.run.coordination.failures import Limits
-from head.run.coordination.ledger import Claims, Invocations, Rounds, WeightVersions
+from head.run.coordination.ledger import Claims, Invocations, Progress, Rounds, WeightVersions
 from head.run.coordination.ports import Ports
 from head.run.coordination.standstill import Standstill
 from head.run.monitor import Monitor
@@ -15,7 +15,7 @@ from triggers.wiring import max_lags, non_publishing_targets
 
 
 class RunState:
-    """The books of one workload. ``base_steps`` were made by earlier parts of a resumed run.
+    """The books of one workload; ``base_steps`` as in ``Progress``.
 
     ``announced`` is the newest version that the triggers know of, ``learned`` the newest that the
     learner has reported.
@@ -30,13 +30,14 @@ class RunState:
         limits: Limits | None = None,
         scaler: Scaler | None = None,
     ) -> None:
-        self.plan, self.base_steps = plan, base_steps
+        self.plan = plan
         self.limits = limits or Limits.within(plan.deadline)
         self.scaler = scaler or Scaler(plan)
         self.non_publishing = non_publishing_targets(plan)
         self.monitor, self.objects = Monitor(), Objects(ports.objects)
         self.invocations, self.claims = Invocations(), Claims(self.non_publishing)
         self.rounds = Rounds(ports.blocks, plan.steps)
+        self.progress = Progress(plan, base_steps, self.rounds, self.claims)
         self.versions = WeightVersions(
             ports.blocks,
             self.rounds,
@@ -51,16 +52,6 @@ class RunState:
         )
         self.standstill = Standstill(self.limits, ports.clock.now())
 
-    @property
-    def steps(self) -> int:
-        """Environment steps committed, with those of earlier parts of a resumed run."""
-        return self.base_steps + self.rounds.written * self.plan.envs
-
-    @property
-    def consumed(self) -> int:
-        """Environment steps the learner is done with; all there are where it claims none."""
-        rows = self.claims.consumed() if self.plan.consumers else self.rounds.written
-        return self.base_steps + rows * self.plan.envs
-
     def __repr__(self) -> str:
-        return f"<RunState {self.steps} steps, version {self.announced}, {self.active_actors!r}>"
+        steps = self.progress.steps
+        return f"<RunState {steps} steps, version {self.announced}, {self.active_actors!r}>"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from artos.clock import ManualClock, WakingClock
-from artos.runtime.loop import TICK, Loop
+from artos.system.loop import TICK, Loop
 
 
 class Sleeper(Loop):

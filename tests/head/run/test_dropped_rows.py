@@ -41,7 +41,7 @@ def test_dropped_rows_make_room_and_are_counted(tmp_path: Path) -> None:
         for actor, block in coordinator.ports.blocks.items():
             assert cursor(players, actor) == (rounds * STEPS, rounds * STEPS)
             assert block.free() == capacity
-        assert coordinator.state.consumed == coordinator.steps
+        assert coordinator.state.progress.consumed == coordinator.steps
 
 
 def test_rows_dropped_behind_rows_in_use_wait_for_those(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from artos.protocol.control import (
 )
 from artos.protocol.message import Message
 from artos.system.archives import Archives, name_of, pack
-from artos.system.waker import Waker
+from artos.system.loop import Waker
 from workers.daemon.executor_host import ExecutorHost
 from workers.daemon.orphans import Orphans
 
