@@ -79,7 +79,7 @@ class Session:
         view: View,
         members: RunMembers,
         clock: WakingClock,
-        intake: RowSource | None = None,
+        row_source: RowSource | None = None,
     ) -> None:
         registration, before = prepared.registration, prepared.before
         self._folder, self._node, self._before = prepared.folder, prepared.node, before
@@ -92,7 +92,7 @@ class Session:
             self._coordinator = coordinator = connect(
                 plan,
                 registration.table,
-                Ports.of(node, self._members, clock, self._journal, intake),
+                Ports.of(node, self._members, clock, self._journal, row_source),
                 base_steps=before.steps if before else 0,
                 scaler=Scaler(plan, registration.policy, before.scaling if before else None),
             )

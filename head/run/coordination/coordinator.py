@@ -29,7 +29,7 @@ class Relocation:
 
     def __init__(self, ports: Ports, state: RunState, engine: Engine) -> None:
         self._plan, self._rounds, self._claims = state.plan, state.rounds, state.claims
-        self._intake, self._journal, self._engine = ports.intake, ports.journal, engine
+        self._row_source, self._journal, self._engine = ports.row_source, ports.journal, engine
 
     def move(self, actor: int, term: int, committed: int, node: str) -> range:
         """The actor leaves ``node``, where it ``committed`` so many rows; its next term begins.
@@ -41,7 +41,7 @@ class Relocation:
             The rows that are lost; the actor begins its next place with the first of them.
         """
         base = self._border(actor)
-        self._intake.rewind(actor, term, base)
+        self._row_source.rewind(actor, term, base)
         self._rounds.wrote(actor, base)
         # A node may say what it likes, but a cache holds no more than that.
         most = base + 2 * self._plan.capacity
@@ -189,7 +189,7 @@ class Coordinator:
             self.monitor.round_ended(self.version, held)
 
     def _committed(self, actor: int) -> None:
-        rows, events = self.ports.intake.news(actor)
+        rows, events = self.ports.row_source.news(actor)
         if self.state.rounds.wrote(actor, rows) < rows:
             self.state.standstill.moved(self.ports.clock.now())
         for event in events:

@@ -56,7 +56,7 @@ class Members(Protocol):
 class Ports:
     """``model`` is the region of the weights, ``objects`` are those of what else is published.
 
-    ``intake`` says what the triggers are told of the rows in ``blocks``.
+    ``row_source`` says what the triggers are told of the rows in ``blocks``.
     """
 
     blocks: Mapping[int, ActorBlock]
@@ -65,7 +65,7 @@ class Ports:
     members: Members
     clock: Clock
     journal: Journal
-    intake: RowSource
+    row_source: RowSource
 
     @classmethod
     def of(
@@ -74,9 +74,9 @@ class Ports:
         members: Members,
         clock: Clock,
         journal: Journal,
-        intake: RowSource | None = None,
+        row_source: RowSource | None = None,
     ) -> Ports:
         """Ports to a run's memory on this machine; by default actors commit to it themselves."""
         shipped = "transfer" in node.plan.triggers
-        rows = intake or Commits(node.blocks, shipped=shipped)
+        rows = row_source or Commits(node.blocks, shipped=shipped)
         return cls(node.blocks, node.weights, node.objects, members, clock, journal, rows)

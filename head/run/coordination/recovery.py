@@ -112,7 +112,7 @@ class Recovery:
         Who waits for room on another node may have rows on their way that make it.
         """
         return all(
-            (self._ports.intake.in_place and self._waits_for_room(member, call))
+            (self._ports.row_source.in_place and self._waits_for_room(member, call))
             or (but_pulls and member != LEARNER and not call.stop)
             for member, call in self._invocations
         )

@@ -38,42 +38,42 @@ def test_here_every_commit_is_an_arrival_unless_it_is_shipped(block: ActorBlock)
 def test_events_are_cut_where_the_version_changes(block: ActorBlock) -> None:
     block.arrays[VERSION_KEY][3:] = 1
     block.commit(5)
-    intake = Commits({0: block}, shipped=True)
-    rows, events = intake.news(0)
+    row_source = Commits({0: block}, shipped=True)
+    rows, events = row_source.news(0)
     assert rows == 5
     assert [(dict(e.written), e.version) for e in events] == [(to(3, *ALL), 0), (to(5, *ALL), 1)]
-    assert intake.news(0) == (5, [])
+    assert row_source.news(0) == (5, [])
 
 
 def test_keys_that_arrive_at_different_times_make_events_of_their_own(block: ActorBlock) -> None:
     block.arrays[VERSION_KEY][3:] = 1
-    intake = Arrivals({0: block})
+    row_source = Arrivals({0: block})
     block.commit(5, EARLY)
-    assert intake.news(0) == (0, [Arrived(0, to(3, *EARLY), 0), Arrived(0, to(5, *EARLY), 1)])
+    assert row_source.news(0) == (0, [Arrived(0, to(3, *EARLY), 0), Arrived(0, to(5, *EARLY), 1)])
     block.commit(5, LATE)
-    assert intake.news(0) == (5, [Arrived(0, to(3, *LATE), 0), Arrived(0, to(5, *LATE), 1)])
-    assert intake.news(0) == (5, [])
+    assert row_source.news(0) == (5, [Arrived(0, to(3, *LATE), 0), Arrived(0, to(5, *LATE), 1)])
+    assert row_source.news(0) == (5, [])
 
 
 def test_rows_without_a_version_do_not_count_yet(block: ActorBlock) -> None:
-    intake = Arrivals({0: block})
+    row_source = Arrivals({0: block})
     block.commit(5, LATE)
-    assert intake.news(0) == (0, [])
+    assert row_source.news(0) == (0, [])
     block.commit(4, EARLY)
-    rows, events = intake.news(0)
+    rows, events = row_source.news(0)
     assert rows == 4
     assert {name: rows for event in events for name, rows in event.written.items()} == to(4, *ALL)
 
 
 def test_rows_of_another_place_are_not_looked_at(block: ActorBlock) -> None:
-    intake = Arrivals({0: block})
+    row_source = Arrivals({0: block})
     block.commit(6, EARLY)
     block.commit(4, LATE)
-    intake.news(0)
-    intake.rewind(0, 1, 4)
+    row_source.news(0)
+    row_source.rewind(0, 1, 4)
     block.commit(8)  # of the old place, still on its way
-    assert intake.news(0) == (4, [])
+    assert row_source.news(0) == (4, [])
     block.begin_term(1, 4)
-    assert intake.news(0) == (4, [])
+    assert row_source.news(0) == (4, [])
     block.commit(5, EARLY)
-    assert intake.news(0) == (4, [Arrived(0, to(5, *EARLY))])
+    assert row_source.news(0) == (4, [Arrived(0, to(5, *EARLY))])
