@@ -97,14 +97,14 @@ class Batch:
     def views(self, name: str) -> list[tuple[NDArray[Any], ...]]:
         """Per claim the rows in place, (T, E, *shape), in one view or, across the wrap, two.
 
-        Of a stacked key these are the single frames as stored. Call ``guard`` after use where rows
+        For a stacked key these are the single frames as stored. Call ``guard`` after use where rows
         may be overwritten.
         """
         self.was_read = True
         return [block.views(name, claim.start, claim.stop) for block, claim in self._pairs()]
 
     def guard(self, *names: str) -> None:
-        """Check that no row of ``names`` was overwritten up to now, frames looked back to included.
+        """Check that no row of ``names`` was overwritten so far, earlier frames of stacks included.
 
         Raises:
             Overwritten: the writer lapped the reader; what was read must not be used.

@@ -31,7 +31,7 @@ class NStep:
     """How far to look ahead, and the data keys that say what was earned and where episodes end.
 
     A truncated episode is bootstrapped from the row after its last: with next-step autoreset that
-    row holds the final observation. Where it does not, name the truncations among ``terminated``.
+    row holds the final observation. If it does not, name the truncations among ``terminated``.
     """
 
     n: int

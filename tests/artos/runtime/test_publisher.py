@@ -88,7 +88,7 @@ def test_who_comes_after_a_crash_goes_on_from_there(model: ModelBlock, publish: 
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        (ObjectKey("model_param"), "are the weights, which every learner publishes"),
+        (ObjectKey("model_param"), "is the weights, which every learner publishes"),
         (ObjectKey("x", (0,)), "has a size that is not positive"),
         (ObjectKey("x", (), "object"), "cannot be stored in shared memory"),
     ],
