@@ -12,7 +12,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything that is held."""
 
     def __enter__(self) -> Self:
         return self
