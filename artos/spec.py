@@ -116,7 +116,7 @@ class Actor(Protocol):
 
 
 class Learner(Protocol):
-    """The learning role: owns the weights, mints versions."""
+    """The learning role: owns the weights, makes versions."""
 
     def setup(self, context: Any) -> None:
         """Build the network and the optimiser; called once in the learner process."""
