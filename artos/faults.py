@@ -47,7 +47,7 @@ class Faults:
     def add(
         self, what: str, error: Exception, answer: Callable[[str], object] | None = None
     ) -> None:
-        """Count a fault, log its traceback, answer. Loops where microseconds count call this."""
+        """Count a fault, log its traceback, answer. For loops in which microseconds count."""
         self.count += 1
         self._counted()
         frames = traceback.extract_tb(error.__traceback__)

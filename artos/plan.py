@@ -66,7 +66,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """The folder of a run's shared memory, and which member of the run a process is."""
+    """Where a process belongs: the folder of a run's shared memory, and its member number there."""
 
     folder: str
     member: int

@@ -103,7 +103,7 @@ def _end(status: int) -> str:
 
 
 def _split(reference: Reference) -> tuple[Reference, dict[str, Any]]:
-    """The reference without settings of elastic actors, which every workload has; and these."""
+    """The reference without the settings of elastic actors, which every workload has; and those."""
     elastic = {name: value for name, value in reference.settings.items() if name in NAMES}
     own = {name: value for name, value in reference.settings.items() if name not in NAMES}
     return msgspec.structs.replace(reference, settings=own), elastic

@@ -20,9 +20,9 @@ from artos.system.pidfd import PidFd
 
 PREFIX = "artos."
 IMAGES = "images"
-"""Name in a run's folder of the images of its actors, or of a link to them."""
+"""In a run's folder, the name of its actors' images, or of a link to them."""
 _NAME_BYTES = 100
-"""The part of a run's name that its folder's name has: a file's name has at most 255 bytes."""
+"""Bytes of a run's name that its folder's name has, which may have at most 255."""
 _MEMBER = b"artos.runtime."
 """Part of the command line of every process that a run starts for user code."""
 
@@ -159,7 +159,7 @@ def _kill_users_of(folder: Path) -> None:
     """Kill members that map or hold open a file in ``folder``, but no program of the user's."""
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
     for pid in pids:
-        # Opened before it is looked at: later another process may have this process id.
+        # Opened before it is examined: later another process may have this process id.
         with suppress(ProcessLookupError), PidFd(pid) as process:
             if pid != os.getpid() and _uses(Path(f"/proc/{pid}"), f"{folder}/"):
                 process.signal(signal.SIGKILL)
@@ -185,7 +185,7 @@ def _is_orphan(path: Path) -> bool:
     except FileNotFoundError:
         # Either a run is just starting, between mkdir and lock, or half removed: age decides.
         return _is_older(path, 60.0)
-    # A folder is locked right after its lock file appears; a new run may be just there.
+    # A folder is locked right after its lock file appears; a new run may be at that point.
     return not held and _is_older(path, 0.1)
 
 

@@ -120,7 +120,7 @@ class PPO(TorchLearner):
         """Add the gradient of these rows to that of the full batch they were preprocessed in.
 
         The sum is the gradient that ``update`` would compute: advantages are normalised over the
-        full batch. Before all rewards have come they cannot be normalised, and nothing is done.
+        full batch. While some of its rewards are missing that is impossible, and nothing is done.
         """
         began = time.perf_counter()
         claims = self._advantages.beside(batch.claims[0])

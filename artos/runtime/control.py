@@ -1,4 +1,4 @@
-"""Changing a run while it runs: ``artos scale RUN N``, through the board of its node."""
+"""Changing a run while it goes on: ``artos scale RUN N``, through the board of its node."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _ANSWER_SECONDS = 10.0
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a live run can be reached: the content of ``live.json`` in its folder.
+    """Where a live run can be reached, in its folder for as long as it lives: ``live.json``.
 
-    ``state`` is running or stopping. A run that is killed leaves the file behind.
+    ``state`` is running or stopping. The file stays behind where a run was killed.
     """
 
     board: str
@@ -40,7 +40,7 @@ def address_file(run: Path) -> Path:
 
 @contextmanager
 def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
-    """Let others find the run and know its state; the function that is yielded changes the state.
+    """Let others find the run and know its state, which is changed by calling what is yielded.
 
     If there is no room for the file, the run continues without it.
     """
@@ -70,7 +70,7 @@ def state_told(run: Path) -> str:
 
 
 class ControlServer:
-    """The run's end: answers the requests of ``artos scale``."""
+    """The node's end: answers what controls ask for."""
 
     def __init__(self, board: Board, members: int) -> None:
         self.member = control_member(members)
@@ -82,7 +82,7 @@ class ControlServer:
         while (data := self._asked.take()) is not None:
             try:
                 self._answers.put(codec.encode(scale(_request(data))))
-            except (BadMessage, MailboxFull):  # or nobody reads the answers
+            except (BadMessage, MailboxFull):  # or it does not read its answers
                 malformed += 1
         return malformed
 
@@ -92,12 +92,12 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
 
     Raises:
         NotRunning: there is no live run in that folder.
-        Refused: the run says why it cannot.
-        DeadlineExceeded: the run did not answer within ``seconds``, or was busy with others.
-        BadMessage: the answer of the run cannot be read.
+        Refused: the run says why not.
+        DeadlineExceeded: it did not answer within ``seconds``, or others ask all the time.
+        BadMessage: what it answered means nothing here.
     """
     try:
-        with _asker_lock(run, seconds):
+        with _alone(run, seconds):
             address = msgspec.json.decode(address_file(run).read_bytes(), type=Address)
             if address.state != RUNNING:
                 raise NotRunning(str(run))
@@ -109,8 +109,8 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
     return answer
 
 
-def _asker_lock(run: Path, seconds: float) -> FileLock:
-    """The lock that lets one process ask at a time."""
+def _alone(run: Path, seconds: float) -> FileLock:
+    """One control at a time."""
     lock = FileLock.take(address_file(run), create=False, seconds=seconds)
     if lock is None:
         raise DeadlineExceeded("another `artos scale` of this run", seconds)
@@ -120,7 +120,7 @@ def _asker_lock(run: Path, seconds: float) -> FileLock:
 def _request(data: bytes) -> control.ScaleRun:
     message = codec.decode(data)
     if not isinstance(message, control.ScaleRun):
-        raise BadMessage(f"`artos scale` sends ScaleRun, not {type(message).__name__}")
+        raise BadMessage(f"a control has no use for {type(message).__name__}")
     return message
 
 
@@ -128,13 +128,13 @@ def _asked(address: Address, request: control.ScaleRun, seconds: float) -> contr
     board = Board.attach(Path(address.board), address.members)
     member = control_member(address.members)
     answers = board.down(member)
-    answers.clear()  # of a process that gave up waiting
+    answers.clear()  # of a control that gave up
     board.up(member).put(codec.encode(request))
     board.notify(member)
     data = answers.get(seconds)
     if data is None:
-        raise DeadlineExceeded("the run's answer to `artos scale`", seconds)
+        raise DeadlineExceeded("the run's answer to scaling", seconds)
     answer = codec.decode(data)
     if not isinstance(answer, control.RunScaled):
-        raise BadMessage(f"a run answers ScaleRun with RunScaled, not {type(answer).__name__}")
+        raise BadMessage(f"a run answered to scaling with {type(answer).__name__}")
     return answer

@@ -1,4 +1,4 @@
-"""The loop of a supervising process: asleep until one of its members, or mail, needs it."""
+"""The loop of a process that looks after others: asleep until something of theirs changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Loop(ABC):
     """Sleeps on a board's doorbell: a member, the end of a child, mail and signals all ring it.
 
     A request to stop interrupts its sleep and nothing else: code that makes processes runs
-    ``undisturbed``, or a process could be made and forgotten.
+    ``undisturbed``, or some would be forgotten.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Loop(ABC):
         self._someone_ended, self._next_tick = True, clock.now()
 
     def child_ended(self) -> None:
-        """Have the loop find out which child ended (SIGCHLD). Safe in a signal handler."""
+        """A child of this process ended (SIGCHLD): see which, in the loop. Safe in a handler."""
         self._someone_ended = True
         self._board.doorbell.ring()
 
@@ -66,19 +66,19 @@ class Loop(ABC):
         if now >= self._next_tick or (due is not None and now >= due):
             self._next_tick = now + TICK
             self._tick()
-            self._someone_ended = True  # in case a signal was missed, and to find members that hang
+            self._someone_ended = True  # in case a signal was missed, and for what hangs
 
     def _patience(self) -> float:
         due = self._due()
         return TICK if due is None else min(TICK, max(0.0, due - self._clock.now()))
 
     def _due(self) -> float | None:
-        """The time by which the next tick must come; None: no such time."""
+        """When the next tick must not be later than."""
         return None
 
     def _take_mail(self) -> None:
-        """Take what came from other nodes."""
-        return  # by default there are no other nodes
+        """See what came from other nodes."""
+        return  # where there are others
 
     @abstractmethod
     def _changed(self, member: int) -> None:

@@ -78,7 +78,7 @@ class ActorRole:
             own = getattr(self._actor, call.method)(start, rows)
             self._block.commit(call.stop)
             seconds = time.perf_counter() - began
-            times |= whole(own, seconds, "sample")
+            times |= complete_times(own, seconds, "sample")
         returns, lengths = self._actor.episodes()
         newest = slice(-_MOST_EPISODES, None)
         return Done(
@@ -97,7 +97,7 @@ class ActorRole:
         self._bound = True
 
 
-def whole(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
+def complete_times(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
     """The seconds by kind that user code reports; the others of ``seconds`` count as ``rest``."""
     left = max(0.0, seconds - sum(told.values()))
     return {**told, rest: told.get(rest, 0.0) + left}
@@ -152,7 +152,7 @@ class LearnerRole:
         drawn = self._drawn.take()
         unread = bool(drawn) and batch is not None and not batch.was_read
         ended = time.perf_counter()
-        times = whole(self._learner.seconds(), ended - began, "learn")
+        times = complete_times(self._learner.seconds(), ended - began, "learn")
         if self._learner.fresh and call.method not in self._non_publishing:
             self._learner.fresh = False
             self._publish(self._model.version + 1, call.firing)

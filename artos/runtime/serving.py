@@ -93,7 +93,7 @@ def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
 
 
 def _settle_torch(plan: Plan, threads: int) -> None:
-    """Tell torch its threads and its seed, unless nothing has imported torch so far."""
+    """Tell torch its threads and its seed, if anything has imported torch so far."""
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(threads)

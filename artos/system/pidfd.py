@@ -56,7 +56,7 @@ class PidFd(Closing):
 
 
 def has_ended(pid: int) -> bool:
-    """Whether no process with that id runs; one that has ended but is not reaped does not run."""
+    """Whether no process with that id runs; one that only waits to be reaped does not run."""
     try:
         with PidFd(pid) as process:
             return process.has_ended()

@@ -119,7 +119,7 @@ def _delete(name: str, folder: int) -> None:
 def planted(path: Path) -> str:
     """Why another user may control ``path``, in words; "" if no other user can.
 
-    That is so if ``path``, or a folder above it, lies where all users may write and is another's.
+    That is so if ``path``, or a folder above it, is another user's and lies where all may write.
     """
     lexical = Path(os.path.abspath(path))  # noqa: PTH100 (a link must be seen, not followed)
     for each in (lexical, *lexical.parents):

@@ -44,6 +44,9 @@ def in_utf8(arguments: Sequence[str]) -> None:
     """Start again in Python's UTF-8 mode if the locale encodes names of files in another way.
 
     Names are kept and sent as UTF-8, and all processes of a run must read them in the same way.
+
+    Raises:
+        Refused: an argument or the working folder is not UTF-8.
     """
     if sys.getfilesystemencoding() != "utf-8":
         os.environ["PYTHONUTF8"] = "1"

@@ -11,13 +11,13 @@ from artos.system.closing import Closing
 
 
 class Waker(Closing):
-    """Many ring it, one waits; no ring is lost. Ringing is safe in threads and signal handlers."""
+    """Many ring, one waits; rings are never lost. Ringing is safe in threads and handlers."""
 
     def __init__(self) -> None:
         self._rung = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def ring(self) -> None:
-        """Wake the waiter, or make its next wait return at once; does nothing once closed."""
+        """Wake the waiter, or make its next wait return at once; nothing once it is closed."""
         if self._rung >= 0:
             os.eventfd_write(self._rung, 1)
 

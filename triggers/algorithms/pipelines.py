@@ -13,7 +13,7 @@ from triggers import DataKeyTrigger, TransferTrigger
 from triggers.table import Table
 
 Pipeline = Literal["none", "dual", "minibatch", "dual+minibatch", "full"]
-"""``dual``: the keys that advantages are made of travel first, and advantages are computed then.
+"""``dual``: the keys that advantages are made of travel first, and advantages are computed early.
 
 ``minibatch``: the first epoch begins with the actors whose rows came first. ``full``: the gradient
 of the full batch is added up as rows come; it needs all advantages and therefore contains ``dual``.

@@ -129,7 +129,7 @@ class TransitionReader:
 
         Returns:
             values by key, ``next.KEY``, ``index`` (n, 3) int64 and ``policy_version`` (n,) int64,
-            in arrays that are used again by a later call (see ``depth``).
+            in arrays that the ``depth``-th call after this one uses again.
 
         Raises:
             Overwritten: the writers kept lapping the reader.
