@@ -31,7 +31,7 @@ class Committed(msgspec.Struct, frozen=True):
 class Began(msgspec.Struct, frozen=True):
     """An actor was placed here; its rows in this cache buffer begin at row ``row``.
 
-    It comes before any ``Committed`` of this placement; rows of an earlier one here are void.
+    It comes before any ``Committed`` of this placement; rows of earlier ones are void.
     """
 
     actor: int
@@ -74,7 +74,7 @@ class Published(msgspec.Struct, frozen=True):
 class Joined(msgspec.Struct, frozen=True):
     """An actor became part of the workload.
 
-    Its first round is sampled together with the one of actor ``peer`` that begins at row ``rows``.
+    Its first round is sampled together with actor ``peer``'s round that begins at row ``rows``.
     The rounds that were granted before it came are complete without it.
     """
 

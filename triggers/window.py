@@ -14,7 +14,7 @@ class Window:
     A round that is granted while version v is the newest can be used by updates of versions v to
     v + ``max_lag``. No more rounds are granted than these updates can take, ``n`` each. An update
     waits for a round that is still being sampled if it would be too old for the next update, so
-    slow actors and long episodes have their full share, and nothing need be dropped.
+    slow actors and long episodes have their full share, and no row need be dropped.
 
     ``ahead`` updates were handed over and are not done. Without ``n`` everything is admitted.
     """

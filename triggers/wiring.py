@@ -17,7 +17,7 @@ from triggers.window import Window
 
 
 def role_of(target: str) -> str:
-    """``actors``, ``learner`` or ``transfer``: who a target belongs to."""
+    """The role that a target belongs to: ``actors``, ``learner`` or ``transfer``."""
     return target.partition(".")[0]
 
 

@@ -161,7 +161,7 @@ class RolloutActor:
 
     @property
     def version(self) -> int:
-        """The policy version bound."""
+        """The bound policy version."""
         return self._version
 
     @property

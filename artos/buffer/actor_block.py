@@ -194,7 +194,7 @@ class ActorBlock:
         return self._preamble[_INCARNATION]
 
     def begin_incarnation(self) -> int:
-        """Start writing as a new process: finish or drop what the last one left half done."""
+        """Start writing as a new process: finish or drop what the last process left half done."""
         self.recover()
         self._preamble[_INCARNATION] += 1
         return self.incarnation

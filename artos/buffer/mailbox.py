@@ -80,7 +80,7 @@ class Doorbell:
     def wait(self, seconds: float, *, spin: float = 0.0) -> bool:
         """Sleep until rung, at most ``seconds``; True if rung. Returns early on a signal (False).
 
-        ``spin`` seconds are first spent looking without sleeping: a ring that comes within them is
+        ``spin`` seconds are first spent polling without sleeping: a ring that comes within them is
         noticed in about 1 µs instead of the 30 µs a wake-up across cores costs.
         """
         if _trywait(self._address) == 0 or (spin and self._spin(spin)):

@@ -115,7 +115,7 @@ class CacheNode(Node):
         self.blocks[actor] = block
 
     def shut(self, actor: int) -> None:
-        """Remove the block of an actor that was placed elsewhere with its rows."""
+        """Remove the block of an actor that has moved elsewhere together with its rows."""
         self.blocks.pop(actor, None)
         self.site.block_path(actor).unlink(missing_ok=True)
 

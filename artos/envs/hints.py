@@ -78,7 +78,7 @@ def _by_base() -> dict[str, str]:
 
 
 def _given_up(spec: Any) -> bool:
-    """Whether Gymnasium only keeps a function for it that raises."""
+    """Whether Gymnasium has dropped an environment and only keeps a function that raises."""
     return getattr(spec.entry_point, "__module__", "") == "gymnasium.envs"
 
 

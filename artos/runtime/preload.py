@@ -6,8 +6,8 @@ SOCKET is the number of an inherited descriptor, a Unix socket of packets. A req
 answer is a ``Forked``. The new process goes on as ``python -m MODULE ARGUMENTS`` would, but with
 everything imported. It belongs to this process's parent, which must adopt orphans.
 
-It only imports, so forked processes find the workload as a fresh process would. A failing import
-is not reported here: it fails again in registration, the first forked process.
+This process only imports, so forked processes find the workload as a fresh process would. A failing
+import is not reported here: it fails again in registration, the first forked process.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ MODEL = "model_param"
 
 
 def seed_of(seed: int, *path: int) -> int:
-    """A seed of its own for every path, e.g. (actor, incarnation); 31 bits suit every library."""
+    """A different seed for every path, e.g. (actor, incarnation); 31 bits suit every library."""
     return int(np.random.SeedSequence([seed, *path]).generate_state(1)[0] >> 1)
 
 

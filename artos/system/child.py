@@ -219,7 +219,7 @@ def begin_member() -> None:
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """Ask the kernel to send this process that signal when its parent dies.
+    """Ask the kernel to send this process signal ``number`` when its parent dies.
 
     In a PID namespace of its own the parent has no process id: then only the kernel can tell.
     """
@@ -250,9 +250,9 @@ def fork_aside(*, apart: bool = False) -> int:
     """Fork a process that is our parent's child, not ours, in a session of its own.
 
     A helper process forks it and ends, so the kernel hands it on to the next ancestor that adopts
-    orphans. It waits for that, because the signal at its parent's death is bound to the parent it
-    has when it asks. ``apart`` makes it the first of a PID namespace, so that its image can be
-    restored many times.
+    orphans. The new process waits for that, because the signal at its parent's death is bound to
+    the parent it has when it asks. ``apart`` makes it the first of a PID namespace, so that its
+    image can be restored many times.
 
     Returns 0 in the new process, its process id here.
 

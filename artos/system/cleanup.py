@@ -17,7 +17,7 @@ from artos.system.locks import FileLock
 
 
 def image_folder(memory: Path, where: str, home: Path) -> Path:
-    """A folder of its own for the images of the run whose shared memory is ``memory``.
+    """Make the folder for the images of the run whose shared memory is ``memory``; returns it.
 
     ``where`` is ``disk`` (the folder is made in ``home``), ``tmpfs`` or a folder to make it in.
 
@@ -41,14 +41,14 @@ def image_folder(memory: Path, where: str, home: Path) -> Path:
 
 
 def image_faults(where: str) -> list[str]:
-    """Why a folder that a user named for images cannot be one, in words; nothing is made."""
+    """Why a folder that a user named for images cannot hold them, in words; nothing is made."""
     folder = Path(where)
     if where in ("disk", "tmpfs"):
         return []
     if why := private_folder.planted(folder):
         return [_no_place(folder, why)]
     if not folder.exists():
-        return []  # it is made
+        return []  # it will be made
     if not folder.is_dir():
         return [_no_place(folder, "Not a directory")]
     if why := private_folder.loose(folder):

@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Closing(ABC):
-    """A context manager of itself: leaving the block calls ``close``, whatever happened in it."""
+    """An object that is its own context manager: leaving the block always calls ``close``."""
 
     @abstractmethod
     def close(self) -> None:

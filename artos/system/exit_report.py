@@ -17,7 +17,7 @@ START_SECONDS = 120.0
 class ExitReport:
     """One end of a member.
 
-    ``why`` is a traceback or a description; ``step`` how far it says it got, None if it could not
+    ``why`` is a traceback or a description; ``step`` how far the member got, None if it could not
     say. ``own`` is whether the member itself failed (it raised, hung or crashed), rather than got a
     signal from outside; ``fatal`` whether another try would end the same way.
     """

@@ -1,4 +1,4 @@
-"""Locks of files, kept by the kernel: a lock is gone the moment its last holder is."""
+"""Locks of files, kept by the kernel: a lock is released once its last holder ends."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class FileLock(Closing):
             return False
 
     def fileno(self) -> int:
-        """The descriptor, -1 once closed; it is not passed on to started programs by itself."""
+        """The descriptor, -1 once closed; started programs do not inherit it unless told to."""
         return self._descriptor
 
     def read(self) -> str:

@@ -49,7 +49,7 @@ class Batch:
     """The rows of A claims of T steps each, on blocks of E environments.
 
     Values keep the data keys' dtypes; nothing is copied before it is asked for. With a ``store``
-    arrays are reused: what ``gather`` or ``take`` returned for a key lasts until its next call.
+    arrays are reused: what ``gather`` or ``take`` returned lasts until its next call for that key.
     ``padding`` says what frame stacks hold before an episode's first frame.
 
     ``was_read`` says whether any of its rows was looked at.
