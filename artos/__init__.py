@@ -51,7 +51,7 @@ __all__ = [
     "advantages",
 ]
 
-_HOMES = {
+_MODULES = {
     "PPO": "artos.learners.ppo",
     "ActorBlock": "artos.buffer.actor_block",
     "ArtosError": "artos.errors",
@@ -80,9 +80,9 @@ if not TYPE_CHECKING:  # else a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         """Import a public name from the module it lives in, once."""
-        if name not in _HOMES:
+        if name not in _MODULES:
             raise AttributeError(f"module 'artos' has no attribute {name!r}")
-        found = getattr(import_module(_HOMES[name]), name)
+        found = getattr(import_module(_MODULES[name]), name)
         globals()[name] = found
         return found
 

@@ -1,4 +1,4 @@
-"""Time as a dependency: all code that waits or takes times asks a ``Clock``; tests control it."""
+"""Time as a dependency: code that waits or measures time asks a ``Clock``; tests control it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 
 LONGEST = 1e8
-"""The longest deadline or delay in seconds: three years, which every clock can wait."""
+"""The longest deadline or delay in seconds: three years, for which every clock can wait."""
 
 
 class Clock(ABC):
@@ -17,7 +17,7 @@ class Clock(ABC):
         """Monotonic time in seconds; only differences mean anything."""
 
     def leave_out(self, seconds: float) -> None:
-        """Do not count these seconds, which have just passed, if this clock can do that."""
+        """Do not count ``seconds`` that have just passed, if this clock can leave time out."""
         del seconds
 
 
@@ -30,7 +30,7 @@ class SystemClock(Clock):
 
 
 class WakingClock(Clock):
-    """A clock that leaves out the times during which its process was stopped, if it noticed them.
+    """A clock that leaves out the time during which its process was stopped (``leave_out``).
 
     If a whole container was paused, all its processes were stopped, and no deadline was missed.
     """
@@ -39,7 +39,7 @@ class WakingClock(Clock):
         self._clock, self._left_out = clock or SystemClock(), 0.0
 
     def now(self) -> float:
-        """Seconds since an arbitrary point, without what was left out."""
+        """Seconds since an arbitrary point, without the time left out."""
         return self._clock.now() - self._left_out
 
     def leave_out(self, seconds: float) -> None:

@@ -13,7 +13,7 @@ def count(text: str) -> int:
     """The whole number that ``text`` stands for, exactly; also in the form ``1e6``.
 
     Raises:
-        ValueError: it is not a whole number, or does not fit into 64 bits.
+        ValueError: ``text`` is not a whole number, or does not fit into 64 bits.
     """
     try:
         number = Decimal(text)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 
 class ArtosError(Exception):
-    """Root of the tree: catch this to catch everything ARTOS raises on purpose."""
+    """Base of all errors of ARTOS: catch this to catch everything ARTOS raises on purpose."""
 
 
 class Refused(ArtosError):
@@ -27,7 +27,7 @@ class NoSuchRun(Refused):
 
 
 class BufferFault(ArtosError):
-    """Root of what can go wrong with shared memory."""
+    """Base of all errors of shared memory."""
 
 
 class ShmTooSmall(BufferFault):
@@ -58,13 +58,14 @@ class MemoryTooSmall(ShmTooSmall):
 
 
 class LayoutMismatch(BufferFault):
-    """A file is not a block file, or was written by another layout version."""
+    """A file is not a block file, or has another layout version; ``found`` says what it has."""
 
     def __init__(self, path: str, found: object, expected: object) -> None:
         self.path, self.found, self.expected = path, found, expected
+        what = f"layout {found}" if isinstance(found, int) else found
         super().__init__(
-            f"{path} has layout {found}, this ARTOS reads {expected}: remove it with `artos clean` "
-            "or use the version that wrote it"
+            f"{path} has {what}, this ARTOS reads layout {expected}: remove it with "
+            "`artos clean` or use the version that wrote it"
         )
 
 
@@ -104,7 +105,7 @@ class Overwritten(BufferFault):
 
 
 class NothingToSample(BufferFault):
-    """A sampler was asked for a batch while no row qualifies. ``rows`` counts those present."""
+    """A sampler was asked for a batch while no row qualifies. ``rows`` counts the rows present."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -114,7 +115,7 @@ class NothingToSample(BufferFault):
 class NotOurs(ArtosError, PermissionError):
     """A folder to be used belongs to another user, as ``why`` says; nothing in it was touched.
 
-    Code that handles an ``OSError`` of a place that cannot be written handles this one, too.
+    It is also an ``OSError``: code that handles folders that cannot be written handles it, too.
     """
 
     def __init__(self, path: str, why: str) -> None:
@@ -134,7 +135,7 @@ class DeadlineExceeded(ArtosError):
 
 
 class NoHead(ArtosError):
-    """There is no head of a cluster at the address ``head``. ``why`` in words."""
+    """There is no head of a cluster at the address ``head``. ``why`` is the reason."""
 
     def __init__(self, head: str, why: str) -> None:
         self.head, self.why = head, why
@@ -145,7 +146,7 @@ class NoHead(ArtosError):
 
 
 class WrongKeys(ArtosError):
-    """The head is there, but the keys in the folder ``keys`` do not fit it. ``why`` in words."""
+    """The head is there, but the keys in the folder ``keys`` do not fit it. ``why`` says how."""
 
     def __init__(self, head: str, keys: str, why: str) -> None:
         self.head, self.keys, self.why = head, keys, why
@@ -237,7 +238,7 @@ class CheckpointFault(ArtosError):
 
 
 class NotSaved(ArtosError):
-    """The newest weights of a run could not be saved: ``version`` is theirs."""
+    """The newest weights of a run, those of ``version``, could not be saved."""
 
     def __init__(self, run: str, version: int, why: str) -> None:
         self.run, self.version, self.why = run, version, why
@@ -297,7 +298,7 @@ class NoIdentity(ArtosError):
 class CheckpointRefused(ArtosError):
     """A process could not be dumped; it keeps running.
 
-    ``culprit`` says in words what prevents it, ``remedy`` what to do about that.
+    ``culprit`` says what prevents the dump, ``remedy`` what to do about it.
     """
 
     def __init__(self, pid: int, culprit: str, log: str = "", remedy: str = "") -> None:
@@ -308,7 +309,7 @@ class CheckpointRefused(ArtosError):
 
 
 class RestoreFailed(ArtosError):
-    """An image could not be restored. ``why`` in words, ``log`` has the lines of CRIU's log."""
+    """An image could not be restored. ``why`` is the reason, ``log`` the lines of CRIU's log."""
 
     def __init__(self, image: str, why: str, log: str = "") -> None:
         self.image, self.why, self.log = image, why, log
@@ -329,7 +330,7 @@ class ImageUnusable(ArtosError):
 
 
 class NoImage(ArtosError):
-    """An actor that was to move has no image. ``why`` in words."""
+    """An actor that was to move has no image. ``why`` is the reason."""
 
     def __init__(self, actor: int, why: str) -> None:
         self.actor, self.why = actor, why
@@ -337,7 +338,7 @@ class NoImage(ArtosError):
 
 
 class BadBundle(ArtosError):
-    """A file that was to come from another node in pieces does not come. ``why`` in words."""
+    """Bundle ``number`` cannot be fetched from another node. ``why`` is the reason."""
 
     def __init__(self, number: int, why: str) -> None:
         self.number, self.why = number, why
@@ -367,7 +368,7 @@ class NotRunning(ArtosError):
 
 
 class NotPinned(ArtosError):
-    """A process is not on its slot's CPU. ``found`` has for each thread the CPUs it may run on."""
+    """A process is not on its slot's CPU. ``found`` maps each thread to the CPUs it may run on."""
 
     def __init__(self, pid: int, wanted: int, found: Mapping[int, str]) -> None:
         self.pid, self.wanted, self.found = pid, wanted, dict(found)

@@ -30,7 +30,7 @@ class ExitStatus(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> ExitStatus:
-        return cls.FAILED  # whatever else a process ends with
+        return cls.FAILED  # any other exit status
 
 
 OUTCOMES = frozenset(status.outcome for status in ExitStatus)

@@ -35,7 +35,7 @@ class Faults:
     ) -> Iterator[None]:
         """Contain the failure of a piece of work: ``answer`` is given the reason in words.
 
-        Errors of the kinds ``passing`` are raised, and so is what ends a process on purpose.
+        Errors of the types ``passing`` are raised, and so are exceptions that end a process.
         """
         try:
             yield
@@ -47,7 +47,7 @@ class Faults:
     def add(
         self, what: str, error: Exception, answer: Callable[[str], object] | None = None
     ) -> None:
-        """Count a fault, log where it was raised, answer: for loops where microseconds count."""
+        """Count a fault, log its traceback, answer. For loops in which microseconds count."""
         self.count += 1
         self._counted()
         frames = traceback.extract_tb(error.__traceback__)
@@ -74,13 +74,13 @@ class Faults:
 
 
 class Seldom:
-    """Logs what others can cause without end: the first times, then less and less often."""
+    """Logs warnings that others can cause without end: the first 50, then less and less often."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log, self._count = log, 0
 
     def warning(self, text: str, *arguments: object) -> None:
-        """Log it, or not; as ``Logger.warning``."""
+        """As ``Logger.warning``, unless this warning is to be skipped."""
         self._count += 1
         if self._count <= _FIRST:
             self._log.warning(text, *arguments)

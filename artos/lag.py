@@ -53,9 +53,9 @@ def class_name(number: int) -> str:
 
 
 class Drawn:
-    """Rows that samplers handed to a learner since it was last asked, and their lags.
+    """Rows that samplers handed to a learner since ``begin``, and their lags.
 
-    It is called for every sample, so it only stores its arguments until it is asked.
+    ``note`` is called for every sample, so it only stores its arguments until ``take``.
     """
 
     def __init__(self) -> None:
@@ -64,19 +64,19 @@ class Drawn:
         self._version = 0
 
     def begin(self, version: int) -> None:
-        """From now on the learner is at ``version``."""
+        """Forget all rows; from now on the learner is at ``version``."""
         self._parts.clear()
         self._known.clear()
         self._version = version
 
     def note(self, actors: Ints, versions: Ints) -> None:
-        """Rows were drawn: whose they are and of which version, each (n,); both are copied."""
+        """Note drawn rows: their actors and their versions, each (n,); both arrays are copied."""
         self._parts.append((actors.copy(), versions.copy()))
         if len(self._parts) >= _MOST_PARTS:
             self._count()
 
     def take(self) -> tuple[ActorLag, ...]:
-        """What was drawn since ``begin``, actor by actor; () if nothing was."""
+        """The lags of the rows drawn since ``begin``, one entry per actor."""
         self._count()
         return tuple(self._known.values())
 

@@ -22,7 +22,7 @@ class Plan(msgspec.Struct, frozen=True):
     them take part, and when (None: all, always). ``triggers`` maps targets to encoded triggers;
     ``methods`` lists what each role can be asked to do, ``non_publishing`` the methods of the
     learner that publish nothing; ``threads`` is the number of compute threads of the learner;
-    ``env_spec`` are the environment's facts as plain data, so that only actors need to build one;
+    ``env_spec`` holds the environment's facts as plain data, so that only actors need to build it;
     ``wanted`` names the objects that are read; ``resumes`` counts how often the run was continued,
     which keeps its seed streams distinct. ``deadline`` is how long (seconds) a member may take to
     carry out one invocation.
@@ -66,7 +66,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """Where a run's shared memory lies and which of its members a process is."""
+    """Where a process belongs: the folder of a run's shared memory, and its member number there."""
 
     folder: str
     member: int

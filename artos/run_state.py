@@ -16,5 +16,5 @@ OVER = (DONE, FAILED)
 
 
 def at_the_end(outcome: str) -> str:
-    """The state of a run that is over; an interrupted run has done what it was asked for."""
+    """The state of a run that is over; an interrupted run ended as requested: it is done."""
     return DONE if outcome in ("done", "interrupted") else FAILED

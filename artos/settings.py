@@ -40,7 +40,7 @@ def settings_of(builder: Callable[..., Any]) -> tuple[Setting, ...]:
 
 
 def _does(hint: Any) -> str:
-    """The text in an annotation; the choices."""
+    """The text in an annotation, and the choices of a ``Literal``."""
     kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     said = [note for note in notes if isinstance(note, str)][:1]
     choices = get_args(kind) if get_origin(kind) is Literal else ()
@@ -59,7 +59,7 @@ def shown(value: Any) -> str:
 
 
 def words(kind: Any) -> str:
-    """A type in a few words; empty without a type."""
+    """A type in a few words; empty for other types."""
     if kind == ActorsSetting:
         return "number, ..."
     if get_origin(kind) is Literal:
@@ -75,7 +75,7 @@ def convert(name: str, value: Any, kind: Any) -> Any:
     """``value`` as a ``kind``; text is read as users write it.
 
     Raises:
-        Refused: it is not such a value; the message says what would be.
+        Refused: ``value`` is not of that kind; the message says what to write.
     """
     if kind == ActorsSetting:
         return _actors(value)
@@ -100,10 +100,10 @@ def _actors(value: Any) -> Any:
 
 
 def _read(text: str, kind: Any) -> Any:
-    """``text`` as a ``kind``, or as near to it as can be.
+    """``text`` as a ``kind``; where no reader knows that kind, as JSON, or else as it is.
 
     Raises:
-        ValueError: it is not such a value; the message says what would be.
+        ValueError: ``text`` is not of that kind; the message says what to write.
     """
     if get_origin(kind) in _UNIONS:
         return _read_one(text, get_args(kind))

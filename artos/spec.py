@@ -60,8 +60,8 @@ class DataKey(msgspec.Struct, frozen=True):
 class ObjectKey(msgspec.Struct, frozen=True):
     """A model-related object in the model data block, e.g. ``model_param`` (paper §4.2).
 
-    ``model_param`` are the weights; others are one array of ``shape`` and ``dtype``, declared by
-    the learner that publishes them.
+    ``model_param`` holds the weights; every other object is one array of ``shape`` and ``dtype``,
+    declared by the learner that publishes it.
     """
 
     name: str
@@ -69,10 +69,10 @@ class ObjectKey(msgspec.Struct, frozen=True):
     dtype: str = "float64"
 
     def faults(self) -> list[str]:
-        """Everything wrong with it as an object that a learner publishes."""
+        """Everything wrong with this object as one that a learner publishes."""
         found = []
         if self.name == MODEL_PARAM:
-            found.append(f"object {self.name!r} are the weights, which every learner publishes")
+            found.append(f"object {self.name!r} is the weights, which every learner publishes")
         return [*found, *_array_faults(f"object {self.name!r}", self.shape, self.dtype)]
 
 
@@ -116,7 +116,7 @@ class Actor(Protocol):
 
 
 class Learner(Protocol):
-    """The learning role: owns the weights, mints versions."""
+    """The learning role: owns the weights, makes versions."""
 
     def setup(self, context: Any) -> None:
         """Build the network and the optimiser; called once in the learner process."""
@@ -160,7 +160,7 @@ class Workload:
         """What ``actors`` means.
 
         Raises:
-            Refused: it is invalid; all faults, in words.
+            Refused: ``actors`` is invalid; lists all faults.
         """
         return actors_of(self.actors)
 

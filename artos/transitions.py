@@ -1,4 +1,4 @@
-"""A life as a table: which event leads from which state to which."""
+"""State machines as tables: which event leads from which state to which."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Event = TypeVar("Event", bound=StrEnum)
 def after(
     table: Mapping[tuple[State, Event], State], state: State, event: Event, what: str = "an actor"
 ) -> State:
-    """The state that ``event`` leads to; ``what`` names whose it is, for the error.
+    """The state that ``event`` leads to; ``what`` names the thing in that state, for the error.
 
     Raises:
-        ForbiddenMove: it cannot happen in ``state``; names what can.
+        ForbiddenMove: ``event`` cannot happen in ``state``; names the events that can.
     """
     found = table.get((state, event))
     if found is None:
@@ -27,5 +27,5 @@ def after(
 
 
 def events(table: Mapping[tuple[State, Event], State], state: State) -> tuple[str, ...]:
-    """What can happen in a state."""
+    """The events that can happen in a state."""
     return tuple(str(event) for at, event in table if at is state)

@@ -1,4 +1,4 @@
-"""What a run's actors use: one record, with which every process counts."""
+"""What a run's actors use, as one record that every process counts with."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Usage(msgspec.Struct, frozen=True):
     """What a run's actors cost. Seconds of CPU slots held and of CPU used, MB·s kept while parked.
 
     ``starts`` has the number (``count``) and duration (``median_s``, ``p95_s``) of starts by kind
-    (cold fork clone restore moved thaw). On a cluster, ``nodes`` are those that had actors of the
-    run, and ``bytes_on_wire`` counts experience and weights between them and the head.
+    (cold, fork, clone, restore, moved, thaw). On a cluster, ``nodes`` are those that had actors of
+    the run, and ``bytes_on_wire`` counts experience and weights between them and the head.
     """
 
     starts: dict[str, dict[str, int | float]] = {}
@@ -35,24 +35,24 @@ class Usage(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Usage:
-        """From plain data, as ``msgspec.structs.asdict`` gives it; what it lacks is 0.
+        """From plain data, as ``msgspec.structs.asdict`` gives it; missing fields are 0.
 
         Raises:
-            BadMessage: a field is of another type, or starts of a kind lack one.
+            BadMessage: a field is of another type, or starts of a kind lack a field.
         """
         try:
             usage = msgspec.convert(dict(plain), cls)
             msgspec.convert(usage.starts, dict[str, _Starts])
         except msgspec.ValidationError as error:
-            raise BadMessage(f"a bill: {error}") from error
+            raise BadMessage(f"usage of a run: {error}") from error
         return usage
 
     @classmethod
     def total(cls, usages: Iterable[Usage]) -> Usage:
         """What several nodes cost together.
 
-        Of each kind of start the median is that of the nodes' medians, each as often as it has
-        starts, and the 95th percentile is the worst of theirs.
+        For each kind of start, the median is that of the nodes' medians, each counted as often as
+        its node has starts; the 95th percentile is the largest of the nodes'.
         """
         usages = [*usages]
         return cls(

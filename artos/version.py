@@ -1,4 +1,4 @@
-"""Which ARTOS this is: head and workers must be the same."""
+"""The version of this ARTOS: head and workers must have the same."""
 
 from __future__ import annotations
 

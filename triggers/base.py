@@ -31,7 +31,7 @@ class Committed(msgspec.Struct, frozen=True):
 class Began(msgspec.Struct, frozen=True):
     """An actor was placed here; its rows in this cache buffer begin at row ``row``.
 
-    It comes before any ``Committed`` of that stay; rows of an earlier stay here are void.
+    It comes before any ``Committed`` of this placement; rows of earlier ones are void.
     """
 
     actor: int
@@ -63,7 +63,7 @@ class Published(msgspec.Struct, frozen=True):
     """A model-related object has a new version.
 
     ``ahead`` counts the learner's invocations that were handed over earlier and are not done yet:
-    each of them may mint one more version before rows claimed now are consumed.
+    each of them may make one more version before rows claimed now are consumed.
     """
 
     key: str
@@ -74,7 +74,7 @@ class Published(msgspec.Struct, frozen=True):
 class Joined(msgspec.Struct, frozen=True):
     """An actor became part of the workload.
 
-    Its first round is sampled together with the one of actor ``peer`` that begins at row ``rows``.
+    Its first round is sampled together with actor ``peer``'s round that begins at row ``rows``.
     The rounds that were granted before it came are complete without it.
     """
 
@@ -95,7 +95,7 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 class Recheck(msgspec.Struct, frozen=True):
-    """Comes after a trigger fired: is there enough for one more firing?"""
+    """Asks a trigger that has just fired whether there is enough for one more firing."""
 
 
 Event = Committed | Began | Arrived | Rewound | Published | Joined | Left | Tick | Recheck
@@ -106,7 +106,7 @@ class Firing(msgspec.Struct, frozen=True):
 
     ``claims`` are the rows it hands over, ``dropped`` those it gave up because they were too old,
     ``actors`` the actors it is for (None: all), ``rounds`` the number of invocations it grants,
-    ``keys`` its data keys. The wrapper fills in ``trigger`` and ``number``.
+    ``keys`` its data keys. The engine fills in ``trigger`` and ``number``.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -159,7 +159,7 @@ class Trigger(ABC):
         """
 
     def due(self) -> float | None:
-        """When this trigger wants a ``Tick``, in seconds of the engine's clock, if ever."""
+        """When this trigger wants a ``Tick``, in seconds of the engine's clock; None if never."""
         return None
 
     def keys_read(self) -> tuple[str, ...]:

@@ -185,7 +185,7 @@ class Engine:
         return self.feed(_TICK) if due is not None and self._clock.now() >= due else 0
 
     def due(self) -> float | None:
-        """When the next time trigger wants to be asked, in seconds of the clock."""
+        """When the next trigger wants a ``Tick``, in seconds of the clock; None if none does."""
         times = [due for w in self.wrappers if (due := w.trigger.due()) is not None]
         return min(times, default=None)
 

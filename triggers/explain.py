@@ -130,7 +130,7 @@ def _objects(plan: Plan, table: Table) -> str:
 
 
 def _readers(name: str, plan: Plan, table: Table) -> list[str]:
-    """Targets whose triggers wait for an object, the scaling policy; else ``object_keys``."""
+    """What reads an object: targets whose triggers wait for it, scaling, else ``object_keys``."""
     found = [target for target, trigger in table.items() if name in trigger.objects_read()]
     if name in getattr(plan.scaling, "objects", ()):
         found.append("scaling")

@@ -44,7 +44,7 @@ class Journal:
         self.write(line)
 
     def take_back(self, firing: int) -> None:
-        """Remove the firing recorded last, a clock's, because all members were busy."""
+        """Remove the firing recorded last, made by the clock, because all members were busy."""
         if self._lines and self._lines[-1].get("firing") == firing:
             self._lines.pop()
 
@@ -54,7 +54,7 @@ class Journal:
     ) -> None:  # fmt: skip
         """Record that a member finished the invocation of a firing.
 
-        ``seconds`` is its duration, ``times`` divides that by kind, as far as both are known.
+        ``seconds`` is its duration, ``times`` its parts by kind, if they are known.
         """
         line = {"t": round(now - self._began, 6), "done": firing, "by": member, **facts}
         if seconds:
@@ -74,7 +74,7 @@ class Journal:
         self.write(line | ({"anew": True} if seconds is None else {"seconds": round(seconds, 6)}))
 
     def write(self, line: dict[str, Any]) -> None:
-        """Append one line; it is encoded when flushed, away from the path of a firing."""
+        """Append one line; it is encoded when flushed, so that no firing waits for that."""
         self._lines.append(line)
         if len(self._lines) % _MOST_HELD == 0:
             with suppress(OSError):  # the next flush reports it
@@ -82,10 +82,10 @@ class Journal:
         del self._lines[:-_MOST_KEPT]
 
     def flush(self) -> None:
-        """Hand what was written to the kernel.
+        """Hand the lines so far to the kernel.
 
         Raises:
-            OSError: it cannot be written; it is kept for the next time.
+            OSError: they cannot be written; they are kept for the next time.
         """
         if self._lines:
             self._file.append(b"".join(self._encode(line) + b"\n" for line in self._lines))

@@ -27,7 +27,7 @@ from triggers.window import Window
 
 
 class Supply:
-    """Rows of one actor in some keys: arrived, handed on, and of which policy versions they are.
+    """Rows of one actor in some keys: how many arrived and were handed on, and their versions.
 
     All counts are absolute row numbers since the actor began. Every operation is O(keys).
     """
@@ -95,7 +95,7 @@ class DataKeyTrigger(Trigger):
     too.
 
     With ``max_lag``, rows that will be more than that many versions old when they are consumed are
-    never handed over, assuming that each invocation mints at most one version. Producers are paced
+    never handed over, assuming that each invocation makes at most one version. Producers are paced
     so that this is rare, and rows that are given up are reported in ``Firing.dropped``. The code
     that grants rounds may share a ``window`` with it.
     """
@@ -167,7 +167,7 @@ class DataKeyTrigger(Trigger):
     # -- which actors to wait for --------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Between two batches: let actors join and leave whose turn has come, each in order."""
+        """Between two batches: let actors whose turn has come join and leave, each in order."""
         for actor, changes in tuple(self._changes.items()):
             while changes and self._is_time(changes[0]):
                 self._apply(changes.popleft())
@@ -193,7 +193,7 @@ class DataKeyTrigger(Trigger):
     def _chosen(self, needed: int) -> tuple[int, ...]:
         """The actors that were ready first or, if others would then be late, have the oldest rows.
 
-        None if others would be too late even so: then it is better to wait.
+        Empty if others would be too late even so: then it is better to wait.
         """
         first = tuple(islice(self._ready, needed))
         if not self.window.n or any(map(self._is_stale, first)):
@@ -239,8 +239,8 @@ class ObjectKeyTrigger(Trigger):
 
     The key is ``model_param``, the weights, or any object that the learner publishes.
     Fires on the first version it sees and on every ``every``-th after it. With ``probability``
-    each actor is chosen independently with that probability, from a stream of its
-    own seeded by ``seed``. ``lead`` lets producers be that many rounds ahead of the versions: the
+    each actor is chosen independently with that probability, from the trigger's own random stream
+    seeded by ``seed``. ``lead`` lets producers be that many rounds ahead of the versions: the
     first firing grants ``1 + lead`` rounds and every later one grants one. If each version consumes
     one round of every actor, no row is more than ``lead`` versions old when it is consumed.
     """
@@ -356,7 +356,7 @@ class TransferTrigger(Trigger):
         return self._queue.popleft() if self._queue else None
 
     def due(self) -> float | None:
-        """When its condition wants to be asked."""
+        """When its condition wants a ``Tick``."""
         return None if self.condition is None else self.condition.due()
 
     def parts(self) -> tuple[Trigger, ...]:

@@ -34,7 +34,7 @@ from triggers.wiring import completed
 class Registration:
     """A verified plan, its trigger table, the user's own scaling policy, and further settings.
 
-    ``resolved`` are all its settings, ``versions`` those of the packages it was built with.
+    ``resolved`` holds all its settings, ``versions`` those of the packages it was built with.
     Processes are forked from ``preloaded`` if there is one.
     """
 
@@ -47,7 +47,7 @@ class Registration:
     preloaded: Preloaded | None = None
 
     def resumed(self, times: int) -> Registration:
-        """The same for the given continuation of a run."""
+        """A copy for the ``times``-th continuation of the run."""
         return replace(self, plan=msgspec.structs.replace(self.plan, resumes=times))
 
 
@@ -57,7 +57,7 @@ def register_apart(
     """Register in a process of its own, so that user code never runs in a daemon.
 
     Raises:
-        Refused: it did not answer within ``deadline`` seconds, or ended without an answer.
+        Refused: the process did not answer within ``deadline`` seconds, or ended without an answer.
     """
     arguments = (msgspec.json.encode(reference).decode(), str(seed))
     seconds = max(START_SECONDS, deadline)
@@ -87,7 +87,7 @@ def _decoded(answer: Answer, reference: Reference) -> Registered:
         return msgspec.json.decode(answer.out, type=Registered)
     except UNREADABLE:
         tail = answer.said.decode(errors="replace").strip()[-1500:]
-        said = f"; its last words:\n{tail}" if tail else ""
+        said = f"; its last output:\n{tail}" if tail else ""
         raise Refused([f"building {reference.source} {_end(answer.status)}{said}"]) from None
 
 
@@ -103,7 +103,7 @@ def _end(status: int) -> str:
 
 
 def _split(reference: Reference) -> tuple[Reference, dict[str, Any]]:
-    """Settings of the workload, without those of elastic actors, which every workload has."""
+    """The reference without the settings of elastic actors, which every workload has; and those."""
     elastic = {name: value for name, value in reference.settings.items() if name in NAMES}
     own = {name: value for name, value in reference.settings.items() if name not in NAMES}
     return msgspec.structs.replace(reference, settings=own), elastic

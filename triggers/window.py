@@ -13,10 +13,10 @@ class Window:
 
     A round that is granted while version v is the newest can be used by updates of versions v to
     v + ``max_lag``. No more rounds are granted than these updates can take, ``n`` each. An update
-    waits for a round that is still being sampled if that would be too old for the next update, so
-    slow actors and long episodes have their full share, and nothing need be dropped.
+    waits for a round that is still being sampled if it would be too old for the next update, so
+    slow actors and long episodes have their full share, and no row need be dropped.
 
-    ``ahead`` updates were handed over and are not done. Without ``n`` it lets everything pass.
+    ``ahead`` updates were handed over and are not done. Without ``n`` everything is admitted.
     """
 
     def __init__(self, n: int = 0, max_lag: int = 0) -> None:
@@ -65,14 +65,14 @@ class Window:
     def waits(self, chosen: Collection[int], version: int, ready: Collection[int] = ()) -> bool:
         """Whether the update of this version must not take the rounds of the ``chosen`` actors yet.
 
-        That is so if then not all other rounds could be used in time, and one of these comes from
-        an actor that is not ``ready``.
+        That is so if not all other rounds could then be used in time, and one of those rounds comes
+        from an actor that is not ``ready``.
         """
         others = self._granted - Counter(r[0] for a in chosen if (r := self._under_way.get(a)))
         count = 0
         for granted in sorted(others):
             count += others[granted]
-            updates = max(0, granted + self.max_lag - version)  # that are in time, after this one
+            updates = max(0, granted + self.max_lag - version)  # in time, after this one
             if count > self.n * updates and self._awaits(granted, ready):
                 return True
         return False

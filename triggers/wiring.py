@@ -17,7 +17,7 @@ from triggers.window import Window
 
 
 def role_of(target: str) -> str:
-    """``actors``, ``learner`` or ``transfer``: who a target belongs to."""
+    """The role that a target belongs to: ``actors``, ``learner`` or ``transfer``."""
     return target.partition(".")[0]
 
 
@@ -27,7 +27,7 @@ def method_of(target: str) -> str:
 
 
 def non_publishing_targets(plan: Plan) -> frozenset[str]:
-    """Targets that only help an update along: the learner publishes nothing when they fire."""
+    """Targets that only prepare an update: the learner publishes nothing when they fire."""
     return frozenset(f"learner.{method}" for method in plan.non_publishing)
 
 
@@ -64,19 +64,19 @@ def lead(table: Table) -> int:
 
 
 def max_lags(table: Table) -> list[tuple[str, int, int]]:
-    """Targets that take no rows of too long ago: rows of an actor an update takes, versions."""
+    """Targets that bound the age of rows: target, rows per actor and update, most versions old."""
     parts = [(target, part) for target, ps in data_triggers(table).items() for part in ps]
     return [(target, p.size, p.max_lag) for target, p in parts if p.max_lag is not None]
 
 
 def window(plan: Plan, table: Table) -> Window:
-    """What paces sampling where updates take rounds of some actors; open where they do not."""
+    """What paces sampling if updates take rounds of only some actors; else it admits all."""
     part = _paced(plan, table)
     return Window() if part is None else part.window
 
 
 def _paced(plan: Plan, table: Table) -> DataKeyTrigger | None:
-    """The one trigger of updates that bounds the lag of the rows it takes."""
+    """The only trigger of updates, if there is only one and it bounds the lag of its rows."""
     non_publishing = non_publishing_targets(plan)
     parts = [p for t, ps in data_triggers(table).items() if t not in non_publishing for p in ps]
     return parts[0] if len(parts) == 1 and parts[0].max_lag is not None else None
@@ -118,7 +118,9 @@ def _open_window(plan: Plan, part: DataKeyTrigger | None) -> None:
 
 
 def _with_consumers(plan: Plan, table: Table) -> Plan:
-    """The capacity holds what may be claimed and not yet acknowledged plus what may be sampled
+    """Give the plan its consumers, and a capacity where none was given.
+
+    It holds the rows that may be claimed and not yet acknowledged plus those that may be sampled
     meanwhile, in whole rounds so that rounds lie contiguously.
     """
     draft = msgspec.structs.replace(plan, consumers=consumers(table))
@@ -133,7 +135,7 @@ def _with_consumers(plan: Plan, table: Table) -> Plan:
 
 
 def with_transfer(plan: Plan, table: Table) -> tuple[Plan, Table]:
-    """The same with a transfer of all keys after each round, unless there is a transfer already."""
+    """Both with a transfer of all keys after each round, unless there is a transfer already."""
     if transfers(table):
         return plan, table
     whole = TransferTrigger(tuple(key.name for key in plan.data_keys), plan.steps)
@@ -147,7 +149,7 @@ def transfers(table: Table) -> Table:
 
 
 def cache_plan(plan: Plan, table: Table) -> Plan:
-    """The plan of the workers: transfers empty the blocks, which never lose a row; only weights."""
+    """The plan of the workers: blocks wait for transfers, and weights are the only object."""
     return msgspec.structs.replace(
         plan,
         on_full="wait",

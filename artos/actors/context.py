@@ -1,4 +1,4 @@
-"""What an actor gets to know when it is set up."""
+"""What an actor is told when it is set up."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from artos.policies.fast import BoundPolicy
 
 POLICY_KEYS = (DataKey("log_probs"), DataKey("values"), DataKey("bootstraps"))
-"""What the policy adds to a row. ``bootstraps`` is the value of the state that follows where that
-is not in the next row: after a truncation and at the end of a round; elsewhere it is 0."""
+"""What the policy adds to a row. ``bootstraps`` is the value of the following state where the
+next row does not hold it: after a truncation and at the end of a round; elsewhere it is 0."""
 
 
 class RolloutActor:
@@ -35,7 +35,7 @@ class RolloutActor:
     ``env`` is any Gymnasium id or ``module:factory``; ``policy`` a ``Policy`` or a function that
     builds a module with ``act`` and ``evaluate`` from an ``EnvSpec``. ``clip_rewards`` stores
     rewards clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets a lost life terminate.
-    Returns reported are always those of whole games with raw rewards.
+    Reported returns are always those of whole games with raw rewards.
 
     To act without PyTorch, override ``build_module``, ``make_policy`` and ``faults``; PyTorch is
     not loaded then.
@@ -61,7 +61,7 @@ class RolloutActor:
 
     @property
     def spec(self) -> EnvSpec:
-        """Facts about the environment; found by building one unless a plan brought them."""
+        """Facts about the environment, from a plan or else found by building one."""
         if self._spec is None and self.env in KNOWN:
             self.adopt(KNOWN[self.env])
         if self._spec is None:
@@ -84,7 +84,7 @@ class RolloutActor:
         return build_policy(self.policy or Policy(), self.spec, seed)
 
     def make_policy(self, module: Any, seed: int) -> BoundPolicy:
-        """What acts with the network that ``build_module`` made; ``seed`` is of its own stream."""
+        """The policy that acts with ``build_module``'s network; ``seed`` is for its sampling."""
         from artos.policies.fast import make_actor  # noqa: PLC0415
 
         return make_actor(module, self.spec, seed)
@@ -92,8 +92,8 @@ class RolloutActor:
     def faults(self) -> list[str]:
         """Everything that is wrong with the policy for this environment.
 
-        Here nothing: ``build_module`` has checked what it built. A network that an actor of the
-        user's own builds is looked at.
+        ``build_module`` has checked what it built, so only the network of a subclass that overrides
+        it is checked here.
         """
         if type(self).build_module is RolloutActor.build_module:
             return []
@@ -104,10 +104,10 @@ class RolloutActor:
     # -- running -------------------------------------------------------------------------------
 
     def prepare(self, plan: Plan, *, environments: bool = True) -> None:
-        """Do ahead what is the same for every actor: imports, the network, the environments.
+        """Do early what is the same for every actor: imports, the network, the environments.
 
         Environments that take their seed when they are made are left to ``setup``. Without
-        ``environments`` one is made and closed again, which leaves its imports.
+        ``environments`` one is made and closed again, for its imports.
         """
         self._module = self.build_module(plan.seed)
         if environments:
@@ -161,7 +161,7 @@ class RolloutActor:
 
     @property
     def version(self) -> int:
-        """The policy version bound."""
+        """The bound policy version."""
         return self._version
 
     @property
@@ -224,7 +224,7 @@ class RolloutActor:
                     self._bootstraps[row, result.ended[cut]] = values[cut]
 
     def _bootstrap_last(self, row: int) -> None:
-        # Where an episode ended in the last row the value is already right: 0 or the truncated one.
+        # If an episode ended in the last row, its value is already there: 0, or after a truncation.
         assert self._bootstraps is not None
         values = self._policy.values(self._observations)
         going_on = np.ones(self.envs, bool)

@@ -29,14 +29,14 @@ from artos.lag import Drawn
 from artos.spec import VERSION_KEY, DataKey, poison
 
 _MAGIC, _LAYOUT, _TEXT_BYTES, _SIZE, _INCARNATION, _INTENT, _INTENT_STEP, _WAITING = range(8)
-_SPACE_BELL = 256
+_SPACE_DOORBELL = 256
 _KEY_MAGIC, _ROW_BYTES, _CAPACITY, _ARRAY = range(4)
 _WRITTEN, _RESERVED = 8, 9
 _RELEASED = 16
 _CURSORS = 24
 
 INCARNATIONS = 1 << 20
-"""Most processes that may write an actor's block in one place: their numbers end there."""
+"""The largest number of processes that may write an actor's block in one place."""
 
 
 class KeyHeader:
@@ -162,7 +162,7 @@ class ActorBlock:
         facts = (0, LAYOUT_VERSION, len(layout.text), layout.size)
         for at, fact in enumerate(facts):
             block._preamble[at] = fact
-        block._space = Doorbell(segment.memory, _SPACE_BELL, create=True)
+        block._space = Doorbell(segment.memory, _SPACE_DOORBELL, create=True)
         fence()
         block._preamble[_MAGIC] = MAGIC
         return block
@@ -178,9 +178,10 @@ class ActorBlock:
         spec = description(str(path), segment.memory, MAGIC, PREAMBLE_BYTES, BlockSpec)
         layout = Layout(spec)
         if layout.size != len(segment):
-            raise LayoutMismatch(str(path), f"of {layout.size} bytes", LAYOUT_VERSION)
+            found = f"{len(segment)} bytes instead of {layout.size}"
+            raise LayoutMismatch(str(path), found, LAYOUT_VERSION)
         block = cls(segment, spec, layout)
-        block._space = Doorbell(segment.memory, _SPACE_BELL)
+        block._space = Doorbell(segment.memory, _SPACE_DOORBELL)
         return block
 
     _space: Doorbell
@@ -193,7 +194,7 @@ class ActorBlock:
         return self._preamble[_INCARNATION]
 
     def begin_incarnation(self) -> int:
-        """Start writing as a new process: finish or drop what the last one left half done."""
+        """Start writing as a new process: finish or drop what the last process left half done."""
         self.recover()
         self._preamble[_INCARNATION] += 1
         return self.incarnation
@@ -218,7 +219,7 @@ class ActorBlock:
         return self.written + self.spec.capacity - self.spec.history
 
     def begin_term(self, term: int, base: int) -> None:
-        """Take rows of another place of the actor from now on: its rows from ``base`` on are void.
+        """Take rows from the actor's new place from now on: its old rows from ``base`` on are void.
 
         ``incarnation`` becomes ``term`` last, so a reader that sees the new value sees no void row.
         Repeating this, also after it was interrupted, changes nothing more.
@@ -231,7 +232,7 @@ class ActorBlock:
             return
         if base > self.written:
             raise ValueError(f"actor {self.spec.actor} has {self.written} rows, not {base}")
-        # ``reserved`` stays: the void rows have overwritten others, which readers must know.
+        # ``reserved`` stays: void rows have overwritten older rows, and readers must know that.
         self.commit(base)
         ordered()
         self._preamble[_INCARNATION] = term
@@ -382,7 +383,7 @@ class ActorBlock:
     def _release(self) -> None:
         cursors = [self.headers[c.keys[0]].cursor(n)[1] for n, c in enumerate(self.spec.consumers)]
         for name, numbers in self._consumed_by.items():
-            # A key without consumers is kept as long as the slowest consumer needs its row.
+            # A key without consumers is kept as long as the slowest consumer needs its rows.
             acknowledged = [cursors[n] for n in numbers] if numbers else cursors
             self.headers[name].set_released(min(acknowledged))
         fence()

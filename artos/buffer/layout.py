@@ -22,7 +22,7 @@ MAX_CONSUMERS = 8
 
 
 class Consumer(msgspec.Struct, frozen=True):
-    """A named cursor over some keys: their consumer claims ranges and acknowledges them."""
+    """A named cursor over some keys: their consumer claims ranges of rows and acknowledges them."""
 
     name: str
     keys: tuple[str, ...]
@@ -88,21 +88,23 @@ def description(path: str, memory: memoryview, magic: int, start: int, kind: typ
     The words are: magic number, layout version, bytes of the description, bytes of the file.
 
     Raises:
-        LayoutMismatch: not such a block, half created, truncated, or of another layout version.
+        LayoutMismatch: the file is another kind of block, half created, truncated, or of another
+            layout version.
     """
     if len(memory) < start:
-        raise LayoutMismatch(path, f"of a file of {len(memory)} bytes", LAYOUT_VERSION)
+        raise LayoutMismatch(path, f"only {len(memory)} bytes", LAYOUT_VERSION)
     found_magic, version, text_bytes, size = np.ndarray(4, np.int64, memory).tolist()
     if found_magic != magic:
-        raise LayoutMismatch(path, "of no such block", LAYOUT_VERSION)
+        raise LayoutMismatch(path, "another magic number", LAYOUT_VERSION)
     if version != LAYOUT_VERSION:
         raise LayoutMismatch(path, version, LAYOUT_VERSION)
     if size != len(memory):
-        raise LayoutMismatch(path, f"of {size} bytes in {len(memory)}", LAYOUT_VERSION)
+        raise LayoutMismatch(path, f"{len(memory)} bytes instead of {size}", LAYOUT_VERSION)
     try:
         return msgspec.json.decode(memory[start : start + text_bytes], type=kind)
     except UNREADABLE as error:
-        raise LayoutMismatch(path, f"that cannot be read ({error})", LAYOUT_VERSION) from error
+        what = f"an unreadable description ({error})"
+        raise LayoutMismatch(path, what, LAYOUT_VERSION) from error
 
 
 def words_of(memory: memoryview, offset: int, count: int) -> memoryview:

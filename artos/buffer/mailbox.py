@@ -46,11 +46,11 @@ for _name in ("sem_post", "sem_trywait"):
     getattr(_libc, _name).argtypes = [ctypes.c_void_p]
 _libc.sem_init.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint]
 _libc.sem_clockwait.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(_Timespec)]
-_messenger, _trywait, _clockwait = _libc.sem_post, _libc.sem_trywait, _libc.sem_clockwait
+_post, _trywait, _clockwait = _libc.sem_post, _libc.sem_trywait, _libc.sem_clockwait
 
 
 class Doorbell:
-    """A semaphore at ``offset`` of a mapping: many ring, one waits. Rings are never lost."""
+    """A semaphore at ``offset`` of a mapping: many ring it, one waits. Rings are never lost."""
 
     def __init__(
         self, memory: mmap.mmap | memoryview, offset: int, *, create: bool = False
@@ -63,12 +63,12 @@ class Doorbell:
 
     @property
     def memory(self) -> memoryview:
-        """Its ``SEMAPHORE_BYTES`` bytes, to move it with its sleeper; it must not be rung then."""
+        """Its ``SEMAPHORE_BYTES`` bytes, to be moved with the process that sleeps on it."""
         return memoryview(self._view).cast("B")
 
     def ring(self) -> None:
         """Wake the waiter, or make its next wait return at once. Safe in a signal handler."""
-        _messenger(self._address)
+        _post(self._address)
 
     def drain(self) -> int:
         """Take all pending rings without waiting; returns how many."""
@@ -80,7 +80,7 @@ class Doorbell:
     def wait(self, seconds: float, *, spin: float = 0.0) -> bool:
         """Sleep until rung, at most ``seconds``; True if rung. Returns early on a signal (False).
 
-        ``spin`` seconds are first spent looking without sleeping: a ring that comes within them is
+        ``spin`` seconds are first spent polling without sleeping: a ring that comes within them is
         noticed in about 1 µs instead of the 30 µs a wake-up across cores costs.
         """
         if _trywait(self._address) == 0 or (spin and self._spin(spin)):
@@ -110,11 +110,11 @@ _fence_address = _fence_doorbell._address
 
 
 def fence() -> None:
-    """A full memory barrier: what came before is visible before what is read or written after.
+    """A full memory barrier: earlier reads and writes take effect before all later ones.
 
     Both calls are atomic read-modify-writes with release and acquire order, on x86-64 and on arm64.
     """
-    _messenger(_fence_address)
+    _post(_fence_address)
     _trywait(_fence_address)
 
 
@@ -272,7 +272,7 @@ class Board:
         return Mailbox(self._segment.memory, offset, size, name, create=self._create)
 
     def notify(self, member: int) -> None:
-        """Called by the member: something of mine changed."""
+        """Tell the node that something of this member changed; called by the member."""
         self._counters[member] += 1
         self.doorbell.ring()  # also orders the counter before the ring
 

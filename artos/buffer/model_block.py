@@ -83,9 +83,9 @@ class Slot:
         return int(self._words[1])
 
     def held(self, version: int) -> Slot:
-        """The same arrays with facts of their own, for a reader that pinned them.
+        """The same arrays with their own copy of the facts, for a reader that pinned the slot.
 
-        The writer may mark a slot for a moment before it notices that it is pinned.
+        The writer may mark a slot for a moment before it notices the pin.
         """
         return Slot(self.number, np.array([version, self.firing], np.int64), self.arrays)
 
@@ -213,10 +213,10 @@ class ObjectRegion:
         self._pins[reader] = -1
 
     def bind(self, reader: int, private: dict[str, NDArray[Any]]) -> Slot:
-        """The newest version for a rollout: in place while that leaves the writer a slot, else not.
+        """The newest version for a rollout: in place if that leaves the writer a slot, else copied.
 
-        Otherwise the arrays that actors bind are copied to ``private``, which is filled at the
-        first use. The copied slot has the version but is not part of the block: nothing is pinned.
+        A copy goes to ``private``, whose arrays are made at the first use. The slot returned then
+        has the version but is not part of the block, and nothing stays pinned.
         """
         slot = self.pin(reader)
         if self._leaves_a_slot():
@@ -230,7 +230,7 @@ class ObjectRegion:
         return copy
 
     def _leaves_a_slot(self) -> bool:
-        # Of readers that pin at once, the last sees all pins: too many never stay.
+        # Of readers that pin at once, the last sees all pins, so too many pins never stay.
         return len({*self._pins.tolist()} - {-1}) <= len(self.slots) - 2
 
     def __repr__(self) -> str:
@@ -279,7 +279,8 @@ class ModelBlock:
         start = 4 * WORD
         specs = description(str(path), segment.memory, MAGIC, start, list[ObjectSpec])
         if block_bytes(specs) != len(segment):
-            raise LayoutMismatch(str(path), f"of {block_bytes(specs)} bytes", LAYOUT_VERSION)
+            found = f"{len(segment)} bytes instead of {block_bytes(specs)}"
+            raise LayoutMismatch(str(path), found, LAYOUT_VERSION)
         return cls(segment, specs, align(start + len(msgspec.json.encode(specs)), PAGE))
 
     def __getitem__(self, name: str) -> ObjectRegion:

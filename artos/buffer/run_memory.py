@@ -54,7 +54,7 @@ class Node(Closing):
 
     @property
     def lock(self) -> int:
-        """The descriptor of the lock that says that this memory is in use."""
+        """The descriptor of the lock that shows that this memory is in use."""
         return self._folder.lock
 
     @property
@@ -64,7 +64,7 @@ class Node(Closing):
 
     @property
     def objects(self) -> dict[str, ObjectRegion]:
-        """The regions of what else the learner publishes."""
+        """The regions of the other objects that the learner publishes."""
         return {name: region for name, region in self.model.objects.items() if name != MODEL}
 
     @contextmanager
@@ -96,26 +96,26 @@ class Node(Closing):
 
 
 class CacheNode(Node):
-    """A worker's part of a run's memory: blocks come with the actors that are placed there."""
+    """A worker's part of a run's memory: an actor gets its block when it is placed there."""
 
     def _blocks(self) -> dict[int, ActorBlock]:
         return {}
 
     def open(self, actor: int, term: int, base: int) -> None:
-        """Give an actor a block in which its rows begin with ``base``; an earlier one is gone.
+        """Give an actor a block whose rows begin with ``base``; its earlier block is removed.
 
         Raises:
-            ShmTooSmall: there is no room for it.
+            ShmTooSmall: there is no room for the block.
         """
         path = self.site.block_path(actor)
         self.blocks.pop(actor, None)
         path.unlink(missing_ok=True)
-        _see_room(Layout(self.plan.block(actor)).size)
+        _check_room(Layout(self.plan.block(actor)).size)
         block = ActorBlock.create(path, self.plan.block(actor), base=base, term=term)
         self.blocks[actor] = block
 
     def shut(self, actor: int) -> None:
-        """Remove the block of an actor that was placed elsewhere with its rows."""
+        """Remove the block of an actor that has moved elsewhere together with its rows."""
         self.blocks.pop(actor, None)
         self.site.block_path(actor).unlink(missing_ok=True)
 
@@ -130,13 +130,13 @@ def check_space(plan: Plan) -> None:
     """Check that the machine can hold the run before anything is made; orphans are reaped first.
 
     Raises:
-        ShmTooSmall: says how much is needed and how much is there.
+        ShmTooSmall: says how much is needed and how much is free.
     """
     reap_orphans()
-    _see_room(needed_bytes(plan))
+    _check_room(needed_bytes(plan))
 
 
-def _see_room(needed: int) -> None:
+def _check_room(needed: int) -> None:
     if needed > (available := free_bytes(shm_root())):
         raise ShmTooSmall(needed, available, str(shm_root()))
     left = memory_left()

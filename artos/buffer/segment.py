@@ -20,9 +20,9 @@ from artos.system.pidfd import PidFd
 
 PREFIX = "artos."
 IMAGES = "images"
-"""In the folder of a run: the images of its actors, or a link to where they are."""
+"""In a run's folder, the name of its actors' images, or of a link to them."""
 _NAME_BYTES = 100
-"""Of the name of a run, in that of its shared memory: a file's name has 255 at most."""
+"""Bytes of a run's name that its folder's name has, which may have at most 255."""
 _MEMBER = b"artos.runtime."
 """Part of the command line of every process that a run starts for user code."""
 
@@ -45,7 +45,7 @@ def free_bytes(folder: Path) -> int:
 
 
 class Segment:
-    """One mapped file. The mapping holds no descriptor, so a process image can be taken of it."""
+    """One mapped file. The mapping holds no descriptor, so its process can be checkpointed."""
 
     def __init__(self, path: Path, memory: memoryview) -> None:
         self.path, self.memory = path, memory
@@ -80,7 +80,7 @@ class Segment:
         try:
             if size := os.fstat(descriptor).st_size:
                 return cls(path, _map(descriptor, size))
-            raise LayoutMismatch(str(path), "of an empty file", LAYOUT_VERSION)
+            raise LayoutMismatch(str(path), "no content", LAYOUT_VERSION)
         finally:
             os.close(descriptor)
 
@@ -107,7 +107,7 @@ class ShmFolder:
     """The folder of one run's segments, locked for as long as its owner lives.
 
     The kernel drops the lock when its owner ends, also after SIGKILL, so a process that can take
-    the lock of a folder knows that it is orphaned.
+    the lock of a folder knows that the folder is orphaned.
     """
 
     def __init__(self, path: Path, lock: FileLock) -> None:
@@ -137,8 +137,8 @@ class ShmFolder:
 def reap_orphans() -> list[Path]:
     """Remove the folders whose owner is dead, and their images; live runs are never touched.
 
-    Members that still use such a folder are killed: they end with their owner by themselves,
-    but one that was just being restored from an image then may have outlived it.
+    Members that still use such a folder are killed: most end with their owner by themselves, but
+    a member that was being restored from an image at that moment may have outlived it.
     """
     reaped = []
     for path in shm_root().glob(f"{PREFIX}*"):
@@ -149,17 +149,17 @@ def reap_orphans() -> list[Path]:
 
 
 def _remove(folder: Path) -> list[Path]:
-    """Delete a run's folder, and the images that it links to first; what there was."""
+    """Delete the images that a run's folder links to, then the folder; returns what was deleted."""
     images = folder / IMAGES
     linked = [images.readlink()] if images.is_symlink() else []
     return [path for path in (*linked, folder) if private_folder.remove(path)]
 
 
 def _kill_users_of(folder: Path) -> None:
-    """Kill members that map or hold open a file in ``folder``, but no reader of the user's."""
+    """Kill members that map or hold open a file in ``folder``, but no program of the user's."""
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
     for pid in pids:
-        # Opened before the look: afterwards the number may be another's.
+        # Opened before it is examined: later another process may have this process id.
         with suppress(ProcessLookupError), PidFd(pid) as process:
             if pid != os.getpid() and _uses(Path(f"/proc/{pid}"), f"{folder}/"):
                 process.signal(signal.SIGKILL)
@@ -183,9 +183,9 @@ def _is_orphan(path: Path) -> bool:
     try:
         held = is_held(path / "owner")
     except FileNotFoundError:
-        # Between mkdir and lock of a run that is just starting, or half removed: age decides.
+        # Either a run is just starting, between mkdir and lock, or half removed: age decides.
         return _is_older(path, 60.0)
-    # A folder is locked right after its lock file appears; a fresh one may be starting.
+    # A folder is locked right after its lock file appears; a new run may be at that point.
     return not held and _is_older(path, 0.1)
 
 
@@ -194,4 +194,4 @@ def _is_older(path: Path, seconds: float) -> bool:
         age = time.time() - path.stat().st_mtime
     except FileNotFoundError:
         return False
-    return not 0 <= age <= seconds  # of the future: the time of day was set back since
+    return not 0 <= age <= seconds  # in the future: the time of day was set back since

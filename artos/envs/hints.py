@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 
 _EXTRAS = {"gymnasium.envs.mujoco.": "mujoco", "gymnasium.envs.box2d.": "box2d"}
-"""Extras of ours, by where environments are."""
+"""Our extras, by the package that holds their environments."""
 
 _PACKAGES = (
     (
@@ -29,7 +29,7 @@ _VARIANT = re.compile(r"^.*/|(NoFrameskip|Deterministic|-ram\w*)?(-v\d+)?$")
 
 
 def unknown(name: str) -> str:
-    """Nothing is registered as ``name``: it needs a package, or something similar was meant."""
+    """The fault that no environment ``name`` is registered: what to install, or similar names."""
     for names, package, module in _PACKAGES:
         if re.match(names, name):
             there = importlib.util.find_spec(module)
@@ -40,9 +40,9 @@ def unknown(name: str) -> str:
 
 
 def unmade(name: str, spec: Any, error: Exception) -> str:
-    """``name`` is registered and cannot be made: what is missing, nothing if it is not that."""
+    """The fault that ``name`` is registered but cannot be made; empty if nothing is missing."""
     if _given_up(spec):
-        return f"environment {name} is not kept up any more{_meant(name) or f': {error}'}"
+        return f"environment {name} is no longer maintained{_meant(name) or f': {error}'}"
     for place, extra in _EXTRAS.items():
         if str(spec.entry_point).startswith(place) and isinstance(error, _ABSENT):
             return f"environment {name} needs the extra {extra}: pip install 'artos[{extra}]'"
@@ -52,20 +52,20 @@ def unmade(name: str, spec: Any, error: Exception) -> str:
 
 
 def package_of(module: str) -> str:
-    """How to install a well-known module; nothing for others."""
+    """How to install a well-known module; empty for others."""
     found = [package for _, package, known in _PACKAGES if known == module]
     return f": pip install '{found[0]}'" if found else ""
 
 
 def _meant(name: str) -> str:
-    """Other versions of the same environment, else of those with the most similar names."""
+    """A hint at other versions of the same environment, or else at the most similar names."""
     known, base = _by_base(), _base(name)
     near = [base] if base in known else difflib.get_close_matches(base, known, n=2, cutoff=0.7)
     return f": did you mean {' or '.join(known[each] for each in near)}?" if near else ""
 
 
 def _by_base() -> dict[str, str]:
-    """What to write for each environment without its version."""
+    """What to write for each environment, by its name without version."""
     found: dict[str, str] = {}
     for spec in sorted(gym.registry.values(), key=lambda spec: spec.version or 0):
         if spec.namespace == "ALE":
@@ -78,7 +78,7 @@ def _by_base() -> dict[str, str]:
 
 
 def _given_up(spec: Any) -> bool:
-    """Whether all that Gymnasium left of it is a function that raises."""
+    """Whether Gymnasium has dropped an environment and only keeps a function that raises."""
     return getattr(spec.entry_point, "__module__", "") == "gymnasium.envs"
 
 

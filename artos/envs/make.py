@@ -37,7 +37,7 @@ def make_vector(env: str, envs: int, seed: int = 0) -> AnyVectorEnv:
     - ``vector:ID`` for the id's own vectorised implementation where it has one;
     - an Atari id (``PongNoFrameskip-v4``, ``ALE/Pong-v5``): the standard preprocessing;
     - ``module:factory``, which returns an Env or a VectorEnv and gets ``seed`` and ``num_envs`` if
-      it accepts them. Only there ``seed`` matters: ``Stepper.reset`` seeds the episodes.
+      it accepts them. ``seed`` matters only there: ``Stepper.reset`` seeds the episodes.
 
     Raises:
         Refused: unknown name (with the closest ones), missing extra, or a factory that fails.
@@ -98,7 +98,7 @@ def _registered(env: str, envs: int) -> AnyVectorEnv:
 def _spec(name: str) -> Any:
     module, _, known = name.rpartition(":")
     if module:
-        _module(name, module)  # whose import registers it
+        _module(name, module)  # importing it registers the id
     try:
         return gym.spec(known)
     except (gym.error.Error, ModuleNotFoundError) as error:
@@ -193,7 +193,7 @@ def _unimported(module: str, error: Exception) -> str:
         return f"write the module's name, {module.removesuffix('.py')}, without .py"
     if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
         return f"there is no module {error.name} in this folder{hints.package_of(module)}"
-    return f"{module} does not import: {_tail(error)}"
+    return f"{module} cannot be imported: {_tail(error)}"
 
 
 def _call(env: str, factory: Callable[..., Any], envs: int, seed: int) -> Any:

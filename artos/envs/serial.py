@@ -85,7 +85,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         return self._batch(observations), self._rewards, self._terminations, self._truncations, info
 
     def _odd_flags(self) -> bool:
-        """Whether an environment says it ended by something else than the bool True."""
+        """Whether an environment reports its end by another true value than the bool True."""
         return bool(np.count_nonzero(self._terminations) or np.count_nonzero(self._truncations))
 
     def _restart(
@@ -112,7 +112,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 def _lives(infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """How many lives each has left, 0 if it does not say; nothing if none says."""
+    """How many lives each has left, 0 if it does not say; empty if none says."""
     if not any("lives" in info for info in infos):
         return {}
     return {"lives": np.array([info.get("lives", 0) for info in infos], np.int64)}

@@ -40,7 +40,7 @@ class Step(msgspec.Struct, gc=False):
 
 
 class Stepper:
-    """A vector environment without its autoreset mode.
+    """Steps a vector environment in the same way whatever its autoreset mode.
 
     Handles NEXT_STEP (after an episode ended one row is only the reset: ``valid`` is False),
     SAME_STEP and DISABLED (resets by mask). ``actor`` and ``step_number`` only serve error
@@ -86,7 +86,7 @@ class Stepper:
         self._done_lengths: list[int] = []
 
     def reset(self, seed: int | None = None) -> Parts:
-        """Begin anew with seeds ``seed … seed + E - 1``, kept below 2³¹ for emulators' sake.
+        """Begin anew with seeds ``seed … seed + E - 1``, kept below 2³¹ as emulators need.
 
         Returns the first observations, data key → (E, …).
         """

@@ -13,7 +13,7 @@ from artos.plan import Plan
 
 @dataclass(frozen=True)
 class LearnerContext:
-    """What a learner gets to know when it is set up.
+    """One learner's place in a run: the plan, the network, a seed, the actors' blocks.
 
     ``module`` is what the actor's ``build_module`` made: a ``torch.nn.Module`` for the actors that
     are built in. ``blocks`` are the actors' data blocks, for samplers over all of the replay

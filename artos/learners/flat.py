@@ -19,7 +19,7 @@ class FlatAdam:
     """Moves a module's parameters and gradients into flat vectors and steps them with fused Adam.
 
     ``live()`` are NumPy views of everything that must survive the process: weights and moments.
-    ``observe``, if set, is shown every gradient before it is clipped; the next one overwrites it.
+    ``observe``, if set, is called with every gradient before clipping; the tensor is reused.
     """
 
     def __init__(self, module: nn.Module, lr: float, eps: float = 1e-5) -> None:
@@ -56,7 +56,7 @@ class FlatAdam:
 
     @property
     def steps(self) -> int:
-        """Steps taken since training began; crashes and resumed runs keep it."""
+        """Steps taken since training began; the count survives crashes and ``--resume``."""
         return int(self._step)
 
     def step(self, loss: Tensor, max_grad_norm: float | None = None) -> None:
@@ -66,18 +66,18 @@ class FlatAdam:
         self.apply(max_grad_norm)
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradient of ``loss`` to what was added since the last step."""
+        """Add the gradient of ``loss`` to those added since the last step."""
         if not self._adding:
             self._gradient.zero_()
             self._adding = True
         loss.backward()  # type: ignore[no-untyped-call]
 
     def discard(self) -> None:
-        """Forget the gradient that was added since the last step."""
+        """Forget the gradients that were added since the last step."""
         self._adding = False
 
     def apply(self, max_grad_norm: float | None = None) -> None:
-        """Clip what was added by its global norm, and step with it.
+        """Clip the sum of the added gradients by its global norm, and step with it.
 
         Raises:
             RuntimeError: nothing was added since the last step.
@@ -94,7 +94,7 @@ class FlatAdam:
 
     @torch.no_grad()
     def _update(self, gradient: Tensor) -> None:
-        # The function, not the class: making a torch.optim.Adam imports the compiler, for a second.
+        # The function, not the class: making a torch.optim.Adam imports the compiler (a second).
         adam(
             [self.weights], [gradient], [self._exp_avg], [self._exp_avg_sq], [], [self._step],
             fused=True, amsgrad=False, beta1=0.9, beta2=0.999, lr=self.lr, weight_decay=0.0,

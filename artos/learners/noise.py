@@ -8,13 +8,13 @@ _MOST = 1e9
 
 
 class GradientNoise:
-    """Estimates tr(Σ) / |G|² from gradients of minibatches and that of all of them together.
+    """Estimates tr(Σ) / |G|² from the gradients of minibatches and from their sum.
 
-    Appendix A.1 there: the squared norm of a gradient of B rows is |G|² + tr(Σ) / B on
-    average, so two sizes of B tell both apart. Either is averaged over updates before they are
-    divided, with weight ``decay`` on the past. It costs nothing but the sum of gradients, since
-    they are those the learner steps with; that weights move a little from minibatch to minibatch
-    is neglected, so use only those of the first pass over the rows.
+    Appendix A.1 of the paper: the squared norm of a gradient of B rows is |G|² + tr(Σ) / B on
+    average, so two sizes of B tell both apart. Both are averaged over updates, with weight
+    ``decay`` on the past, before they are divided. The cost is only that of the sum, since the
+    learner steps with these gradients anyway. The estimate neglects that weights move a little
+    from minibatch to minibatch, so use only gradients of the first pass over the rows.
     """
 
     def __init__(self, decay: float = 0.9) -> None:
@@ -24,13 +24,13 @@ class GradientNoise:
         self._squares, self._count = 0.0, 0
 
     def add(self, gradient: Tensor) -> None:
-        """Note the gradient of one minibatch; they are of equal size. The tensor may be reused."""
+        """Note the gradient of one of several equal minibatches. The tensor may be reused."""
         self._sum = gradient.clone() if self._sum is None else self._sum.add_(gradient)
         self._squares += float(gradient.square().sum())
         self._count += 1
 
     def estimate(self, rows: int) -> float:
-        """End an update whose minibatches held ``rows`` rows together; the noise scale in rows.
+        """End an update whose minibatches held ``rows`` rows in all; returns the scale in rows.
 
         Raises:
             ValueError: fewer than two minibatches were noted, which tells nothing.

@@ -81,9 +81,9 @@ class PPO(TorchLearner):
         self._parts = [k.name for k in keys]
         self._large = {k.name for k in keys if len(k.shape) > 1}
         self._noise = GradientNoise() if _measures_noise(context.plan) else None
-        self._preprocessed = AdvantageCache(context.blocks, self.gamma, self.lam)
+        self._advantages = AdvantageCache(context.blocks, self.gamma, self.lam)
         self._store = BatchStore()
-        self._whole: GradientAccumulator | None = None
+        self._accumulator: GradientAccumulator | None = None
         self._passed: dict[Claim, Mapping[str, Tensor]] = {}
         self._learned: dict[int, int] = {}
 
@@ -91,7 +91,7 @@ class PPO(TorchLearner):
         """Settings out of range, or minibatches that do not divide the batch."""
         found = [*super().faults(plan), *self._out_of_range()]
         if _measures_noise(plan) and self.minibatches == 1:
-            found.append("the gradient noise scale is measured between minibatches: have 2 or more")
+            found.append("the gradient noise scale is measured between minibatches: use 2 or more")
         found += indivisible(plan, self.minibatches)
         return found + too_early(plan, self.minibatches)
 
@@ -113,28 +113,28 @@ class PPO(TorchLearner):
     def preprocess(self, batch: Batch, call: Invoke) -> None:
         """Compute advantages of rows whose observations and actions may still be on their way."""
         began = time.perf_counter()
-        self._preprocessed.add(batch)
+        self._advantages.add(batch)
         self._seconds = {"preprocess": time.perf_counter() - began}
 
     def accumulate(self, batch: Batch, call: Invoke) -> None:
         """Add the gradient of these rows to that of the full batch they were preprocessed in.
 
         The sum is the gradient that ``update`` would compute: advantages are normalised over the
-        full batch. Before all of its rewards are there this is not known, and nothing is done.
+        full batch. While some of its rewards are missing that is impossible, and nothing is done.
         """
         began = time.perf_counter()
-        claims = self._preprocessed.beside(batch.claims[0])
+        claims = self._advantages.beside(batch.claims[0])
         if set(batch.claims) <= set(claims):
-            self._whole = self._whole_of(claims)
-            self._add(self._whole, batch.claims)
+            self._accumulator = self._accumulator_of(claims)
+            self._add(self._accumulator, batch.claims)
         self._seconds = {"learn": time.perf_counter() - began}
 
     def first_pass(self, batch: Batch, call: Invoke) -> None:
         """The first epoch over these rows, in minibatches of their own.
 
-        Rows are left to ``update`` while older ones of their actor are still to be learned from,
-        or for all this process knows may be: each version then has all steps on its own rows and
-        none on the next ones', so none is lost or repeated by a crash.
+        Rows are left to ``update`` while older rows of their actor are, or may be, still to be
+        learned from. So each version includes all steps on its own rows and none on later rows,
+        and a crash neither loses nor repeats a step.
         """
         began = time.perf_counter()
         gathered = began
@@ -178,10 +178,10 @@ class PPO(TorchLearner):
             self.adam.set_lr(self.lr * max(0.0, 1.0 - call.progress))
 
     def _first_epoch(self, batch: Batch, data: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """What is left of it."""
-        beside = self._preprocessed.beside(batch.claims[0])
-        if self._whole and self._whole.claims == beside == batch.claims:
-            return self._finish(self._whole)
+        """Do what is left of the first epoch."""
+        beside = self._advantages.beside(batch.claims[0])
+        if self._accumulator and self._accumulator.claims == beside == batch.claims:
+            return self._finish(self._accumulator)
         left = [claim for claim in batch.claims if claim not in self._passed]
         if not left:
             return self._passed[batch.claims[-1]]
@@ -193,7 +193,7 @@ class PPO(TorchLearner):
     def _epoch(
         self, batch: Batch, data: Mapping[str, Tensor], minibatches: int = 0
     ) -> Mapping[str, Tensor]:
-        self._whole = None
+        self._accumulator = None
         # Seeded by what is published with the weights, so that a crash changes nothing.
         order = np.random.default_rng((self.context.seed, self.adam.steps))
         metrics: Mapping[str, Tensor] = {}
@@ -206,7 +206,7 @@ class PPO(TorchLearner):
         return share(self.context.plan, self.minibatches, len(batch))
 
     def _forget(self, claims: tuple[Claim, ...]) -> None:
-        self._preprocessed.forget(claims)
+        self._advantages.forget(claims)
         self._learned |= {claim.actor: claim.stop for claim in claims}
         self._passed = {
             c: m for c, m in self._passed.items() if c.stop > self._learned.get(c.actor, 0)
@@ -214,36 +214,36 @@ class PPO(TorchLearner):
 
     # -- the full batch, piece by piece --------------------------------------------------------
 
-    def _whole_of(self, claims: tuple[Claim, ...]) -> GradientAccumulator:
-        if self._whole and self._whole.claims == claims:
-            return self._whole
+    def _accumulator_of(self, claims: tuple[Claim, ...]) -> GradientAccumulator:
+        if self._accumulator and self._accumulator.claims == claims:
+            return self._accumulator
         self.adam.discard()
         batch = Batch(self.context.blocks, claims, self._store)
-        advantage = self.tensor(self._preprocessed.of(batch)[0])
+        advantage = self.tensor(self._advantages.of(batch)[0])
         mean, spread = self._scale(advantage)
         count = len(batch)
         if "valid" in batch.names:
             count = max(1, int(batch.gather("valid").sum()))
         return GradientAccumulator(claims, float(mean), float(spread), count)
 
-    def _add(self, whole: GradientAccumulator, claims: tuple[Claim, ...]) -> None:
-        for claim in (claim for claim in claims if claim not in whole.added):
+    def _add(self, accumulator: GradientAccumulator, claims: tuple[Claim, ...]) -> None:
+        for claim in (claim for claim in claims if claim not in accumulator.added):
             piece = Batch(self.context.blocks, [claim], self._store)
             rows = np.arange(len(piece))
-            loss, metrics = self._loss(piece, self._prepare(piece), rows, whole)
+            loss, metrics = self._loss(piece, self._prepare(piece), rows, accumulator)
             self.backward(loss)
-            whole.note(claim, metrics)
+            accumulator.note(claim, metrics)
 
-    def _finish(self, whole: GradientAccumulator) -> Mapping[str, Tensor]:
-        self._add(whole, whole.claims)
+    def _finish(self, accumulator: GradientAccumulator) -> Mapping[str, Tensor]:
+        self._add(accumulator, accumulator.claims)
         self.apply()
-        self._whole = None
-        return whole.metrics
+        self._accumulator = None
+        return accumulator.metrics
 
     # -- rows ----------------------------------------------------------------------------------
 
     def _prepare(self, batch: Batch) -> dict[str, Tensor]:
-        advantage, returns = self._preprocessed.of(batch)
+        advantage, returns = self._advantages.of(batch)
         arrays = {"advantages": advantage, "returns": returns}
         arrays |= {n: batch.gather(n) for n in ("actions", "log_probs", "values")}
         arrays |= {n: batch.gather(n) for n in self._parts if n not in self._large}
@@ -256,9 +256,9 @@ class PPO(TorchLearner):
         batch: Batch,
         data: Mapping[str, Tensor],
         index: NDArray[np.int64],
-        whole: GradientAccumulator | None = None,
+        full: GradientAccumulator | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Of the rows at ``index``, as a minibatch of their own or as a part of ``whole``."""
+        """The loss of the rows at ``index``, alone or as a part of the full batch."""
         at = self.tensor(index)
         few = {name: tensor[at] for name, tensor in data.items()}
         observations = {
@@ -269,7 +269,7 @@ class PPO(TorchLearner):
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
             log_probs, entropy, values = module.evaluate(observations, few["actions"])
         advantage = few["advantages"]
-        mean, spread = (whole.mean, whole.spread) if whole else self._scale(advantage)
+        mean, spread = (full.mean, full.spread) if full else self._scale(advantage)
         return ppo_loss(
             log_probs.float(),
             few["log_probs"],
@@ -283,7 +283,7 @@ class PPO(TorchLearner):
             self.vf_coef,
             self.ent_coef,
             few.get("valid"),
-            whole.count if whole else None,
+            full.count if full else None,
         )
 
     def _scale(self, values: Tensor) -> tuple[Tensor | float, Tensor | float]:

@@ -1,4 +1,4 @@
-"""Publishes what a learner has beside the weights, each object with versions of its own."""
+"""Publishes a learner's objects beside the weights, each with versions of its own."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from artos.spec import VALUE, ObjectKey, Workload
 
 
 def published(workload: Workload) -> tuple[ObjectKey, ...]:
-    """What the workload's learner says it publishes beside the weights."""
+    """The objects that the workload's learner declares beside the weights."""
     found = getattr(workload.learner, "objects", ())
     return (found,) if isinstance(found, ObjectKey) else tuple(found)
 
 
 class Publisher:
-    """Called with a name and a value it makes that the newest version of the object.
+    """Call it with a name and a value to make the value the newest version of that object.
 
     Readers and triggers see the version once the invocation is done, and before the weights of that
     invocation. At registration there are no ``regions``: values are only checked.
@@ -39,8 +39,8 @@ class Publisher:
         """Publish ``value``, of the shape that was declared.
 
         Raises:
-            BadObject: it is not declared, or has another shape.
-            NotFinite: it holds NaN or infinity.
+            BadObject: the object is not declared, or has another shape.
+            NotFinite: ``value`` holds NaN or infinity.
         """
         array = self._fitted(name, value)
         if (region := self._regions.get(name)) is None:
@@ -52,7 +52,7 @@ class Publisher:
         region.commit(slot, region.version + 1)
 
     def newest(self, name: str) -> NDArray[Any] | None:
-        """A copy of what was published last, also by a learner that died or was saved."""
+        """A copy of the last value, even from a learner that died or a saved run; None if none."""
         region = self._regions.get(name)
         if region is None or region.version < 0:
             return None
@@ -66,7 +66,7 @@ class Publisher:
             )
         array = np.asarray(value, key.dtype)
         if array.shape != key.shape:
-            raise BadObject(name, f"its shape is {array.shape}, declared is {key.shape}")
+            raise BadObject(name, f"its shape is {array.shape}, but {key.shape} is declared")
         return array
 
     def __repr__(self) -> str:

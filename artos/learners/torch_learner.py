@@ -1,7 +1,7 @@
 """The base of learners that step with PyTorch, and what they share.
 
-That is how batches divide into minibatches, the gradient of a full batch while it is added up, and
-advantages by claim: computed when the rewards have come, used when the observations have.
+They share how batches divide into minibatches, the gradient of a full batch while it is added up,
+and advantages by claim: computed once the rewards have come, used once the observations have.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def indivisible(plan: Plan, minibatches: int) -> list[str]:
 
 
 def too_early(plan: Plan, minibatches: int) -> list[str]:
-    """What a plan's triggers ask for that needs other minibatches, in words."""
+    """Why minibatches or actors do not fit triggers that fire before a batch is complete."""
     found, actors = [], plan.at_work.most
     if "learner.accumulate" in plan.triggers and minibatches != 1:
         found.append("learner.accumulate adds up one gradient of the full batch: set minibatches=1")
@@ -55,8 +55,8 @@ def too_early(plan: Plan, minibatches: int) -> list[str]:
         return found
     if plan.at_work.least != actors:
         found.append(
-            "learner.first_pass makes minibatches of the rows of some of a fixed number of actors: "
-            "give actors as a number"
+            "learner.first_pass makes each minibatch from some of the actors, which needs a fixed "
+            "number of actors: give actors as a number"
         )
     elif actors % minibatches and minibatches % actors:
         found.append(
@@ -67,16 +67,16 @@ def too_early(plan: Plan, minibatches: int) -> list[str]:
 
 
 def share(plan: Plan, minibatches: int, rows: int) -> int:
-    """How many minibatches of the usual size a part of so many rows of a full batch makes."""
+    """How many minibatches of the usual size ``rows`` rows of a full batch make."""
     return max(1, round(minibatches * rows / (plan.actors * plan.envs * plan.steps)))
 
 
 @dataclass
 class GradientAccumulator:
-    """What is known of a full batch before all of its rows are there.
+    """What is known of a full batch before all of its rows have come.
 
-    ``mean`` and ``spread`` normalise advantages over the whole of it, ``count`` counts its valid
-    rows; all three follow from rewards alone. The sum is in the optimiser, until it steps.
+    ``mean`` and ``spread`` normalise advantages over the full batch, ``count`` counts its valid
+    rows; all three follow from rewards alone. The optimiser holds the sum until it steps.
     """
 
     claims: tuple[Claim, ...]
@@ -87,7 +87,7 @@ class GradientAccumulator:
     metrics: dict[str, Tensor] = field(default_factory=dict)
 
     def note(self, claim: Claim, metrics: Mapping[str, Tensor]) -> None:
-        """The gradient of a claim's rows was added; so are what it contributes to the metrics."""
+        """Note that the gradient of a claim's rows was added, and add up their metrics."""
         self.added.add(claim)
         for name, value in metrics.items():
             self.metrics[name] = self.metrics[name] + value if name in self.metrics else value
@@ -95,7 +95,7 @@ class GradientAccumulator:
 
 @dataclass(frozen=True)
 class _Entry:
-    """What was found for one claim, in which incarnation of its block, beside which claims."""
+    """Advantages and returns of a claim, its block's incarnation, the claims of its batch."""
 
     pair: Pair
     incarnation: int
@@ -103,11 +103,11 @@ class _Entry:
 
 
 class AdvantageCache:
-    """Keeps advantages and returns from when their rows' rewards came until they are learned from.
+    """Keeps advantages and returns from when the rewards come until the rows are learned from.
 
-    An entry counts only while its block is in the incarnation it was computed from: rows of which
-    but a part had come when their actor was placed anew may be others by now. What is missing,
-    for that reason or because the learner died in between, is computed when it is asked for.
+    An entry is valid only in the incarnation of its block in which it was computed: rows that had
+    come only in part when their actor was placed anew may be different rows now. Entries that are
+    missing, for that reason or because the learner died, are computed when they are asked for.
     """
 
     def __init__(self, blocks: Mapping[int, ActorBlock], gamma: float, lam: float) -> None:
@@ -135,22 +135,22 @@ class AdvantageCache:
         return np.stack([a for a, _ in both]), np.stack([r for _, r in both])
 
     def beside(self, claim: Claim) -> tuple[Claim, ...]:
-        """The claims of the batch that a claim was preprocessed in; none unless all still count."""
+        """The claims of the batch that a claim was preprocessed in; none unless all are valid."""
         entry = self._entries.get(claim)
         claims = () if entry is None else entry.beside
         return claims if all(self._holds(each) for each in claims) else ()
 
     def forget(self, claims: Iterable[Claim]) -> None:
-        """These rows were learned from: drop them, and older ones of the same actors."""
+        """Drop entries of rows that were learned from, and of older rows of the same actors."""
         stops = {claim.actor: claim.stop for claim in claims}
         for claim in [c for c in self._entries if c.stop <= stops.get(c.actor, 0)]:
             del self._entries[claim]
 
     def _mark(self, claim: Claim) -> int | None:
-        """Its block's incarnation, looked at before its rows are; None if rows are gone by now.
+        """The incarnation of the claim's block, read before its rows; None if rows are gone by now.
 
-        A block whose actor was placed anew takes back what had come in part, and only then gets
-        another incarnation.
+        A block whose actor was placed anew first takes back rows that had come in part, and only
+        then gets another incarnation.
         """
         block = self._blocks[claim.actor]
         incarnation = block.incarnation
@@ -180,12 +180,12 @@ class TorchLearner:
     ``update`` returns metrics (floats). Every call in which ``step`` ran publishes a new version of
     the weights together with the optimiser's state, so a learner that is killed goes on from there.
 
-    Methods named in ``non_publishing`` only help an update along, with rows that have come already:
-    they publish nothing and count as no update, even if they step. What they did is lost with the
-    process, so an update that follows must claim the same rows, and make up for what it misses.
+    Methods named in ``non_publishing`` only prepare an update, with rows that have come already:
+    they publish nothing and count as no update, even if they step. Their work is lost with the
+    process, so an update that follows must claim the same rows, and do what is missing.
 
-    What else a learner wants to publish, e.g. statistics, it declares in ``objects`` and publishes
-    with ``self.publish(name, value)``, in any of its methods. Each version fires
+    A learner that publishes other objects, e.g. statistics, declares them in ``objects`` and calls
+    ``self.publish(name, value)`` in any of its methods. Each version fires
     ``ObjectKeyTrigger(name)``; scaling policies read the newest value.
     """
 
@@ -225,11 +225,11 @@ class TorchLearner:
         self.fresh = True
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradient of ``loss`` (scalar) to that of the next ``apply``."""
+        """Add the gradient of ``loss`` (scalar) to the sum for the next ``apply``."""
         self.adam.backward(loss)
 
     def apply(self) -> None:
-        """One optimiser step on what ``backward`` added up since the last step."""
+        """One optimiser step on the sum that ``backward`` added up since the last step."""
         self.adam.apply(self.max_grad_norm)
         self.fresh = True
 
@@ -237,13 +237,13 @@ class TorchLearner:
         """Make ``value`` the newest version of an object that is among ``objects``.
 
         Raises:
-            BadObject: it is not declared, or has another shape.
-            NotFinite: it holds NaN or infinity.
+            BadObject: the object is not declared, or has another shape.
+            NotFinite: ``value`` holds NaN or infinity.
         """
         self.context.publish(name, value)
 
     def published(self, name: str) -> NDArray[Any] | None:
-        """A copy of what was published last, also before a crash or ``--resume``; None if none."""
+        """A copy of the last value, even from before a crash or ``--resume``; None if none."""
         return self.context.publish.newest(name)
 
     def live(self) -> Mapping[str, NDArray[Any]]:

@@ -27,8 +27,8 @@ def ppo_loss(
     error, with ``value_clip`` the larger of the plain and the clipped one. Rows with ``valid``
     False count for nothing. Reported, detached: ``policy_loss``, ``value_loss``, ``entropy``,
     ``approx_kl`` (the estimator (r − 1) − log r) and ``clip_fraction`` (rows outside 1 ± clip).
-    With ``count`` the B rows are a part of so many: losses, reports and gradients of all parts then
-    add up to those of the whole.
+    With ``count`` the B rows are a part of a batch of ``count`` rows: losses, reports and gradients
+    of all parts then add up to those of the batch.
     """
     log_ratio = log_probs - old_log_probs
     ratio = log_ratio.exp()

@@ -53,7 +53,7 @@ PolicyLike = Policy | Callable[[EnvSpec], nn.Module]
 
 
 def build_policy(policy: PolicyLike, spec: EnvSpec, seed: int) -> nn.Module:
-    """Build ours or the user's own; theirs is any callable ``EnvSpec → nn.Module``.
+    """Build the built-in policy, or the user's own: any callable ``EnvSpec → nn.Module``.
 
     Raises:
         Refused: the module does not fit the environment (see ``check_policy``).

@@ -91,7 +91,7 @@ class FastMlp:
         return {"actions": actions, "log_probs": logs, "values": run.values}
 
     def values(self, obs: dict[str, Array]) -> Floats:
-        """See ``BoundPolicy.values``; draws nothing, so the random stream stays where it is."""
+        """See ``BoundPolicy.values``; draws no random numbers, so its stream does not move."""
         run = self._passes.get(len(obs[self._name])) or self._new_pass(obs)
         run.forward(self._weights, obs)
         return run.values
@@ -105,8 +105,8 @@ class FastMlp:
 class _Weights:
     """Both networks side by side: (in + 1, 2h), then (2, h, h') each, then one head for both.
 
-    The first layer's bias is one more row, met by a constant 1 in the input. The head is
-    (2h, width + 1): policy rows above, value rows below, zeros where they do not meet.
+    The first layer's bias is one more row, multiplied by a constant 1 in the input. The head is
+    (2h, width + 1): policy rows above, value rows below, zeros elsewhere.
     """
 
     def __init__(self, width: int, module: ActorCritic) -> None:

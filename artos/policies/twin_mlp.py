@@ -80,7 +80,7 @@ class TwinPass(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, out: Tensor, values: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of the input, if anyone wants it, and of every parameter."""
+        """Gradients of the input, if it needs one, and of every parameter."""
         *saved, policy_weight, value_weight = ctx.saved_tensors
         depth = len(saved) // 2
         seen, weights = saved[: depth + 1], saved[depth + 1 :]

@@ -41,7 +41,7 @@ TRACE_BYTES = 12_000
 class ActorRole:
     """Runs an actor: binds the newest weights, samples a round, commits it as one.
 
-    It waits for room first, so that rows are of the weights that are newest when they are sampled.
+    It waits for room before it binds, so that rows are sampled with the newest weights.
     """
 
     def __init__(self, actor: Any, context: ActorContext, model: ObjectRegion) -> None:
@@ -49,12 +49,12 @@ class ActorRole:
         self._reader = context.actor
         self._private: dict[str, NDArray[Any]] = {}
         self._bound = False
-        # The learner, which may hold the rows, is given all its tries meanwhile.
+        # Long enough for every restart of the learner, which may hold the rows.
         self._patience = 5 * context.plan.deadline
         actor.setup(context)
 
     def step(self) -> int:
-        """The step being sampled, where the actor says so, else rows committed so far."""
+        """The step being sampled, if the actor says so, else rows committed so far."""
         return max(self._block.written, int(getattr(self._actor, "step_number", 0)))
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class ActorRole:
             own = getattr(self._actor, call.method)(start, rows)
             self._block.commit(call.stop)
             seconds = time.perf_counter() - began
-            times |= whole(own, seconds, "sample")
+            times |= complete_times(own, seconds, "sample")
         returns, lengths = self._actor.episodes()
         newest = slice(-_MOST_EPISODES, None)
         return Done(
@@ -97,14 +97,14 @@ class ActorRole:
         self._bound = True
 
 
-def whole(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
-    """What user code tells of these ``seconds``, and as ``rest`` what it leaves out."""
+def complete_times(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
+    """The seconds by kind that user code reports; the others of ``seconds`` count as ``rest``."""
     left = max(0.0, seconds - sum(told.values()))
     return {**told, rest: told.get(rest, 0.0) + left}
 
 
 def _until_now(times: dict[str, float], kind: str, began: float) -> float:
-    """Book the seconds since ``began``; returns the time it is now."""
+    """Store the seconds since ``began`` as those of ``kind``; returns the present time."""
     now = time.perf_counter()
     times[kind] = now - began
     return now
@@ -113,8 +113,8 @@ def _until_now(times: dict[str, float], kind: str, began: float) -> float:
 class LearnerRole:
     """Runs a learner: hands it the claimed rows, publishes what it changed.
 
-    Weights and optimiser state live in the model block: a learner that starts where a version is
-    already published goes on from that one, after a crash as after a resume.
+    Weights and optimiser state live in the model block: a learner that finds a published version
+    there goes on from that version, both after a crash and when a run is resumed.
     """
 
     def __init__(self, learner: Any, model: ObjectRegion, blocks: Mapping[int, ActorBlock]) -> None:
@@ -134,12 +134,12 @@ class LearnerRole:
         return self._model.version
 
     def close(self) -> None:
-        """Nothing to let go of: what matters is in the model block."""
+        """Nothing to close: all state is in the model block."""
 
     def run(self, call: Invoke) -> Done:
         """Run the learner's method on the claimed rows, if any; publish if it stepped.
 
-        What a non-publishing method stepped is published with the next that is not.
+        Steps of a non-publishing method are published by the next method that publishes.
 
         Raises:
             NotFinite: a metric or a weight is NaN or infinite; nothing was published.
@@ -152,7 +152,7 @@ class LearnerRole:
         drawn = self._drawn.take()
         unread = bool(drawn) and batch is not None and not batch.was_read
         ended = time.perf_counter()
-        times = whole(self._learner.seconds(), ended - began, "learn")
+        times = complete_times(self._learner.seconds(), ended - began, "learn")
         if self._learner.fresh and call.method not in self._non_publishing:
             self._learner.fresh = False
             self._publish(self._model.version + 1, call.firing)
@@ -193,11 +193,11 @@ class Role(Protocol):
         """How far it got: rows written (actor) or the policy version (learner)."""
 
     def close(self) -> None:
-        """Let go of what user code holds open; called when the member is told to stop."""
+        """Close what user code holds open; called when the member is told to stop."""
 
 
 class Line:
-    """A member's line to its node: messages down, messages up, one ring for whatever changed."""
+    """A member's connection to its node: a mailbox down, a mailbox up, and the board's doorbell."""
 
     def __init__(self, board: Board, member: int) -> None:
         self._board, self._member = board, member
@@ -241,11 +241,11 @@ def _attempt(role: Role, line: Line, call: Invoke, waited: float) -> bool:
 
 
 def guarded(run: Callable[[], Done], call: Invoke, role: Role) -> Done | Failed:
-    """Run, and turn what user code raises into a report with the step it happened at."""
+    """Run, and turn an exception of user code into a report that names the step."""
     try:
         return run()
     except (Exception, SystemExit) as error:
         step = error.step if isinstance(error, BadRow) else role.step()
-        # The same rows and seeds would give the same NaN, and the same wait would time out again.
+        # The same rows and seeds would give the same NaN; the same wait would time out again.
         fatal = isinstance(error, DeadlineExceeded | NotFinite)
         return Failed(call.firing, step, traceback.format_exc()[-TRACE_BYTES:], fatal)

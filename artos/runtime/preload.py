@@ -6,8 +6,8 @@ SOCKET is the number of an inherited descriptor, a Unix socket of packets. A req
 answer is a ``Forked``. The new process goes on as ``python -m MODULE ARGUMENTS`` would, but with
 everything imported. It belongs to this process's parent, which must adopt orphans.
 
-It only imports, so forked processes find the workload as a fresh process would. A failing import
-is not reported here: registration, the first forked process, meets it again.
+This process only imports, so forked processes find the workload as a fresh process would. A failing
+import is not reported here: it fails again in registration, the first forked process.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _preload(reference: Reference) -> None:
 
 
 def _served(server: socket.socket) -> ProcessSpec | None:
-    """Serve requests. Returns in every new process what it is to be, and None here at the end."""
+    """Serve requests. Returns its spec in every new process, and None in this one at the end."""
     while True:
         packet, descriptors, _, _ = socket.recv_fds(server, _MOST, STREAMS)
         if not packet:
@@ -121,7 +121,7 @@ def _go_on_as(spec: ProcessSpec) -> int:
 def _end(status: int) -> NoReturn:
     """End in order without tear-down, which would touch, and so copy, all of the memory.
 
-    It is what ``multiprocessing`` does in processes that it forks.
+    ``multiprocessing`` ends the processes that it forks in the same way.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
@@ -141,10 +141,11 @@ class Answer(NamedTuple):
 class Preloaded(Closing):
     """A process that imports the workload's code, once, and then forks on request.
 
-    This process adopts what it forks, and so hears of its death at once. If it cannot fork (user
-    code started threads, which a fork would not have; it was killed), processes are started from
-    scratch: ``why_not`` says why. The constructor does not wait, but a request for a process waits
-    until the import is done: make none in code that must not wait.
+    The creator of this object adopts the forked processes, and so hears of their deaths at once. If
+    the preload process cannot fork (it was killed, or user code started threads, which a fork would
+    lack), processes are started from scratch, and ``why_not`` says why. The constructor does not
+    wait, but a request for a process waits until the import is done: make none in code that must
+    not wait.
     """
 
     def __init__(self, reference: Reference) -> None:
@@ -172,20 +173,20 @@ class Preloaded(Closing):
         stdin: IO[bytes] | None = None,
         stdout: IO[bytes] | None = None,
     ) -> Child:
-        """See ``child.Start``: forked, or started anew if that cannot be.
+        """See ``child.Start``: forked, or else started from scratch.
 
         Raises:
-            DeadlineExceeded: it still imports, and takes too long.
+            DeadlineExceeded: the import of the code takes too long.
         """
         with child.streams_to(log, stdin, stdout) as streams:
             pid = self._ask(spec, streams, START_SECONDS)
             return Child(pid or child.spawn(spec, streams), log)
 
     def forked(self, spec: ProcessSpec, log: Path) -> Child | None:
-        """The same, but None if it cannot be forked.
+        """As ``start``, but None if the process cannot be forked.
 
         Raises:
-            DeadlineExceeded: it still imports, and takes too long.
+            DeadlineExceeded: the import of the code takes too long.
         """
         with child.streams_to(log) as streams:
             pid = self._ask(spec, streams, START_SECONDS)
@@ -210,7 +211,7 @@ class Preloaded(Closing):
             return Answer(made.died() or 0, _content(out), _content(self._said))
 
     def _ask(self, spec: ProcessSpec, streams: child.Streams, seconds: float) -> int:
-        """The process id of a new process; 0 if there can be none, see ``why_not``."""
+        """The process id of a new process; 0 if none can be forked, see ``why_not``."""
         if self.why_not:
             return 0
         adopt_orphans()
@@ -228,7 +229,7 @@ class Preloaded(Closing):
         return forked.pid
 
     def close(self) -> None:
-        """End it; what it forked lives on. Twice is fine."""
+        """End the preload process; processes that it forked live on. Twice is fine."""
         adopt_orphans(self._adopted)
         self._line.close()
         self._said.close()

@@ -10,7 +10,7 @@ from artos.system.child import begin_member
 def main() -> int:
     """Set up, report ``Ready``, serve until told to stop."""
     begin_member()
-    # Only now what takes long to import: a parent that dies meanwhile takes this process along.
+    # Slow imports only now: if the parent dies meanwhile, this process ends too.
     from artos.runtime.serving import serve_site  # noqa: PLC0415
 
     return serve_site(sys.argv[1], sys.argv[2])

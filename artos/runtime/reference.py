@@ -53,7 +53,7 @@ def load_object(source: str, folder: str = "") -> Any:
 
 
 def _which(file: str, module: Any) -> str:
-    """Asks for one of the workloads of a file."""
+    """A request to choose one of the workloads of a file."""
     found = [f"{file}:{name}" for name, value in vars(module).items() if _is_workload(value)]
     if not found:
         return f"{file} has no Workload, and no function that is declared to return one"
@@ -93,18 +93,18 @@ def _import_file(path: Path) -> Any:
             spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise Refused([f"{path} does not import: {last_lines(error)}"]) from error
+        raise Refused([f"{path} cannot be imported: {last_lines(error)}"]) from error
     return module
 
 
 @contextmanager
 def user_imports(folder: str) -> Iterator[None]:
-    """While user code is imported: the user's folder comes first on the import path (and stays).
+    """Put the user's folder first on the import path (for good) while user code is imported.
 
-    Our daemon packages are out of the way where the folder has something of the same name, so a
-    ``workers.py`` of the user's is found by the user's own imports.
+    Our daemon packages are hidden if the folder has something of the same name, so the user's own
+    imports find, for example, a ``workers.py`` of the user's.
     """
-    # What users import of ours comes first, or a ``triggers.py`` of theirs would stand in for it.
+    # Ours is imported first, or a ``triggers.py`` of the user's would take its place.
     importlib.import_module("triggers")
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)
@@ -141,7 +141,7 @@ def load_workload(reference: Reference) -> Workload:
 def build_workload(reference: Reference, faults: list[str]) -> Workload | None:
     """The workload, built with those settings that fit; what does not fit is added to ``faults``.
 
-    None if there is no workload even so.
+    None if even so no workload can be built.
     """
     try:
         found = load_object(reference.source, reference.folder)
@@ -204,7 +204,7 @@ def _fit(fitted: dict[str, Any], name: str, value: Any, kind: Any, faults: list[
 
 
 def _override(workload: Workload, settings: Mapping[str, Any], faults: list[str]) -> Workload:
-    """A workload given as an object, with what a run may change about it changed."""
+    """A workload given as an object, with the changes that a run may make to it."""
     hints = {name: get_type_hints(Workload)[name] for name in CHANGEABLE}
     changes: dict[str, Any] = {}
     for name, value in settings.items():

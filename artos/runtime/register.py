@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 
 class Registered(msgspec.Struct):
-    """The answer: a plan, or faults. A plan beside faults only serves to find more of them.
+    """The answer: a plan, or faults. Beside faults, a plan only serves to find more of them.
 
-    ``resolved`` are all settings of the workload, ``versions`` those of what it is built with.
+    ``resolved`` holds all settings of the workload, ``versions`` those of the packages it uses.
     """
 
     plan: Plan | None = None
@@ -165,7 +165,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
 def _objects(
     workload: Workload, weights: Sequence[ArraySpec], readers: int
 ) -> tuple[ObjectSpec, ...]:
-    """The weights, and what else the learner publishes, which only the supervisor reads."""
+    """The weights, and the learner's other objects, which only the supervisor reads."""
     others = [
         ObjectSpec.sized(key.name, (ArraySpec(VALUE, key.shape, key.dtype),), 1)
         for key in published(workload)

@@ -19,8 +19,8 @@ from artos.version import VERSION
 def resolved_settings(reference: Reference, workload: Workload) -> dict[str, Any]:
     """Settings that build the same ``workload`` again, whatever the defaults are by then.
 
-    Those that were given, those that its builder decided, and the defaults of the others as far as
-    they are plain data.
+    They are the settings that were given, those that the builder decided, and the defaults of all
+    others that are plain data.
 
     Raises:
         Refused: the workload cannot be imported.
@@ -41,7 +41,7 @@ def _defaults(builder: Any) -> Iterator[tuple[str, Any]]:
         value, faults = parameter.default, list[str]()
         if value is not parameter.empty and _is_plain(value):
             fit_settings(builder, {name: _json(value)}, faults)
-            if not faults:  # or what is right as a default would be refused as a setting
+            if not faults:  # a default may be refused as a setting
                 yield name, _json(value)
 
 
@@ -54,7 +54,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _json(value: Any) -> Any:
-    """As it comes back from a file: lists for tuples, text for the keys of a table."""
+    """``value`` as it comes back from a file: lists for tuples, text for the keys of a table."""
     if isinstance(value, list | tuple):
         return [_json(item) for item in value]
     if isinstance(value, Mapping):
@@ -73,4 +73,4 @@ def _version(name: str) -> str:
     try:
         return version(name)
     except (PackageNotFoundError, ValueError):
-        return ""  # the user's own file, or a package that is called otherwise
+        return ""  # the user's own file, or a package of another name

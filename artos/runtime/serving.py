@@ -36,7 +36,7 @@ MODEL = "model_param"
 
 
 def seed_of(seed: int, *path: int) -> int:
-    """A seed of its own for every path, e.g. (actor, incarnation); 31 bits suit every library."""
+    """A different seed for every path, e.g. (actor, incarnation); 31 bits suit every library."""
     return int(np.random.SeedSequence([seed, *path]).generate_state(1)[0] >> 1)
 
 
@@ -69,7 +69,7 @@ def prepared_actor(plan: Plan, *, environments: bool = True) -> Any:
 
 
 def own_streams(seed: int) -> None:
-    """Seed the global generators: clones have them in common, and user code may draw from them."""
+    """Seed the global generators, which clones have in common and user code may draw from."""
     random.seed(seed)
     np.random.seed(seed)
     if "torch" in sys.modules:
@@ -82,7 +82,7 @@ def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
     actor: Any = workload.actor
     learner: Any = workload.learner
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
-    # Actors are being set up, too: threads of a network's set-up would wait for CPUs, spinning.
+    # Actors are set up at the same time: more threads here would spin while they wait for CPUs.
     _settle_torch(plan, 1)
     module = actor.build_module(plan.seed)
     _settle_torch(plan, plan.threads)
@@ -93,7 +93,7 @@ def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
 
 
 def _settle_torch(plan: Plan, threads: int) -> None:
-    """Tell torch its threads and its seed, unless user code does without it (so far)."""
+    """Tell torch its threads and its seed, if anything has imported torch so far."""
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(threads)
@@ -111,7 +111,7 @@ def _workload(plan: Plan) -> Workload:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A workload's actor with all done that is the same for every actor."""
+    """A workload's actor after all set-up that is the same for every actor."""
 
     plan: Plan
     actor: Any
@@ -126,7 +126,7 @@ def serve_site(site_text: str, plan_file: str) -> int:
 def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> Prepared | None:
     """Prepare an actor without identity and report it as ``site_text`` says; None if that failed.
 
-    Afterwards the process holds nothing of the run's shared memory.
+    Afterwards the process maps nothing of the run's shared memory.
     """
     began = time.perf_counter()
     line = _line(msgspec.json.decode(site_text, type=Site))
@@ -143,7 +143,7 @@ def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> Prepa
 
 
 def _name_threads() -> None:
-    """Give threads their Python names in the kernel, where CRIU's culprits are looked up."""
+    """Give threads their Python names in the kernel: messages about CRIU's refusals use them."""
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
             with suppress(OSError):
@@ -151,7 +151,7 @@ def _name_threads() -> None:
 
 
 def _settle() -> None:
-    # What is here now stays: the collector need not touch, and so copy, its pages in every clone.
+    # Objects made so far stay: the collector need not touch, and so copy, their pages in clones.
     gc.collect()
     gc.freeze()
     # Or every clone would print again what was printed so far.
@@ -185,7 +185,7 @@ def failed_to_start(error: BaseException) -> Failed:
 
 
 def plan_in(plan_file: str) -> Plan:
-    """The plan that a file holds as JSON; this process is one of its run's."""
+    """The plan that a file holds as JSON; the facts about its environment are kept in ``KNOWN``."""
     plan = msgspec.json.decode(Path(plan_file).read_bytes(), type=Plan)
     if plan.env_spec is not None:  # else a builder that asks for the facts makes an environment
         KNOWN[plan.env] = plan.env_spec
@@ -203,7 +203,7 @@ def _role(plan: Plan, site: Site) -> tuple[Role, int]:
 
 
 def _actor(prepared: Prepared, site: Site) -> tuple[Role, int]:
-    """The same steps in the same order, prepared long ago or just now: so are the rows."""
+    """Set an actor up, in the same steps whether it was prepared long ago or just now."""
     context = actor_context(prepared.plan, site)
     own_streams(context.seed)
     model = ModelBlock.attach(site.model_path)

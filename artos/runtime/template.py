@@ -30,7 +30,7 @@ from artos.protocol.unreadable import UNREADABLE
 from artos.system.child import begin_member, fork_aside
 
 IDENTITY_FD = 100
-"""Descriptor on which a template holds its identity file until it has read it."""
+"""Descriptor on which a template holds the identity file until it has read it."""
 LOG = (1, 2)
 """Descriptors that are a member's log."""
 WAKE = signal.SIGUSR1
@@ -50,7 +50,7 @@ def tell(path: Path, identity: Identity) -> None:
 
 
 class Sleeper:
-    """Sleeps until it is given an identity, with nothing open but that file and its log."""
+    """Sleeps until it is given an identity, with nothing open but the identity file and its log."""
 
     def __init__(self, identity_file: str) -> None:
         # First of all, so that no thread of user code inherits another mask and takes the signal.
@@ -75,10 +75,10 @@ class Sleeper:
 
 
 def read(descriptor: int) -> Identity:
-    """The identity in the file behind a descriptor, wherever that stands.
+    """The identity in the file behind a descriptor, from the file's start.
 
     Raises:
-        NoIdentity: it is empty or no identity.
+        NoIdentity: the file is empty or holds no identity.
     """
     text = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
     try:
@@ -130,7 +130,7 @@ class ForkServer:
 
 
 def _moved(descriptor: int, instead: int) -> int:
-    """What ``descriptor`` was, under another number; ``instead`` takes its place."""
+    """Move ``descriptor`` to another number, which is returned; ``instead`` takes its place."""
     moved = os.dup(descriptor)
     os.dup2(instead, descriptor)
     os.close(instead)
@@ -142,7 +142,7 @@ def main() -> int:
     begin_member()
     kind, site, plan_file, *identity_file = sys.argv[1:]
     source = ForkServer() if kind == "fork" else Sleeper(*identity_file)
-    # Only now what takes long to import: a parent that dies meanwhile takes this process along.
+    # Slow imports only now: if the parent dies meanwhile, this process ends too.
     from artos.runtime.serving import prepare_site, serve_prepared  # noqa: PLC0415
 
     prepared = prepare_site(site, plan_file, environments=kind != "fork")

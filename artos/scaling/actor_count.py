@@ -13,10 +13,10 @@ from artos.errors import Refused
 from artos.scaling.policy import Custom, Observation, ScalingPolicy, range_faults
 
 MOST_ACTORS = 2**16
-"""Actors of a run; something is done for each of them."""
+"""The most actors of a run, since every actor costs something."""
 
 NOISE_SCALE = "noise_scale"
-"""The learner's object that ``NoiseScale`` goes by, in rows."""
+"""The learner's object that ``NoiseScale`` reads, in rows."""
 
 
 class Manual(msgspec.Struct, frozen=True, tag="by_hand"):
@@ -27,7 +27,7 @@ class Manual(msgspec.Struct, frozen=True, tag="by_hand"):
 
     @property
     def least(self) -> int:
-        """The smallest number that is meant to be at work."""
+        """The smallest number of actors meant to take part."""
         return self.first
 
     def numbers(self) -> tuple[int, ...]:
@@ -35,8 +35,8 @@ class Manual(msgspec.Struct, frozen=True, tag="by_hand"):
         return tuple(range(self.first, self.most + 1))
 
     def words(self) -> str:
-        """What changes the number, in words; nothing where it stays."""
-        return f"{self.first} actors, others by hand" if self.most > self.first else ""
+        """What changes the number, in words; empty if nothing does."""
+        return f"{self.first} actors until `artos scale` is used" if self.most > self.first else ""
 
     def faults(self) -> list[str]:
         """Everything wrong with it."""
@@ -97,9 +97,9 @@ class NoiseScale(ScalingPolicy, msgspec.Struct, frozen=True, tag="noise_scale"):
     """As many actors as make batches as large as the gradient noise scale (McCandlish et al. 2018).
 
     Below that many rows a larger batch saves as many updates as it costs rows; above it, rows are
-    wasted. The learner publishes the scale as the object ``noise_scale`` (rows), as ``PPO`` does
-    where this is what decides. A batch is to hold ``share`` times as many rows; the number is
-    looked at every ``every`` updates, and changed if it is off by more than ``band`` of itself.
+    wasted. The learner publishes the scale as the object ``noise_scale`` (rows); ``PPO`` does so
+    if this policy is used. A batch is to hold ``share`` times as many rows as the scale. Every
+    ``every`` updates the number is changed if it is off by more than ``band`` of itself.
     """
 
     objects: ClassVar[tuple[str, ...]] = (NOISE_SCALE,)
@@ -110,7 +110,7 @@ class NoiseScale(ScalingPolicy, msgspec.Struct, frozen=True, tag="noise_scale"):
     band: float = 0.2
 
     def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
-        """Every few updates what the scale asks for; it needs no memory."""
+        """The number that the scale asks for, every few updates; ``memory`` is not used."""
         del memory
         scale = seen.objects.get(NOISE_SCALE)
         if scale is None or seen.update % self.every:
@@ -137,8 +137,7 @@ class NoiseScale(ScalingPolicy, msgspec.Struct, frozen=True, tag="noise_scale"):
 class ReturnPlateau(ScalingPolicy, msgspec.Struct, frozen=True, tag="plateau"):
     """``step`` more actors whenever the mean return has stopped rising.
 
-    That is so if for ``window`` updates it did not exceed the previous best by ``gain`` of that
-    best.
+    It has if, for ``window`` updates, it did not exceed the previous best by ``gain`` of that best.
     """
 
     least: int
@@ -148,7 +147,7 @@ class ReturnPlateau(ScalingPolicy, msgspec.Struct, frozen=True, tag="plateau"):
     gain: float = 0.05
 
     def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
-        """``best`` is the mean return to rise above, ``since`` the update that it dates from."""
+        """In ``memory``, ``best`` is the mean return to exceed, ``since`` the window's start."""
         mean = seen.mean_return
         if mean is None:
             return seen.actors
@@ -201,10 +200,10 @@ def parse_actors(text: str) -> Actors:
     """What ``--actors TEXT`` means: ``4``, ``0:4,5:8``, ``noise_scale:2..16``, ``4..16``.
 
     Raises:
-        Refused: it is none of these, or its numbers make no sense; all faults, in words.
+        Refused: ``text`` is none of these, or its numbers make no sense; lists all faults.
     """
     try:
-        return _sound(_parsed(text.strip()))
+        return _checked(_parsed(text.strip()))
     except ValueError:
         raise Refused([f"actors={text!r}: {_FORMS}"]) from None
 
@@ -219,22 +218,22 @@ def _parsed(text: str) -> Actors:
 
 
 def actors_of(setting: Any) -> Actors:
-    """The same for every form that ``actors=`` may have.
+    """What ``actors=setting`` means, in every form that it may have.
 
     Raises:
-        Refused: it is not such a form, or its numbers make no sense; all faults, in words.
+        Refused: ``setting`` has no such form, or its numbers make no sense; lists all faults.
     """
     match setting:
         case Manual() | Schedule() | Custom():
-            return _sound(setting)
+            return _checked(setting)
         case NoiseScale() | ReturnPlateau() if type(setting) in _POLICIES.values():
-            return _sound(setting)
+            return _checked(setting)
         case ScalingPolicy():
             return Custom.of(setting)
         case str():
             return parse_actors(setting)
         case int() if not isinstance(setting, bool):
-            return _sound(Manual(setting, setting))
+            return _checked(Manual(setting, setting))
         case Mapping():
             return parse_actors(",".join(f"{u}:{n}" for u, n in setting.items()))
     raise Refused([f"actors={setting!r}: {_FORMS}"])
@@ -256,7 +255,7 @@ def _schedule(text: str) -> Schedule:
     return Schedule(changes)
 
 
-def _sound(actors: Actors) -> Actors:
+def _checked(actors: Actors) -> Actors:
     found = actors.faults()
     if not found and actors.most > MOST_ACTORS:
         found = [f"actors must be at most {MOST_ACTORS}, not {actors.most}"]
@@ -266,7 +265,7 @@ def _sound(actors: Actors) -> Actors:
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What a checkpoint keeps of the decisions so far; it is of use for the same ``scaling`` only.
+    """What a checkpoint keeps of the decisions so far; only valid for the same ``scaling``.
 
     ``actors`` is the number decided for ``update``, ``memory`` is the policy's own, ``by_hand`` is
     the number set by ``artos scale`` instead.

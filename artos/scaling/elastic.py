@@ -32,10 +32,10 @@ class Elastic(msgspec.Struct, frozen=True):
     wire_dtype: Annotated[WireDtype, "how weights travel to other nodes"] = "float32"
 
     def changed(self, settings: Mapping[str, Any]) -> Elastic:
-        """The same with settings of a user's, numbers and words as they were typed.
+        """A copy with a user's settings, numbers and words as they were typed.
 
         Raises:
-            Refused: invalid values; all faults.
+            Refused: there are invalid values; lists all faults.
         """
         values, kinds = msgspec.structs.asdict(self), get_type_hints(Elastic)
         faults: list[str] = []

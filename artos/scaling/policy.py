@@ -18,7 +18,7 @@ class Observation(msgspec.Struct, frozen=True):
     ``actors`` is the number decided last, ``rows`` is what one actor adds to a batch, ``metrics``
     are those of the learner's last update, ``mean_return`` is that of the last 100 episodes.
     ``objects`` are the newest values of what the learner publishes beside the weights: numbers, or
-    arrays of those that have a shape.
+    arrays if they have a shape.
     """
 
     update: int
@@ -80,7 +80,7 @@ class ScalingPolicy:
 
 
 class Custom(msgspec.Struct, frozen=True, tag="own"):
-    """A user's policy as plain data: its class, its arguments, and what it said of itself.
+    """A user's policy as plain data: its class, its arguments, and what its methods returned.
 
     ``source`` is ``file.py:Class``, ``choices`` are its ``numbers()``, ``text`` its ``words()``.
     """
@@ -97,7 +97,7 @@ class Custom(msgspec.Struct, frozen=True, tag="own"):
         """A policy as plain data, once it has decided for the first time without a fault.
 
         Raises:
-            Refused: it cannot be plain data, or decides nothing; all faults, in words.
+            Refused: it cannot be plain data, or decides nothing; lists all faults.
         """
         if found := [*_class_faults(policy)] or [*policy.faults()] or [*_choice_faults(policy)]:
             raise Refused([f"actors={type(policy).__name__}(…): {fault}" for fault in found])
@@ -110,10 +110,10 @@ class Custom(msgspec.Struct, frozen=True, tag="own"):
         """The policy itself; ``load`` imports its class.
 
         Raises:
-            Refused: that is no policy, or cannot be built from these arguments.
+            Refused: the class is no policy, or cannot be built from these arguments.
         """
         kind = load(self.source)
-        # JSON has lists only, and arguments of triggers come back as tuples too.
+        # JSON only has lists; as for triggers, arguments come back as tuples.
         fields = {n: tuple(v) if isinstance(v, list) else v for n, v in self.fields.items()}
         try:
             made = kind(**fields)
@@ -142,7 +142,7 @@ class Custom(msgspec.Struct, frozen=True, tag="own"):
         return self.text
 
     def faults(self) -> list[str]:
-        """None: they were looked for when it was made."""
+        """None: ``of`` has looked for them."""
         return []
 
 
@@ -172,7 +172,7 @@ def range_faults(name: str, least: int, most: int) -> list[str]:
     return found
 
 
-# -- at the door -----------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
 def _class_faults(policy: ScalingPolicy) -> Iterator[str]:
@@ -182,7 +182,7 @@ def _class_faults(policy: ScalingPolicy) -> Iterator[str]:
     elif fault := _not_plain(_arguments(policy)):
         yield f"its arguments must be plain data: {fault}"
     if "." in kind.__qualname__:
-        yield f"write class {kind.__name__} at the top level of its file, for others to import"
+        yield f"write class {kind.__name__} at the top level of its file, to be importable"
     if kind.decide is ScalingPolicy.decide:
         yield f"write decide(self, seen, memory) in class {kind.__name__}"
     for name in ("least", "most"):
@@ -197,7 +197,7 @@ def _choice_faults(policy: ScalingPolicy) -> Iterator[str]:
     elif policy.first not in numbers:
         yield f"first is {policy.first!r}, which is none of its numbers()"
     else:
-        # The first question of a run is just this one.
+        # This is also the first question that a run asks.
         try:
             decided(policy, Observation(0, policy.first, 1), {})
         except Exception as error:

@@ -1,4 +1,4 @@
-"""A file that whole pieces are appended to: a full disk leaves none of them in halves."""
+"""A file to which pieces are appended whole: a full disk leaves no piece half written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from artos.system.closing import Closing
 
 
 class AppendFile(Closing):
-    """Goes on at the end of ``path``; ``new``: there must not be such a file yet."""
+    """Appends to the file at ``path``; with ``new`` that file must not exist yet."""
 
     def __init__(self, path: Path, *, new: bool = False) -> None:
         self.path = path
@@ -20,7 +20,7 @@ class AppendFile(Closing):
         """Hand a piece to the kernel, all of it or nothing.
 
         Raises:
-            OSError: it cannot be written; the file is as it was.
+            OSError: the piece cannot be written; the file is as it was.
         """
         before, left = os.fstat(self._file).st_size, memoryview(piece)
         try:

@@ -29,12 +29,12 @@ _ALWAYS = (
     ".head", "*.key_secret*",  # the state of a head that runs here, and secret keys
 )  # fmt: skip
 _SHOWN = 5
-
-
-# -- packing ---------------------------------------------------------------------------------------
 _MOST = 16
 _UNUSED = 30 * 86_400.0
 """Seconds; of more than ``_MOST`` archives, those unused for so long are removed."""
+
+
+# -- packing ---------------------------------------------------------------------------------------
 
 
 def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
@@ -44,8 +44,8 @@ def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
     the folder on. ``#`` begins a comment. Run folders, caches and version control never travel.
 
     Raises:
-        Refused: it is too large (lists the largest files), has links that lead out of it, files
-            that are no files, or what no node would unpack; all faults at once.
+        Refused: the folder is too large (lists the largest files), has links that lead out of it,
+            special files, or entries that no node would unpack; all faults at once.
     """
     paths = sorted(_kept(folder, _patterns(folder), PurePosixPath()))
     faults = [*_unfit(folder, paths), *_too_large(folder, paths, limit_mb)]
@@ -106,7 +106,7 @@ def _unfit(folder: Path, paths: list[PurePosixPath]) -> Iterator[str]:
             if target.is_absolute() or not (folder / path).resolve().is_relative_to(root):
                 yield f"{path} links to {target}, out of the folder: copy it, or ignore it"
         elif not stat.S_ISREG(mode):
-            yield f"{path} is no file: list it in {IGNORE_FILE}"
+            yield f"{path} is not a regular file: list it in {IGNORE_FILE}"
 
 
 def _too_large(folder: Path, paths: list[PurePosixPath], limit_mb: float) -> Iterator[str]:
@@ -132,6 +132,9 @@ def _add(archive: tarfile.TarFile, folder: Path, path: PurePosixPath) -> None:
     archive.addfile(entry, io.BytesIO(content))
 
 
+# -- keeping ---------------------------------------------------------------------------------------
+
+
 class Archives:
     """A folder of archives by name. Several daemons of one user may share it."""
 
@@ -153,11 +156,11 @@ class Archives:
         return content
 
     def put(self, name: str, content: bytes) -> None:
-        """Keep an archive; the ones that were not used for longest make room.
+        """Keep an archive; those that were unused for longest make room.
 
         Raises:
             Refused: the content is not what the name says.
-            OSError: it cannot be kept; nothing of it is.
+            OSError: the archive cannot be written; nothing of it is kept.
         """
         if name_of(content) != name:
             raise Refused([f"the archive {name[:12]} is damaged: submit it again"])
@@ -171,11 +174,11 @@ class Archives:
         self._make_room()
 
     def unpacked(self, name: str) -> Path:
-        """The folder that holds what the archive holds, checked file by file.
+        """The folder with the content of the archive, checked file by file.
 
         Raises:
             Refused: the archive is not here, damaged or unsafe.
-            OSError: it cannot be written.
+            OSError: the folder cannot be written.
         """
         if not (content := self.content(name)):
             raise Refused([f"the archive {name[:12]} is not here or damaged: submit it again"])
@@ -185,7 +188,7 @@ class Archives:
         return folder
 
     def _file(self, name: str) -> Path:
-        # The name comes from a peer: whatever it is, it is no path.
+        # The name comes from a peer: it must not act as a path.
         return self.folder / f"{Path(name).name}.tar"
 
     def _make_room(self) -> None:

@@ -1,7 +1,6 @@
 """Where this process stands in the kernel's control groups, version 1, version 2 or both at once.
 
-Readers of this package take ``root``, the folder that stands for ``/``: tests give them a made-up
-tree.
+Its functions take ``root``, the folder that stands for ``/``: tests give them a made-up tree.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ ROOT = Path("/")
 def groups(controller: str, root: Path = ROOT) -> list[Path]:
     """Folders of the groups this process is in, its own first, then each one above it.
 
-    Limits hold together: the effective one is the least of all of them. Those of version 1
+    Their limits hold together: the effective limit is the least of all. Groups of version 1
     (where ``controller`` has a tree of its own) come first, then those of version 2.
     """
     own = _memberships(root)
@@ -43,7 +42,7 @@ def numbers(listed: str) -> Iterator[int]:
 
 
 def _tree(kind: str, options: str, controller: str) -> str | None:
-    """The name /proc/self/cgroup has for a mounted tree; None if it is none of ours."""
+    """The name /proc/self/cgroup has for a mounted tree; None if not that of ``controller``."""
     if kind == "cgroup2":
         return ""
     return controller if kind == "cgroup" and controller in options.split(",") else None

@@ -32,7 +32,7 @@ Streams = tuple[IO[bytes], IO[bytes], IO[bytes]]
 """Standard input, output and error output of a process."""
 
 forked = False
-"""Whether this process was forked with everything imported (``preload``), not started anew."""
+"""Whether this process was forked by the preload process, not started from scratch."""
 _CLONE_NEWPID = 0x20000000
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
@@ -40,8 +40,8 @@ _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 class Child:
     """A process of ours with its log file; knows when it died and of what.
 
-    ``made`` is the process as it was started here, or the id of a child that came to be otherwise:
-    restored from an image, or forked by a server and then adopted.
+    ``made`` is the process as it was started here, or the process id of a child that was made
+    otherwise: restored from an image, or forked by another process and then adopted.
     """
 
     def __init__(self, made: subprocess.Popen[bytes] | int, log: Path) -> None:
@@ -51,7 +51,7 @@ class Child:
         self._status: int | None = None
 
     def has_ended(self) -> bool:
-        """Whether it is gone; unlike ``died`` leaves it to be reaped: its times can be read."""
+        """Whether it is gone; unlike ``died`` does not reap it, so its times can still be read."""
         if self._status is not None:
             return True
         try:
@@ -80,7 +80,7 @@ class Child:
             self.kill()
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait for its end, but no longer than that; returns whether it came, and reaps it."""
+        """Wait at most ``seconds`` for its end; returns whether it ended, and reaps it."""
         if self.died() is None:
             with PidFd(self.pid) as process:
                 process.wait(seconds)
@@ -112,8 +112,8 @@ class Child:
 class ProcessSpec(msgspec.Struct, frozen=True):
     """A process to make: one that goes on as ``python -m module arguments``.
 
-    It has ``threads`` to compute. One that ``keeps_heap`` gives no memory back before its end, see
-    ``heap``. ``apart`` makes it the first process of a PID namespace and of a session, so that
+    It has ``threads`` compute threads. With ``keeps_heap`` it gives no memory back before its end,
+    see ``heap``. ``apart`` makes it the first process of a PID namespace and of a session, so that
     its image can be restored many times.
     """
 
@@ -127,7 +127,7 @@ class ProcessSpec(msgspec.Struct, frozen=True):
 class Start(Protocol):
     """A way to make a process.
 
-    Its output goes to ``log`` (appended), unless ``stdout`` takes that; it reads ``stdin``, or
+    The process appends its output to ``log``, unless ``stdout`` is given, and reads ``stdin``, or
     nothing.
     """
 
@@ -139,7 +139,7 @@ class Start(Protocol):
         stdin: IO[bytes] | None = None,
         stdout: IO[bytes] | None = None,
     ) -> Child:
-        """Make it."""
+        """Make the process."""
 
 
 def start(
@@ -160,7 +160,7 @@ def start(
 def streams_to(
     log: Path, stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None
 ) -> Iterator[Streams]:
-    """Standard streams as ``Start`` has them."""
+    """Open the standard streams that ``Start`` describes."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
         yield stdin or nothing, stdout or output, output
@@ -208,10 +208,10 @@ def computing(threads: int) -> Mapping[str, str]:
 
 
 def begin_member() -> None:
-    """Called first thing in a member: end with the parent, tell the log where a crash was.
+    """Called first thing in a member: end with the parent, write to the log where a crash was.
 
-    That also because the first process of a PID namespace, which clones are, dies of another
-    signal than it was sent.
+    The exit status alone may mislead: the first process of a PID namespace, as every clone is,
+    dies of another signal than it was sent.
     """
     end_with_parent()
     print_whatever_happens()
@@ -219,9 +219,9 @@ def begin_member() -> None:
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """Ask the kernel to send this process that signal when its parent dies.
+    """Ask the kernel to send this process signal ``number`` when its parent dies.
 
-    In a PID namespace of its own the parent has no number: then only the kernel can tell.
+    In a PID namespace of its own the parent has no process id: then only the kernel can tell.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
     expected = os.environ.get("ARTOS_PARENT")
@@ -230,14 +230,14 @@ def end_with_parent(number: int = signal.SIGKILL) -> None:
 
 
 def adopts_orphans() -> bool:
-    """Whether processes below this one whose parents end become this one's children."""
+    """Whether this process adopts its descendants when their parents end."""
     answer = ctypes.c_int()
     _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.addressof(answer))
     return bool(answer.value)
 
 
 def adopt_orphans(yes: bool = True) -> None:
-    """Set that."""
+    """Set whether this process adopts its descendants when their parents end."""
     _prctl(_PR_SET_CHILD_SUBREAPER, int(yes))
 
 
@@ -249,10 +249,10 @@ def _prctl(option: int, argument: int) -> None:
 def fork_aside(*, apart: bool = False) -> int:
     """Fork a process that is our parent's child, not ours, in a session of its own.
 
-    It is forked by a process between, which ends, so the kernel hands it on to the next above that
-    adopts orphans. It waits for that: the signal at its parent's death is bound to the parent it
-    has when it asks. ``apart`` makes it the first of a PID namespace, so that its image can be
-    restored many times.
+    A helper process forks it and ends, so the kernel hands it on to the next ancestor that adopts
+    orphans. The new process waits for that, because the signal at its parent's death is bound to
+    the parent it has when it asks. ``apart`` makes it the first of a PID namespace, so that its
+    image can be restored many times.
 
     Returns 0 in the new process, its process id here.
 
@@ -261,8 +261,8 @@ def fork_aside(*, apart: bool = False) -> int:
     """
     told, tell = os.pipe()
     gate, opener = os.pipe()
-    between = os.fork()
-    if between == 0:
+    helper = os.fork()
+    if helper == 0:
         _fork_and_end(tell, apart)
         for descriptor in (told, tell, opener):
             os.close(descriptor)
@@ -270,7 +270,7 @@ def fork_aside(*, apart: bool = False) -> int:
         return 0
     os.close(gate)
     os.close(tell)
-    os.waitpid(between, 0)
+    os.waitpid(helper, 0)
     try:
         child = int(os.read(told, 32) or -errno.EAGAIN)
         if child < 0:
@@ -283,7 +283,7 @@ def fork_aside(*, apart: bool = False) -> int:
 
 
 def _fork_and_end(tell: int, apart: bool) -> None:
-    """In the process between: returns only in the process that it forks."""
+    """Run in the helper process; returns only in the process that it forks."""
     try:
         if apart:
             _leave_pid_namespace()
@@ -296,14 +296,14 @@ def _fork_and_end(tell: int, apart: bool) -> None:
 
 
 def _leave_pid_namespace() -> None:
-    """The next process we fork is the first of a new one (``os.unshare`` came with 3.12)."""
+    """Make the next process we fork the first of a new one (``os.unshare`` came with 3.12)."""
     if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWPID) == -1:
         raise OSError(ctypes.get_errno(), "no PID namespace")
 
 
 def _become_own(gate: int) -> None:
     if not os.read(gate, 1):
-        os._exit(1)  # the server died before it saw us handed on
+        os._exit(1)  # the forking process died before we were adopted
     os.close(gate)
     os.setsid()
     end_with_parent()

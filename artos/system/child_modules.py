@@ -1,6 +1,6 @@
 """Every module of ours that is started as a process of its own.
 
-Nothing imports them, so a renamed one would only be missed when it is started.
+Nothing imports them, so a wrong name would only be noticed when its process is started.
 """
 
 from __future__ import annotations
@@ -30,4 +30,4 @@ OF_A_WORKER = frozenset(
         ChildModule.PRELOAD,
     }
 )
-"""Those that a worker's daemon or one of their own kind starts."""
+"""Those that a worker daemon, or another process of a worker, starts."""

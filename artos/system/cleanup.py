@@ -1,7 +1,7 @@
-"""What a killed run leaves behind, and how that is found (``artos clean``).
+"""Finds and removes what a killed run leaves behind (``artos clean``).
 
-Images of actors may take gigabytes and lie on a disk, where they would not be looked for. So a link
-in the run's shared memory leads there: reaping that removes them too.
+Images of actors may take gigabytes on a disk, where nobody would look for them. So a link in the
+run's shared memory leads to them: whatever reaps that memory removes the images too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from artos.system.locks import FileLock
 
 
 def image_folder(memory: Path, where: str, home: Path) -> Path:
-    """A folder of its own for the images of the run whose shared memory is ``memory``.
+    """Make the folder for the images of the run whose shared memory is ``memory``; returns it.
 
     ``where`` is ``disk`` (the folder is made in ``home``), ``tmpfs`` or a folder to make it in.
 
@@ -41,14 +41,14 @@ def image_folder(memory: Path, where: str, home: Path) -> Path:
 
 
 def image_faults(where: str) -> list[str]:
-    """Why a folder that a user named for images cannot be one, in words; nothing is made."""
+    """Why a folder that a user named for images cannot hold them, in words; nothing is made."""
     folder = Path(where)
     if where in ("disk", "tmpfs"):
         return []
     if why := private_folder.planted(folder):
         return [_no_place(folder, why)]
     if not folder.exists():
-        return []  # it is made
+        return []  # it will be made
     if not folder.is_dir():
         return [_no_place(folder, "Not a directory")]
     if why := private_folder.loose(folder):
@@ -62,16 +62,16 @@ def _no_place(folder: Path, why: str) -> str:
 
 
 def remove_images(run: Path) -> list[Path]:
-    """Remove the images in the folder of a run that is not live; what there was."""
+    """Remove the images in the folder of a run that is not live; returns what was removed."""
     return [path for path in sorted(run.glob(f"{IMAGES}-*")) if private_folder.remove(path)]
 
 
 def remove_unlinked_images(folder: Path) -> list[Path]:
-    """Remove the images in ``folder`` to which no shared memory leads (any more); what there was.
+    """Remove images in ``folder`` that no shared memory links to; returns what was removed.
 
-    A machine that was started anew has lost the links to them.
+    A machine that was started anew has lost these links.
     """
-    # The link is there before the images, and is looked for after them.
+    # A link is made before its images, so links are looked for after images.
     found = sorted(folder.glob(f"{IMAGES}-*"))
     linked = {link.resolve() for link in shm_root().glob(f"{PREFIX}*/{IMAGES}")}
     unlinked = [images for images in found if images.resolve() not in linked]
@@ -79,10 +79,10 @@ def remove_unlinked_images(folder: Path) -> list[Path]:
 
 
 def clean(runs: Sequence[Path] = ()) -> list[Path]:
-    """Remove what killed runs left: shared memory and images; what there was.
+    """Remove the shared memory and images that killed runs left; returns what was removed.
 
-    Images in ``runs`` are removed even if the shared memory that led there is gone, as it is when
-    the machine or the container was started anew.
+    Images in ``runs`` are removed even if the shared memory that linked to them is gone, as it is
+    when the machine or the container was started anew.
 
     Raises:
         Refused: a folder holds no run, or a live one; nothing was removed.
@@ -95,7 +95,7 @@ def clean(runs: Sequence[Path] = ()) -> list[Path]:
 
 
 def _held(run: Path, stack: ExitStack) -> str:
-    """Lock a run's folder as its owner would; why that cannot be done."""
+    """Lock a run's folder as its owner would; returns why that cannot be done, or nothing."""
     try:
         lock = FileLock.take(run / "run.lock", create=False)
     except OSError as error:

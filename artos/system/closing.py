@@ -8,11 +8,11 @@ from typing import Self
 
 
 class Closing(ABC):
-    """A context manager of itself: leaving the block calls ``close``, whatever happened in it."""
+    """An object that is its own context manager: leaving the block always calls ``close``."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything that is held."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Files that are either the old or the new version, whole, whatever dies in between."""
+"""Replaces files: each is whole, either old or new, whatever process dies in between."""
 
 from __future__ import annotations
 

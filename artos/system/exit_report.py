@@ -10,16 +10,16 @@ _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHU
 SLOW = "it hangs in user code; if it is only slow, raise --deadline"
 
 START_SECONDS = 120.0
-"""What a process that imports and builds user code gets at least."""
+"""The least time that a process gets to import and build user code."""
 
 
 @dataclass(frozen=True)
 class ExitReport:
     """One end of a member.
 
-    ``why`` is a traceback or a description; ``step`` how far it says it got, None if it could not
-    say. ``own`` is whether it was its own doing (it raised, hung or crashed) rather than a signal
-    sent from outside; ``fatal`` that another try would end the same way.
+    ``why`` is a traceback or a description; ``step`` how far the member got, None if it could not
+    say. ``own`` is whether the member itself failed (it raised, hung or crashed), rather than got a
+    signal from outside; ``fatal`` whether another try would end the same way.
     """
 
     why: str
@@ -28,10 +28,10 @@ class ExitReport:
     fatal: bool = False
 
     @classmethod
-    def of_process(cls, pid: int, status: int, last_words: str) -> ExitReport:
-        """A process that is gone: ``status`` as ``subprocess`` gives it, negative for a signal."""
+    def of_process(cls, pid: int, status: int, last_output: str) -> ExitReport:
+        """The end of a process: ``status`` as ``subprocess`` gives it, negative for a signal."""
         how = f"killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
         if status == -signal.SIGKILL:
             how += " (if nobody did that, memory ran out: use fewer actors or smaller batches)"
-        said = f"; its last output:\n{last_words}" if last_words else ""
+        said = f"; its last output:\n{last_output}" if last_output else ""
         return cls(f"process {pid} {how}{said}", own=status not in _FROM_OUTSIDE)

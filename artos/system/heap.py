@@ -1,6 +1,6 @@
 """Memory that is never given back: one arena, in huge pages where the kernel has them.
 
-Activations of every minibatch, messages of every rollout reuse the same memory instead of faulting
+Activations of all minibatches and messages of all rollouts reuse one memory instead of faulting
 fresh pages in, which makes a CNN learner a fifth faster.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 _MADV_HUGEPAGE = 14
 _ARENA = 1 << 30
-"""Address space taken at once, as what is added later has pages of the usual size."""
+"""Address space taken at once, because memory added later has pages of the usual size."""
 
 # glibc reads these when a process is started.
 _TUNABLES = {
@@ -28,7 +28,7 @@ ENVIRONMENT = {
 
 
 def begin() -> None:
-    """The same for a process that runs already; does nothing where the C library is another."""
+    """As ``ENVIRONMENT``, for a process that runs already; does nothing without glibc."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "mallopt"):
         return

@@ -1,4 +1,4 @@
-"""Locks of files, kept by the kernel: a lock is gone the moment its last holder is."""
+"""Locks of files, kept by the kernel: a lock is released once its last holder ends."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from artos.system.closing import Closing
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _PAUSE_SECONDS = 0.005
 """Between two tries of a process that waits: ``flock`` has no deadline of its own."""
-_LOOK_SECONDS = 5.0
-"""After so long a look counts as holding the lock: looking takes microseconds."""
+_CHECK_SECONDS = 5.0
+"""A check that takes so long counts as holding the lock: checks take microseconds."""
 
 
 class FileLock(Closing):
     """An exclusive lock (``flock``) of a file, which stays when the lock is released.
 
     It belongs to the open file, so a process that inherits the descriptor holds it too, and it is
-    released when the last of them has closed it. ``is_held`` looks without being in anybody's way.
+    released when the last of them has closed it. ``is_held`` checks without being in the way.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -34,9 +34,9 @@ class FileLock(Closing):
         """The lock of the file at ``path``; None if another has it for all of ``seconds``.
 
         Raises:
-            OSError: the file cannot be opened, or made; not there, if not to ``create`` it.
+            OSError: the file cannot be opened or made, or is missing and ``create`` is false.
         """
-        deadline, patience = Deadline(seconds), Deadline(seconds + _LOOK_SECONDS)
+        deadline, patience = Deadline(seconds), Deadline(seconds + _CHECK_SECONDS)
         flags = _FLAGS | (os.O_CREAT if create else 0)
         while True:
             lock = cls(os.open(path, flags, 0o600))
@@ -46,7 +46,7 @@ class FileLock(Closing):
             elif deadline.passed and (patience.passed or not _locked(lock.fileno(), fcntl.LOCK_SH)):
                 lock.close()
                 return None
-            lock.close()  # the file was replaced meanwhile, or another process looked just then
+            lock.close()  # the file was replaced meanwhile, or another process was just checking
             time.sleep(_PAUSE_SECONDS)
 
     def _is_of(self, path: Path) -> bool:
@@ -56,7 +56,7 @@ class FileLock(Closing):
             return False
 
     def fileno(self) -> int:
-        """The descriptor, -1 once closed; it is not passed on to started programs by itself."""
+        """The descriptor, -1 once closed; started programs do not inherit it unless told to."""
         return self._descriptor
 
     def read(self) -> str:

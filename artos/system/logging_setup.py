@@ -1,7 +1,7 @@
-"""Where a process of ours sends what our modules log; its entry point says so, once.
+"""Where a process of ours sends the messages of our modules; its entry point decides, once.
 
 Every module logs to ``logging.getLogger(__name__)``. User code may run in the same process, so the
-root logger, which is the user's, is never touched: only those of our packages are.
+root logger, which is the user's, is never touched, only the loggers of our packages.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def _set(
 
 
 def to_stderr(text: str) -> None:
-    """Write a message that may hold words of others on a terminal or into a log."""
+    """Write a message, which may quote others, to a terminal or into a log."""
     print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def keep_enabled() -> None:
-    """Turn our loggers on again: a user's ``logging.config`` turns off all it does not name."""
+    """Turn our loggers on again: a user's ``logging.config`` turns off loggers it does not name."""
     for name, logger in list(logging.root.manager.loggerDict.items()):
         if name.partition(".")[0] in PACKAGES and isinstance(logger, logging.Logger):
             logger.disabled = False

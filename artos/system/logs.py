@@ -20,7 +20,7 @@ def rotate(log: Path, most: int = MOST_BYTES) -> bool:
     """Move the end of the content aside once it exceeds ``most`` bytes; returns whether it did.
 
     ``actor-0.log`` goes to ``actor-0.log.1``, that to ``.2``. The file itself stays and is emptied,
-    so a process that appends to it goes on without noticing. Without room nothing is kept of it.
+    so a process that appends to it goes on without noticing. On a full disk the content is lost.
     """
     try:
         if log.stat().st_size <= most:
@@ -39,8 +39,8 @@ def rotate(log: Path, most: int = MOST_BYTES) -> bool:
 def piece(log: Path, offset: int, most: int) -> tuple[bytes, int]:
     """At most so many bytes of a log from ``offset`` on, and where the next ones begin.
 
-    A negative offset counts from the end. One that lies behind the end is of before the log was
-    emptied: then it is read from its begin. What is not there (yet) has no bytes.
+    A negative offset counts from the end. An offset beyond the end dates from before the log was
+    emptied: then it is read from its start. A log that does not exist (yet) has no bytes.
     """
     try:
         with log.open("rb") as file:
@@ -63,7 +63,7 @@ def tail(log: Path, lines: int) -> list[str]:
 
 
 class _Lossy(io.FileIO):
-    """Takes what the disk has no room for as written."""
+    """Counts output that the disk has no room for as written."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -73,9 +73,9 @@ class _Lossy(io.FileIO):
 
 
 def print_whatever_happens() -> None:
-    """Have this process's output never raise: a ``print`` must not end it when a disk is full.
+    """Keep output from ever raising: a ``print`` must not end this process when a disk is full.
 
-    What it prints reaches its log line by line, so that the log can be followed.
+    Its output reaches the log line by line, so that the log can be followed.
     """
     for name, number in (("stdout", 1), ("stderr", 2)):
         getattr(sys, name).flush()
@@ -88,7 +88,7 @@ def _copy_end(log: Path, target: Path, most: int) -> None:
     try:
         target.write_bytes(end(log, most))
     except OSError:
-        target.unlink(missing_ok=True)  # the disk is full, not least of this log
+        target.unlink(missing_ok=True)  # the disk is full, maybe because of this log
 
 
 def end(log: Path, most: int) -> bytes:

@@ -1,4 +1,4 @@
-"""How much memory the control groups of this process still let it have, shared memory included."""
+"""How much memory the control groups of this process still allow it, shared memory included."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 from artos.system.cgroups import ROOT, groups, text
 
 _TAKEN = ("anon", "shmem"), ("total_rss", "total_shmem")
-"""What the kernel cannot take back, unlike caches of files: in version 2, in version 1."""
+"""Memory that the kernel cannot take back, unlike file caches: in version 2, in version 1."""
 
 
 def memory_left(root: Path = ROOT) -> int | None:
     """Bytes, by the group that leaves least; None without a limit.
 
-    Past that the kernel kills a process of the group: allocating fails nowhere.
+    Beyond the limit the kernel kills a process of the group; no allocation fails.
     """
     lefts = (_left(folder) for folder in groups("memory", root))
     return min((left for left in lefts if left is not None), default=None)

@@ -1,4 +1,4 @@
-"""A process by descriptor: its number may become another's, a descriptor never does."""
+"""A process by descriptor: a process id may be reused by another process, a descriptor is not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PidFd(Closing):
         """Open it.
 
         Raises:
-            ProcessLookupError: there is no process of that number.
+            ProcessLookupError: there is no process with that id.
         """
         self.pid = pid
         self._descriptor = os.pidfd_open(pid)
@@ -56,7 +56,7 @@ class PidFd(Closing):
 
 
 def has_ended(pid: int) -> bool:
-    """Whether no process of that number runs, also if one that ended is still to be reaped."""
+    """Whether no process with that id runs; one that only waits to be reaped does not run."""
     try:
         with PidFd(pid) as process:
             return process.has_ended()

@@ -1,4 +1,4 @@
-"""Words of others on a terminal: nothing in them moves the cursor, colours or clears anything."""
+"""Text of others on a terminal: nothing in it moves the cursor, colours or clears anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same on one line, so that a message cannot forge a line of another process."""
+    """As ``printable``, on one line, so that a message cannot forge a line of another process."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -1,9 +1,8 @@
-"""Folders of ours in places where others may write, as /dev/shm, /tmp or a shared disk.
+"""Folders of ours in places where others may write, such as /dev/shm, /tmp or a shared disk.
 
-There a neighbour can put a link, or a folder of his own, under every name that he can know before
-we use it, and what we then write or delete is what he chose. So names are drawn, what is made must
-not have been there, and what is there is opened without following a link and looked at before it is
-used or removed.
+There another user can put a link or a folder under any name that can be guessed, and so choose what
+we write or delete. So names are random, a new folder must not have existed, and an existing folder
+is opened without following links and checked before it is used or removed.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def fresh(parent: Path, prefix: str) -> Path:
 
 
 def make(parent: Path, prefix: str) -> Path:
-    """A new folder under such a name, for us alone.
+    """A new folder in ``parent`` whose name cannot be guessed, for us alone.
 
     Raises:
         OSError: it cannot be made.
@@ -38,10 +37,10 @@ def make(parent: Path, prefix: str) -> Path:
 
 
 def keep(path: Path) -> Path:
-    """``path``, made for us alone with all above it, or taken over if it is ours already.
+    """Make ``path`` for us alone, with all folders above it, unless it is ours already; returns it.
 
     Raises:
-        NotOurs: another user has put it there, or a folder above it.
+        NotOurs: another user has made it, or a folder above it.
         OSError: it cannot be made.
     """
     if why := planted(path):
@@ -54,11 +53,11 @@ def keep(path: Path) -> Path:
 
 
 def open_own(path: Path) -> int:
-    """A descriptor of a folder of ours, which is what it is whatever becomes of its name.
+    """A descriptor of a folder of ours; it stays that folder whatever happens to the name.
 
     Raises:
         NotOurs: it is a link or a file, belongs to another user, or others may write to it.
-        FileNotFoundError: there is nothing.
+        FileNotFoundError: there is no such folder.
     """
     try:
         descriptor = os.open(path, _FLAGS)
@@ -85,7 +84,7 @@ def opened(path: Path) -> Iterator[int]:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether it is itself a folder of ours, not a link to one."""
+    """Whether ``path`` is itself a folder of ours, not a link to one."""
     try:
         os.close(open_own(path))
     except OSError:
@@ -96,7 +95,7 @@ def is_ours(path: Path) -> bool:
 def remove(path: Path) -> bool:
     """Delete a folder of ours with all in it, as far as that can be done; False if it is not ours.
 
-    Links in it are deleted and not followed, and its name decides nothing once it is open.
+    Links in it are deleted, not followed, and its name does not matter once it is open.
     """
     try:
         with opened(path) as descriptor:
@@ -105,7 +104,7 @@ def remove(path: Path) -> bool:
     except OSError:
         return False
     with suppress(OSError):
-        path.rmdir()  # whatever has that name by now: only what is empty
+        path.rmdir()  # only if empty: another folder may have that name by now
     return True
 
 
@@ -118,9 +117,9 @@ def _delete(name: str, folder: int) -> None:
 
 
 def planted(path: Path) -> str:
-    """Why ``path`` may be what a neighbour wants it to be, in words; "" if it is not.
+    """Why another user may control ``path``, in words; "" if no other user can.
 
-    That is if it, or a folder above it, lies where all users may write and belongs to another one.
+    That is so if ``path``, or a folder above it, is another user's and lies where all may write.
     """
     lexical = Path(os.path.abspath(path))  # noqa: PTH100 (a link must be seen, not followed)
     for each in (lexical, *lexical.parents):

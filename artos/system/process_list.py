@@ -12,7 +12,7 @@ from artos.system.pidfd import PidFd
 
 
 def find(is_wanted: Callable[[Sequence[str]], bool]) -> Iterator[PidFd]:
-    """Those whose command line is wanted, without this process; the caller closes them."""
+    """The other processes whose command line is wanted; the caller closes them."""
     for process in psutil.process_iter(["cmdline"]):
         if process.pid != os.getpid() and is_wanted(process.info["cmdline"] or ()):
             with suppress(ProcessLookupError):
@@ -20,4 +20,4 @@ def find(is_wanted: Callable[[Sequence[str]], bool]) -> Iterator[PidFd]:
                 if process.is_running():
                     yield opened
                 else:
-                    opened.close()  # of another process, which has got the number since
+                    opened.close()  # another process has got the process id since

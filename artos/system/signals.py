@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP as requests to stop, heard where nothing is left behind."""
+"""Ctrl-C, SIGTERM and SIGHUP as requests to stop, which never leave anything behind."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class StopRequests:
     """Counts requests to stop and lets each phase of a run say what they do.
 
-    While nothing has been created yet any raises ``KeyboardInterrupt``. Under ``held`` they are
-    only counted. Under ``draining`` the first one drains and the second one raises. After two
-    nothing raises any more: whatever is left of the run is being removed. What must not be torn
-    apart in the middle, such as making a process and writing down that there is one, is done
-    ``undisturbed``: requests are reacted to when it is over.
+    While nothing has been created yet, any request raises ``KeyboardInterrupt``. Under ``held``
+    requests are only counted. Under ``draining`` the first one drains and the second one raises.
+    After two, none raises any more: the rest of the run is being removed. Work that must not be
+    interrupted, such as making a process and noting that it exists, is done ``undisturbed``:
+    requests take effect when it is over.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class StopRequests:
 
     @contextmanager
     def draining(self, drain: Callable[[], None]) -> Iterator[None]:
-        """The first request calls ``drain``, the second raises; those counted before count."""
+        """The first request calls ``drain``, the second raises; earlier requests count, too."""
 
         def react() -> None:
             if self.received == 1:
@@ -49,7 +49,7 @@ class StopRequests:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Do something to its end, then react to what was requested meanwhile."""
+        """Do something to its end, then react to requests that came meanwhile."""
         self._busy = True
         try:
             yield

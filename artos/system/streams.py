@@ -15,7 +15,7 @@ _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 def complete() -> None:
     """Give this process the standard streams that were closed (``2>&-``) when it was started.
 
-    Else the next file that is opened gets the number of one, and what is printed by whomever.
+    Otherwise the next file opened would get the number of a standard stream, and its output.
     """
     for number, (name, mode) in enumerate(_STREAMS):
         if getattr(sys, name) is None:
@@ -41,9 +41,12 @@ def _open_null(number: int) -> None:
 
 
 def in_utf8(arguments: Sequence[str]) -> None:
-    """Begin anew in Python's UTF-8 mode where the locale has names of files in another encoding.
+    """Start again in Python's UTF-8 mode if the locale encodes names of files in another way.
 
-    Names are kept and sent as UTF-8, and all processes of a run must mean the same by them.
+    Names are kept and sent as UTF-8, and all processes of a run must read them in the same way.
+
+    Raises:
+        Refused: an argument or the working folder is not UTF-8.
     """
     if sys.getfilesystemencoding() != "utf-8":
         os.environ["PYTHONUTF8"] = "1"

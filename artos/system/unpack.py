@@ -1,4 +1,4 @@
-"""An archive of code, taken apart: data of a peer's, all looked at before any is written."""
+"""Unpacks archives of code, which come from a peer: all is checked before any is written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read(content: bytes) -> list[Entry]:
     """What an archive holds.
 
     Raises:
-        Refused: it is no archive of ours, or could not be written as it says: every reason.
+        Refused: it is no archive of ours, or cannot be written as it is; lists every reason.
     """
     members = _members(content)
     faults = list(islice(_faults(members, len(content)), _MOST_FAULTS))
@@ -48,7 +48,7 @@ def read(content: bytes) -> list[Entry]:
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """Make ``folder`` hold what the archive holds; files that are right already are left alone.
+    """Make ``folder`` hold the content of the archive; files that are right are left alone.
 
     A folder that is not there appears once it is complete, or not at all.
 
@@ -70,7 +70,7 @@ def unpack(content: bytes, folder: Path) -> None:
         _mend(entry, folder)
 
 
-# -- looking ---------------------------------------------------------------------------------------
+# -- checking --------------------------------------------------------------------------------------
 
 
 def _members(content: bytes) -> list[tarfile.TarInfo]:
@@ -100,7 +100,7 @@ def _strange_kind(member: tarfile.TarInfo) -> str:
     if member.pax_headers or member.issparse():
         return "what `artos submit` never writes"
     plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issym()
-    return "" if plain else "something that is no file"
+    return "" if plain else "something that is not a regular file"
 
 
 def _strange_name(name: str) -> str:
@@ -123,7 +123,7 @@ def _strange_link(target: str) -> str:
 
 def _strange_size(member: tarfile.TarInfo, size: int) -> str:
     if not 0 <= member.size <= size - member.offset_data:
-        return "less than it says"
+        return "less content than it says"
     return "a link with content" if member.issym() and member.size else ""
 
 
@@ -134,7 +134,7 @@ def _entry(member: tarfile.TarInfo, content: memoryview) -> Entry:
 
 
 def _conflicts(entries: list[Entry]) -> Iterator[str]:
-    """What is wrong with members beside one another."""
+    """What is wrong between members."""
     links = {entry.path: entry.target for entry in entries if entry.target}
     paths = {entry.path for entry in entries}
     seen: set[PurePosixPath] = set()
@@ -144,7 +144,7 @@ def _conflicts(entries: list[Entry]) -> Iterator[str]:
             yield f"the archive has {name} twice"
         seen.add(entry.path)
         for parent in paths.intersection(entry.path.parents):
-            how = "writes through a link" if parent in links else "has a file for a folder"
+            how = "writes through a link" if parent in links else "has a file in place of a folder"
             yield f"the archive {how}: {name}"
         if entry.target and (why := _leads_astray(entry.path, links)):
             yield f"the archive has a link {why}: {name} → {entry.target[:_SHOWN]!r}"
@@ -189,7 +189,7 @@ def _rename(draft: Path, folder: Path) -> None:
 
 
 def _mend(entry: Entry, folder: Path) -> None:
-    """Put back what is missing or was changed, whole: somebody may be importing it."""
+    """Restore a file that is missing or changed, in one step: somebody may be importing it."""
     path = folder / entry.path
     if _is_right(entry, path):
         return

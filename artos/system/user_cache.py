@@ -1,4 +1,4 @@
-"""Where this user's ARTOS keeps what can be had again."""
+"""Where this user's ARTOS keeps files that can be made or fetched again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _NOWHERE = Path(os.devnull)
 
 
 def user_cache() -> Path:
-    """A folder of the XDG cache, there or not.
+    """A folder of the XDG cache, whether or not it exists.
 
-    An account without a home, as containers have them, gets one in which nothing is found and
-    nothing can be made (``OSError``) unless ``XDG_CACHE_HOME`` names a better one.
+    An account without a home, as in some containers, gets a folder in which nothing exists or can
+    be made (``OSError``), unless ``XDG_CACHE_HOME`` names another.
     """
     return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "artos"
 

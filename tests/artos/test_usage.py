@@ -1,4 +1,4 @@
-"""What several nodes cost together, and what is taken for a bill."""
+"""What several nodes cost together, and what is accepted as usage."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def test_a_bill_survives_its_way_as_plain_data() -> None:
     ],
 )
 def test_what_is_no_bill_is_refused(plain: dict[str, Any]) -> None:
-    with pytest.raises(BadMessage, match="a bill: "):
+    with pytest.raises(BadMessage, match="usage of a run: "):
         Usage.of(plain)

@@ -16,7 +16,7 @@ ENDS = [
     ("os.kill(os.getpid(), 11)", r"crashed \(Segmentation fault\)"),
     (
         "print('so it is', flush=True); os._exit(7)",
-        r"ended with exit status 7; its last words:\nso it is",
+        r"ended with exit status 7; its last output:\nso it is",
     ),
 ]
 

@@ -40,7 +40,7 @@ SAID: list[tuple[str, Table, dict[str, object], list[str]]] = [
         "triggers['learner.update']: two DataKeyTriggers in one target would hand over the same "
         "rows twice: use one with all keys, or two targets"]),
     ("not a transfer", table(transfer=TimeTrigger(1.0)), {}, [
-        "triggers['transfer']: give conditions to it: TransferTrigger(keys, condition=...)",
+        "triggers['transfer']: a transfer needs TransferTrigger(keys, condition=TRIGGER)",
         "triggers['learner.update']: data key 'observations' never arrives in the replay buffer: "
         "add it to a stage of the transfer",
         "triggers['learner.update']: data key 'rewards' never arrives in the replay buffer: "

@@ -1,7 +1,7 @@
 """Ways to overlap sampling, transfer and learning, as rows of a trigger table (paper §4.4).
 
-They need a learner with the methods of ``artos.PPO``; an update never depends on whether they were
-fired. On one machine a transfer only moves a cursor.
+These rows need a learner with the methods of ``artos.PPO``; an update works whether or not the
+other methods were fired. On one machine a transfer only moves a cursor.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from triggers import DataKeyTrigger, TransferTrigger
 from triggers.table import Table
 
 Pipeline = Literal["none", "dual", "minibatch", "dual+minibatch", "full"]
-"""``dual``: the keys that advantages are made of travel first; they are computed as these come.
+"""``dual``: the keys that advantages are made of travel first, and advantages are computed early.
 
 ``minibatch``: the first epoch begins with the actors whose rows came first. ``full``: the gradient
 of the full batch is added up as rows come; it needs all advantages and therefore contains ``dual``.
@@ -22,11 +22,11 @@ of the full batch is added up as rows come; it needs all advantages and therefor
 FIRST = (
     "rewards", "values", "log_probs", "bootstraps", "terminations", "truncations", "valid",
 )  # fmt: skip
-"""The first stage. ``bootstraps`` has the value of the last observation in its place."""
+"""The first stage. ``bootstraps`` holds the value of the last observation, which comes later."""
 
 
 def stages(keys: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Data keys as two stages: those above, then observations, actions and all else."""
+    """Data keys in two stages: those of ``FIRST``, then observations, actions and all others."""
     first = tuple(key for key in keys if key in FIRST)
     return first, tuple(key for key in keys if key not in first)
 

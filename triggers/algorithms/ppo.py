@@ -47,9 +47,9 @@ def workload(
     next round while the learner works on the previous one: rows are at most one version old when
     consumed. An update learns from one round of all actors that take part at that time.
     ``pipeline`` says what is done before that round is complete, see
-    ``triggers.algorithms.pipelines``: with
-    ``none``, ``dual`` and ``full`` updates are the same, with ``minibatch`` and ``dual+minibatch``
-    the minibatches of the first epoch are made of the rows that arrived first.
+    ``triggers.algorithms.pipelines``: with ``none``, ``dual`` and ``full`` updates are the same,
+    with ``minibatch`` and ``dual+minibatch`` the minibatches of the first epoch are made of the
+    rows that arrived first.
     """
     actor = RolloutActor(
         env, Policy(hidden=hidden), envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives

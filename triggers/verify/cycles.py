@@ -15,17 +15,17 @@ from triggers.wiring import data_triggers, lead, non_publishing_targets, role_of
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
-    """Numbers of rows with which the run would stand still, each with what to change."""
+    """Everything that would make the run stand still, each with what to change."""
     granted = _rows_before_update(plan, table)
     found = [*_capacity(plan), *_chances(table)]
     for target, part in _waiting(table):
         where = f"triggers[{target!r}]"
         own = [*_actors(plan, part), *_size(plan, part.size, granted)]
         found += [f"{where}: {fault}" for fault in own]
-    return found if found or granted is None else list(_starving(plan, _loud(plan, table)))
+    return found if found or granted is None else list(_starving(plan, _publishing(plan, table)))
 
 
-def _loud(plan: Plan, table: Table) -> Table:
+def _publishing(plan: Plan, table: Table) -> Table:
     """The targets that publish: only they turn rows into versions."""
     non_publishing = non_publishing_targets(plan)
     return {target: trigger for target, trigger in table.items() if target not in non_publishing}
@@ -83,7 +83,7 @@ def _size(plan: Plan, size: int, granted: int | None) -> Iterator[str]:
 
 
 def _starving(plan: Plan, table: Table) -> Iterator[str]:
-    """If sampling waits for versions: does each version lead to the next one, for ever?
+    """If sampling waits for versions: does each version always lead to the next one?
 
     Rounds granted ahead only delay the end of a cycle that takes more rows than it makes. Updates
     of several targets are added up, since any of them may make versions.
@@ -115,7 +115,7 @@ def _awaits_weights(part: Trigger) -> TypeGuard[ObjectKeyTrigger]:
 def _fed(plan: Plan, table: Table, part: DataKeyTrigger) -> Fraction:
     """The average number of updates of this trigger that the rows of one version allow.
 
-    The slowest actors, fewer than ``n``, may be left without others to make a batch with.
+    Up to ``n - 1`` of the slowest actors may be left without others to make a batch with.
     """
     batches = 1 if part.n is None else plan.at_work.least // part.n
     rounds = sum(Fraction(1, every) for every in _periods(table))
@@ -136,11 +136,11 @@ def _too_few(plan: Plan, table: Table, part: DataKeyTrigger) -> str:
 
 
 def _too_old(plan: Plan, table: Table, part: DataKeyTrigger) -> str:
-    """Rows that are dropped feed no update, so enough of them must last until they are used.
+    """Dropped rows feed no update, so enough rows must still be new enough when they are used.
 
-    Where actors are done before the learner is, an update takes rounds of as many versions as it
-    takes rounds, and as many updates have to follow as versions until all these are new; the first
-    of several rounds may have begun under the version before.
+    If actors are done before the learner is, the rounds of an update are of as many versions as
+    there are rounds, and as many updates must follow as versions until all of these are new; the
+    first of several rounds may have begun under the version before.
     """
     if part.max_lag is None or len(_periods(table)) > 1:
         return ""

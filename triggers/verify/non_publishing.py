@@ -1,4 +1,4 @@
-"""Checks targets that publish nothing: they prepare an update, and a table needs others too."""
+"""Checks targets that publish nothing: they only prepare updates, so a table needs others, too."""
 
 from __future__ import annotations
 

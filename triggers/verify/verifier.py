@@ -65,7 +65,7 @@ def _primitive(part: Trigger, data: Sequence[str], objects: Sequence[str]) -> It
             yield from _unknown("data key", part.keys, data)
             yield from _unknown("object key", (part.object_key,), objects)
             if part.object_key in objects and part.object_key != MODEL_PARAM:
-                yield f"object_key must be {MODEL_PARAM!r}: the lag of rows is one of weights"
+                yield f"object_key must be {MODEL_PARAM!r}: lag counts versions of the weights"
             yield from _counts(1, n=part.n, size=part.size)
             yield from _counts(0, max_lag=part.max_lag)
         case TransferTrigger():
@@ -173,7 +173,7 @@ def _shipping(plan: Plan, table: Table) -> Iterator[str]:
         if role_of(target) != "transfer" and ships:
             yield f'{where}: a TransferTrigger fires transfers: write "transfer": TransferTrigger()'
         elif role_of(target) == "transfer" and not isinstance(trigger, TransferTrigger):
-            yield f"{where}: give conditions to it: TransferTrigger(keys, condition=...)"
+            yield f"{where}: a transfer needs TransferTrigger(keys, condition=TRIGGER)"
         elif role_of(target) == "transfer" and trigger.keys_read() + _claims_inside(trigger):
             yield f"{where}: its condition waits for rows that only arrive after it ships them"
     if "transfer" in table:

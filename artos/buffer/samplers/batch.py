@@ -49,7 +49,7 @@ class Batch:
     """The rows of A claims of T steps each, on blocks of E environments.
 
     Values keep the data keys' dtypes; nothing is copied before it is asked for. With a ``store``
-    arrays are reused: what ``gather`` or ``take`` returned for a key lasts until its next call.
+    arrays are reused: what ``gather`` or ``take`` returned lasts until its next call for that key.
     ``padding`` says what frame stacks hold before an episode's first frame.
 
     ``was_read`` says whether any of its rows was looked at.
@@ -97,14 +97,14 @@ class Batch:
     def views(self, name: str) -> list[tuple[NDArray[Any], ...]]:
         """Per claim the rows in place, (T, E, *shape), in one view or, across the wrap, two.
 
-        Of a stacked key these are the single frames as stored. Call ``guard`` after use where rows
+        For a stacked key these are the single frames as stored. Call ``guard`` after use where rows
         may be overwritten.
         """
         self.was_read = True
         return [block.views(name, claim.start, claim.stop) for block, claim in self._pairs()]
 
     def guard(self, *names: str) -> None:
-        """Check that no row of ``names`` was overwritten up to now, frames looked back to included.
+        """Check that no row of ``names`` was overwritten so far, earlier frames of stacks included.
 
         Raises:
             Overwritten: the writer lapped the reader; what was read must not be used.

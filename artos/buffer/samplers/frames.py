@@ -13,10 +13,10 @@ from artos.buffer.actor_block import ActorBlock
 from artos.spec import DataKey
 
 AGES_KEY = "ages"
-"""Data key (uint8, per environment): steps since the episode's first observation, 255 and above."""
+"""Data key (uint8, per environment): steps since the episode's first observation, at most 255."""
 
 VALID_KEY = "valid"
-"""Data key (bool, per environment): false on rows that only an autoreset put in between."""
+"""Data key (bool, per environment): false on rows that are only an autoreset, no transition."""
 
 Padding = Literal["zero", "first"]
 """What a stack holds before an episode's first frame: zeros, or that frame again. It must be what
@@ -44,7 +44,7 @@ def frame_steps(steps: Ints, ages: NDArray[np.uint8], stack: int) -> Ints:
 
 
 def look_back(block: ActorBlock, names: Sequence[str]) -> int:
-    """How many rows before a row its frame stacks may reach."""
+    """How many rows back from a row its frame stacks may reach."""
     return max(block.key(name).stack for name in names) - 1
 
 
@@ -149,7 +149,7 @@ class Rows:
         target = out.reshape(len(cells), -1)
         for owner, part in self._parts:
             span = slice(part.start * frames, part.stop * frames)
-            # Nothing is ever clipped, but NumPy then writes into out without a buffer in between.
+            # No index is ever clipped, but "clip" lets NumPy write into out without another buffer.
             flat[owner].take(cells[span], 0, target[span], "clip")
 
     def __repr__(self) -> str:

@@ -28,10 +28,10 @@ class NStepReturns(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NStep:
-    """How far to look ahead, and the data keys that say what was earned and where episodes end.
+    """How far to look ahead, and the data keys of rewards and of the ends of episodes.
 
     A truncated episode is bootstrapped from the row after its last: with next-step autoreset that
-    row holds the final observation. Where it does not, name the truncations among ``terminated``.
+    row holds the final observation. If it does not, name the truncations among ``terminated``.
     """
 
     n: int
@@ -77,7 +77,7 @@ class NStep:
 
 
 def lengths_ahead(ended: NDArray[np.bool_], available: Ints) -> Ints:
-    """How many rows ahead count: up to and with the first end, and no more than are available.
+    """How many rows ahead count: up to and including the first end, and no more than are available.
 
     Args:
         ended: (b, n) whether an episode ended in the row.

@@ -22,11 +22,10 @@ _SMALLEST = 1e-6
 class PrioritisedSampler:
     """Batches of transitions drawn with probability in proportion to priority ** alpha.
 
-    Samples are those of ``UniformSampler`` and ``weights`` (batch_size,) float32: importance
+    Samples are those of ``UniformSampler`` plus ``weights`` (batch_size,) float32: importance
     weights (N P(i)) ** -beta over their maximum in the batch. New rows get the highest priority
-    given so far, so that each is likely to be seen once. The learner gives ``index`` back with new
-    priorities.
-    ``beta`` may be set at any time, to anneal it.
+    given so far, so that each is likely to be seen once. The learner calls ``update`` with
+    ``index`` and new priorities. ``beta`` may be set at any time, to anneal it.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class PrioritisedSampler:
         self._highest = 1.0
 
     def sample(self, version: int | None = None) -> Sample:
-        """A batch of transitions. ``version`` is the learner's; left out, that of the newest row.
+        """A batch of transitions. ``version`` is the learner's (default: that of the newest row).
 
         Raises:
             NothingToSample: no row qualifies.
@@ -120,7 +119,7 @@ class PrioritisedSampler:
         return Picks(owners, last - (last - places) % self._reader.sources.capacity, envs)
 
     def _follow(self, window: Window) -> None:
-        """Take rows that left the window out of the tree, and rows that entered it in."""
+        """Remove rows from the tree that left the window, and add rows that entered it."""
         known, self._known = self._known, window
         moved = np.flatnonzero((known.start != window.start) | (known.stop != window.stop))
         leaves, values = [], []
@@ -129,14 +128,14 @@ class PrioritisedSampler:
             now = range(int(window.start[owner]), int(window.stop[owner]))
             gone = self._range(owner, old.start, min(old.stop, now.start))
             void = self._range(owner, max(old.start, now.stop), old.stop)
-            # Old ones come back where ``max_lag`` counts from an earlier version than last time.
+            # Old rows come back if ``max_lag`` counts from an earlier version than last time.
             back = self._range(owner, now.start, min(old.start, now.stop))
             new = self._range(owner, max(old.stop, now.start), now.stop)
             leaves += [gone, void, back, new]
             values += [np.zeros(len(gone) + len(void))]
             values += [self._first_values(owner, came) for came in (back, new)]
         if leaves:
-            # A row that entered may lie where one that left was: later values win.
+            # A new row may lie where one that left was: the later value wins.
             self._tree.set(np.concatenate(leaves), np.concatenate(values))
 
     def _range(self, owner: int, start: int, stop: int) -> Ints:

@@ -12,7 +12,7 @@ from artos.buffer.samplers.transitions import Picks, Sample, TransitionReader, W
 from artos.buffer.samplers.uniform import draw
 
 MASK = "mask"
-"""Name under which a sample of sequences says which of their rows count."""
+"""Name under which a sample of sequences says which rows count."""
 
 
 class SequenceSampler:
@@ -20,9 +20,9 @@ class SequenceSampler:
 
     A sample maps each key to (batch_size, length, *shape), ``index`` to (batch_size, 3) int64 of
     the actor, step and environment of each first row, ``policy_version`` to (batch_size, length)
-    int64 and ``mask`` to (batch_size, length) bool: true up to and with the first row at which one
-    of the keys ``ends`` is true, so a window never mixes two episodes. Store the recurrent state as
-    a data key: its first row starts the window.
+    int64 and ``mask`` to (batch_size, length) bool: true up to and including the first row where
+    one of the keys ``ends`` is true, so a window never mixes two episodes. Store the recurrent
+    state as a data key: the state in the first row starts the window.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class SequenceSampler:
         )
 
     def sample(self, version: int | None = None) -> Sample:
-        """A batch of windows. ``version`` is the learner's; left out, that of the newest row.
+        """A batch of windows. ``version`` is the learner's (default: that of the newest row).
 
         Raises:
             NothingToSample: no window fits into the rows there are.

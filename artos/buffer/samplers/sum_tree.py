@@ -42,7 +42,7 @@ class SumTree:
         return float(self._levels[-1].sum())
 
     def set(self, leaves: Ints, values: Values | float) -> None:
-        """Set leaves (n,) to finite values ≥ 0; of a leaf named twice the last value stays."""
+        """Set leaves (n,) to finite values ≥ 0; if a leaf is named twice, its last value stays."""
         self._levels[0][leaves] = values
         for below, level in zip(self._levels[:-1], self._levels[1:], strict=True):
             leaves = _without_repeats(leaves // _FAN)
@@ -72,7 +72,7 @@ class SumTree:
 def _descend(level: Values, nodes: Ints, mass: Values) -> tuple[Ints, Values]:
     children = level.reshape(-1, _FAN)[nodes]
     sums = np.cumsum(children, axis=1)
-    # Below the last sum, however it was rounded: so the child found has a value above 0.
+    # Kept below the last sum, however that was rounded, so the child found is above 0.
     mass = np.clip(mass, 0.0, np.nextafter(sums[:, -1], 0.0))
     child = (sums <= mass[:, None]).sum(axis=1)
     each = np.arange(len(nodes))

@@ -1,4 +1,4 @@
-"""Reading picked rows while their writers go on: copy, look again, repair."""
+"""Reads picked rows while their writers continue: copy, check, and replace overwritten rows."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Window(NamedTuple):
 class TransitionReader:
     """Copies picked rows of ``keys``, and of ``next_keys`` one row later, into reused arrays.
 
-    Reading works like a sequence lock: rows are copied first, then it is seen whether their writer
-    has reserved their place meanwhile, or is another one. Such rows are picked anew, so a torn row
-    is never returned; with them go those that the writer, at the pace just seen, would reach before
-    the next look.
+    Reading works like a sequence lock: rows are copied first and checked afterwards. If their
+    writer has reserved their place meanwhile, or is another process now, other rows are picked
+    instead, so a torn row is never returned. Rows that the writer, at its present pace, would reach
+    before the next check are replaced, too.
     Rows of versions before ``min_version`` are left out; ``stale`` counts them.
-    With ``run`` each pick stands for that many rows from it on, and values get an axis for them.
+    With ``run`` each pick stands for that many rows from there on, and values get an axis for them.
 
     Raises:
         UnknownKey: a key that the blocks do not have.
@@ -82,14 +82,14 @@ class TransitionReader:
         self._pairs = {k for k in keys if k in next_keys and not n_step and self._stack(k) > 1}
         self._headers = [[block.headers[name] for name in self._read] for block in blocks]
         self._actors = np.array([block.spec.actor for block in blocks], np.int64)
-        self._seen = np.zeros(len(blocks), np.int64)  # the oldest rows when the last were drawn
+        self._seen = np.zeros(len(blocks), np.int64)  # oldest readable rows at the last draw
 
     def _stack(self, name: str) -> int:
         return self.sources.key(name).stack
 
     def window(self) -> Window:
         """The rows to pick from: committed in all keys, not being overwritten, new enough."""
-        # The oldest first: however far the writers get in between, rows are left to pick from.
+        # Oldest rows are read first: however far writers get meanwhile, some rows are left.
         self._seen, stop = self._oldest(), self._committed()
         start = np.minimum(np.maximum(self._seen, self._readable(stop)), stop)
         if self.min_version != _ANY_VERSION:
@@ -100,9 +100,9 @@ class TransitionReader:
         return Window(start, np.maximum(start, stop - self._last))
 
     def learned(self, sample: Sample, counted: NDArray[np.bool_] | None = None) -> Sample:
-        """Note whose rows a learner gets with this sample, and of which versions.
+        """Note the actors and versions of the rows that a learner gets; returns the sample.
 
-        ``counted`` says which rows of a stretch it is to learn from, (n, run).
+        ``counted``, (n, run), says which rows of each pick the learner is to learn from.
         """
         drawn = self.sources.blocks[0].drawn
         if drawn is not None:
@@ -113,7 +113,7 @@ class TransitionReader:
         return sample
 
     def bound_lag(self, max_lag: int, version: int | None) -> None:
-        """Leave out rows of more than ``max_lag`` versions before ``version`` (or the newest)."""
+        """Leave out rows more than ``max_lag`` versions older than ``version`` (or the newest)."""
         newest = self._newest_version() if version is None else version
         self.min_version = newest - max_lag
 
@@ -125,11 +125,11 @@ class TransitionReader:
         return newest
 
     def read(self, count: int, draw: Callable[[int], Picks]) -> Sample:
-        """Copy ``count`` rows that ``draw`` picks, and picks anew where they were overwritten.
+        """Copy ``count`` rows that ``draw`` picks; it picks others for those that were overwritten.
 
         Returns:
             values by key, ``next.KEY``, ``index`` (n, 3) int64 and ``policy_version`` (n,) int64,
-            in arrays that are reused when their set comes round again.
+            in arrays that the ``depth``-th call after this one uses again.
 
         Raises:
             Overwritten: the writers kept lapping the reader.
@@ -146,7 +146,7 @@ class TransitionReader:
             if not (void | self._gone(picks, out[VERSION_KEY], looked)).any():
                 return self._named(out, picks)
             lost = self._lost(picks, looked)
-            # Also what would be gone at the next look, or a fast writer is never caught up with.
+            # Also rows that would be gone at the next check, or a fast writer always gets ahead.
             ahead = np.minimum(
                 2 * np.maximum(ahead, looked - self._seen), self.sources.capacity // 2
             )
@@ -179,18 +179,18 @@ class TransitionReader:
 
     def _oldest(self) -> Ints:
         # Versions travel in the first stage, so no other key is reserved further.
-        fence()  # whatever was copied was copied before this look
+        fence()  # all rows were copied before this check
         reserved = np.array([headers[-1].reserved for headers in self._headers], np.int64)
         fence()
         return self._readable(reserved)
 
     def _terms(self) -> Ints:
-        # With a new term rows may be void, and are written again without being reserved anew.
+        # In a new term rows may be void, and are written again without being reserved again.
         return np.array([block.incarnation for block in self.sources.blocks], np.int64)
 
     def _readable(self, reserved: Ints) -> Ints:
         lost = reserved - self.sources.capacity
-        # The very first rows begin an episode: nothing before them is looked back to.
+        # The very first rows begin an episode: their stacks reach no further back.
         first: Ints = np.where(lost > 0, lost + self._back, 0)
         return first
 
@@ -258,7 +258,7 @@ class TransitionReader:
 
 
 def _from(first: Ints, draw: Callable[[int], Picks], count: int) -> Picks:
-    """Draw ``count`` rows, in order of blocks, if possible none before ``first`` (blocks,)."""
+    """Draw ``count`` rows, ordered by block, if possible none before ``first`` (blocks,)."""
     picks = draw(count)
     for _ in range(_REDRAWS):
         early = np.flatnonzero(picks.steps < first[picks.owners])

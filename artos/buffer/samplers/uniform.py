@@ -21,12 +21,12 @@ class UniformSampler:
 
     A sample maps each key to (batch_size, *shape) in its dtype, ``next.KEY`` to the value one row
     later (with ``n_step``: of the bootstrap row), ``index`` to (batch_size, 3) int64 of actor, step
-    and environment, ``policy_version`` to (batch_size,) int64. Rows come in the order of memory.
+    and environment, ``policy_version`` to (batch_size,) int64. Rows come in memory order.
     Arrays are overwritten by the next ``sample``, with ``depth=2`` by the one after it.
 
-    Where the next row begins another episode, ``next.KEY`` is no successor: mask it by the ends (or
-    ask for ``next.ages``: 0 there). Rows whose key ``valid`` is false are never drawn. ``max_lag``
-    leaves out rows of policies more than that many versions old.
+    Where the next row begins another episode, ``next.KEY`` is no successor: mask it with the ends
+    (or with ``next.ages``, which is 0 there). Rows whose key ``valid`` is false are never drawn.
+    ``max_lag`` leaves out rows of policies more than that many versions old.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class UniformSampler:
         )
 
     def sample(self, version: int | None = None) -> Sample:
-        """A batch of transitions. ``version`` is the learner's; left out, that of the newest row.
+        """A batch of transitions. ``version`` is the learner's (default: that of the newest row).
 
         Raises:
             NothingToSample: no row qualifies.

@@ -32,7 +32,7 @@ from artos.spec import VERSION_KEY, DataKey
 
 SPEC = BlockSpec(3, (DataKey("x"),), 8)
 TEXT = msgspec.json.encode(SPEC)
-UNREADABLE = "that cannot be read ("
+UNREADABLE = "an unreadable description ("
 
 
 def memory(
@@ -53,12 +53,12 @@ def test_a_description_is_found_where_it_begins() -> None:
 @pytest.mark.parametrize(
     ("content", "found"),
     [
-        (memory()[:63], "of a file of 63 bytes"),
+        (memory()[:63], "only 63 bytes"),
         (memory(b""), UNREADABLE),
-        (memory(magic=MAGIC + 1), "of no such block"),
-        (memory(magic=0), "of no such block"),
+        (memory(magic=MAGIC + 1), "another magic number"),
+        (memory(magic=0), "another magic number"),
         (memory(version=LAYOUT_VERSION + 1), LAYOUT_VERSION + 1),
-        (memory(more=1), f"of {64 + len(TEXT) + 1} bytes in {64 + len(TEXT)}"),
+        (memory(more=1), f"{64 + len(TEXT)} bytes instead of {64 + len(TEXT) + 1}"),
         (memory(b"\xff" * 9), UNREADABLE),
         (memory(b"[" * 5000), UNREADABLE),
         (memory(TEXT[:-1]), UNREADABLE),
@@ -87,7 +87,7 @@ def test_a_block_of_a_size_that_its_keys_do_not_have_is_refused(folder: ShmFolde
     with pytest.raises(LayoutMismatch) as caught:
         ActorBlock.attach(path)
     fault = caught.value
-    assert (fault.path, fault.found) == (str(path), f"of {size} bytes")
+    assert (fault.path, fault.found) == (str(path), f"{size + PAGE} bytes instead of {size}")
     assert fault.expected == LAYOUT_VERSION
 
 
@@ -97,7 +97,7 @@ def test_a_file_of_another_size_is_refused_by_its_name(folder: ShmFolder) -> Non
     with pytest.raises(LayoutMismatch) as caught:
         ActorBlock.attach(path)
     assert caught.value.path == str(path)
-    assert caught.value.found == f"of {size} bytes in {size - PAGE}"
+    assert caught.value.found == f"{size - PAGE} bytes instead of {size}"
 
 
 @pytest.mark.parametrize(("offset", "aligned"), [(0, 0), (1, 64), (63, 64), (64, 64), (65, 128)])

@@ -50,7 +50,7 @@ def test_a_model_block_of_another_size_is_refused(folder: ShmFolder, extra: int)
     size = path.stat().st_size
     assert len(block.segment) == size
     os.truncate(path, size + extra)
-    with pytest.raises(LayoutMismatch, match=f"of {size} bytes in {size + extra}") as caught:
+    with pytest.raises(LayoutMismatch, match=f"{size + extra} bytes instead of {size}") as caught:
         ModelBlock.attach(path)
     assert caught.value.path == str(path)
 
@@ -60,7 +60,7 @@ def test_a_model_block_of_a_size_that_its_objects_do_not_have_is_refused(folder:
     size = len(ModelBlock.create(path, objects(2)).segment)
     os.truncate(path, size + 4096)
     np.memmap(path, np.int64)[3] = size + 4096
-    with pytest.raises(LayoutMismatch, match=f"of {size} bytes") as caught:
+    with pytest.raises(LayoutMismatch, match=f"{size + 4096} bytes instead of {size}") as caught:
         ModelBlock.attach(path)
     assert (caught.value.path, caught.value.expected) == (str(path), LAYOUT_VERSION)
 

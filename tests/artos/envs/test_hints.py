@@ -53,7 +53,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
          ": pip install 'gymnasium-robotics'"),
         ("HalfCheetah-v5", "environment HalfCheetah-v5 needs the extra mujoco: pip install "
          "'artos[mujoco]'"),
-        ("HalfCheetah-v2", "HalfCheetah-v2 is not kept up any more: did you mean HalfCheetah-v5?"),
+        ("HalfCheetah-v2", "HalfCheetah-v2 is no longer maintained: did you mean HalfCheetah-v5?"),
         ("LunarLander-v3", "environment LunarLander-v3 needs the extra box2d: pip install "
          "'artos[box2d]'"),
         ("LunarLander-v2", "did you mean LunarLander-v3?"),

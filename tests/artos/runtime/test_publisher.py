@@ -54,8 +54,8 @@ def test_an_object_takes_the_room_of_its_value_not_of_the_weights() -> None:
     [
         ("nois", 1.0, "not among the learner's objects.*add ObjectKey"),
         ("model_param", 1.0, "not among the learner's objects"),
-        ("mean", np.zeros((3, 2)), r"its shape is \(3, 2\), declared is \(2, 3\)"),
-        ("noise_scale", [1.0], r"its shape is \(1,\), declared is \(\)"),
+        ("mean", np.zeros((3, 2)), r"its shape is \(3, 2\), but \(2, 3\) is declared"),
+        ("noise_scale", [1.0], r"its shape is \(1,\), but \(\) is declared"),
     ],
 )
 @pytest.mark.parametrize("here", [True, False], ids=["in a run", "at registration"])
@@ -88,7 +88,7 @@ def test_who_comes_after_a_crash_goes_on_from_there(model: ModelBlock, publish: 
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        (ObjectKey("model_param"), "are the weights, which every learner publishes"),
+        (ObjectKey("model_param"), "is the weights, which every learner publishes"),
         (ObjectKey("x", (0,)), "has a size that is not positive"),
         (ObjectKey("x", (), "object"), "cannot be stored in shared memory"),
     ],

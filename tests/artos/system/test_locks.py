@@ -93,7 +93,7 @@ def test_who_only_looks_keeps_nobody_from_taking_it(
 def test_a_look_without_end_is_taken_for_a_holder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("artos.system.locks._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("artos.system.locks._CHECK_SECONDS", 0.0)
     path = tmp_path / "lock"
     with path.open("wb") as looks:
         fcntl.flock(looks, fcntl.LOCK_SH)

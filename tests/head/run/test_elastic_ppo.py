@@ -83,7 +83,7 @@ def test_elsewhere_it_is_not(tmp_path: Path) -> None:
         ({"actors": "plateau:4..2"}, "4..2 holds no number"),
         ({"actors": "0:4,5:3", "minibatches": 16}, "3 actors x 1 envs x 8 steps = 24 rows do not"),
         ({"actors": "2..4", "minibatches": 16}, "3 actors x 1 envs"),
-        ({"actors": "noise_scale:1..2", "minibatches": 1}, "between minibatches: have 2 or more"),
+        ({"actors": "noise_scale:1..2", "minibatches": 1}, "between minibatches: use 2 or more"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_runs(

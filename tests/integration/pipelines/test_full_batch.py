@@ -101,7 +101,7 @@ def test_nothing_is_added_before_the_advantages_of_all_are_known(tmp_path: Path)
         early.fire("accumulate", claims[0])
         early.fire("preprocess", *claims)
         early.fire("accumulate", claims[1])
-        assert early.ppo._whole.added == {claims[1]}
+        assert early.ppo._accumulator.added == {claims[1]}
         early.fire("update", *claims)
         assert_same(only(early.gradients), wanted)
 
@@ -199,8 +199,8 @@ def test_rows_learned_from_are_not_kept(tmp_path: Path) -> None:
             early.fire("accumulate", *claims)
             early.fire("update", *claims)
             _acknowledge(early, claims)
-        assert repr(early.ppo._preprocessed) == "<AdvantageCache 0 claims>"
-        assert early.ppo._whole is None
+        assert repr(early.ppo._advantages) == "<AdvantageCache 0 claims>"
+        assert early.ppo._accumulator is None
 
 
 def _acknowledge(early: Hands, claims: tuple[Claim, ...]) -> None:

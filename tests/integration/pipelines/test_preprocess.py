@@ -83,7 +83,7 @@ def test_the_first_stage_alone_is_enough(tmp_path: Path) -> None:
                 poison(block.arrays[name])
         for claim in claims:
             assert early.fire("preprocess", claim).version == 0
-        pairs = [early.ppo._preprocessed._entries[claim].pair for claim in claims]
+        pairs = [early.ppo._advantages._entries[claim].pair for claim in claims]
     assert set(first) <= set(FIRST)
     assert "observations" in second
     assert np.isfinite(np.array(pairs)).all()
@@ -92,5 +92,5 @@ def test_the_first_stage_alone_is_enough(tmp_path: Path) -> None:
 def test_updates_without_advantages_in_advance_keep_none(tmp_path: Path) -> None:
     with Hands(tmp_path) as plain:
         plain.fire("update", *plain.sample())
-        assert plain.ppo._preprocessed.beside(Claim(0, 0, 16)) == ()
-        assert repr(plain.ppo._preprocessed) == "<AdvantageCache 0 claims>"
+        assert plain.ppo._advantages.beside(Claim(0, 0, 16)) == ()
+        assert repr(plain.ppo._advantages) == "<AdvantageCache 0 claims>"

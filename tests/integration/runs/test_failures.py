@@ -185,7 +185,8 @@ def test_block_of_another_layout_version(start: Callable[..., Artos], home: Path
     member.kill()
     outcome = artos.wait()
     assert outcome.status == 1
-    assert f"has layout {LAYOUT_VERSION + 1}, this ARTOS reads {LAYOUT_VERSION}" in outcome.err
+    found, expected = f"layout {LAYOUT_VERSION + 1}", f"layout {LAYOUT_VERSION}"
+    assert f"has {found}, this ARTOS reads {expected}" in outcome.err
     assert any(line.get("died") == "actor 0" for line in journal(home / "r"))
 
 

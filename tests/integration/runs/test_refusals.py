@@ -56,8 +56,8 @@ INLINE = {
     "not a workload": ([FAULTY + "number"], ["is a int, not a Workload"]),
     "builder returns something else": ([FAULTY + "nothing"], ["returned a int, not a Workload"]),
     "builder raises": ([FAULTY + "raises"], ["ZeroDivisionError: in the builder"]),
-    "does not import": (["broken_module.py:workload"], ["does not import", "ModuleNotFoundError"]),
-    "syntax error": (["half_a_module.py:workload"], ["does not import", "SyntaxError"]),
+    "failing import": (["broken_module.py:workload"], ["cannot be imported", "ModuleNotFound"]),
+    "syntax error": (["half_a_module.py:workload"], ["cannot be imported", "SyntaxError"]),
     "--set without =": (["ppo", "--set", "lr"], ["--set 'lr': write KEY=VALUE"]),
     "all settings at once": (
         ["ppo", "--set", "lrr=1", "--set", "epochs=many", "--set", "steps=0", "--actors", "-3",
