@@ -1,4 +1,4 @@
-"""Changing a run while it goes on: ``artos scale RUN N``, through the board of its node."""
+"""Changing a run while it runs: ``artos scale RUN N``, through the board of its node."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _ANSWER_SECONDS = 10.0
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a live run can be reached, in its folder for as long as it lives: ``live.json``.
+    """Where a live run can be reached: the content of ``live.json`` in its folder.
 
     ``state`` is running or stopping. ``protocol`` and ``version`` are those of the run's code; code
-    before protocol 4 writes neither. The file stays behind where a run was killed.
+    before protocol 4 writes neither. A run that is killed leaves the file behind.
     """
 
     board: str
@@ -44,7 +44,7 @@ def address_file(run: Path) -> Path:
 
 @contextmanager
 def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
-    """Let others find the run and know its state, which is changed by calling what is yielded.
+    """Let others find the run and know its state; the function that is yielded changes the state.
 
     If there is no room for the file, the run continues without it.
     """
@@ -74,7 +74,7 @@ def state_told(run: Path) -> str:
 
 
 class ControlServer:
-    """The node's end: answers what controls ask for."""
+    """The run's end: answers the requests of ``artos scale``."""
 
     def __init__(self, board: Board, members: int) -> None:
         self.member = control_member(members)
@@ -86,7 +86,7 @@ class ControlServer:
         while (data := self._asked.take()) is not None:
             try:
                 self._answers.put(codec.encode(scale(_request(data))))
-            except (BadMessage, MailboxFull):  # or it does not read its answers
+            except (BadMessage, MailboxFull):  # or nobody reads the answers
                 malformed += 1
         return malformed
 
@@ -96,12 +96,12 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
 
     Raises:
         NotRunning: there is no live run in that folder.
-        Refused: the run says why not, or is of another version of ARTOS.
-        DeadlineExceeded: it did not answer within ``seconds``, or others ask all the time.
-        BadMessage: what it answered means nothing here.
+        Refused: the run says why it cannot, or is of another version of ARTOS.
+        DeadlineExceeded: the run did not answer within ``seconds``, or was busy with others.
+        BadMessage: the answer of the run cannot be read.
     """
     try:
-        with _alone(run, seconds):
+        with _asker_lock(run, seconds):
             address = msgspec.json.decode(address_file(run).read_bytes(), type=Address)
             if address.state != RUNNING:
                 raise NotRunning(str(run))
@@ -127,8 +127,8 @@ def _check_version(address: Address) -> None:
     )
 
 
-def _alone(run: Path, seconds: float) -> FileLock:
-    """One control at a time."""
+def _asker_lock(run: Path, seconds: float) -> FileLock:
+    """The lock that lets one process ask at a time."""
     lock = FileLock.take(address_file(run), create=False, seconds=seconds)
     if lock is None:
         raise DeadlineExceeded("another `artos scale` of this run", seconds)
@@ -138,7 +138,7 @@ def _alone(run: Path, seconds: float) -> FileLock:
 def _request(data: bytes) -> control.ScaleRun:
     message = codec.decode(data)
     if not isinstance(message, control.ScaleRun):
-        raise BadMessage(f"a control has no use for {type(message).__name__}")
+        raise BadMessage(f"`artos scale` sends ScaleRun, not {type(message).__name__}")
     return message
 
 
@@ -146,13 +146,13 @@ def _asked(address: Address, request: control.ScaleRun, seconds: float) -> contr
     board = Board.attach(Path(address.board), address.members)
     member = control_member(address.members)
     answers = board.down(member)
-    answers.clear()  # of a control that gave up
+    answers.clear()  # of a process that gave up waiting
     board.up(member).put(codec.encode(request))
     board.notify(member)
     data = answers.get(seconds)
     if data is None:
-        raise DeadlineExceeded("the run's answer to scaling", seconds)
+        raise DeadlineExceeded("the run's answer to `artos scale`", seconds)
     answer = codec.decode(data)
     if not isinstance(answer, control.RunScaled):
-        raise BadMessage(f"a run answered to scaling with {type(answer).__name__}")
+        raise BadMessage(f"a run answers ScaleRun with RunScaled, not {type(answer).__name__}")
     return answer

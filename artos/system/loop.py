@@ -1,4 +1,4 @@
-"""What a process sleeps on that looks after others: a waker, or the doorbell of a board."""
+"""What a supervising process sleeps on: a waker, or the doorbell of a board."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _STOPPED = 1.0
 
 
 class Waker(Closing):
-    """Many ring, one waits; rings are never lost. Ringing is safe in threads and handlers."""
+    """Many ring it, one waits; no ring is lost. Ringing is safe in threads and signal handlers."""
 
     def __init__(self) -> None:
         self._rung = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def ring(self) -> None:
-        """Wake the waiter, or make its next wait return at once; nothing once it is closed."""
+        """Wake the waiter, or make its next wait return at once; does nothing once closed."""
         if self._rung >= 0:
             os.eventfd_write(self._rung, 1)
 
@@ -53,7 +53,7 @@ class Loop(ABC):
     """Sleeps on a board's doorbell: a member, the end of a child, mail and signals all ring it.
 
     A request to stop interrupts its sleep and nothing else: code that makes processes runs
-    ``undisturbed``, or some would be forgotten.
+    ``undisturbed``, or a process could be made and forgotten.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Loop(ABC):
         self._someone_ended, self._next_tick = True, clock.now()
 
     def child_ended(self) -> None:
-        """A child of this process ended (SIGCHLD): see which, in the loop. Safe in a handler."""
+        """Have the loop find out which child ended (SIGCHLD). Safe in a signal handler."""
         self._someone_ended = True
         self._board.doorbell.ring()
 
@@ -100,19 +100,19 @@ class Loop(ABC):
         if now >= self._next_tick or (due is not None and now >= due):
             self._next_tick = now + TICK
             self._tick()
-            self._someone_ended = True  # in case a signal was missed, and for what hangs
+            self._someone_ended = True  # in case a signal was missed, and to find hanging members
 
     def _patience(self) -> float:
         due = self._due()
         return TICK if due is None else min(TICK, max(0.0, due - self._clock.now()))
 
     def _due(self) -> float | None:
-        """When the next tick must not be later than."""
+        """The time by which the next tick must come; None: no such time."""
         return None
 
     def _take_mail(self) -> None:
-        """See what came from other nodes."""
-        return  # where there are others
+        """Take what came from other nodes."""
+        return  # by default there are no other nodes
 
     @abstractmethod
     def _changed(self, member: int) -> None:

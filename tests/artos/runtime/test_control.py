@@ -79,7 +79,7 @@ def test_a_run_that_does_not_answer_is_given_up(site: Site, tmp_path: Path) -> N
     Board.create(site.board_path, MEMBERS)
     with (
         announced(tmp_path, site),
-        pytest.raises(DeadlineExceeded, match="answer to scaling"),
+        pytest.raises(DeadlineExceeded, match="answer to `artos scale`"),
     ):
         scale(tmp_path, 3, seconds=0.05)
 
