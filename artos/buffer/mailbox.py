@@ -23,19 +23,18 @@ from artos.buffer.segment import Segment
 from artos.errors import MailboxFull
 
 SEMAPHORE_BYTES = 64
+LEARNER = 0
+"""Member number of the learner; actor k is member k + 1."""
 
-_libc = ctypes.CDLL(None, use_errno=True)
 _CLOCK_MONOTONIC = 1
 _HEAD, _TAIL = 0, LINE // WORD
 _WORDS_BYTES = 2 * LINE
 _LENGTH_BYTES = 4
-LEARNER = 0
-"""Member number of the learner; actor k is member k + 1."""
 _LEARNER_MAIL = 256 << 10
 _ACTOR_MAIL = 32 << 10
-
-
 _GUESTS = 2
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Timespec(ctypes.Structure):
