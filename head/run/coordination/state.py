@@ -1,4 +1,4 @@
-"""What a run knows of itself: the actors that take part, what is under way, what was done."""
+"""The state of a run: its active actors, what is under way, and what was done."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RunState:
 
     @property
     def consumed(self) -> int:
-        """Environment steps the learner is done with; all there are where it claims none."""
+        """Environment steps that the learner is done with; all steps if it claims no rows."""
         rows = self.claims.consumed() if self.plan.consumers else self.rounds.written
         return self.base_steps + rows * self.plan.envs
 
