@@ -1,4 +1,4 @@
-"""Logs that lie on workers: who asked for which, and what the workers answer."""
+"""Logs on worker nodes: passes users' requests on to the workers, and the answers back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Asked:
 
 
 class RemoteLogs:
-    """Passes questions of users on to workers (``messenger``), and the answers back."""
+    """Users' pending requests for logs on worker nodes; ``messenger`` serves users and workers."""
 
     def __init__(self, messenger: Messenger, clock: Clock) -> None:
         self._messenger, self._clock = messenger, clock
@@ -40,7 +40,7 @@ class RemoteLogs:
         """A worker answers."""
         asked = self._asked.get(piece.number)
         if asked is None or asked.node != node:
-            return  # it was given up
+            return  # the request was given up
         del self._asked[piece.number]
         text = bytes(piece.content).decode(errors="replace")
         ended = asked.run.over and not text
@@ -49,7 +49,7 @@ class RemoteLogs:
         self._messenger.send(asked.user, answer)
 
     def give_up(self) -> None:
-        """Answer those whose worker does not."""
+        """Tell users whose worker has not answered in time."""
         now = self._clock.now()
         for number, asked in [*self._asked.items()]:
             if asked.due <= now:
