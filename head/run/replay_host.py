@@ -38,7 +38,7 @@ class _Receiver:
         message = self.sidecar.answer(START_SECONDS)
         if not isinstance(message, ReplayUp):
             self.sidecar.end(_END_SECONDS)
-            raise DataPathFailed(ChildModule.REPLAY, self.sidecar.last_words)
+            raise DataPathFailed(ChildModule.REPLAY, self.sidecar.log_tail)
         self.orders = msgspec.structs.replace(self.orders, endpoint=message.endpoint)
 
     def confirms(self, message: Terms) -> bool:
