@@ -38,7 +38,7 @@ Data = dict[str, Any]
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be in ``Submit.request``: the flags of ``artos run`` as plain data.
+    """The contents of ``Submit.request``: the flags of ``artos run`` as plain data.
 
     ``ticket`` is made once per submission by the user's side, so that a request repeated because
     its answer was lost does not start a second run. ``run_dir`` is below the head's folder of runs.

@@ -311,7 +311,7 @@ class HeadDaemon(Closing):
     def _finish_runs(self, now: float) -> None:
         if self._stop_at == float("inf"):
             self._stop_at = now + self._options.stop_seconds
-            _log.info("stopping: runs finish what is in flight and save (again: they live on)")
+            _log.info("stopping: runs finish their work and save (a second signal: they live on)")
             for run in self._host.runs:
                 self._client_api.stop(self._schedule.runs[run])
             self._dirty = True

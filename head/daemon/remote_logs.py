@@ -37,7 +37,7 @@ class RemoteLogs:
         self._messenger.send(node.peer, control.ReadNodeLog(number, run.name, log, offset))
 
     def told(self, node: str, piece: control.LogPiece) -> None:
-        """A worker answers."""
+        """A worker answers: pass the piece on to the user."""
         asked = self._asked.get(piece.number)
         if asked is None or asked.node != node:
             return  # the request was given up

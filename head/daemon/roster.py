@@ -110,8 +110,8 @@ class Roster:
             return []
         ago = self._clock.now() - node.heard
         return [
-            f"a worker called {hello.node} is alive (heard of {ago:.1f} s ago): give this one "
-            f"another --name, or stop that one; one that was killed is gone after "
+            f"a worker called {hello.node} is alive (heard {ago:.1f} s ago): give this worker "
+            f"another --name, or stop the other; a worker that was killed is gone after "
             f"{self.deadline:g} s"
         ]
 

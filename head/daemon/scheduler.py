@@ -29,7 +29,7 @@ _NO_WORKER = "a worker: none is there; start one with `artos worker --head ...`"
 
 
 class Run(msgspec.Struct):
-    """One submitted run. ``request`` is what ``artos run`` takes, as plain data.
+    """One submitted run. ``request`` holds the flags of ``artos run`` as plain data.
 
     ``outcome`` is one of ``OUTCOMES`` once it is known; ``why`` explains it. ``up`` was sent by the
     living run process, ``places`` maps actors to nodes. ``deaths`` counts how often the process was

@@ -41,7 +41,7 @@ from triggers.engine import Mailboxes
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 20.0
-"""How long executors may take to ship what is left and to report."""
+"""How long executors may take to ship their last rows and to report."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class ClusterRun(Supervisor):
         return self._coordinator.draining
 
     def usage(self) -> Usage:
-        """What the actors cost so far."""
+        """What the actors used so far."""
         nodes = self._remote.nodes
         wire_bytes = self._replay.wire_bytes
         return msgspec.structs.replace(
@@ -244,7 +244,7 @@ class ClusterRun(Supervisor):
             self._take_executor_mail()
             self._replay.reap()
         for node in self._remote.nodes.open:
-            _log.warning("the executor on %s did not say that it is closed", node)
+            _log.warning("the executor on %s did not confirm that it has closed", node)
         self._logs.close(self._remote.nodes.ends)
         self._replay.stop(STOP_SECONDS)
         self._steering.close()

@@ -19,7 +19,7 @@ _NAME = re.compile(r"actor-(\d{1,9})|executor|agent|template")
 
 
 class CollectedLogs:
-    """Keeps what executors send, below ``folder``: ``NODE/actor-3.log``, ``NODE/executor.log``.
+    """Keeps the logs of executors below ``folder``: ``NODE/actor-3.log``, ``NODE/executor.log``.
 
     Only logs of the run's ``actors`` actors are kept, so no node can fill the disk.
     """

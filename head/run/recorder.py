@@ -30,23 +30,22 @@ _LOG_SECONDS = 0.5
 _CHECKPOINT_SECONDS = 2.0
 _CHECKPOINT_SHARE = 0.01
 _CHECKPOINT = "the checkpoint"
-_SINCE = "the last one stays, and it is tried again; make room"
-_GAP = "the run goes on without it, and it is tried again; make room"
+_SINCE = "the last one stays, and saving is tried again; make room"
+_GAP = "the run goes on without it, and writing is tried again; make room"
 RESTORED = (
     "weights",
     "optimiser state",
-    "what is published beside them",
+    "objects published beside them",
     "policy version",
     "step, update and episode counters",
-    "how many actors take part, and what decides that",
+    "the number of active actors, and the state of what decides it",
 )
 OBJECT = "object."
 """Prefix of a checkpoint's arrays that were published beside the weights."""
 _NOT_RESTORED = (
     "environment states: every environment starts a new episode",
     "random streams: actors draw from new streams derived from seed, actor and resume count",
-    "what a learner keeps beside its module, its optimiser and what it publishes: its setup makes "
-    "it anew",
+    "the learner's state besides its module, optimiser and objects: its setup makes it anew",
     "policy lag, times, restarts and lost rows: counted from here on",
 )
 _EXPERIENCE = "experience sampled but not yet learned from: it is sampled again"
@@ -251,7 +250,7 @@ class Recorder:
             why=why,
         )
         if lacks := self._gaps.why(_CHECKPOINT):
-            why = why or f"what it learned last could not be saved: {lacks}"
+            why = why or f"the newest weights could not be saved: {lacks}"
             summary = msgspec.structs.replace(summary, outcome="failed", why=why)
         with self._gaps.allowed("summary.json", "it is missing"):
             self._folder.write_summary(summary)

@@ -154,7 +154,7 @@ class Session:
         if self._coordinator.draining and not self._told:
             self._told = True
             self._tell(STOPPING)
-            self._view.note("stopping: what is in flight is finished and saved (again: at once)")
+            self._view.note("stopping: running work is finished and saved (second signal: at once)")
         if self._recorder.update(self._view.show, self._view.due):
             with self._gaps.allowed("journal.jsonl"):
                 self._journal.flush()

@@ -94,7 +94,7 @@ class Coordinator:
 
     @property
     def monitor(self) -> Monitor:
-        """What the run did so far, as numbers."""
+        """Counts and means of the run so far."""
         return self.state.monitor
 
     @property

@@ -54,9 +54,9 @@ class Members(Protocol):
 
 @dataclass(frozen=True)
 class Ports:
-    """``model`` is the region of the weights, ``objects`` are the regions of other objects.
+    """``model`` is the region of the weights, ``objects`` are those of what else is published.
 
-    ``intake`` makes the events that tell the triggers of new rows in ``blocks``.
+    ``intake`` says what the triggers are told of the rows in ``blocks``.
     """
 
     blocks: Mapping[int, ActorBlock]
@@ -76,7 +76,7 @@ class Ports:
         journal: Journal,
         intake: RowSource | None = None,
     ) -> Ports:
-        """Ports to a run's memory; by default actors commit to it themselves (``Commits``)."""
+        """Ports to a run's memory on this machine; by default actors commit to it themselves."""
         shipped = "transfer" in node.plan.triggers
         rows = intake or Commits(node.blocks, shipped=shipped)
         return cls(node.blocks, node.weights, node.objects, members, clock, journal, rows)

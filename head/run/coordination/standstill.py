@@ -63,7 +63,7 @@ class Standstill:
         if not self._told:
             self._told = True
             _log.warning(
-                "nothing has happened for %.0f s, the run ends after %g s of that (--deadline): %s",
+                "nothing has happened for %.0f s; after %g s (--deadline) the run ends: %s",
                 quiet,
                 self._seconds,
                 why,

@@ -58,7 +58,7 @@ class RunState:
 
     @property
     def consumed(self) -> int:
-        """Environment steps that the learner is done with; all steps if it claims no rows."""
+        """Environment steps the learner is done with; all there are where it claims none."""
         rows = self.claims.consumed() if self.plan.consumers else self.rounds.written
         return self.base_steps + rows * self.plan.envs
 

@@ -136,7 +136,7 @@ class RemoteActors:
     def placed(self, message: control.Placed) -> None:
         """The head daemon has decided where actors are to live from now on."""
         for node in message.gone:
-            self._lose(node, message.why or "it was not heard of any more")
+            self._lose(node, message.why or "it has been silent for too long")
         for actor in self.passers.values():
             self._go(actor, message.actors.get(actor.number, ""))
 
