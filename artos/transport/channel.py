@@ -139,7 +139,7 @@ class Channel:
         if envelope.of >= _LAST_SESSION:
             raise BadMessage(f"no end has had as many sessions as {envelope.of}")
         if envelope.session >= self._theirs and envelope.of > self.session:
-            self._step_up(envelope.of)
+            self._raise_session(envelope.of)
         if envelope.session <= self._theirs:
             return False
         later = self._theirs != 0
@@ -236,7 +236,7 @@ class Channel:
         self._part.clear()
         self._owes = True
 
-    def _step_up(self, known: int) -> None:
+    def _raise_session(self, known: int) -> None:
         """The peer knows a session larger than ours: an earlier one, or another process's."""
         if self._known:
             self.usurped = True

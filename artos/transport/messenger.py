@@ -87,7 +87,7 @@ class Line(Closing):
         """Close the connection of this route, if the socket can do that."""
 
     @abstractmethod
-    def tend(self, silent: float, usurped: bool) -> None:
+    def maintain(self, silent: float, usurped: bool) -> None:
         """Keep the link up, given seconds of silence and whether our name is taken; call often."""
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class Listening(Line):
         """Send to the peer of this route; False also if it is not connected."""
         return sockets.push(self._socket, [route, message])
 
-    def tend(self, silent: float, usurped: bool) -> None:
+    def maintain(self, silent: float, usurped: bool) -> None:
         """Nothing to do: the calling end renews the connection."""
 
     def _open(self) -> sockets.Socket:
@@ -173,7 +173,7 @@ class Calling(Line):
         """Why there is no connection, if that is known."""
         return self._handshakes.fault
 
-    def tend(self, silent: float, usurped: bool) -> None:
+    def maintain(self, silent: float, usurped: bool) -> None:
         """Connect anew: ZeroMQ itself never retries a peer that once refused our key."""
         self._handshakes.waited(silent)
         if usurped:
@@ -357,14 +357,14 @@ class Messenger(Closing):
 
     def _speak(self, now: float) -> None:
         if now >= self._next_round:
-            self._look_around(now)
-        unsaid = {name for name in self._waiting if not self._spoke_to(name, now)}
+            self._check_peers(now)
+        unsent = {name for name in self._waiting if not self._sent_all_to(name, now)}
         for route in self._peers.cut():
             self._line.hang_up(route)
         # A listening socket does not notice when a peer comes back; the next round tries again.
-        self._waiting = unsaid.intersection(self._always)
+        self._waiting = unsent.intersection(self._always)
 
-    def _spoke_to(self, name: str, now: float) -> bool:
+    def _sent_all_to(self, name: str, now: float) -> bool:
         """Whether a peer has been sent all that is due."""
         try:
             return self._peers.speak(name, now, self._line.send)
@@ -383,10 +383,10 @@ class Messenger(Closing):
         if name in self._always:
             self._peers.meet(name, self._clock.now())
 
-    def _look_around(self, now: float) -> None:
+    def _check_peers(self, now: float) -> None:
         self._next_round = now + _ROUND
         silent = min(self._peers.silent(now).values(), default=0.0)
-        self._line.tend(silent, self._peers.usurped(HEAD))
+        self._line.maintain(silent, self._peers.usurped(HEAD))
         self._peers.forget_silent(now)
         self._waiting.update(self._peers.names)
 

@@ -116,13 +116,13 @@ class Peers:
         """Take a peer's frames; the returned envelope or message goes straight back to it."""
         if not self._authorizer.accepts(sender.key):
             if self._authorizer.belongs(sender.name, sender.key):
-                self._shut_out(sender.name)
+                self._cut_off(sender.name)
             self._cut.append(sender.route)
             return None
         try:
             first = _opening(sender.name, frames)
             if self._authorizer.claim(sender.name, sender.key, now):
-                self._change_hands(sender.name, now)
+                self._reassign(sender.name, now)
             if not isinstance(first, Refusal):
                 return self._listen(sender, first, now)
             if self._has_room:
@@ -137,7 +137,7 @@ class Peers:
         if peer is None:
             return True
         if not self._authorizer.knows(name):
-            self._shut_out(name)
+            self._cut_off(name)
             return True
         for envelope in peer.channel.speak(now):
             if not send(peer.route, envelope.packed()):
@@ -154,13 +154,13 @@ class Peers:
     def _has_room(self) -> bool:
         return len(self._came) < _MOST_UNTAKEN and self._bytes < _MOST_UNTAKEN_BYTES
 
-    def _shut_out(self, name: str) -> None:
+    def _cut_off(self, name: str) -> None:
         """Drop everything kept for a peer whose key is no longer valid, and cut its connection."""
         if name in self._peers and self._authorizer.has_claimed(name):
             self._peers[name].channel = Channel(self._sessions(), name)
             self._cut.append(self._peers[name].route)
 
-    def _change_hands(self, name: str, now: float) -> None:
+    def _reassign(self, name: str, now: float) -> None:
         """The name belongs to a peer with another key from now on."""
         if self._peers.pop(name, None):
             self._peer(name, now)

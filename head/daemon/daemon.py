@@ -49,15 +49,15 @@ class HeadDaemon(Closing):
         self._faults, self._seldom = Faults(), Seldom(_log)
         keys = Keys.load(options.keys)
         with ExitStack() as stack:
-            self._home = home = stack.enter_context(HeadState(options.runs.resolve()))
+            self._head_state = head_state = stack.enter_context(HeadState(options.runs.resolve()))
             self._waker = stack.enter_context(Waker())
             opened, ring = stack.enter_context, self._waker.ring
             self._messenger = opened(Messenger.serve(options.listen, keys, ring, self._clock))
-            self._inside = opened(Messenger.serve(home.socket, None, ring, self._clock))
-            state, self._archives = home.load(), Archives(home.folder / "code")
-            orders, where = home.folder / "orders", options.keys.resolve()
+            self._inside = opened(Messenger.serve(head_state.socket, None, ring, self._clock))
+            state, self._archives = head_state.load(), Archives(head_state.folder / "code")
+            orders, where = head_state.folder / "orders", options.keys.resolve()
             self._host = opened(
-                RunHost(orders, self._archives, home.socket, options.host, where, run_process)
+                RunHost(orders, self._archives, head_state.socket, options.host, where, run_process)
             )
             self._roster = Roster(VERSION, self._clock, options.deadline)
             self._roster.expect(state.nodes)
@@ -84,7 +84,9 @@ class HeadDaemon(Closing):
             KeyboardInterrupt: after a second signal; runs live on.
         """
         with StopRequests() as requests, requests.draining(self._stop):
-            _log.info("the head listens at %s, runs are in %s", self.endpoint, self._home.runs)
+            _log.info(
+                "the head listens at %s, runs are in %s", self.endpoint, self._head_state.runs
+            )
             while not (self._stopping and not self._host.runs):
                 self._waker.wait(_TICK, self._host.descriptors)
                 with requests.undisturbed():
@@ -159,7 +161,7 @@ class HeadDaemon(Closing):
 
     def _save(self) -> None:
         try:
-            self._home.save(State(tuple(self._schedule.runs.values()), self._roster.known()))
+            self._head_state.save(State(tuple(self._schedule.runs.values()), self._roster.known()))
         except (OSError, ValueError) as error:
             # A full disk must not stop the cluster; the save is tried again with every tick.
             _log.warning("the state file cannot be written: %s; make room", error)

@@ -278,7 +278,7 @@ class Executors:
             self._executors.pop(node, None)
         self._failures = {key: each for key, each in self._failures.items() if key[1] not in nodes}
 
-    def forgive(self, run: str) -> None:
+    def forget_failures(self, run: str) -> None:
         """Forget the failures of a run's executors."""
         self._failures = {key: each for key, each in self._failures.items() if key[0] != run}
 
@@ -296,7 +296,7 @@ class Executors:
         failures.count = 1 if now - executor.since > _LONG_LIVED else failures.count + 1
         failures.why = ended.why
 
-    def hopeless(self, run: str, node: str) -> str:
+    def why_given_up(self, run: str, node: str) -> str:
         """Why a run gets no more executors on a node, "" if it does."""
         failures = self._failures.get((run, node))
         if failures is None or failures.count < MOST_IN_A_ROW:

@@ -156,7 +156,7 @@ class Schedule:
         run.up = up
         run.state = RUNNING if run.state == STARTING else run.state
         self._moves[up.run] = _Moves(why="the run is up")
-        self.executors.forgive(up.run)
+        self.executors.forget_failures(up.run)
         return True
 
     def run_news(self, news: RunNews) -> bool:
@@ -205,7 +205,7 @@ class Schedule:
         self._settle(run, {})
         run.end(outcome, why)
         self._moves.pop(run.name, None)
-        self.executors.forgive(run.name)
+        self.executors.forget_failures(run.name)
 
     # -- events of nodes -----------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class Schedule:
     def executor_ended(self, node: Node, ended: ExecutorEnded, now: float) -> None:
         """An executor is gone. If it ended by itself it is opened again, but not for ever."""
         self.executors.ended(node.name, ended, now)
-        if why := self.executors.hopeless(ended.run, node.name):
+        if why := self.executors.why_given_up(ended.run, node.name):
             self._moves.setdefault(ended.run, _Moves()).why = why
 
     # -- decisions -----------------------------------------------------------------------------
@@ -282,7 +282,7 @@ class Schedule:
         for node in usable:
             there = self.actors_on(node.name)
             own = there.get(run.name, 0)
-            if (own or len(there) < node.slots) and not self.executors.hopeless(
+            if (own or len(there) < node.slots) and not self.executors.why_given_up(
                 run.name, node.name
             ):
                 rooms.append(Room(node.name, node.slots, sum(there.values()) - own))
@@ -331,7 +331,7 @@ class Schedule:
         return run.waits_for
 
     def _wait_for_a_place(self, run: Run, usable: Sequence[Node]) -> str:
-        failed = [self.executors.hopeless(run.name, node.name) for node in usable]
+        failed = [self.executors.why_given_up(run.name, node.name) for node in usable]
         if any(failed):
             return f"a worker that can run it: {'; '.join(filter(None, failed))}"
         return "a worker with a free slot" if usable else _NO_WORKER

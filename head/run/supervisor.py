@@ -200,44 +200,44 @@ class OneMachine(Supervisor):
         preloaded: Preloaded | None = None,
     ) -> None:
         super().__init__(node, mail, actors, clock, undisturbed, preloaded)
-        self._here = actors
+        self._local_actors = actors
 
     def usage(self) -> Usage:
         """What the actors used so far."""
-        return self._here.usage()
+        return self._local_actors.usage()
 
     def waits_for_slot(self, member: int) -> bool:
         """See ``Members.waits_for_slot``."""
-        return self._here.waits_for_slot(member)
+        return self._local_actors.waits_for_slot(member)
 
     def unplaced(self, member: int) -> str:
         """Every member has a place: this machine."""
         return ""
 
     def _actor_changed(self, member: int) -> None:
-        if member < self._here.template:
+        if member < self._local_actors.template:
             self._coordinator.look(member)
-        for message in self._here.reports(member):
+        for message in self._local_actors.reports(member):
             self._coordinator.receive(member, message)
 
     def _follow_children(self) -> None:
         super()._follow_children()
-        for member, death in self._here.deaths():
+        for member, death in self._local_actors.deaths():
             self._actor_changed(member)  # its last messages come first
-            if member not in self._here.pids():
+            if member not in self._local_actors.pids():
                 self._coordinator.died(member, death)
 
     def _tick(self) -> None:
         super()._tick()
-        self._here.tick()
+        self._local_actors.tick()
 
     def stop(self) -> None:
         """Tell all members to stop, wait for them, kill those that do not; reap all."""
-        self._here.tell_to_stop()
+        self._local_actors.tell_to_stop()
         self._stop_learner()
-        self._here.stop(STOP_SECONDS)
+        self._local_actors.stop(STOP_SECONDS)
 
     def kill(self) -> None:
         """End every member at once."""
         self._learner.stop(0.0)
-        self._here.stop(0.0)
+        self._local_actors.stop(0.0)

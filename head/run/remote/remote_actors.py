@@ -40,7 +40,7 @@ from head.run.remote.node_usage import NodeUsage
 from head.run.remote.placement_view import PlacementView
 
 
-class Books(Protocol):
+class Bookkeeper(Protocol):
     """The coordinator's part in moving an actor."""
 
     @property
@@ -75,7 +75,7 @@ class RemoteActors:
         self._epoch, self._steering = epoch, steering
         self._tell_terms, self._bundles = terms, bundles
         self.passers = {
-            actor_member(actor): ActorPlacement(block, steering, lambda: self._books.published)
+            actor_member(actor): ActorPlacement(block, steering, lambda: self._bookkeeper.published)
             for actor, block in blocks.items()
         }
         self._to_enter: dict[ActorPlacement, None] = {}
@@ -86,9 +86,9 @@ class RemoteActors:
         self.nodes = NodeUsage()
         self.placement_view = PlacementView(self.passers, self.nodes, silent, bundles.origin)
 
-    def begin(self, books: Books) -> None:
+    def begin(self, bookkeeper: Bookkeeper) -> None:
         """The first term of every actor begins."""
-        self._books = books
+        self._bookkeeper = bookkeeper
         for actor in self.passers.values():
             self._begin_term(actor)
 
@@ -138,9 +138,9 @@ class RemoteActors:
         for node in message.gone:
             self._lose(node, message.why or "it has been silent for too long")
         for actor in self.passers.values():
-            self._go(actor, message.actors.get(actor.number, ""))
+            self._retarget(actor, message.actors.get(actor.number, ""))
 
-    def _go(self, actor: ActorPlacement, node: str) -> None:
+    def _retarget(self, actor: ActorPlacement, node: str) -> None:
         if not actor.is_placed:
             self._bind(actor, node)
             return
@@ -268,7 +268,7 @@ class RemoteActors:
         node = actor.node
         actor.leave(by_image=bool(self._bundles.origin(actor.number)))
         if actor.wanted is not None or actor.waiting:
-            self._books.restarting(actor.member)
+            self._bookkeeper.restarting(actor.member)
         self._begin_term(actor, node)
 
     def _goes_by_image(self, actor: ActorPlacement) -> bool:
@@ -290,7 +290,7 @@ class RemoteActors:
                 self._begin_term(actor, node)
 
     def _begin_term(self, actor: ActorPlacement, left: str = "") -> None:
-        base = self._books.place_anew(actor.number, actor.term + 1, actor.committed, left)
+        base = self._bookkeeper.place_anew(actor.number, actor.term + 1, actor.committed, left)
         self._bundles.leave(actor.number)
         actor.begin_term(base)
         self._bind(actor, actor.target)

@@ -30,7 +30,7 @@ def process(head: Head) -> Peer:
     up = control.RunUp("r1", 1, 1, b"", "", "", (), 4)
     folder = str(head.folder / "runs" / "r1")
     head.daemon._schedule.submit(Run("r1", {}, folder, state="running", epoch=1, up=up))
-    peer = Peer(head.daemon._home.socket, None, "r1")
+    peer = Peer(head.daemon._head_state.socket, None, "r1")
     head._stack.callback(peer.messenger.close, 0.0)
     return peer
 
