@@ -119,7 +119,7 @@ class Keys:
             several = ", ".join(sorted(here))
             raise Refused([f"{self.folder}/users has secret keys of {several}: keep only one"])
         why = "and a node's key cannot submit or query"
-        raise Refused([f"{self.folder}/users has no secret key, {why}: copy a user's there"])
+        raise Refused([f"{self.folder}/users has no secret key, {why}: copy a user's key there"])
 
     def secret_of(self, me: str) -> bytes:
         """The secret key of the peer ``me``: its own or, for a node without one, ``nodes/any``.

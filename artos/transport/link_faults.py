@@ -20,4 +20,4 @@ def unreachable(fault: LinkFault, head: str, keys: Path, me: str) -> NoHead | Wr
             return WrongKeys(head, str(keys), why)
         case LinkFault.UNKNOWN_KEY:
             why = f"it does not accept the key of {me}, which was revoked or is another cluster's"
-            return WrongKeys(head, str(keys), f"{why}: have a key made there (`artos keys`)")
+            return WrongKeys(head, str(keys), f"{why}: have a key made on the head (`artos keys`)")

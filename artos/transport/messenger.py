@@ -101,7 +101,7 @@ class Line(Closing):
 
     @abstractmethod
     def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
-        """Wait for the socket, too."""
+        """Wait for the socket and for what ``poller`` has registered."""
 
     @abstractmethod
     def _opened(self, frames: list[zmq.Frame]) -> Heard:

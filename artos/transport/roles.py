@@ -95,7 +95,7 @@ def forbidden(role: Role, kind: Kind) -> str:
     if kind in _MAY[role]:
         return ""
     others = [other.value for other in Role if kind in SAYS[other]]
-    way = f": take the key of a {others[0]} (artos keys DIR --{others[0]} NAME)" if others else ""
+    way = f": use the key of a {others[0]} (artos keys DIR --{others[0]} NAME)" if others else ""
     return f"a {role.value} may not send {kind.__name__}{way}"
 
 

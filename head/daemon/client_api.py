@@ -293,7 +293,7 @@ class ClientApi:
 
     def _scale(self, user: str, run: Run, actors: int) -> None:
         if run.up is None:
-            raise Refused([f"run {run.name} is {run.state}: only a running one can be scaled"])
+            raise Refused([f"run {run.name} is {run.state}: only running runs can be scaled"])
         due = self._clock.now() + _SCALE_SECONDS
         self._scalings.setdefault(run.name, deque()).append(_Scaling(user, due))
         self._inside.send(run.name, control.ScaleRun(run.name, actors))

@@ -243,7 +243,7 @@ class HeadDaemon(Closing):
         if before not in ("", peer):
             self._schedule.gone([node.name], f"the worker daemon of {node.name} was started anew")
             self._messenger.forget(before)
-        _log.info("worker %s is here with %d slots", node.name, node.slots)
+        _log.info("worker %s joined with %d slots", node.name, node.slots)
         self._to(peer, control.Welcome(control.PROTOCOL, VERSION, self._options.deadline))
         self._perform(self._schedule.joined(node, hello))
         self._dirty = True

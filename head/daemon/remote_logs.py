@@ -31,7 +31,7 @@ class RemoteLogs:
         self._asked: dict[int, _Asked] = {}
 
     def ask(self, user: str, node: Node, run: Run, log: str, offset: int) -> None:
-        """Have the worker of a node answer a user with a piece of one of the run's logs there."""
+        """Ask the worker of a node, for a user, for a piece of one of the run's logs there."""
         number = next(self._numbers)
         self._asked[number] = _Asked(user, node.name, run, self._clock.now() + _SECONDS)
         self._messenger.send(node.peer, control.ReadNodeLog(number, run.name, log, offset))

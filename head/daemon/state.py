@@ -36,7 +36,7 @@ class HeadState(Closing):
             raise Refused([f"--runs {runs}: {error.strerror}"]) from error
         lock = FileLock.take(self.folder / "lock")
         if lock is None:
-            raise Refused([f"another head has the runs in {runs}: choose other --runs"])
+            raise Refused([f"another head uses the runs in {runs}: choose another --runs"])
         self._lock = lock
         self._link = self.folder / "ipc"
         self._needed = self._link.is_symlink() and private_folder.is_ours(self._link.readlink())

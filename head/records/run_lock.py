@@ -25,7 +25,7 @@ def take(folder: Path) -> FileLock:
         raise NotOurs(str(folder), why)
     while True:
         folder.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # the folder was discarded just then
+        with suppress(FileNotFoundError):  # another process has just discarded the folder
             lock = FileLock.take(folder / FILE)
             break
     if lock is None:

@@ -55,7 +55,7 @@ class HeadView:
 
     @property
     def due(self) -> bool:
-        """A few times a second."""
+        """Whether a report is due; true a few times a second."""
         return self._clock.now() >= self._due
 
     def show(self, status: Status) -> None:

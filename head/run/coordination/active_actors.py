@@ -130,7 +130,7 @@ class ActiveActors:
         return member in self._ready
 
     def needs(self, member: int) -> bool:
-        """Whether the member takes part or is prepared to."""
+        """Whether the member takes part or is prepared to take part."""
         return member == LEARNER or member <= self._prepared
 
     def started(self, member: int) -> None:

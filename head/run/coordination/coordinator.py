@@ -151,7 +151,7 @@ class Coordinator:
     # -- events from the node ------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Announce the actors to the triggers; waiting for the first version begins."""
+        """Announce the actors to the triggers; deadlines for their start begin to run."""
         # A resumed run announces the version it continues from, not all that led to it.
         self.state.announced = max(-1, self.published - 1)
         for actor in self.actors:

@@ -9,7 +9,7 @@ from head.run.remote.actor_placement import ActorPlacement
 from head.run.remote.node_usage import NodeUsage
 
 _SILENT = 3.0
-"""Seconds without a sign of life after which a node's silence is why an actor does not answer."""
+"""Seconds of silence after which a node is the reason why its actors do not answer."""
 
 
 class PlacementView:

@@ -51,7 +51,7 @@ class Bookkeeper(Protocol):
         """The actor leaves its place; returns the first row of its next place."""
 
     def restarting(self, member: int) -> None:
-        """The actor goes on elsewhere; it reports ``Ready`` there."""
+        """The actor goes on at its next place; it reports ``Ready`` there."""
 
 
 class RemoteActors:
