@@ -20,7 +20,7 @@ class State(StrEnum):
     """The state of an actor at its place."""
 
     UNPLACED = "unplaced"
-    """The actor waits for a node, for the executor there, or for the replay buffer."""
+    """No executor has the actor: it waits for a node, an executor there, or the replay buffer."""
     NODE_LOST = "node_lost"
     """Unplaced: its process died with its node; the coordinator has not handled its death yet."""
     PLACED = "placed"

@@ -27,8 +27,9 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 2
 """Bundles that one node makes at a time: each has one piece on its way."""
 
-About = steering.Packed | steering.ReadPiece | steering.BundlePiece | steering.BundleRejected
-"""Messages about a bundle."""
+BundleMessage = (
+    steering.Packed | steering.ReadPiece | steering.BundlePiece | steering.BundleRejected
+)
 
 
 class State(StrEnum):
@@ -196,7 +197,7 @@ class Bundles(Closing):
 
     # -- messages of executors -----------------------------------------------------------------
 
-    def heard(self, node: str, message: About) -> int | None:
+    def heard(self, node: str, message: BundleMessage) -> int | None:
         """An executor's message about a bundle; returns the actor whose bundle is settled by it.
 
         Raises:
