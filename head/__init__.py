@@ -1,1 +1,1 @@
-"""The head daemon: registers workloads, runs their triggers, keeps their records (paper §4.1)."""
+"""The processes of the head node, and the records of runs (paper §4.1)."""

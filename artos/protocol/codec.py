@@ -1,11 +1,11 @@
 """Messages as bytes and back: tagged, typed, versioned, no pickle.
 
 A message on a socket is one frame of MessagePack. Never more: between two frames of one message
-libzmq 4.3.5 may abort the process when a connection ends (``!_more (src/fq.cpp:80)``), a calling
-socket's or one that hands names over. Of a ``Bulk`` message the content stays as it is, behind the
-rest: 0xC1 (which begins no MessagePack), two bytes with the length of the rest, the rest, the
-content. What does not fit its type or the ranges of ``artos.protocol.fields`` is a ``BadMessage``:
-counted, answered with ``Refusal``, and nothing changes.
+libzmq 4.3.5 may abort the process when a connection ends (``!_more (src/fq.cpp:80)``), on a calling
+socket or on one with ROUTER_HANDOVER. The content of a ``Bulk`` message is not packed: its frame is
+0xC1 (which begins no MessagePack), two bytes with the length of the header, the header, the
+content. A message that does not fit its type or the ranges of ``artos.protocol.fields`` raises
+``BadMessage``: it is counted, answered with ``Refusal``, and changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from artos.protocol import message as roots
 from artos.protocol.message import MARK, NOTHING, Bulk, Message
 from artos.protocol.unpacking import Unpacker
 
-_FRONT = 3  # bytes before the rest of a bulk message
+_FRONT = 3  # bytes before the header of a bulk message
 
 
 def _sent(module: ModuleType) -> Iterator[type[Message]]:
@@ -40,19 +40,19 @@ _unpacked_bulk = Unpacker[Message](*_BULKS)
 
 
 def encode(message: Message, *content: Any) -> bytes:
-    """A message as one frame; ``content`` that lies in pieces takes the place of the field's."""
+    """A message as one frame; ``content``, in pieces, replaces the field ``content``."""
     if not isinstance(message, Bulk):
         return _encode(message)
     pieces = content or (message.content,)  # type: ignore[attr-defined]
-    rest = _encode(msgspec.structs.replace(message, content=NOTHING))
-    return b"".join((bytes((MARK, *divmod(len(rest), 256))), rest, *pieces))
+    header = _encode(msgspec.structs.replace(message, content=NOTHING))
+    return b"".join((bytes((MARK, *divmod(len(header), 256))), header, *pieces))
 
 
 def decode(frame: bytes | memoryview) -> Message:
-    """A message of any kind.
+    """The message in a frame.
 
     Raises:
-        BadMessage: the bytes are no valid message; says which field is wrong.
+        BadMessage: the frame is not a valid message; the error names the wrong field.
     """
     if len(frame) < _FRONT or frame[0] != MARK:
         return _unpacked(frame)

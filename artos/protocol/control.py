@@ -1,4 +1,4 @@
-"""What is said to and by a head daemon: by users, by worker daemons, by run processes."""
+"""Messages between a head daemon and users, worker daemons and run processes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ PROTOCOL = 4
 
 
 class UserRequest(Message, frozen=True):
-    """Root of what a user asks of a head, which replies with ``Answer``."""
+    """Base class of users' requests to a head, which replies with ``Answer``."""
 
 
 class Submit(UserRequest, frozen=True, tag=True):
-    """User → head: run this. ``request`` is what ``artos run`` takes, as plain data."""
+    """User → head: run this. ``request`` holds the flags of ``artos run`` as plain data."""
 
     request: dict[str, Any]
     archive: Digest = ""
@@ -57,7 +57,7 @@ class ReadStatus(UserRequest, frozen=True, tag=True):
 class ReadLogs(UserRequest, frozen=True, tag=True):
     """User → head: a log of a run from byte ``offset`` on; below 0 it counts from the end.
 
-    ``log`` "" is that of its run process.
+    ``log`` "" is the log of the run process.
     """
 
     run: Line
@@ -66,13 +66,13 @@ class ReadLogs(UserRequest, frozen=True, tag=True):
 
 
 class ReadLimits(UserRequest, frozen=True, tag=True):
-    """User → head: what a submission may be."""
+    """User → head: send the limits of a submission."""
 
 
 class ScaleRun(UserRequest, frozen=True, tag=True):
     """User → head → run, or user → run on one machine: go on with ``actors`` actors.
 
-    They take part from the next version on. A run replies with ``RunScaled``.
+    The new number holds from the next version on. A run replies with ``RunScaled``.
     """
 
     run: Line
@@ -92,7 +92,7 @@ class DrainNode(UserRequest, frozen=True, tag=True):
 
 
 class RunScaled(Message, frozen=True, tag=True):
-    """Run → head, or run → user on one machine: ``ScaleRun`` is carried out, or why it is not.
+    """Run → head, or run → user on one machine: ``ScaleRun`` is carried out; else see ``fault``.
 
     ``actors`` take part from now on, ``most`` are registered.
     """
@@ -105,7 +105,7 @@ class RunScaled(Message, frozen=True, tag=True):
 class Answer(Message, frozen=True, tag=True):
     """Head → user: plain data; ``fault`` says what was wrong with the request, if anything.
 
-    ``missing`` names an archive to be sent (``Archive``) before the same is asked again.
+    ``missing`` names an archive to be sent (``Archive``) before the request is repeated.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Answer(Message, frozen=True, tag=True):
 
 
 class Hello(Message, frozen=True, tag=True):
-    """Worker → head: I am here. ``slots`` CPUs may be used; ``runs`` (run → epoch) go on here.
+    """Worker → head: I am here, with ``slots`` CPUs and executors of ``runs`` (run → epoch).
 
     ``replaces`` is the peer name of an earlier daemon of this node that is known to be dead.
     """
@@ -135,7 +135,7 @@ class Hello(Message, frozen=True, tag=True):
 
 
 class Welcome(Message, frozen=True, tag=True):
-    """Head → worker: you belong. A node not heard of for ``deadline`` seconds counts as gone."""
+    """Head → worker: admitted. A node that is silent for ``deadline`` seconds counts as gone."""
 
     protocol: Number
     version: Line
@@ -145,7 +145,7 @@ class Welcome(Message, frozen=True, tag=True):
 class Load(Message, frozen=True, tag=True):
     """Worker → head, every second or so: actors alive per run, CPU and memory in use (0 to 1).
 
-    ``faults`` are those it survived so far, ``malformed`` messages that it refused.
+    ``faults`` counts those the worker survived, ``malformed`` the messages that it refused.
     """
 
     actors: dict[Name, Count] = field(default_factory=dict)
@@ -156,11 +156,11 @@ class Load(Message, frozen=True, tag=True):
 
 
 class Assign(Message, frozen=True, tag=True):
-    """Head → worker: open an executor for this run; one of an older ``epoch`` is closed first.
+    """Head → worker: open an executor for this run; first close one of an older ``epoch``.
 
-    ``plan`` is the ``Plan`` as JSON with its paths as on the head, below ``folder``; the user's
-    code is the archive of that name ("" where there is none). ``steering`` and ``experience`` are
-    endpoints of the run. ``slots`` CPUs are its share of this node.
+    ``plan`` is the ``Plan`` as JSON, with paths as on the head, below ``folder``; ``archive`` is
+    the user's code ("": none). ``steering`` and ``experience`` are endpoints of the run. The run's
+    share of this node is ``slots`` CPUs.
     """
 
     run: Name
@@ -194,7 +194,7 @@ class Leaving(Message, frozen=True, tag=True):
 
 
 class Bye(Message, frozen=True, tag=True):
-    """Worker → head: nothing of me is left; or head → worker: you may go."""
+    """Worker → head: all my executors have ended; or head → worker: you may end, too."""
 
 
 class FetchArchive(Message, frozen=True, tag=True):
@@ -204,14 +204,14 @@ class FetchArchive(Message, frozen=True, tag=True):
 
 
 class Archive(Bulk, frozen=True, tag=True):
-    """Head → worker, user → head: the archive of that name (SHA-256); ``content`` b"": not here."""
+    """Head → worker, user → head: ``archive`` is the SHA-256 of ``content``; b"": not here."""
 
     archive: Digest
     content: bytes = b""
 
 
 class ReadNodeLog(Message, frozen=True, tag=True):
-    """Head → worker: send me that log of a run from byte ``offset`` on (``logs.piece``)."""
+    """Head → worker: send me a log of a run from byte ``offset`` on (``logs.piece``)."""
 
     number: Count
     run: Name
@@ -232,7 +232,7 @@ class LogPiece(Bulk, frozen=True, tag=True):
 
 
 class RunUp(Message, frozen=True, tag=True):
-    """Run → head: registered, listening, and in want of places for ``actors`` actors."""
+    """Run → head: I am registered and listening; choose nodes for ``actors`` actors."""
 
     run: Name
     epoch: Count
@@ -247,7 +247,7 @@ class RunUp(Message, frozen=True, tag=True):
 class Placed(Message, frozen=True, tag=True):
     """Head → run: where each actor lives from now on (actor → node), and why that changed.
 
-    ``gone`` are nodes that will not be heard of again; an actor that is left out has no place yet.
+    ``gone`` are nodes that are gone for good. An actor without an entry has no place yet.
     """
 
     actors: dict[Small, Name]
@@ -256,10 +256,10 @@ class Placed(Message, frozen=True, tag=True):
 
 
 class RunNews(Message, frozen=True, tag=True):
-    """Run → head, a few times a second: how it goes, as in ``artos status --json``.
+    """Run → head, a few times a second: the run's progress, as in ``artos status --json``.
 
-    ``facts`` are the fields of ``head.records.status.Status``. The last one a run sends has the
-    state done, interrupted, failed or refused, and the reasons in ``waits_for``.
+    ``facts`` are the fields of ``head.records.status.Status``. The last one that a run sends has
+    the state done, interrupted, failed or refused, and the reasons in ``waits_for``.
     """
 
     run: Name

@@ -1,6 +1,6 @@
-"""What transfer agents and replay processes say to each other, and what those beside them say.
+"""Messages between transfer agents and replay processes, and from the processes that start them.
 
-Rows go one way, weights the other.
+Rows go from agent to replay process, weights the other way.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from artos.protocol.message import NOTHING, Bulk, Message
 
 
 class Greet(Message, frozen=True, tag=True):
-    """Agent → replay: who I am; answered with ``RowsTaken`` of every actor named in ``terms``.
+    """Agent → replay: my name; answered with ``RowsTaken`` of every actor in ``terms``.
 
-    What was sent before the greeting of the same ``number`` was answered may be lost.
+    Chunks sent before the greeting of this ``number`` is answered may be lost.
     """
 
     node: Name
@@ -28,9 +28,9 @@ class Greet(Message, frozen=True, tag=True):
 class Chunk(Bulk, frozen=True, tag=True):
     """Agent → replay: rows ``start`` to ``stop`` of some keys of one actor, key after key.
 
-    ``raw`` has per key the bytes of its rows before compression, ``sizes`` those in ``content``;
-    ``packed`` says which are LZ4 blocks. Rows may come twice; they are taken once. ``ends``: no
-    more rows of these keys follow for now, so whoever waits for them should look.
+    ``raw`` has the bytes of each key's rows before compression, ``sizes`` those in ``content``;
+    ``packed`` says which keys are LZ4 blocks. Rows may come twice; they are taken once. ``ends``:
+    no more rows of these keys follow for now, so the run process should be woken.
     """
 
     actor: Small
@@ -46,10 +46,10 @@ class Chunk(Bulk, frozen=True, tag=True):
 
 
 class RowsTaken(Message, frozen=True, tag=True):
-    """Replay → agent: rows of an actor taken so far, per key; it may send rows below ``room``.
+    """Replay → agent: rows of an actor taken so far, per key; rows below ``room`` may be sent.
 
-    ``credit`` bytes (before compression) may be on their way at a time, of all its actors.
-    ``answers`` is the number of the greeting that asked, or 0.
+    At most ``credit`` bytes (before compression) of all the agent's actors may be under way.
+    ``answers`` is the number of the greeting that this answers, or 0.
     """
 
     actor: Small
@@ -70,7 +70,7 @@ class Weights(Bulk, frozen=True, tag=True):
     """Replay → agent: a piece of the weights of a version, numbers of type ``dtype``.
 
     It begins at byte ``start`` of ``total``; ``checksum`` is the XXH3 of ``content``. The pieces of
-    a version come in order and nothing comes between them.
+    a version come in order, with nothing between them.
     """
 
     version: Count
@@ -85,9 +85,9 @@ class Weights(Bulk, frozen=True, tag=True):
 
 
 class Terms(Message, frozen=True, tag=True):
-    """Run → replay, executor → agent: the term of each actor that has a place (here), and its base.
+    """Run → replay, executor → agent: the term and the base of each actor that has a place (here).
 
-    ``nodes`` says to a replay process which node an actor's rows may come from ("": none).
+    ``nodes`` tells a replay process which node an actor's rows may come from ("": none).
     """
 
     terms: dict[Small, Count]
@@ -106,6 +106,6 @@ class Nudge(Message, frozen=True, tag=True):
 
 
 class Finish(Message, frozen=True, tag=True):
-    """Executor → agent: ship what is committed within ``seconds``, then end."""
+    """Executor → agent: ship all committed rows within ``seconds``, then end."""
 
     seconds: Seconds

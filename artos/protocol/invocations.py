@@ -1,4 +1,4 @@
-"""Every message between the node and its members, in one place: tagged, typed, no pickle."""
+"""All messages between a node and its members: tagged, typed, no pickle."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from artos.protocol.fields import Count, Line, Name, Seconds, Text, Version
 from artos.protocol.unpacking import Unpacker
 
 StartKind = Literal["cold", "fork", "clone", "moved"]
-"""How a member's process came to be: from scratch, as a fork or a clone of a template, or as what
-it was on another node."""
+"""How a member's process was made: from scratch, as a fork or a clone of a template, or restored
+from its image on another node."""
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True):
@@ -26,8 +26,8 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
 class Invoke(msgspec.Struct, frozen=True, tag=True):
     """Node → member: a trigger fired; run ``method``. Answered by ``Done`` or ``Failed``.
 
-    ``steps`` is set for sampling: the round ends when the block holds ``stop`` rows.
-    ``progress`` is the share of the step budget already sampled (for annealing).
+    ``stop`` is set for sampling: the round ends when the actor has written ``stop`` rows.
+    ``progress`` is the share of the step budget already used (for annealing).
     """
 
     firing: Count
@@ -40,13 +40,13 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
-    """Node → member: finish what you are doing and end."""
+    """Node → member: finish the current invocation and end."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """Member → node: set up and waiting. ``seconds`` is how long that took.
+    """Member → node: set up and waiting. ``seconds`` is how long the set-up took.
 
-    ``moved`` are the nodes from and to which it went, if it goes on as what it was elsewhere.
+    ``moved``: the nodes from and to which it moved, if it was restored from its image.
     """
 
     seconds: Seconds
@@ -61,9 +61,9 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     ``version`` is the policy version used (actor) or published (learner); ``returns`` and
     ``lengths`` describe the episodes that ended; ``times`` says where the seconds went.
     ``seconds`` is how long it sampled (actor), or updated and published (learner): a duration by
-    the member's own clock, which stands still while the member is an image. ``drawn`` are lags of
-    rows that the learner drew with samplers, actor by actor; with ``unread`` it learned from these
-    alone, and not from the rows it was handed.
+    the member's own clock, which stands still while the member is an image. ``drawn`` has the lags
+    of rows that the learner drew with samplers, by actor; with ``unread`` it learned from these
+    rows only, and not from the claims.
     """
 
     firing: Count
@@ -95,18 +95,18 @@ _from_member = Unpacker[FromMember](Ready, Done, Failed)
 
 
 def decode_to_member(data: bytes) -> ToMember:
-    """Decode what the node sent.
+    """The message that the node sent.
 
     Raises:
-        BadMessage: the bytes are no valid message; says which field is wrong.
+        BadMessage: ``data`` is not a valid message; the error names the wrong field.
     """
     return _to_member(data)
 
 
 def decode_from_member(data: bytes) -> FromMember:
-    """Decode what a member sent.
+    """The message that a member sent.
 
     Raises:
-        BadMessage: the bytes are no valid message; says which field is wrong.
+        BadMessage: ``data`` is not a valid message; the error names the wrong field.
     """
     return _from_member(data)

@@ -1,4 +1,4 @@
-"""The roots of all messages between processes, and the two that fit into every conversation."""
+"""The base classes of all messages, and the two messages that occur in every conversation."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ MARK = 0xC1
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Root of all messages. Those that are sent have a tag, which is the name of their class."""
+    """Base class of all messages. A message that is sent has its class name as tag."""
 
 
 class Bulk(Message, frozen=True):
-    """Root of those whose ``content`` is not packed; a memoryview is one of what it came in."""
+    """Base class of messages whose ``content`` is not packed; a received one views its frame."""
 
 
 class Refusal(Message, frozen=True, tag=True):
-    """Any → any: your last message changed nothing, and why."""
+    """Any → any: your last message was refused and changed nothing; ``why`` says the reason."""
 
     why: Text
 
 
 class Restarted(Message, frozen=True):
-    """Never sent: a messenger hands it out where its peer is another one than before.
+    """Never sent: a messenger delivers this when a peer has restarted or has forgotten us.
 
-    It has restarted or has forgotten us; what was on its way to the old one is gone.
+    Messages that were on their way to that peer are lost.
     """

@@ -1,4 +1,4 @@
-"""What the daemons tell the processes they start: a JSON file each, its path the only argument."""
+"""Orders of processes that are started: as JSON in a file, or as an argument of a sidecar."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from artos.system.private_folder import keep
 T = TypeVar("T")
 
 AGENT_COUNTS = ("bytes", "raw", "chunks", "greetings", "refused", "weights", "bad", "faults")
-"""What an agent counts: ``bytes`` went out, ``raw`` before compression; ``weights`` came in.
+"""An agent's counters: ``bytes`` sent, ``raw`` bytes before compression, ``weights`` received.
 
 ``bad`` messages were refused, ``faults`` survived.
 """
 REPLAY_COUNTS = ("bytes", "weights", "chunks", "stale", "gap", "repeated", "bad", "faults")
-"""What a replay process counts. ``bytes`` came in, ``weights`` counts bytes that went out.
+"""A replay process's counters: ``bytes`` received, bytes of ``weights`` sent.
 
 ``bad`` messages were refused, ``faults`` survived.
 """
@@ -30,11 +30,11 @@ REPLAY_COUNTS = ("bytes", "weights", "chunks", "stale", "gap", "repeated", "bad"
 class RunOrder(msgspec.Struct, frozen=True):
     """Head daemon → ``python -P -m head.run FILE``: be the run process of this run.
 
-    ``request`` has what ``artos run`` takes: workload, settings, seed, deadline; the workload is
-    looked for in ``code``. ``folder`` is the run's folder: made anew, or continued with ``resume``.
-    It connects to ``head`` (ipc) as the peer ``run``; TCP sockets are bound on ``host`` with the
-    keys in ``keys``. The last thing it says is ``RunNews`` with the state done, interrupted, failed
-    or refused and the reasons in ``waits_for``, and it ends with the exit status of ``artos run``.
+    ``request`` holds the flags of ``artos run``: workload, settings, seed, deadline; the workload
+    is looked up in ``code``. ``folder`` is the run's folder: new, or continued with ``resume``. The
+    process connects to ``head`` (ipc) as the peer ``run``; TCP sockets are bound on ``host`` with
+    the keys in ``keys``. Its last message is ``RunNews`` with the state done, interrupted, failed
+    or refused and the reasons in ``waits_for``; its exit status is that of ``artos run``.
     """
 
     run: str
@@ -52,12 +52,12 @@ class RunOrder(msgspec.Struct, frozen=True):
 class ExecutorOrder(msgspec.Struct, frozen=True):
     """Worker daemon → ``python -P -m workers.executor FILE``: be the executor of a run.
 
-    Paths of the plan below ``assign.folder`` are to be found below ``code`` here. ``node`` is the
-    name it gives itself towards the run, with the keys in ``keys``; ``logs`` and ``images`` are
-    folders of its own. ``cpus`` are the slots of its actors, one each: its share of the node, and
-    the only thing that may change: another file takes the place of this one, and SIGHUP says so. On
-    SIGTERM it does what it does on ``CloseExecutor``; exit status 0 says that it was told to end by
-    one of them. It is started with both signals blocked, so none comes too early.
+    Paths of the plan below ``assign.folder`` are below ``code`` on this node. The executor connects
+    to the run as ``node``, with the keys in ``keys``; ``logs`` and ``images`` are folders of its
+    own. ``cpus`` are the executor's share of the node, one slot each; only they may change: the
+    file is replaced, and SIGHUP is sent. SIGTERM has the effect of ``CloseExecutor``; exit status 0
+    means that the executor was told to end by one of the two. It is started with both signals
+    blocked, so that none comes too early.
     """
 
     assign: Assign
@@ -70,10 +70,10 @@ class ExecutorOrder(msgspec.Struct, frozen=True):
 
 
 class AgentOrders(msgspec.Struct, frozen=True):
-    """What a transfer agent must know. ``keys`` is the folder of the cluster's keys, "" for none.
+    """The orders of a transfer agent. ``keys`` is the folder of the cluster's keys, "" for none.
 
-    ``lock`` is the descriptor of the lock of the executor's shared memory (-1: somebody else sees
-    to that), ``patience`` the seconds that it ships on after the executor has died.
+    ``lock`` is the descriptor of the lock of the executor's shared memory (-1: the agent need not
+    hold it), ``patience`` for how many seconds it ships rows after the executor has died.
     """
 
     site: Site
@@ -93,7 +93,7 @@ class AgentOrders(msgspec.Struct, frozen=True):
 
 
 class ReplayOrders(msgspec.Struct, frozen=True):
-    """What a replay process must know: it serves actors ``number``, ``number + count``, ...
+    """The orders of a replay process, which serves actors ``number``, ``number + count``, ...
 
     ``keys`` is the folder of the cluster's keys, "" for none.
     """
@@ -114,7 +114,7 @@ class ReplayOrders(msgspec.Struct, frozen=True):
 
 
 def write_order(path: Path, order: RunOrder | ExecutorOrder) -> None:
-    """Put an order down, whole, for the process that is about to be started or has one already."""
+    """Write the order of a process to be started, or replace that of a running one, atomically."""
     keep(path.parent)
     draft = path.with_name(f".{path.name}.new")
     draft.write_bytes(msgspec.json.encode(order))
@@ -125,7 +125,7 @@ def read_order(path: Path, kind: type[T]) -> T:
     """The order in a file.
 
     Raises:
-        BadMessage: it is not of that kind; says which field is wrong.
+        BadMessage: the file holds no such order; the error names the wrong field.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)

@@ -1,7 +1,4 @@
-"""What a run process and its executors on the nodes say to each other.
-
-An executor is called an executor here: a run on a node.
-"""
+"""Messages between a run process and its executors on the nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from artos.protocol.message import Bulk, Message
 
 
 class ExecutorUp(Message, frozen=True, tag=True):
-    """Executor → run: ready for actors. ``criu`` is its CRIU's version, "" if it has none."""
+    """Executor → run: ready for actors. ``criu`` is the version of CRIU there, "" for none."""
 
     node: Name
     epoch: Count
@@ -26,9 +23,9 @@ class ExecutorUp(Message, frozen=True, tag=True):
 class Start(Message, frozen=True, tag=True):
     """Run → executor: start the member; its block begins at row ``base`` (the first it will write).
 
-    ``term`` counts the places an actor had: rows of an older term are refused. The same term and a
-    block that is there mean that the actor goes on where its block ends. It goes on as it was
-    elsewhere if the ``bundle`` of that number (0: none) can be had and is of use.
+    ``term`` counts the places an actor had: rows of an older term are refused. If there is a block
+    of the same term, the actor goes on where that block ends. If ``bundle`` (0: none) can be
+    fetched and restored, the actor goes on as it was on its last node.
     """
 
     member: Small
@@ -38,7 +35,7 @@ class Start(Message, frozen=True, tag=True):
 
 
 class Call(Message, frozen=True, tag=True):
-    """Run → executor: have the member do this, once weights of ``version`` or newer are there."""
+    """Run → executor: pass ``call`` on to the member once weights of ``version`` are there."""
 
     member: Small
     call: Invoke
@@ -46,7 +43,7 @@ class Call(Message, frozen=True, tag=True):
 
 
 class End(Message, frozen=True, tag=True):
-    """Run → executor: kill what is left of the member; if it ``leaves``, its block may go, too."""
+    """Run → executor: kill the member; if it ``leaves`` the node, its block may go, too."""
 
     member: Small
     leaves: bool = False
@@ -68,11 +65,11 @@ class Retire(Message, frozen=True, tag=True):
 
 
 class CloseExecutor(Message, frozen=True, tag=True):
-    """Run → executor: let actors end, ship what is committed, report, be gone."""
+    """Run → executor: let the actors end, ship all committed rows, report, and end."""
 
 
 class ActorReport(Message, frozen=True, tag=True):
-    """Executor → run: what an actor reported (``told``), with the rows its block then held."""
+    """Executor → run: an actor's report (``told``), and how many rows it had written by then."""
 
     member: Small
     term: Count
@@ -93,21 +90,21 @@ class Died(Message, frozen=True, tag=True):
 
 
 class Pack(Message, frozen=True, tag=True):
-    """Run → executor: the member, which is idle, moves: make bundle ``number`` of its image."""
+    """Run → executor: the idle member is to move: make bundle ``number`` of its image."""
 
     member: Small
     number: Count
 
 
 class Packed(Message, frozen=True, tag=True):
-    """Executor → run: the bundle is there; or ``why`` there is none, its actor is as it was."""
+    """Executor → run: the bundle is made; or ``why`` it is not, and the actor is unchanged."""
 
     number: Count
     why: Text = ""
 
 
 class ReadPiece(Message, frozen=True, tag=True):
-    """Bytes of a bundle from ``start``: the run asks its packer, an executor asks the run."""
+    """Run → packing executor, restoring executor → run: send bytes of a bundle from ``start``."""
 
     number: Count
     start: Count = 0
@@ -123,14 +120,14 @@ class BundlePiece(Bulk, frozen=True, tag=True):
 
 
 class BundleRejected(Message, frozen=True, tag=True):
-    """Executor → run: a bundle was of no use, and ``why``; its actor begins anew."""
+    """Executor → run: a bundle could not be used (``why``); its actor begins anew."""
 
     number: Count
     why: Text
 
 
 class ExecutorNews(Message, frozen=True, tag=True):
-    """Executor → run, a few times a second: books, and the members that wait for a slot.
+    """Executor → run, a few times a second: usage, counts, and members that wait for a slot.
 
     ``usage`` are the fields of ``artos.usage.Usage``; ``written`` counts rows committed per actor;
     ``faults`` and ``malformed`` are as in ``Load``, of the executor and its transfer agent.
@@ -148,14 +145,14 @@ class ExecutorNews(Message, frozen=True, tag=True):
 
 
 class ExecutorLog(Bulk, frozen=True, tag=True):
-    """Executor → run, when it closes: the end of a log of its own, of its agent or of an actor."""
+    """Executor → run, on closing: the end of the log of the executor, its agent or an actor."""
 
     name: Name
     content: bytes = b""
 
 
 class ExecutorClosed(Message, frozen=True, tag=True):
-    """Executor → run: the last message: everything committed has arrived, or how much has not."""
+    """Executor → run: the last message; ``unsent`` counts committed rows that did not arrive."""
 
     usage: dict[str, Any]
     unsent: dict[Small, Count] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""What a peer sent, as a message or not at all: MessagePack with limits, then checked by type.
+"""Decodes what a peer sent: MessagePack with limits on lengths and depth, then checked by type.
 
-msgpack's unpacker refuses what is nested more than 1,024 deep (fixed in its C code) and lengths
-beyond what is there or allowed; msgspec's own decoder has no such limits.
+msgpack's unpacker refuses data nested more than 1,024 deep (fixed in its C code) and lengths beyond
+the data or the limits; msgspec's own decoder has no such limits.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from artos.errors import BadMessage
 T = TypeVar("T")
 
 LARGEST = 4 << 20
-"""Bytes of a message without what is bulk. Empty maps take 64 times that in memory, no more."""
-_MOST_ITEMS = 1 << 17  # of an array or a map: a thousand nodes have sixteen actors each
+"""Most bytes of a message without bulk content. As empty maps they take 64 times that in memory."""
+_MOST_ITEMS = 1 << 17  # of an array or a map: a thousand nodes may have sixteen actors each
 _SHOWN = 200  # characters
 
 
@@ -28,13 +28,13 @@ class Unpacker(Generic[T]):
         self._types: dict[Any, Any] = {kind.__struct_config__.tag: kind for kind in types}
 
     def __call__(self, data: bytes | memoryview, content: memoryview | None = None) -> T:
-        """The message that ``data`` says; ``content``, if any, is put into its field of that name.
+        """The message in ``data``; ``content``, if any, becomes its field of that name.
 
         Raises:
-            BadMessage: it is none; says which field is wrong.
+            BadMessage: ``data`` is not a valid message; the error names the wrong field.
         """
         if len(data) > LARGEST:
-            raise BadMessage(f"{len(data)} bytes, {LARGEST} may be in a message")
+            raise BadMessage(f"a message of {len(data)} bytes, {LARGEST} are allowed")
         try:
             found = msgpack.unpackb(
                 data,
@@ -49,7 +49,7 @@ class Unpacker(Generic[T]):
             if content is not None:
                 found["content"] = content
             message: T = msgspec.convert(found, kind)
-        except Exception as error:  # msgpack promises no more than "other exceptions", too
+        except Exception as error:  # msgpack documents that it may raise "other exceptions", too
             raise BadMessage(f"{error or type(error).__name__}"[:_SHOWN]) from error
         return message
 

@@ -1,4 +1,4 @@
-"""What msgspec raises for bytes that are not what they should be: texts and depths count, too."""
+"""The exceptions that msgspec raises for bytes it cannot decode, also for bad UTF-8 and depth."""
 
 from __future__ import annotations
 

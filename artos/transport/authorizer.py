@@ -1,4 +1,4 @@
-"""Which peers may talk on a socket: decided by the valid keys and the names in use. Pure.
+"""Decides which peers may talk on a socket, by the valid keys and the names in use. Pure.
 
 A name belongs to the key that first used it, until that key is revoked or falls silent.
 """
@@ -24,9 +24,9 @@ class _Owner:
 
 
 class Authorizer:
-    """``look_up`` finds the keys that are valid now; None: all peers may do anything.
+    """``look_up`` returns the keys that are valid now; None: all peers may do anything.
 
-    (Only this user's own processes can reach a socket without keys.)
+    A socket without keys can only be reached by this user's own processes.
     """
 
     def __init__(self, look_up: Callable[[], Register] | None = None) -> None:
@@ -35,7 +35,7 @@ class Authorizer:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look up the keys; "valid" below means valid at that time. Call it once a turn."""
+        """Look up the valid keys; call this once a turn. "Valid" below means valid at this time."""
         self._register = self._look_up() if self._look_up else None
 
     def accepts(self, key: str) -> bool:
@@ -43,7 +43,7 @@ class Authorizer:
         return self._register is None or key in self._register.holders
 
     def knows(self, name: str) -> bool:
-        """Whether the peer of this name may be talked to: it was heard, and its key is valid."""
+        """Whether we may send to the peer of this name: it was heard, and its key is valid."""
         owner = self._owners.get(name)
         return self._register is None or (owner is not None and self.accepts(owner.key))
 
@@ -61,7 +61,7 @@ class Authorizer:
         Returns whether another key had the name before.
 
         Raises:
-            NotAllowed: it may not; the message says what to do.
+            NotAllowed: it may not use the name; the message says what to do.
         """
         if self._register is None:
             return False
@@ -76,7 +76,7 @@ class Authorizer:
         """The peer of this name sent that message.
 
         Raises:
-            NotAllowed: its role may not.
+            NotAllowed: its role may not send such messages.
         """
         if self._register is None:
             return

@@ -18,7 +18,7 @@ def narrow(values: NDArray[np.float32]) -> NDArray[np.uint16]:
     """Finite float32 values, rounded to the nearest bfloat16 (ties to even), as 16-bit words."""
     words = values.view(np.uint32)
     rounded = words >> _SHIFT
-    rounded &= _ONE  # whether it is odd already
+    rounded &= _ONE  # 1 where the truncated word is odd
     rounded += words
     rounded += _HALF
     rounded >>= _SHIFT

@@ -14,7 +14,7 @@ import msgspec
 
 from artos.errors import BadMessage, MailboxFull
 from artos.protocol import codec
-from artos.protocol.fields import LIVES, MOST, Count, Life
+from artos.protocol.fields import MOST, SESSIONS, Count, SessionNumber
 from artos.protocol.message import MARK, NOTHING, Message
 
 BEAT = 1.0
@@ -23,25 +23,25 @@ BEAT = 1.0
 PIECE = 1 << 14
 """Most bytes of a message in one frame."""
 
-_LAST_LIFE = LIVES - 1
+_LAST_SESSION = SESSIONS - 1
 _RESEND = 1.0  # seconds without progress, though the peer is heard
-_PIECES_AHEAD = 64  # sent and not yet acknowledged: what is urgent waits for 1 MiB at most
+_PIECES_AHEAD = 64  # sent and not yet acknowledged: an urgent message waits for 1 MiB at most
 _MOST_QUEUED = 1 << 29  # bytes
-_OVERHEAD = 256  # bytes that a piece costs whatever is in it
-_FRONT = struct.Struct(">BxxQQQQ?")  # the two zeros are a length that no message has
+_OVERHEAD = 256  # bytes that a piece costs besides its content
+_FRONT = struct.Struct(">BxxQQQQ?")  # the two zeros are a header length that no message has
 _BEGINS = bytes((MARK, 0, 0))
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """What is around every piece of a message: whose it is, and which piece of what it was told.
+    """What surrounds every piece of a message: the two sessions, and the number of the piece.
 
-    ``content`` is piece ``number`` (from 1) of what ``session`` tells session ``of``, ``more``
-    pieces of the same message follow; 0: a beat, without content. ``took`` pieces of ``of``'s
-    have been taken. ``of`` 0: I have not heard you yet.
+    ``content`` is piece ``number`` (from 1) of what ``session`` sends to the peer's session ``of``;
+    with ``more`` the next piece belongs to the same message. ``number`` 0: a beat, without content.
+    ``took`` pieces of session ``of`` have been taken. ``of`` 0: the peer was not heard yet.
     """
 
-    session: Life
-    of: Life
+    session: SessionNumber
+    of: SessionNumber
     number: Count = 0
     took: Count = 0
     more: bool = False
@@ -59,26 +59,26 @@ class Envelope(msgspec.Struct, frozen=True):
         """The envelope of a frame.
 
         Raises:
-            BadMessage: it is too short, or a number is out of range.
+            BadMessage: the frame is too short, or a number is out of range.
         """
         if len(frame) < _FRONT.size:
             raise BadMessage(f"an Envelope of {len(frame)} bytes")
         _, session, of, number, took, more = _FRONT.unpack_from(frame)
-        if session >= LIVES or of >= LIVES or number > MOST or took > MOST:
+        if session >= SESSIONS or of >= SESSIONS or number > MOST or took > MOST:
             raise BadMessage(f"an Envelope with {max(session, of, number, took)}")
         return cls(session, of, number, took, more, frame[_FRONT.size :])
 
 
 def framed(content: Envelope | Message) -> bytes:
-    """An envelope, or a message that needs none, as one frame."""
+    """An envelope, or a message that needs no envelope, as one frame."""
     return content.packed() if isinstance(content, Envelope) else codec.encode(content)
 
 
 def opened(frame: bytes) -> Envelope | Message:
-    """What is in a frame.
+    """The envelope or message in a frame.
 
     Raises:
-        BadMessage: neither an envelope nor a valid message.
+        BadMessage: the frame is neither an envelope nor a valid message.
     """
     if frame[: len(_BEGINS)] == _BEGINS:
         return Envelope.unpacked(memoryview(frame))
@@ -87,27 +87,30 @@ def opened(frame: bytes) -> Envelope | Message:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a message; ``more`` of it follow."""
+    """A piece of a message; ``more`` pieces of it follow."""
 
     content: memoryview
     more: bool
 
 
 class Channel:
-    """One end. What ``put`` takes comes out of ``hear`` at the other end, if frames get through."""
+    """One end of a channel: a message given to ``put`` is returned by ``hear`` at the other end.
+
+    ``usurped``: another process talks to the peer under our name.
+    """
 
     def __init__(self, session: int, peer: str, most: int = _MOST_QUEUED) -> None:
         self.session, self.peer = session, peer
         self.usurped = False
         self._most = most
         self._theirs = 0
-        self._known = False  # to this session of the peer
+        self._known = False  # whether this session of the peer knows ours
         self._queue: deque[Piece] = deque()
         self._bytes = 0
-        self._part = bytearray()  # of a message that is not complete
+        self._part = bytearray()  # pieces taken of an incomplete message
         self._renumber()
         self._spoke_at = self._moved_at = float("-inf")
-        self._heard = False  # since then
+        self._heard = False  # whether the peer was heard since ``_moved_at``
 
     @property
     def idle(self) -> bool:
@@ -131,12 +134,12 @@ class Channel:
         """Look at the sender's session; True if it is later than the one known so far.
 
         Raises:
-            BadMessage: it names a session of ours after which none can come.
+            BadMessage: it names our last possible session, after which we could begin no other.
         """
-        if envelope.of >= _LAST_LIFE:
+        if envelope.of >= _LAST_SESSION:
             raise BadMessage(f"no end has had as many sessions as {envelope.of}")
         if envelope.session >= self._theirs and envelope.of > self.session:
-            self._step_up(envelope.of)
+            self._raise_session(envelope.of)
         if envelope.session <= self._theirs:
             return False
         later = self._theirs != 0
@@ -148,17 +151,17 @@ class Channel:
         return later
 
     def is_former(self, envelope: Envelope) -> bool:
-        """Whether it is of an earlier session of the peer than the one known."""
+        """Whether the envelope is of an earlier session of the peer than the one known."""
         return envelope.session < self._theirs
 
     def beat(self) -> Envelope:
-        """A frame that says that we are alive, and which session of the peer we know."""
+        """An envelope that says that we are alive, and which session of the peer we know."""
         return self._envelope(0)
 
     def hear(self, envelope: Envelope, now: float, room: bool = True) -> bytes | None:
-        """Take a frame; returns the message that it completes, if any.
+        """Take an envelope; returns the message that it completes, if any.
 
-        Without ``room`` nothing is taken; the peer will send it again.
+        Without ``room`` its content is not taken; the peer will send it again.
 
         Raises:
             BadMessage: the peer acknowledges what was never sent, or sends too much at once.
@@ -171,7 +174,7 @@ class Channel:
         return self._take(envelope) if envelope.number and room else None
 
     def speak(self, now: float) -> list[Envelope]:
-        """What to send now; [] if nothing is due."""
+        """The envelopes to send now; [] if none are due."""
         if self.usurped:
             return []
         if self._stuck(now):
@@ -189,7 +192,7 @@ class Channel:
         return envelopes
 
     def unsent(self, envelope: Envelope) -> None:
-        """From this one on ``speak``'s frames could not be sent; it returns them again."""
+        """This envelope of ``speak`` and those after it were not sent: return them again."""
         self._owes = True
         if envelope.number:
             self._next = min(self._next, max(envelope.number, self._acknowledged + 1))
@@ -202,7 +205,7 @@ class Channel:
         return Envelope(self.session, self._theirs, number, self._took, more, content)
 
     def _stuck(self, now: float) -> bool:
-        # Only to a peer that is heard: nothing is sent twice into a cut link.
+        # Only if the peer is heard: nothing is sent twice into a cut link.
         return self._heard and now - self._moved_at >= _RESEND
 
     def _acknowledge(self, took: int, now: float) -> None:
@@ -233,8 +236,8 @@ class Channel:
         self._part.clear()
         self._owes = True
 
-    def _step_up(self, known: int) -> None:
-        """The peer knows a larger number: of a session before ours, or of another process."""
+    def _raise_session(self, known: int) -> None:
+        """The peer knows a session larger than ours: an earlier one, or another process's."""
         if self._known:
             self.usurped = True
         else:

@@ -1,8 +1,8 @@
 """Rows on the wire: out of one block's cyclic arrays and into another's, key after key.
 
-Header and rows are one frame. Of several, those that come after the first may be another message's,
-or end the process (``!_more (src/fq.cpp:80)`` in libzmq 4.3.5): a ROUTER that hands a name over
-ends connections, and may lose its place among them while it is between two frames.
+Header and rows are one frame. With several frames, libzmq 4.3.5 may mix two messages or abort the
+process (``!_more (src/fq.cpp:80)``): a ROUTER with ROUTER_HANDOVER ends connections, and may lose
+its place among them while it is between two frames.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from artos.protocol.data import Chunk
 
 Bytes = NDArray[np.uint8]
 Packer = Callable[[str, Bytes], bytes | None]
-"""Compresses the rows of a key, or decides (None) that they travel as they are."""
+"""Compresses the rows of a key, or decides (None) that they are sent uncompressed."""
 
 PIECE = 1 << 20
-"""Bytes of a chunk, about: larger ones fit no cache, and LZ4 reads large blocks slowly."""
+"""Bytes of a chunk, about: larger chunks fit no cache, and LZ4 reads large blocks slowly."""
 
 
 def parts_of(bulk: memoryview, sizes: Sequence[int]) -> list[memoryview]:
-    """The bulk of a chunk cut to pieces of these sizes.
+    """The content of a chunk, cut into parts of these sizes.
 
     Raises:
-        BadMessage: it is longer or shorter than all of them.
+        BadMessage: the content is longer or shorter than the sum of the sizes.
     """
     if any(size < 0 for size in sizes) or sum(sizes) != len(bulk):
         raise BadMessage(f"{len(bulk)} bytes where {sum(sizes)} were announced")
@@ -64,9 +64,9 @@ class Rings:
 def load(
     rings: Rings, term: int, keys: Sequence[str], rows: range, pack: Packer, *, ends: bool
 ) -> tuple[Chunk, list[Any]]:
-    """A chunk of rows that lie together, and its parts: views of them, or what ``pack`` made.
+    """A chunk of rows that do not wrap, and its parts: views of the rows, or ``pack``'s results.
 
-    Nothing is copied: the rows must stay as they are until the parts have been joined.
+    Views are not copies: the rows must not change until the parts have been joined.
     """
     views = [rings.views(name, rows.start, rows.stop)[0] for name in keys]
     packed = [pack(name, view) for name, view in zip(keys, views, strict=True)]
@@ -87,10 +87,10 @@ def load(
 
 
 def unload(rings: Rings, chunk: Chunk, rows: range, frames: Sequence[Any]) -> None:
-    """Write ``rows`` of a chunk into a block and commit them in all its keys at once.
+    """Write ``rows`` of a chunk into a block and commit them in all keys of the chunk at once.
 
     Raises:
-        BadMessage: a frame cannot be unpacked; nothing was changed.
+        BadMessage: a part cannot be decompressed; nothing was changed.
     """
     parts = zip(chunk.packed, chunk.raw, frames, strict=True)
     contents = [_unpacked(frame, raw) if packed else frame for packed, raw, frame in parts]
@@ -112,7 +112,7 @@ def _unpacked(frame: Any, raw: int) -> bytes:
     try:
         content: bytes = lz4.block.decompress(frame, uncompressed_size=raw)
     except (lz4.block.LZ4BlockError, ValueError, OverflowError) as error:
-        raise BadMessage(f"a frame that is no LZ4 block: {error}") from error
+        raise BadMessage(f"a part that is no LZ4 block: {error}") from error
     if len(content) != raw:
-        raise BadMessage(f"a frame of {len(content)} bytes where {raw} were announced")
+        raise BadMessage(f"a part of {len(content)} bytes where {raw} were announced")
     return content

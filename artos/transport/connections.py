@@ -1,14 +1,13 @@
-"""The connections of a listening socket: how many it may have, and which to close. Pure."""
+"""The connections of a listening socket, and which to close if there are too many. Pure."""
 
 from __future__ import annotations
 
 
 class Connections:
-    """Connections by their descriptors. One that has sent nothing yet is a stranger's.
+    """Connections by their descriptors. A connection that has sent nothing yet is a stranger's.
 
-    There are at most ``strangers`` of those and ``most`` in all: of strangers the one that has
-    waited longest is closed (a real peer needs only a moment), and if there is no room at all, the
-    newest.
+    Of too many ``strangers``, the connection that has waited longest is closed (a real peer needs
+    only a moment). If there are more than ``most`` in all, the newest is closed.
     """
 
     def __init__(self, strangers: int, most: int) -> None:
@@ -31,23 +30,23 @@ class Connections:
         return None
 
     def closed(self, descriptor: int) -> None:
-        """That connection is gone; twice is fine."""
+        """This connection is gone; may be called twice."""
         self._strangers.pop(descriptor, None)
         route = self._routes.pop(descriptor, None)
         if route is not None and self._descriptors.get(route) == descriptor:
             del self._descriptors[route]
 
     def leads(self, descriptor: int, route: bytes) -> bool:
-        """Whether something came over it before, by this route."""
+        """Whether a frame has come over this connection by this route before."""
         return self._routes.get(descriptor) == route
 
     def heard(self, descriptor: int, route: bytes) -> None:
-        """Something came over it, from the peer at this route, so it is not a stranger's."""
+        """A frame came over this connection by this route, so it is not a stranger's any more."""
         if descriptor in self._strangers:
             del self._strangers[descriptor]
             self._routes[descriptor] = route
             self._descriptors[route] = descriptor
 
     def of(self, route: bytes) -> int | None:
-        """The connection by which a route leads; None if it is gone."""
+        """The connection of a route; None if it is gone."""
         return self._descriptors.get(route)

@@ -10,7 +10,7 @@ from artos.buffer.segment import Segment
 
 
 class Counters:
-    """Named counters in a file. One process adds to them, any may read."""
+    """Named counters in a file. One process adds to them, any process may read them."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         segment = Segment.attach(path) if path.exists() else Segment.create(path, PAGE)
@@ -18,7 +18,7 @@ class Counters:
         self._at = {name: at for at, name in enumerate(names)}
 
     def add(self, name: str, count: int = 1) -> None:
-        """Count."""
+        """Add ``count`` to a counter."""
         self._words[self._at[name]] += count
 
     def __getitem__(self, name: str) -> int:

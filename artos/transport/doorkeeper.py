@@ -1,7 +1,7 @@
-"""Closes connections: of strangers if there are too many, and of revoked keys.
+"""Closes connections: those of strangers if there are too many, and those of revoked keys.
 
-ZeroMQ limits neither the number of connections nor what one may send before its handshake is over,
-except by the largest frame of the socket. Strangers can fill that size times their number.
+ZeroMQ limits neither the number of connections nor, except by the largest frame of the socket, what
+a peer may send before its handshake is over. So strangers can fill one such frame per connection.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from artos.transport.connections import Connections
 from artos.transport.monitor import Monitor
 from artos.transport.sockets import Socket
 
-_FOR_STRANGERS = 128 << 20  # bytes that all of them together may fill
-_OVERHEAD = 64 << 10  # bytes of a connection whatever comes over it
-_NEVER_FEWER = 8
-_FOR_OTHERS = 256  # descriptors
+_FOR_STRANGERS = 128 << 20  # bytes that all strangers together may fill
+_OVERHEAD = 64 << 10  # bytes that a connection takes without any frame
+_NEVER_FEWER = 8  # connections of strangers
+_FOR_OTHERS = 256  # descriptors that are kept for other uses
 _REPORTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 
 
 class Doorkeeper(Closing):
-    """Watches the connections of ``door``, a TCP socket that listens, of frames up to ``largest``.
+    """Watches the connections of ``listener``, a TCP socket with frames of up to ``largest`` bytes.
 
-    Poll ``socket``; call ``look`` when something can be read. Belongs to the thread of ``door``.
+    Poll ``socket``; call ``look`` when it can be read. Use it in the thread of ``listener``.
     """
 
-    def __init__(self, door: Socket, largest: int) -> None:
+    def __init__(self, listener: Socket, largest: int) -> None:
         strangers = max(_NEVER_FEWER, _FOR_STRANGERS // (largest + _OVERHEAD))
         most = _descriptors()
         self._connections = Connections(min(strangers, most), most)
         self._addresses: dict[int, Any] = {}
-        self._monitor = Monitor(door, _REPORTS)
+        self._monitor = Monitor(listener, _REPORTS)
         self.socket = self._monitor.socket
 
     def __repr__(self) -> str:
@@ -46,7 +46,7 @@ class Doorkeeper(Closing):
     def look(self) -> None:
         """Take note of new and closed connections."""
         for report in self._monitor.reports():
-            self._took_place(*report)
+            self._handle(*report)
 
     def heard(self, frame: zmq.Frame, route: bytes) -> None:
         """A frame came from the peer at this route."""
@@ -56,7 +56,7 @@ class Doorkeeper(Closing):
             self._connections.heard(descriptor, route)
 
     def hang_up(self, route: bytes) -> None:
-        """Close the connection of that route; what is on its way there is lost."""
+        """Close the connection of this route; messages on their way there are lost."""
         self.look()
         if (descriptor := self._connections.of(route)) is not None:
             self._break(descriptor)
@@ -65,7 +65,7 @@ class Doorkeeper(Closing):
         """Stop watching; connections stay."""
         self._monitor.close()
 
-    def _took_place(self, event: int, descriptor: int) -> None:
+    def _handle(self, event: int, descriptor: int) -> None:
         if event == zmq.EVENT_DISCONNECTED:
             self._connections.closed(descriptor)
             self._addresses.pop(descriptor, None)
@@ -75,7 +75,7 @@ class Doorkeeper(Closing):
             self._break(too_many)
 
     def _break(self, descriptor: int) -> None:
-        """Close it under ZeroMQ, which notices and cleans up."""
+        """Shut the connection down beneath ZeroMQ, which notices and cleans up."""
         self._connections.closed(descriptor)
         address = self._addresses.pop(descriptor, None)
         with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
@@ -84,13 +84,13 @@ class Doorkeeper(Closing):
 
 
 def _descriptors() -> int:
-    """How many connections there may be, so that the process keeps descriptors for the rest."""
+    """How many connections may be open, so that descriptors are left for other uses."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return allowed - min(_FOR_OTHERS, allowed // 2)
 
 
 def _address_of(descriptor: int) -> Any:
-    """The peer's address of a connection; None if it is gone."""
+    """The peer's address of a connection; None if the connection is gone."""
     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
         return copy.getpeername()
     return None

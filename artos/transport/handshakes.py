@@ -1,4 +1,4 @@
-"""Why a calling socket gets no connection, judged by ZeroMQ's reports about it. Pure."""
+"""Why a calling socket gets no connection, according to ZeroMQ's reports about it. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ REPORTS = (
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
-_MOST_TRIES = 4  # refused ones take 0.7 s together, by the intervals in ``sockets``
-_SECONDS = 1.5  # after which one failed try is enough: nothing there even refuses
-_HANGS_UP = 2  # a head that is killed in the middle of a handshake hangs up, too, but once
+_MOST_TRIES = 4  # four refused tries take 0.7 s, by the intervals in ``sockets``
+_SECONDS = 1.5  # after that one failed try is enough: nothing there even refuses the connection
+_HANGS_UP = 2  # a head that is killed during a handshake hangs up, too, but only once
 _HUNG_UP = (errno.EPIPE, errno.ECONNRESET)
 
 
@@ -26,25 +26,25 @@ class LinkFault(enum.Enum):
     """Why a link cannot be established."""
 
     NOBODY = enum.auto()
-    """Nobody listens there."""
+    """Nothing listens there."""
     NO_HEAD = enum.auto()
-    """What listens there is not a head."""
+    """The process that listens there is not a head."""
     OTHER_HEAD = enum.auto()
-    """It closes the connection: ``head.key`` is not its key, or it is not a head."""
+    """The peer closes the connection: ``head.key`` is not its key, or it is not a head."""
     UNKNOWN_KEY = enum.auto()
-    """It does not accept our key."""
+    """The head does not accept our key."""
 
     @property
     def of_keys(self) -> bool:
-        """Whether other keys would do."""
+        """Whether other keys could help."""
         return self in (LinkFault.OTHER_HEAD, LinkFault.UNKNOWN_KEY)
 
 
 class Handshakes:
-    """The result of the tries so far.
+    """The result of the tries to connect so far.
 
     ``fault`` is None while nothing is known and when all is well. A silent head is not a fault of
-    the link: it may be busy.
+    the link: the head may be busy.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Handshakes:
         self._connected = self._shaken = False
 
     def happened(self, kind: int, number: int) -> None:
-        """ZeroMQ reports this (see ``Monitor.reports``)."""
+        """Take a report of ZeroMQ (see ``Monitor.reports``)."""
         match kind:
             case zmq.EVENT_CONNECTED:
                 self._tries, self._connected, self._shaken = 0, True, False
@@ -63,7 +63,7 @@ class Handshakes:
                 if self._tries >= _MOST_TRIES:
                     self.fault = LinkFault.NOBODY
             case zmq.EVENT_DISCONNECTED:
-                if not self._shaken:  # it answered, but not what belongs to a handshake
+                if not self._shaken:  # the peer answered, but not with a handshake
                     self.fault = LinkFault.NO_HEAD
             case _:
                 self._shaken = True
@@ -76,7 +76,7 @@ class Handshakes:
             case zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
                 return LinkFault.NO_HEAD
             case zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-                self._hung_up += number in _HUNG_UP  # else it ran out of time
+                self._hung_up += number in _HUNG_UP  # else the handshake timed out
                 return LinkFault.OTHER_HEAD if self._hung_up >= _HANGS_UP else self.fault
         self._hung_up = 0
         return None

@@ -1,8 +1,9 @@
-"""The keys of a cluster: a folder with the head's key pair, one for each user and for each node.
+"""The keys of a cluster: a folder with key pairs of the head, of each user and of each node.
 
-``head.key`` (public) and ``head.key_secret``; in ``users`` and ``nodes`` the same for each NAME.
-The head accepts the public keys that are in ``users`` or ``nodes`` now. A caller needs ``head.key``
-and one secret: a user its own, a worker that of its name or, if there is none, ``nodes/any``.
+The head's pair is ``head.key`` (public) and ``head.key_secret``; ``users`` and ``nodes`` have such
+a pair for each NAME. The head accepts the public keys that are in ``users`` or ``nodes`` now. A
+caller needs ``head.key`` and one secret key: a user its own, a worker the one with its name or, if
+there is none, ``nodes/any``.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ from artos.transport.roles import ANY, OWNER, Holder, Register, Role, holder_of
 FOLDERS = {Role.USER: "users", Role.NODE: "nodes"}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_OLD = "cluster"  # the one key for everything, of versions without roles
+_OLD = "cluster"  # the only key of versions without roles
 _SETTLED = 1e9  # ns: coarser than any file system's clock
 
 
 def make_keys(folder: Path, *holders: Holder) -> list[Path]:
-    """Make the head's pair and one for each holder (none named: the owner and any node).
+    """Make the head's key pair and one for each holder (none named: the owner and any node).
 
-    Existing files stay. Returns the new ones.
+    Existing files stay. Returns the new files.
 
     Raises:
-        Refused: a name cannot be a file's, the folder cannot be written, or its keys are old.
+        Refused: a name cannot be a file name, the folder cannot be written, or its keys are of a
+            version without roles.
     """
     bad = [holder.name for holder in holders if not _NAME.fullmatch(holder.name)]
     if faults := [f"no key can be named {n!r}: use letters, digits, dots and dashes" for n in bad]:
@@ -48,15 +50,14 @@ def make_keys(folder: Path, *holders: Holder) -> list[Path]:
 
 
 def revoke(folder: Path, holder: Holder) -> None:
-    """From now on the head accepts this key no more.
+    """Have the head stop accepting this key at once.
 
     Raises:
         Refused: there is no such key, or it cannot be removed.
     """
-    if holder.name not in (there := names(folder, holder.role)):
-        known = ", ".join(there) or "none"
-        there_are = f"{FOLDERS[holder.role]} with a key: {known}"
-        raise Refused([f"{folder} has no key of {holder}; {there_are}"])
+    if holder.name not in (known := names(folder, holder.role)):
+        listed = f"{FOLDERS[holder.role]} with a key: {', '.join(known) or 'none'}"
+        raise Refused([f"{folder} has no key of {holder}; {listed}"])
     try:
         _base(folder, holder, ".key").unlink()
     except OSError as error:
@@ -100,31 +101,31 @@ class Keys:
         """The head's secret key.
 
         Raises:
-            Refused: it is not here, so no head can listen here.
+            Refused: the key is not in this folder, so no head can listen with it.
         """
         return _read(self.folder / "head.key_secret")
 
     @property
     def user(self) -> Holder:
-        """The user whose secret key is here: the owner, else the only one.
+        """The user whose secret key is here: the owner, else the only user.
 
         Raises:
-            Refused: there is none, or more than one.
+            Refused: there is no user's secret key, or more than one.
         """
         here = {path.stem for path in (self.folder / "users").glob("*.key_secret")}
         if OWNER.name in here or len(here) == 1:
             return OWNER if OWNER.name in here else Holder(Role.USER, *here)
         if here:
             several = ", ".join(sorted(here))
-            raise Refused([f"{self.folder}/users has secret keys of {several}: leave one there"])
+            raise Refused([f"{self.folder}/users has secret keys of {several}: keep only one"])
         why = "and a node's key cannot submit or query"
-        raise Refused([f"{self.folder}/users has no secret key, {why}: copy a user's there"])
+        raise Refused([f"{self.folder}/users has no secret key, {why}: copy a user's key there"])
 
     def secret_of(self, me: str) -> bytes:
-        """The secret key of the peer ``me``: its own or, for a node without one, that of any.
+        """The secret key of the peer ``me``: its own or, for a node without one, ``nodes/any``.
 
         Raises:
-            Refused: there is none here.
+            Refused: neither key is here.
         """
         holder = holder_of(me)
         if holder is None:
@@ -137,7 +138,7 @@ class Keys:
         raise Refused([f"{where} has no secret key of {holder}: copy it there (made by {how})"])
 
     def register(self) -> Register:
-        """The holders of valid keys, as the folder is now."""
+        """The holders of the keys that are in the folder now."""
         try:
             # Called for every message: pathlib takes three times as long.
             changed = tuple(os.stat(path).st_mtime_ns for path in self._paths)  # noqa: PTH116
@@ -152,7 +153,7 @@ class Keys:
                     if (key := _look(path))
                 }
             )
-            # A second change within one tick of the file system's clock would not show.
+            # A second change within one tick of the file system's clock would go unnoticed.
             settled = time.time_ns() - max(changed) > _SETTLED
             self._changed = changed if settled else ()
         return self._register
@@ -176,15 +177,15 @@ class Keys:
 
 
 def _is_old(folder: Path) -> bool:
-    """Whether these keys are of a version in which each key allowed everything."""
+    """Whether these keys were made by a version in which each key allowed everything."""
     headed = (folder / "head.key_secret").exists() and not (folder / FOLDERS[Role.USER]).is_dir()
     return headed or any((folder / "nodes").glob(f"{_OLD}.key*"))
 
 
 def _new_ones(folder: Path) -> str:
     return (
-        f"{folder} has keys of a version in which workers could submit, too: make new ones on the "
-        f"head, `mv {folder} {folder}.old && artos keys {folder}`, and copy those to the workers"
+        f"{folder} has keys of a version in which workers could submit, too: make new keys on the "
+        f"head, `mv {folder} {folder}.old && artos keys {folder}`, and copy them to the workers"
     )
 
 

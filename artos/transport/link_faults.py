@@ -1,4 +1,4 @@
-"""Why a head cannot be reached, in words: it is not there, or the keys do not fit."""
+"""Why a head cannot be reached, in words: there is none, or the keys do not fit."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def unreachable(fault: LinkFault, head: str, keys: Path, me: str) -> NoHead | Wr
         case LinkFault.NO_HEAD:
             return NoHead(head, "something else listens there")
         case LinkFault.OTHER_HEAD:
-            why = "it hangs up, so head.key is not its key: copy its own (or it is not a head)"
+            why = "it hangs up, so head.key is not its key: copy its own key (if it is a head)"
             return WrongKeys(head, str(keys), why)
         case LinkFault.UNKNOWN_KEY:
             why = f"it does not accept the key of {me}, which was revoked or is another cluster's"
-            return WrongKeys(head, str(keys), f"{why}: have one made there (`artos keys`)")
+            return WrongKeys(head, str(keys), f"{why}: have a key made on the head (`artos keys`)")

@@ -29,19 +29,19 @@ from artos.transport.peers import Peers, Sender
 HEAD = "head"
 """The caller's name for the other end."""
 
-_LARGEST = 2 * PIECE  # bytes of a frame: a piece, its envelope and what encryption adds
-_LAST_WORDS = 200  # ms to write what is queued when all is over
+_LARGEST = 2 * PIECE  # bytes of a frame: a piece, its envelope and the overhead of encryption
+_LINGER = 200  # ms for writing queued frames on closing
 _RENEW = 5.0  # seconds of silence after which a new connection is tried
 
 Heard = tuple[Sender, list[bytes]]
 """A peer and its frames."""
 _ROUND = 0.5  # seconds from one look at every peer to the next
-_BATCH = 1_000  # messages read before anything is answered
-_PATIENCE = 10.0  # seconds for the thread to end; it waits for nothing but ``ring``
+_BATCH = 1_000  # messages read before any are answered
+_JOIN_SECONDS = 10.0  # for the thread to end; it only ever waits for ``ring``
 
 
 class Line(Closing):
-    """A socket that one thread uses, and that another can call it away from (``wake``)."""
+    """A socket that one thread uses; other threads can end its wait (``wake``)."""
 
     def __init__(self) -> None:
         self._context: sockets.Context = zmq.Context()
@@ -58,7 +58,7 @@ class Line(Closing):
         os.eventfd_write(self._wake, 1)
 
     def wait(self, seconds: float, to_send: bool) -> None:
-        """Until there is something to read, room to send (if wanted), a ``wake``, or time is up."""
+        """Wait for a frame to read, for room to send (if wanted), a ``wake``, or the timeout."""
         poller = zmq.Poller()
         poller.register(self._wake, zmq.POLLIN)
         self._await(poller, int(seconds * 1000) + 1, to_send)
@@ -66,7 +66,7 @@ class Line(Closing):
             os.eventfd_read(self._wake)
 
     def heard(self, most: int) -> Iterator[Heard]:
-        """What has come in, at most so many messages."""
+        """Messages that have come in, ``most`` at most."""
         for _ in range(0 if self._socket.closed else most):
             try:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -84,28 +84,28 @@ class Line(Closing):
         """Send now or not at all; returns whether it was sent."""
 
     def hang_up(self, route: bytes) -> None:
-        """Break the connection that leads there; nothing else is promised."""
+        """Close the connection of this route, if the socket can do that."""
 
     @abstractmethod
-    def tend(self, silent: float, usurped: bool) -> None:
-        """To be called now and then: seconds without a word, and whether our name is taken."""
+    def maintain(self, silent: float, usurped: bool) -> None:
+        """Keep the link up, given seconds of silence and whether our name is taken; call often."""
 
     def close(self) -> None:
-        """Write what is queued, within moments, and let go of everything."""
-        self._context.destroy(_LAST_WORDS)
+        """Write queued frames, for a moment at most, and release everything."""
+        self._context.destroy(_LINGER)
         os.close(self._wake)
 
     @abstractmethod
     def _open(self) -> sockets.Socket:
-        """The socket."""
+        """Make the socket."""
 
     @abstractmethod
     def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
-        """Wait for the socket, too."""
+        """Wait for the socket and for what ``poller`` has registered."""
 
     @abstractmethod
     def _opened(self, frames: list[zmq.Frame]) -> Heard:
-        """The sender's route."""
+        """The sender and its frames."""
 
 
 class Listening(Line):
@@ -116,35 +116,35 @@ class Listening(Line):
         super().__init__()
 
     def send(self, route: bytes, message: bytes) -> bool:
-        """Send to that peer; False also if it is not connected."""
+        """Send to the peer of this route; False also if it is not connected."""
         return sockets.push(self._socket, [route, message])
 
-    def tend(self, silent: float, usurped: bool) -> None:
+    def maintain(self, silent: float, usurped: bool) -> None:
         """Nothing to do: the calling end renews the connection."""
 
     def _open(self) -> sockets.Socket:
-        self._gate = sockets.ZapHandler(self._context, self._keys) if self._keys else None
+        self._zap = sockets.ZapHandler(self._context, self._keys) if self._keys else None
         socket = sockets.serve(self._context, self._endpoint, self._keys, _LARGEST)
         self._doorkeeper = Doorkeeper(socket, _LARGEST) if self._keys else None
         return socket
 
     def hang_up(self, route: bytes) -> None:
-        """Break the connection that leads there."""
+        """Close the connection of this route."""
         if self._doorkeeper:
             self._doorkeeper.hang_up(route)
 
     def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
         poller.register(self._socket, zmq.POLLIN)
-        if self._gate is None or self._doorkeeper is None:
+        if self._zap is None or self._doorkeeper is None:
             poller.poll(milliseconds)
             return
-        for each in (self._gate, self._doorkeeper):
+        for each in (self._zap, self._doorkeeper):
             poller.register(each.socket, zmq.POLLIN)
         ready = dict(poller.poll(milliseconds))
         if self._doorkeeper.socket in ready:
             self._doorkeeper.look()
-        if self._gate.socket in ready:
-            self._gate.answer()
+        if self._zap.socket in ready:
+            self._zap.answer()
 
     def _opened(self, frames: list[zmq.Frame]) -> Heard:
         route = frames[0].bytes
@@ -170,10 +170,10 @@ class Calling(Line):
 
     @property
     def link_fault(self) -> LinkFault | None:
-        """Why it is not connected, if that is known."""
+        """Why there is no connection, if that is known."""
         return self._handshakes.fault
 
-    def tend(self, silent: float, usurped: bool) -> None:
+    def maintain(self, silent: float, usurped: bool) -> None:
         """Connect anew: ZeroMQ itself never retries a peer that once refused our key."""
         self._handshakes.waited(silent)
         if usurped:
@@ -259,7 +259,7 @@ class Messenger(Closing):
         ring: Callable[[], None],
         clock: Clock | None = None,
     ) -> Messenger:
-        """Call a serving messenger, which knows us as ``me`` and is to us the peer ``"head"``.
+        """Connect to a serving messenger; it knows us as ``me``, we know it as ``"head"``.
 
         Raises:
             Refused: see ``sockets.connect``.
@@ -279,7 +279,7 @@ class Messenger(Closing):
         return self._line.link_fault
 
     def send(self, peer: str, message: Message) -> None:
-        """Queue a message, also for a peer that is not there yet. Never blocks.
+        """Queue a message, even for a peer that was never heard. Never blocks.
 
         Raises:
             MailboxFull: the peer has taken nothing for too long; ``forget`` it.
@@ -299,7 +299,7 @@ class Messenger(Closing):
             return came
 
     def silent(self) -> dict[str, float]:
-        """Seconds since each peer was heard (beats count), or since it was first written to."""
+        """Seconds since each peer was heard (also by a beat), or was first written to."""
         with self._change:
             return self._peers.silent(self._clock.now())
 
@@ -309,14 +309,14 @@ class Messenger(Closing):
             self._begin_anew(peer)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait at most so long until all peers have taken everything; then end."""
+        """Wait at most ``seconds`` until all peers have taken everything; then end."""
         with self._change:
             self._change.wait_for(lambda: self._over or self._peers.idle, seconds)
             self._over = True
             self._wake()
-        self._thread.join(_PATIENCE)
+        self._thread.join(_JOIN_SECONDS)
         if self._thread.is_alive():
-            raise DeadlineExceeded(f"the thread of {self._thread.name} to end", _PATIENCE)
+            raise DeadlineExceeded(f"the thread of {self._thread.name} to end", _JOIN_SECONDS)
 
     def _run(self) -> None:
         try:
@@ -357,14 +357,14 @@ class Messenger(Closing):
 
     def _speak(self, now: float) -> None:
         if now >= self._next_round:
-            self._look_around(now)
-        unsaid = {name for name in self._waiting if not self._spoke_to(name, now)}
+            self._check_peers(now)
+        unsent = {name for name in self._waiting if not self._sent_all_to(name, now)}
         for route in self._peers.cut():
             self._line.hang_up(route)
-        # A listening line is not told when a peer comes back; the next round tries again.
-        self._waiting = unsaid.intersection(self._always)
+        # A listening socket does not notice when a peer comes back; the next round tries again.
+        self._waiting = unsent.intersection(self._always)
 
-    def _spoke_to(self, name: str, now: float) -> bool:
+    def _sent_all_to(self, name: str, now: float) -> bool:
         """Whether a peer has been sent all that is due."""
         try:
             return self._peers.speak(name, now, self._line.send)
@@ -373,20 +373,20 @@ class Messenger(Closing):
             return True
 
     def _failed(self, name: str, error: Exception) -> None:
-        """A failure with one peer: only that peer's channel begins anew."""
+        """Handling one peer failed: only that peer's channel begins anew."""
         self.faults.add(f"the channel to {name!r}", error)
         self._begin_anew(name)
 
     def _begin_anew(self, name: str) -> None:
-        """Drop what is queued for a peer, and what is known of it."""
+        """Drop a peer's queued messages and its channel."""
         self._peers.forget(name)
         if name in self._always:
             self._peers.meet(name, self._clock.now())
 
-    def _look_around(self, now: float) -> None:
+    def _check_peers(self, now: float) -> None:
         self._next_round = now + _ROUND
         silent = min(self._peers.silent(now).values(), default=0.0)
-        self._line.tend(silent, self._peers.usurped(HEAD))
+        self._line.maintain(silent, self._peers.usurped(HEAD))
         self._peers.forget_silent(now)
         self._waiting.update(self._peers.names)
 

@@ -1,4 +1,4 @@
-"""What ZeroMQ reports of the connections of one socket."""
+"""ZeroMQ's reports about the connections of one socket."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import zmq
 from artos.system.closing import Closing
 from artos.transport.sockets import Socket
 
-_REPORT = struct.Struct("=HI")  # pyzmq reads it, too, and imports asyncio and ssl for that
+_REPORT = struct.Struct("=HI")  # pyzmq's own reader would import asyncio and ssl
 _numbers = count()
 
 
 class Monitor(Closing):
-    """Reports of ``watched``, of these kinds (``zmq.EVENT_*``, combined).
+    """Reports of these kinds (``zmq.EVENT_*``, combined) about the socket ``watched``.
 
-    Poll ``socket``; call ``reports`` when something can be read. Belongs to the thread of
-    ``watched``; begin before that connects or listens, and close before it is closed.
+    Poll ``socket``; call ``reports`` when it can be read. Use it in the thread of ``watched``;
+    make it before ``watched`` connects or listens, and close it before ``watched``.
     """
 
     def __init__(self, watched: Socket, kinds: int) -> None:
@@ -32,9 +32,9 @@ class Monitor(Closing):
         self.socket.connect(name)
 
     def reports(self) -> Iterator[tuple[int, int]]:
-        """What happened since the last time, oldest first: kind, and the number that goes with it.
+        """Reports since the last call, oldest first: the kind, and a number.
 
-        That is the descriptor of a connection, or why there is none (see zmq_socket_monitor(3)).
+        The number is the descriptor of a connection, or an error (see zmq_socket_monitor(3)).
         """
         while not self.socket.closed:
             try:

@@ -1,4 +1,4 @@
-"""The state of a messenger: a channel per peer, received messages, who may talk. No sockets."""
+"""The state of a messenger: a channel per peer, received messages, authorization. No sockets."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from artos.protocol.message import Message, Refusal, Restarted
 from artos.transport.authorizer import Authorizer
 from artos.transport.channel import Channel, Envelope, opened
 
-_MOST_UNTAKEN = 100_000  # messages; from here on peers must send again
+_MOST_UNTAKEN = 100_000  # messages; peers must send any more of them again
 _MOST_UNTAKEN_BYTES = 1 << 28
-_FORGET = 300.0  # seconds of silence; a peer that asks once (`artos status`) must be forgotten
+_FORGET = 300.0  # seconds of silence; one-time peers (`artos status`) must be forgotten
 _USURPED = "another peer has connected under your name: every node needs a name of its own"
 
 
 class Sender(NamedTuple):
-    """A sender: a name, a public key ("" without keys), and the way back."""
+    """A sender: a name, a public key ("" without keys), and the route back."""
 
     name: str
     key: str = ""
@@ -49,7 +49,7 @@ class Peers:
         self._authorizer = authorizer or Authorizer()
         self._peers: dict[str, _Peer] = {}
         self._came: list[tuple[str, Message]] = []
-        self._bytes = 0  # of these
+        self._bytes = 0  # of the messages in ``_came``
         self._cut: list[bytes] = []
 
     @property
@@ -82,7 +82,7 @@ class Peers:
         return cut
 
     def silent(self, now: float) -> dict[str, float]:
-        """Seconds since each was heard, or was first written to."""
+        """Seconds since each peer was heard, or was first written to."""
         return {name: now - peer.heard_at for name, peer in self._peers.items()}
 
     def put(self, name: str, message: Message, now: float) -> None:
@@ -94,11 +94,11 @@ class Peers:
         self._peer(name, now).channel.put(codec.encode(message))
 
     def meet(self, name: str, now: float) -> None:
-        """Add a peer of this name, which is to be told that we are here."""
+        """Add a peer of this name, so that it is told that we are here."""
         self._peer(name, now)
 
     def forget(self, name: str) -> None:
-        """Drop what is queued; if the peer is heard again, it is treated as new and told so."""
+        """Drop messages queued for a peer; if heard again, it is treated as new and told so."""
         self._peers.pop(name, None)
         self._authorizer.forget(name)
 
@@ -109,20 +109,20 @@ class Peers:
                 self.forget(name)
 
     def usurped(self, name: str) -> bool:
-        """Whether another process talks to this peer in our name."""
+        """Whether another process talks to this peer under our name."""
         return name in self._peers and self._peers[name].usurped
 
     def hear(self, sender: Sender, frames: list[bytes], now: float) -> Envelope | Message | None:
-        """Take in what a peer sent; the returned frames go back the same way unchanged."""
+        """Take a peer's frames; the returned envelope or message goes straight back to it."""
         if not self._authorizer.accepts(sender.key):
             if self._authorizer.belongs(sender.name, sender.key):
-                self._shut_out(sender.name)
+                self._cut_off(sender.name)
             self._cut.append(sender.route)
             return None
         try:
             first = _opening(sender.name, frames)
             if self._authorizer.claim(sender.name, sender.key, now):
-                self._change_hands(sender.name, now)
+                self._reassign(sender.name, now)
             if not isinstance(first, Refusal):
                 return self._listen(sender, first, now)
             if self._has_room:
@@ -132,12 +132,12 @@ class Peers:
         return None
 
     def speak(self, name: str, now: float, send: Callable[[bytes, bytes], bool]) -> bool:
-        """``send`` a peer (by its route) what is due; False if that failed: ask again later."""
+        """``send`` a peer (by its route) the frames due; False if that failed: call again later."""
         peer = self._peers.get(name)
         if peer is None:
             return True
         if not self._authorizer.knows(name):
-            self._shut_out(name)
+            self._cut_off(name)
             return True
         for envelope in peer.channel.speak(now):
             if not send(peer.route, envelope.packed()):
@@ -154,14 +154,14 @@ class Peers:
     def _has_room(self) -> bool:
         return len(self._came) < _MOST_UNTAKEN and self._bytes < _MOST_UNTAKEN_BYTES
 
-    def _shut_out(self, name: str) -> None:
-        """If its key is no longer valid, drop all that is kept for it; it counts as not heard."""
+    def _cut_off(self, name: str) -> None:
+        """Drop everything kept for a peer whose key is no longer valid, and cut its connection."""
         if name in self._peers and self._authorizer.has_claimed(name):
             self._peers[name].channel = Channel(self._sessions(), name)
             self._cut.append(self._peers[name].route)
 
-    def _change_hands(self, name: str, now: float) -> None:
-        """A peer with another key has the name from now on."""
+    def _reassign(self, name: str, now: float) -> None:
+        """The name belongs to a peer with another key from now on."""
         if self._peers.pop(name, None):
             self._peer(name, now)
             self._came.append((name, Restarted()))
@@ -175,7 +175,7 @@ class Peers:
         if peer.channel.meet(envelope):
             self._came.append((name, Restarted()))
         elif peer.channel.is_former(envelope) and sender.route != peer.route:
-            return peer.channel.beat()  # from a life that is over, or has a clock that is behind
+            return peer.channel.beat()  # a former session, or one whose clock is behind
         peer.route, peer.heard_at = sender.route, now
         if peer.channel.usurped and not peer.usurped:
             peer.usurped = True
@@ -198,7 +198,7 @@ class Peers:
 
 def _opening(name: str, frames: list[bytes]) -> Envelope | Refusal:
     if len(frames) != 1 or not name or not name.isprintable():
-        raise BadMessage(f"{len(frames)} frames, or a routing id that is no name")
+        raise BadMessage(f"{len(frames)} frames, or a routing id that is not a name")
     first = opened(frames[0])
     if not isinstance(first, Envelope):
         if isinstance(first, Refusal):

@@ -1,4 +1,4 @@
-"""Who has a key, and what may be said with it: users send requests, nodes take part. Pure."""
+"""The holders of keys, and which messages they may send: users and nodes differ. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who has a key: a user or a node of that name."""
+    """The holder of a key: a user or a node of that name."""
 
     role: Role
     name: str
@@ -37,14 +37,14 @@ class Holder:
 
     @property
     def peer(self) -> str:
-        """What it is called on a socket; behind a ``/`` may stand which of its connections."""
+        """The holder's name on a socket; a ``/`` and the name of a connection may follow."""
         return f"user:{self.name}" if self.role is Role.USER else self.name
 
 
 OWNER = Holder(Role.USER, "owner")
-"""The user whose key is made when none is named."""
+"""The user whose key is made when no holder is named."""
 ANY = Holder(Role.NODE, "any")
-"""Whoever has this key may be any node that has no key of its own."""
+"""This key is valid for any node that has no key of its own."""
 
 SAYS: Mapping[Role, frozenset[Kind]] = {
     Role.USER: frozenset(
@@ -85,22 +85,22 @@ SAYS: Mapping[Role, frozenset[Kind]] = {
         }
     ),
 }
-"""What each may say to a head, a run or a replay process. What is nowhere here, nobody may."""
+"""What each role may send to a head, a run or a replay process. All else is forbidden."""
 _ANYBODY = frozenset({Refusal})
 _MAY = {role: kinds | _ANYBODY for role, kinds in SAYS.items()}
 
 
 def forbidden(role: Role, kind: Kind) -> str:
-    """Why who has a key of this role may not say that; "" if it may."""
+    """Why a holder with this role may not send such a message; "" if it may."""
     if kind in _MAY[role]:
         return ""
     others = [other.value for other in Role if kind in SAYS[other]]
-    way = f": take the key of a {others[0]} (artos keys DIR --{others[0]} NAME)" if others else ""
-    return f"{kind.__name__} is nothing that a {role.value} may say{way}"
+    way = f": use the key of a {others[0]} (artos keys DIR --{others[0]} NAME)" if others else ""
+    return f"a {role.value} may not send {kind.__name__}{way}"
 
 
 def holder_of(peer: str) -> Holder | None:
-    """Whom a peer's name is of; None if it is no name."""
+    """The holder whose name a peer uses; None if the name is invalid."""
     for role, pattern in ((Role.USER, _USER), (Role.NODE, _NODE)):
         if match := pattern.fullmatch(peer):
             return Holder(role, match[1])
@@ -108,27 +108,27 @@ def holder_of(peer: str) -> Holder | None:
 
 
 def foreign(peer: str, node: str) -> str:
-    """Why a peer may not speak for that node; "" if it is of it."""
+    """Why a peer may not speak for that node; "" if it belongs to the node."""
     if holder_of(peer) == Holder(Role.NODE, node):
         return ""
-    return f"{peer} is not of a node {node!r} and may speak for its own only"
+    return f"{peer} does not belong to node {node!r} and may speak for its own node only"
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """The keys that are good now: whose each public key is."""
+    """The keys that are valid now: the holder of each public key."""
 
     holders: Mapping[str, Holder] = field(default_factory=dict)
 
     def misnamed(self, key: str, peer: str) -> str:
-        """Why who has this key may not call itself ``peer``; "" if it may."""
+        """Why the holder of this key may not call itself ``peer``; "" if it may."""
         holder, wanted = self.holders.get(key), holder_of(peer)
         if holder is None or wanted is None:
-            return "this key is not good any more" if wanted else f"{peer!r} is no name"
+            return "this key is no longer valid" if wanted else f"{peer!r} is not a valid name"
         free = wanted.role is Role.NODE and wanted not in self.holders.values()
         if holder == wanted or (holder == ANY and free):
             return ""
         return (
-            f"this is the key of {holder} and not of {wanted}: use its own key "
-            f"(artos keys DIR --{wanted.role.value} {wanted.name}) or its own name"
+            f"this is the key of {holder} and not of {wanted}: use the key of {wanted} "
+            f"(artos keys DIR --{wanted.role.value} {wanted.name}) or another name"
         )

@@ -1,6 +1,6 @@
-"""Files that travel in pieces over a messenger, which the receiver asks for one at a time.
+"""Files sent over a messenger in pieces, which the receiver asks for one at a time.
 
-So other messages on the same link wait for one piece of each file at most.
+So other messages on the same link wait for at most one piece of each file.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ PIECE = 256 << 10
 """Bytes of a file in one message."""
 
 
-def cut(path: Path, wish: ReadPiece) -> BundlePiece:
+def cut(path: Path, request: ReadPiece) -> BundlePiece:
     """The requested piece of a file.
 
     Raises:
-        BadMessage: the file ends before that.
-        OSError: it cannot be read.
+        BadMessage: the file ends before that piece.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        if wish.start >= size:
-            raise BadMessage(f"bundle {wish.number} ends before byte {wish.start}")
-        file.seek(wish.start)
-        return BundlePiece(wish.number, wish.start, size, file.read(PIECE))
+        if request.start >= size:
+            raise BadMessage(f"bundle {request.number} ends before byte {request.start}")
+        file.seek(request.start)
+        return BundlePiece(request.number, request.start, size, file.read(PIECE))
 
 
 class Incoming(Closing):
-    """A file on its way here: asks for what is missing until it is ``whole``.
+    """A file on its way here: asks for missing pieces until it is ``whole``.
 
-    If it is closed earlier, nothing is left of it.
+    If it is closed earlier, the file is removed.
     """
 
     def __init__(self, number: int, path: Path) -> None:
@@ -47,20 +47,20 @@ class Incoming(Closing):
 
     @property
     def whole(self) -> bool:
-        """Whether all of it is here."""
+        """Whether the whole file is here."""
         return 0 < self._size == self._came
 
     @property
     def wish(self) -> ReadPiece:
-        """What to ask for next."""
+        """The request for the next piece."""
         return ReadPiece(self.number, self._came)
 
     def take(self, piece: BundlePiece) -> None:
         """A piece came.
 
         Raises:
-            BadBundle: it is not the one that was asked for, there is no such file, or no room.
-            OSError: it cannot be kept.
+            BadBundle: it is not the piece that was asked for, or there is no such file or no room.
+            OSError: the piece cannot be written.
         """
         if not piece.size:
             raise BadBundle(self.number, "the file is no longer there")
@@ -77,7 +77,7 @@ class Incoming(Closing):
             self._file.close()
 
     def close(self) -> None:
-        """Remove it unless it is whole. Twice is fine."""
+        """Remove the file unless it is whole. May be called twice."""
         self._file.close()
         if not self.whole:
             self.path.unlink(missing_ok=True)

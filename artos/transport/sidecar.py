@@ -1,7 +1,8 @@
-"""A process that moves data beside the process that starts it, and the pipe between the two.
+"""A sidecar: a process that moves data for the process that started it, and the pipe between them.
 
-Its first two arguments are its orders, as JSON, and the descriptor of its control pipe. Messages go
-either way; the pipe breaks when one of the two dies. A sidecar that dies is started again.
+A sidecar's first two arguments are its orders, as JSON, and the descriptor of its control pipe.
+Messages go either way; the pipe breaks when one of the two processes dies. A sidecar that dies is
+started again.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _LARGEST = 1 << 20  # bytes of a message
 
 
 class ControlPipe(Closing):
-    """One end of a pair of connected sockets; never blocks but in ``get``.
+    """One end of a pair of connected sockets; only ``get`` blocks.
 
-    The kernel closes the other end with its process, so ``cut`` tells at once that it is gone.
+    The kernel closes the other end when its process dies, so ``cut`` shows that at once.
     Malformed messages are dropped.
     """
 
@@ -39,7 +40,7 @@ class ControlPipe(Closing):
 
     @classmethod
     def pair(cls) -> tuple[ControlPipe, socket.socket]:
-        """An end to keep and one for a new process; close the latter once the process has it."""
+        """An end to keep and an end for a new process; close the latter once the process has it."""
         mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         return cls(mine), other
 
@@ -90,7 +91,7 @@ class ControlPipe(Closing):
                 return None
 
     def close(self) -> None:
-        """Close this end; twice is fine."""
+        """Close this end; may be called twice."""
         self._end.close()
         self.cut = True
 
@@ -99,8 +100,9 @@ class ControlPipe(Closing):
 class Retries:
     """When a process that died is started again: at once, then after pauses that grow.
 
-    A process that lived for ``calm`` seconds counts as healthy. ``failures`` counts its own
-    failures in a row, ``kills`` deaths that may have been caused from outside.
+    A process that lived for ``calm`` seconds counts as healthy. ``failures`` limits its own
+    failures in a row, ``kills`` the deaths in a row that may have been caused from outside. Pauses
+    begin with ``pause`` seconds and are doubled up to ``longest``.
     """
 
     failures: int = 5
@@ -111,7 +113,7 @@ class Retries:
     _rows: dict[bool, int] = field(default_factory=dict, repr=False)
 
     def after(self, death: ExitReport, lived: float) -> float | None:
-        """Seconds to wait before the next start; None to give up."""
+        """Seconds to wait before the next start; None: give up."""
         if lived >= self.calm:
             self._rows.clear()
         row = self._rows[death.own] = self._rows.get(death.own, 0) + 1
@@ -121,10 +123,10 @@ class Retries:
 
 
 class Sidecar:
-    """One such process, from its first start to its last.
+    """A sidecar process, started again as often as needed.
 
-    ``tell`` never blocks. A restarted process knows nothing of earlier messages, so the caller
-    sends ``first`` what it must know. ``last_words`` are the last lines it wrote before it ended.
+    ``tell`` never blocks. A restarted process knows nothing of earlier messages, so the message
+    ``first`` has to contain all it must know. ``log_tail`` are the last lines of its log.
     """
 
     def __init__(self, module: str, log: Path, clock: Clock) -> None:
@@ -132,17 +134,17 @@ class Sidecar:
         self._retries = Retries()
         self._child: Child | None = None
         self._control_pipe: ControlPipe | None = None
-        self.last_words = ""
+        self.log_tail = ""
         self._began = 0.0
         self._again: float | None = None
 
     @property
     def pid(self) -> int | None:
-        """Its process id; None while it does not run."""
+        """The process id; None while the sidecar does not run."""
         return None if self._child is None else self._child.pid
 
     def start(self, orders: msgspec.Struct, first: Message, inherits: Sequence[int] = ()) -> None:
-        """Start it; it must not be running."""
+        """Start the sidecar; it must not be running."""
         self._control_pipe, end = ControlPipe.pair()
         arguments = (msgspec.json.encode(orders).decode(), str(end.fileno()))
         with end:
@@ -152,15 +154,15 @@ class Sidecar:
         self._control_pipe.send(first)
 
     def tell(self, message: Message) -> bool:
-        """Send it a message; False if it does not run or does not listen."""
+        """Send a message; False if the sidecar does not run or does not read."""
         return self._control_pipe is not None and self._control_pipe.send(message)
 
     def answer(self, seconds: float) -> Message | None:
-        """Its next message; None if it died or none came."""
+        """The sidecar's next message; None if it died or none came in time."""
         return None if self._control_pipe is None else self._control_pipe.get(seconds)
 
     def due(self) -> bool:
-        """Reap it if it died; whether it is to be started (again) now.
+        """Reap the sidecar if it died; returns whether it is to be started again now.
 
         Raises:
             DataPathFailed: it died too often in a row.
@@ -168,11 +170,11 @@ class Sidecar:
         if (child := self._child) is not None:
             child.cap_log()
             if (status := child.died()) is not None:
-                self._bury(ExitReport.of_process(child.pid, status, child.log_tail()))
+                self._died(ExitReport.of_process(child.pid, status, child.log_tail()))
         return self._again is not None and self._clock.now() >= self._again
 
-    def _bury(self, death: ExitReport) -> None:
-        self._let_go()
+    def _died(self, death: ExitReport) -> None:
+        self._release()
         now = self._clock.now()
         pause = self._retries.after(death, now - self._began)
         if pause is None:
@@ -180,22 +182,22 @@ class Sidecar:
         self._again = now + pause
 
     def hang_up(self) -> None:
-        """Let go of the control pipe, by which it knows that it is to end. Follow with ``end``."""
+        """Close the control pipe, which tells the sidecar to end. Call ``end`` next."""
         if self._control_pipe is not None:
             self._control_pipe.close()
 
     def end(self, seconds: float) -> bool:
-        """Let it end by itself for ``seconds``, then kill it; whether it ended well by itself."""
+        """Let it end by itself for ``seconds``, then kill it; returns whether its status was 0."""
         child = self._child
         if child is None:
             return False
         child.end(seconds)
-        self.last_words = child.log_tail()
-        # Only now: a second Ctrl-C in the wait above must find it here and kill it.
-        self._let_go()
+        self.log_tail = child.log_tail()
+        # Only now: a second Ctrl-C during the wait above must find the child and kill it.
+        self._release()
         return child.died() == 0
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._control_pipe is not None:
             self._control_pipe.close()
         self._child = self._control_pipe = self._again = None

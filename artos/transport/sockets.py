@@ -1,7 +1,7 @@
-"""Sockets between nodes: encrypted, alive, and open only to holders of a key.
+"""Sockets between nodes: encrypted, with keep-alive, and open only to holders of a key.
 
-A context with a socket that ``serve`` made with keys needs a ``ZapHandler``; without one no peer is
-let in.
+If ``serve`` makes a socket with keys, its context needs a ``ZapHandler``; without a handler no peer
+is admitted.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ Context = zmq.Context[Socket]
 Content = bytes | memoryview
 Options = dict[int, int | bytes]
 
-_ZAP = "inproc://zeromq.zap.01"  # given by ZeroMQ (RFC 27)
+_ZAP = "inproc://zeromq.zap.01"  # fixed by ZeroMQ (RFC 27)
 _DOMAIN = b"artos"
-_BACKLOG = 512  # all workers may call again at the same moment
-_SECRET = "#"  # in no name
+_BACKLOG = 512  # all workers may connect again at the same moment
+_SECRET = "#"  # separates name and secret in a route; no name contains it
 LARGEST = (1 << 20) + (64 << 10)
 """Default limit of a frame in bytes: a piece of bulk data and its header.
 
-A peer without a key can make a listening socket keep that much for each connection.
+A peer without a key can make a listening socket hold this much for each connection.
 """
-_LIVELY: Options = {
+_KEEPALIVE: Options = {
     zmq.LINGER: 0,
-    # Dead connections are found by the kernel, within 5 s. ZeroMQ's own heartbeats abort the whole
-    # process when a connection breaks whose input waits for room (libzmq 4.3.5).
+    # The kernel finds dead connections within 5 s. ZeroMQ's own heartbeats abort the whole process
+    # when a connection breaks while its input waits for room (libzmq 4.3.5).
     zmq.TCP_KEEPALIVE: 1,
     zmq.TCP_KEEPALIVE_IDLE: 2,
     zmq.TCP_KEEPALIVE_INTVL: 1,
@@ -47,9 +47,9 @@ _LIVELY: Options = {
 
 
 class ZapHandler(Closing):
-    """Answers ZeroMQ's question which peers to let in, for every serving socket of a context.
+    """Tells ZeroMQ which peers to admit, for every serving socket of a context.
 
-    Poll ``socket``; call ``answer`` when something can be read. Close it before the context.
+    Poll ``socket``; call ``answer`` when it can be read. Close the handler before the context.
     """
 
     def __init__(self, context: Context, keys: Keys) -> None:
@@ -59,15 +59,15 @@ class ZapHandler(Closing):
         self.socket.bind(_ZAP)
 
     def answer(self) -> None:
-        """Let one peer in or not; its public key becomes the ``User-Id`` of its frames."""
+        """Admit or reject one peer; its public key becomes the ``User-Id`` of its frames."""
         version, number, _, _, _, mechanism, *credentials = self.socket.recv_multipart()
         public = z85.encode(credentials[0]) if mechanism == b"CURVE" else b""
-        welcome = public.decode() in self._keys.register().holders
-        verdict = [b"200", b"OK", public, b""] if welcome else [b"400", b"unknown key", b"", b""]
-        self.socket.send_multipart([version, number, *verdict])
+        known = public.decode() in self._keys.register().holders
+        status = [b"200", b"OK", public, b""] if known else [b"400", b"unknown key", b"", b""]
+        self.socket.send_multipart([version, number, *status])
 
     def close(self) -> None:
-        """Stop answering: no new peer is let in."""
+        """Stop answering: no new peer is admitted."""
         self.socket.close()
 
 
@@ -81,15 +81,16 @@ def serve(
 ) -> Socket:
     """A ROUTER that listens at ``endpoint`` (``tcp://IP:*`` for any port, ``ipc://PATH``).
 
-    A frame of more than ``largest`` bytes ends its connection; ``queue`` messages fit each way
-    (``unsent``: on their way out to one peer).
+    A frame of more than ``largest`` bytes ends its connection. Up to ``queue`` messages are queued
+    each way (``unsent``, if given, is the limit of those to one peer).
     Sending to an absent peer raises ``zmq.ZMQError`` (``push`` turns that into False).
 
     Raises:
-        Refused: the address is taken or wrong, or TCP without keys.
+        Refused: the address is taken or wrong, or TCP was asked for without keys.
     """
     options: Options = {zmq.ROUTER_MANDATORY: 1, zmq.BACKLOG: _BACKLOG}
-    # A peer that comes back may find its dead connection still there: the new one counts.
+    # A peer that comes back may find its dead connection still there: the new connection replaces
+    # it.
     options[zmq.ROUTER_HANDOVER] = 1
     if keys is not None:
         options |= {
@@ -114,19 +115,19 @@ def connect(
     queue: int = 1000,
     watch: Callable[[Socket], object] = lambda socket: None,
 ) -> Socket:
-    """A DEALER that ``serve``'s end knows as ``me``; connects again whenever the link breaks.
+    """A DEALER known as ``me`` to the serving socket; connects again whenever the link breaks.
 
-    Its route (ZeroMQ's routing id) is that name and a secret: a peer that connects with the route
-    of another takes its place, so routes must not be guessable.
+    Its route (ZeroMQ's routing id) is that name and a secret: a peer that connects with another
+    peer's route takes that peer's place, so routes must not be guessable.
 
-    ``watch`` is given the socket before that connects, to see how it goes (``Monitor``).
+    ``watch`` is called with the socket before it connects (e.g. to make a ``Monitor``).
 
-    Nothing is queued while there is no connection. What is sent to it must be one frame a message
+    Nothing is queued while there is no connection. A message to this socket must be one frame
     (see ``artos.protocol.codec``). ZeroMQ does not retry a peer that refused the key: if nothing is
     heard for some seconds, connect anew.
 
     Raises:
-        Refused: the address is wrong, no key is here for ``me``, or TCP without keys.
+        Refused: the address is wrong, no key is here for ``me``, or TCP was asked for without keys.
     """
     route = f"{me}{_SECRET}{secrets.token_hex(16)}".encode()
     options: Options = {zmq.ROUTING_ID: route, zmq.IMMEDIATE: 1}
@@ -144,12 +145,12 @@ def connect(
 
 
 def bound(socket: Socket) -> str:
-    """The endpoint a serving socket really has (``tcp://IP:*`` got a port)."""
+    """The actual endpoint of a serving socket (with the port that ``tcp://IP:*`` got)."""
     return bytes(socket.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
 
 
 def name_of(route: bytes) -> str:
-    """The name in a route; "" if it has none. Only the holder of its key may use it."""
+    """The name in a route; "" if there is none. Only the holder of the name's key may use it."""
     return route.decode(errors="replace").rpartition(_SECRET)[0]
 
 
@@ -170,7 +171,7 @@ def _limits(endpoint: str, keys: Keys | None, largest: int, queue: int) -> Optio
     if keys is None and endpoint.startswith("tcp:"):
         raise Refused([f"{endpoint} without keys: give --keys DIR (`artos keys DIR` makes them)"])
     limits = {zmq.MAXMSGSIZE: largest, zmq.SNDHWM: queue, zmq.RCVHWM: queue}
-    return _LIVELY | limits | {zmq.IPV6: int("[" in endpoint)}
+    return _KEEPALIVE | limits | {zmq.IPV6: int("[" in endpoint)}
 
 
 def _socket(context: Context, kind: int, options: Options) -> Socket:
@@ -180,10 +181,10 @@ def _socket(context: Context, kind: int, options: Options) -> Socket:
     return socket
 
 
-def _opened(socket: Socket, opens: Callable[[str], object], endpoint: str, does: str) -> Socket:
+def _opened(socket: Socket, opens: Callable[[str], object], endpoint: str, verb: str) -> Socket:
     try:
         opens(endpoint)
     except zmq.ZMQError as error:
         socket.close()
-        raise Refused([f"cannot {does} {endpoint}: {error.strerror}"]) from error
+        raise Refused([f"cannot {verb} {endpoint}: {error.strerror}"]) from error
     return socket

@@ -1,1 +1,1 @@
-"""The head's daemon: knows nodes and runs, and brings them together (paper §4.1)."""
+"""The head daemon: keeps track of nodes and runs, and places runs on nodes (paper §4.1)."""

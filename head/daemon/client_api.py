@@ -1,4 +1,4 @@
-"""Answers what users ask the head: submit, list, status, logs, scale, stop, drain."""
+"""Answers users' requests to the head: submit, list, status, logs, scale, stop, drain."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ Data = dict[str, Any]
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be in ``Submit.request``: the flags of ``artos run`` as plain data.
+    """The contents of ``Submit.request``: the flags of ``artos run`` as plain data.
 
-    ``ticket`` is made once per submission by the user's side: who asks again, because the answer
-    was lost, does not get a second run. ``run_dir`` begins at the head's folder of runs.
+    ``ticket`` is made once per submission by the user's side, so that a request repeated because
+    its answer was lost does not start a second run. ``run_dir`` is below the head's folder of runs.
     """
 
     ticket: Line
@@ -54,16 +54,16 @@ class Request(msgspec.Struct, forbid_unknown_fields=True):
     resume: Line = ""
 
     def kept(self) -> dict[str, Any]:
-        """What is kept of it: all but where the run is to be, which is settled."""
+        """The fields kept with the run: all but ``run_dir`` and ``resume``, which are settled."""
         names = ("ticket", "workload", "settings", "seed", "deadline", "origin")
         return {name: getattr(self, name) for name in names}
 
 
 def request_of(submit: Submit) -> Request:
-    """What is asked for.
+    """The request in a message.
 
     Raises:
-        Refused: everything that is wrong with it.
+        Refused: lists everything that is wrong with the request.
     """
     try:
         request = msgspec.convert(submit.request, Request)
@@ -80,10 +80,10 @@ def request_of(submit: Submit) -> Request:
 
 
 def admitted(request: Request, submit: Submit, schedule: Schedule, root: Path) -> Run:
-    """The run that was asked for, to be queued; ``root`` is the head's folder of runs.
+    """The requested run, to be queued; ``root`` is the head's folder of runs.
 
     Raises:
-        Refused: its folder holds a run, or there is none to be continued.
+        Refused: the folder already holds a run, or there is no run to be resumed.
     """
     if request.resume:
         return _continued(request, find(schedule, request.resume))
@@ -97,7 +97,7 @@ def find(schedule: Schedule, name: str) -> Run:
     """The run of that name, or in that folder.
 
     Raises:
-        NoSuchRun: there is none.
+        NoSuchRun: there is no such run.
     """
     run = schedule.runs.get(name) or schedule.runs.get(Path(name).name)
     if run is None:
@@ -112,7 +112,7 @@ def _folder(request: Request, schedule: Schedule, root: Path) -> Path:
     file, _, name = request.workload.rpartition(":")
     about = str(request.settings.get("env") or (name if file else "default"))
     path = default_path(root, Path(file).stem or name, about, request.seed)
-    while path.name in schedule.runs:  # one that is queued has no folder yet
+    while path.name in schedule.runs:  # a queued run has no folder yet
         stem, _, number = path.name.rpartition("-")
         path = path.with_name(f"{stem}-{int(number) + 1}")
     return _named(path)
@@ -120,20 +120,20 @@ def _folder(request: Request, schedule: Schedule, root: Path) -> Path:
 
 def _named(path: Path) -> Path:
     if not NAME.fullmatch(path.name):
-        words = "a name of letters, digits and dashes, 128 at most"
-        raise Refused([f"--run-dir {path}: end it with {words}"])
+        words = "at most 128 letters, digits, dots and dashes"
+        raise Refused([f"--run-dir {path}: the last part must be a name of {words}"])
     return path
 
 
 def _inside(root: Path, run_dir: str) -> Path:
-    """A folder below ``root``, whatever links there are; none of the head's own, which are hidden.
+    """The folder ``run_dir`` below ``root``, links resolved; never a hidden folder of the head.
 
     Raises:
-        Refused: it is not below.
+        Refused: the folder is not below ``root``.
     """
     path = root / run_dir
     if path == root or not all(NAME.fullmatch(part) for part in Path(run_dir).parts):
-        how = "write a name, or some with / between them, of letters, digits, dots and dashes"
+        how = "write one or more names with / between them, of letters, digits, dots and dashes"
         raise Refused([f"--run-dir {run_dir!r} is not in the head's folder of runs: {how}"])
     if not Path(os.path.realpath(path)).is_relative_to(root):
         raise Refused([f"--run-dir {run_dir!r}: a link leads out of the head's folder of runs"])
@@ -149,17 +149,17 @@ def _continued(request: Request, old: Run) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class _Scaling:
-    """A user who waits for a run to be scaled, until the time ``due``."""
+    """A user who waits until the time ``due`` for a run to be scaled."""
 
     user: str
     due: float
 
 
 class ClientApi:
-    """The head's end towards users: one method a message.
+    """Answers users: one method per message.
 
-    What is wrong with a request is the ``fault`` of its answer. ``messenger`` is the line to users
-    and workers, ``inside`` the one to run processes; ``faults`` are those that the head survived.
+    If a request is refused, the ``fault`` of the answer says why. ``messenger`` serves users and
+    workers, ``inside`` serves run processes; ``faults`` counts the faults that the head survived.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class ClientApi:
             case control.ScaleRun(run=name, actors=actors):
                 self._scale(user, find(self._schedule, name), actors)
             case _:
-                raise Refused([f"this head does not know what {type(message).__name__} asks for"])
+                raise Refused([f"this head does not serve {type(message).__name__}"])
         return answer
 
     # -- submitting ----------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class ClientApi:
     def _limits(self) -> Data:
         return {"archive_mb": self._options.archive_mb}
 
-    # -- telling -------------------------------------------------------------------------------
+    # -- showing -------------------------------------------------------------------------------
 
     def _list(self) -> Data:
         return {"runs": [self._line(run) for run in self._schedule.runs.values()]}
@@ -257,7 +257,7 @@ class ClientApi:
         if (actor := _ACTOR.fullmatch(name)) and not where:
             where = run.places.get(int(actor[1]), "")
             if run.places and not where:
-                raise Refused([f"run {run.name} has no actor {actor[1]} that lives anywhere now"])
+                raise Refused([f"run {run.name} has no actor {actor[1]} on any node now"])
         node = self._roster.get(where)
         here = run.over and status_api.has_log(Path(run.folder), wanted.log)
         if here or node is None or not node.alive:
@@ -276,7 +276,7 @@ class ClientApi:
         return self._line(run)
 
     def stop(self, run: Run) -> None:
-        """Have a run finish and save; asked again, end at once (the second signal says that)."""
+        """Have a run finish and save; a second call ends it at once (by the second signal)."""
         self._host.signal(run.name, signal.SIGTERM)
         self._schedule.stop(run)
 
@@ -293,20 +293,20 @@ class ClientApi:
 
     def _scale(self, user: str, run: Run, actors: int) -> None:
         if run.up is None:
-            raise Refused([f"run {run.name} is {run.state}: only a running one can be scaled"])
+            raise Refused([f"run {run.name} is {run.state}: only running runs can be scaled"])
         due = self._clock.now() + _SCALE_SECONDS
         self._scalings.setdefault(run.name, deque()).append(_Scaling(user, due))
         self._inside.send(run.name, control.ScaleRun(run.name, actors))
 
     def scaled(self, run: str, scaled: control.RunScaled) -> None:
-        """A run answers the first of the requests to scale it that are not answered yet."""
+        """A run answers the oldest unanswered request to scale it."""
         if waiting := self._scalings.get(run):
             data = {"actors": scaled.actors, "most": scaled.most}
             answer = control.Answer(fault=scaled.fault) if scaled.fault else control.Answer(data)
             self._messenger.send(waiting.popleft().user, answer)
 
     def give_up(self) -> None:
-        """Answer those whose run, or worker, does not."""
+        """Tell users whose run or worker has not answered in time."""
         self.logs.give_up()
         now = self._clock.now()
         for run, waiting in self._scalings.items():

@@ -1,4 +1,4 @@
-"""``artos head``: one daemon per cluster that knows nodes and runs, and brings them together."""
+"""``artos head``: one daemon per cluster that keeps track of nodes and places runs on them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _SETTLED = 1.0
 class HeadDaemon(Closing):
     """The head of a cluster. Sleeps until a worker, a run, a user or a signal wakes it.
 
-    What it decides is in its state file before anybody is told, so one that was killed goes on
-    where it was: workers and runs live without it.
+    Its decisions are in the state file before they are carried out, so a head that was killed and
+    started again goes on from there. Workers and runs go on without a head.
     """
 
     def __init__(
@@ -49,15 +49,15 @@ class HeadDaemon(Closing):
         self._faults, self._seldom = Faults(), Seldom(_log)
         keys = Keys.load(options.keys)
         with ExitStack() as stack:
-            self._home = home = stack.enter_context(HeadState(options.runs.resolve()))
+            self._head_state = head_state = stack.enter_context(HeadState(options.runs.resolve()))
             self._waker = stack.enter_context(Waker())
             opened, ring = stack.enter_context, self._waker.ring
             self._messenger = opened(Messenger.serve(options.listen, keys, ring, self._clock))
-            self._inside = opened(Messenger.serve(home.socket, None, ring, self._clock))
-            state, self._archives = home.load(), Archives(home.folder / "code")
-            orders, where = home.folder / "orders", options.keys.resolve()
+            self._inside = opened(Messenger.serve(head_state.socket, None, ring, self._clock))
+            state, self._archives = head_state.load(), Archives(head_state.folder / "code")
+            orders, where = head_state.folder / "orders", options.keys.resolve()
             self._host = opened(
-                RunHost(orders, self._archives, home.socket, options.host, where, run_process)
+                RunHost(orders, self._archives, head_state.socket, options.host, where, run_process)
             )
             self._roster = Roster(VERSION, self._clock, options.deadline)
             self._roster.expect(state.nodes)
@@ -74,17 +74,19 @@ class HeadDaemon(Closing):
             self._owned = stack.pop_all()
 
     def close(self) -> None:
-        """Let go of everything; workers and runs live on. Twice is fine."""
+        """Release everything; workers and runs live on. May be called twice."""
         self._owned.close()
 
     def run(self) -> None:
-        """Serve until told to stop (SIGTERM, Ctrl-C) and all runs have saved.
+        """Serve until SIGTERM or Ctrl-C has come and all runs have saved.
 
         Raises:
-            KeyboardInterrupt: told to stop a second time; runs live on.
+            KeyboardInterrupt: after a second signal; runs live on.
         """
         with StopRequests() as requests, requests.draining(self._stop):
-            _log.info("the head listens at %s, runs are in %s", self.endpoint, self._home.runs)
+            _log.info(
+                "the head listens at %s, runs are in %s", self.endpoint, self._head_state.runs
+            )
             while not (self._stopping and not self._host.runs):
                 self._waker.wait(_TICK, self._host.descriptors)
                 with requests.undisturbed():
@@ -92,15 +94,15 @@ class HeadDaemon(Closing):
             self._save()
 
     def turn(self) -> None:
-        """Do all there is to do now."""
-        self._hear(self._messenger, self._from_outside)
-        self._hear(self._inside, self._from_run)
+        """Take all messages, and do everything that is due."""
+        self._take(self._messenger, self._from_outside)
+        self._take(self._inside, self._from_run)
         for run in self._host.gone():
             with self._faults.contained(f"the end of run {run}", partial(self._give_up, run)):
                 self._run_ended(self._host.ended(self._schedule.runs[run]))
         now = self._clock.now()
         if self._stopping:
-            self._see_to_the_end(now)
+            self._finish_runs(now)
         if now >= self._next_tick:
             self._next_tick = now + _TICK
             self._tick()
@@ -108,17 +110,17 @@ class HeadDaemon(Closing):
             return
         self._decide(now)
 
-    def _hear(self, messenger: Messenger, take: Callable[[str, Message], None]) -> None:
+    def _take(self, messenger: Messenger, handle: Callable[[str, Message], None]) -> None:
         for peer, message in messenger.take():
             try:
-                take(peer, message)
+                handle(peer, message)
             except Exception as error:
                 what = f"{type(message).__name__} from {peer}"
                 self._faults.add(what, error, partial(self._refuse, messenger, peer))
 
     def _decide(self, now: float) -> None:
         effects: list[Effect] = []
-        with self._faults.contained("what is to be done now"):
+        with self._faults.contained("the schedule"):
             effects = self._schedule.turn([*self._roster], now, begin=not self._stopping)
         if self._dirty or effects:
             self._dirty = False
@@ -129,7 +131,7 @@ class HeadDaemon(Closing):
         messenger.send(peer, Refusal(why))
 
     def _give_up(self, run: str, why: str) -> None:
-        """What a run needs cannot be done: that is its failure."""
+        """A run's process cannot be started or followed: the run has failed."""
         self._host.drop(run)
         if run in self._schedule.runs:
             self._run_ended(Ended(run, 1, why))
@@ -149,20 +151,20 @@ class HeadDaemon(Closing):
             self._schedule.gone(names, why)
             self._dirty = True
             for node in late:
-                self._messenger.forget(node.peer)  # should it come back, it greets
+                self._messenger.forget(node.peer)  # a node that comes back says Hello
 
     def _tidy(self) -> None:
-        """Remove the memory of run processes that were killed, with this head or an earlier one."""
+        """Remove the memory of run processes that were killed, now or under an earlier head."""
         if self._clock.now() >= self._tidy_at:
             self._tidy_at = float("inf")
             reap_orphans()
 
     def _save(self) -> None:
         try:
-            self._home.save(State(tuple(self._schedule.runs.values()), self._roster.known()))
+            self._head_state.save(State(tuple(self._schedule.runs.values()), self._roster.known()))
         except (OSError, ValueError) as error:
-            # A cluster does not stand still for a full disk; it is tried again with every tick.
-            _log.warning("what a next head must know cannot be written: %s; make room", error)
+            # A full disk must not stop the cluster; the save is tried again with every tick.
+            _log.warning("the state file cannot be written: %s; make room", error)
             self._dirty = True
 
     def _perform(self, effects: list[Effect]) -> None:
@@ -171,7 +173,7 @@ class HeadDaemon(Closing):
                 case Begin(run=run):
                     self._begin(run.name)
                 case Tell(run=run, message=message):
-                    with self._faults.contained(f"what run {run.name} is to be told"):
+                    with self._faults.contained(f"a message to run {run.name}"):
                         self._inside.send(run.name, message)
                 case Order(node=node, message=message):
                     self._to(node.peer, message)
@@ -185,7 +187,7 @@ class HeadDaemon(Closing):
                 self._waker.ring()
 
     def _adopt(self) -> None:
-        """Find the processes of runs that an earlier head started; see how the others ended."""
+        """Find the run processes that an earlier head started, and how the others ended."""
         for run in [run for run in self._schedule.runs.values() if run.active]:
             with self._faults.contained(f"run {run.name}", partial(self._give_up, run.name)):
                 if self._host.adopt(run):
@@ -194,7 +196,7 @@ class HeadDaemon(Closing):
                     self._run_ended(self._host.ended(run))
 
     def _to(self, peer: str, message: Message) -> None:
-        with suppress(MailboxFull):  # it has long been silent, and is gone soon
+        with suppress(MailboxFull):  # the peer has long been silent, and is gone soon
             self._messenger.send(peer, message)
 
     # -- workers and users ---------------------------------------------------------------------
@@ -224,9 +226,9 @@ class HeadDaemon(Closing):
                 | control.Bye()
                 | control.LogPiece()
             ):
-                pass  # of one that was given up; it greets again
+                pass  # from a worker that is gone; if it is alive it says Hello again
             case _:
-                why = f"the head has no use for {type(message).__name__} from outside"
+                why = f"the head takes no {type(message).__name__} from users or workers"
                 self._to(peer, Refusal(why))
 
     def _admit(self, peer: str, hello: control.Hello) -> None:
@@ -241,7 +243,7 @@ class HeadDaemon(Closing):
         if before not in ("", peer):
             self._schedule.gone([node.name], f"the worker daemon of {node.name} was started anew")
             self._messenger.forget(before)
-        _log.info("worker %s is here with %d slots", node.name, node.slots)
+        _log.info("worker %s joined with %d slots", node.name, node.slots)
         self._to(peer, control.Welcome(control.PROTOCOL, VERSION, self._options.deadline))
         self._perform(self._schedule.joined(node, hello))
         self._dirty = True
@@ -286,9 +288,9 @@ class HeadDaemon(Closing):
             case Refusal(why=why):
                 self._seldom.warning("run %s refused a message: %s", name, why)
             case Restarted():
-                pass  # it says RunUp
+                pass  # the run will send RunUp
             case _:
-                why = f"the head has no use for {type(message).__name__} from a run"
+                why = f"the head takes no {type(message).__name__} from a run"
                 self._inside.send(name, Refusal(why))
 
     def _run_ended(self, ended: Ended) -> None:
@@ -308,10 +310,10 @@ class HeadDaemon(Closing):
         self._stopping = True
         self._waker.ring()
 
-    def _see_to_the_end(self, now: float) -> None:
+    def _finish_runs(self, now: float) -> None:
         if self._stop_at == float("inf"):
             self._stop_at = now + self._options.stop_seconds
-            _log.info("stopping: runs finish what is in flight and save (again: they live on)")
+            _log.info("stopping: runs finish their work and save (a second signal: they live on)")
             for run in self._host.runs:
                 self._client_api.stop(self._schedule.runs[run])
             self._dirty = True

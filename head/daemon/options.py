@@ -1,4 +1,4 @@
-"""What ``artos head`` is told: a TOML file, and flags that come before it."""
+"""Options of ``artos head``: a TOML file, and flags that override it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _POSITIVE = ("deadline", "archive_mb", "stop_seconds")
 class HeadOptions(msgspec.Struct, frozen=True):
     """Names and units are those of ``head.toml``.
 
-    ``deadline``: seconds after which a node that is not heard counts as gone. ``archive_mb``: the
-    most that the code of a run may take. ``stop_seconds``: how long runs may take to finish and
-    save when the head is told to stop.
+    ``deadline``: seconds of silence after which a node counts as gone. ``archive_mb``: the largest
+    size of a run's code. ``stop_seconds``: how long runs may take to finish and save when the head
+    is told to stop.
     """
 
     listen: str
@@ -39,12 +39,12 @@ class HeadOptions(msgspec.Struct, frozen=True):
 
 
 def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
-    """The options in a file, and what was given as a flag (is not None).
+    """The options in a file, overridden by the ``flags`` that were given (are not None).
 
     Relative paths in the file begin at its folder.
 
     Raises:
-        Refused: everything that is wrong at once.
+        Refused: lists all faults at once.
     """
     faults: list[str] = []
     stored = {} if config is None else _read(config, faults)

@@ -1,4 +1,4 @@
-"""Logs that lie on workers: who asked for which, and what the workers answer."""
+"""Logs on worker nodes: passes users' requests on to the workers, and the answers back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Asked:
 
 
 class RemoteLogs:
-    """Passes questions of users on to workers (``messenger``), and the answers back."""
+    """Users' pending requests for logs on worker nodes; ``messenger`` serves users and workers."""
 
     def __init__(self, messenger: Messenger, clock: Clock) -> None:
         self._messenger, self._clock = messenger, clock
@@ -31,16 +31,16 @@ class RemoteLogs:
         self._asked: dict[int, _Asked] = {}
 
     def ask(self, user: str, node: Node, run: Run, log: str, offset: int) -> None:
-        """Have the worker of a node answer a user with a piece of one of the run's logs there."""
+        """Ask the worker of a node, for a user, for a piece of one of the run's logs there."""
         number = next(self._numbers)
         self._asked[number] = _Asked(user, node.name, run, self._clock.now() + _SECONDS)
         self._messenger.send(node.peer, control.ReadNodeLog(number, run.name, log, offset))
 
     def told(self, node: str, piece: control.LogPiece) -> None:
-        """A worker answers."""
+        """A worker answers: pass the piece on to the user."""
         asked = self._asked.get(piece.number)
         if asked is None or asked.node != node:
-            return  # it was given up
+            return  # the request was given up
         del self._asked[piece.number]
         text = bytes(piece.content).decode(errors="replace")
         ended = asked.run.over and not text
@@ -49,7 +49,7 @@ class RemoteLogs:
         self._messenger.send(asked.user, answer)
 
     def give_up(self) -> None:
-        """Answer those whose worker does not."""
+        """Tell users whose worker has not answered in time."""
         now = self._clock.now()
         for number, asked in [*self._asked.items()]:
             if asked.due <= now:

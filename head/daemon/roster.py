@@ -1,4 +1,4 @@
-"""The worker nodes: which there are, where actors go, which executors were ordered. Pure."""
+"""The worker nodes, the placement of actors on them, and the executors ordered there. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from artos.protocol.control import PROTOCOL, Assign, ExecutorEnded, Hello, Load,
 from artos.protocol.message import Message
 
 _MOST_GONE = 100
-"""Nodes that are gone and still listed; a name used again takes its old line."""
+"""Nodes that are gone and still listed; a node with the same name replaces its entry."""
 POLICIES = ("spread", "pack")
 MOST_IN_A_ROW = 3
-"""Executors of a run that ended by themselves on one node, after which it gets no other there."""
+"""After so many executors of a run ended by themselves on a node, it gets no other one there."""
 _LONG_LIVED = 60.0
+"""Seconds; an executor that lived longer ends the row."""
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What outlives the head: a node it had, to be waited for when the head is back."""
+    """A node in the state file: a head that is started again waits for it."""
 
     name: str
     slots: int
@@ -32,9 +33,9 @@ class Known(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Node:
-    """One worker node. ``peer`` is its daemon, "" while a head that was restarted waits for it.
+    """One worker node. ``peer`` is its daemon, "" while a restarted head waits for it.
 
-    ``leaves`` says why it is given no more actors (drained, stopped), "" if it may have some.
+    ``leaves`` says why the node gets no more actors (drained, stopped), "" if it may get some.
     """
 
     name: str
@@ -53,7 +54,7 @@ class Node:
 
 
 class Roster:
-    """Which nodes there are. Who is not heard for ``deadline`` seconds is gone until it greets."""
+    """All nodes. A node that is silent for ``deadline`` seconds is gone until it says ``Hello``."""
 
     def __init__(self, version: str, clock: Clock, deadline: float = 15.0) -> None:
         self._version, self._clock, self.deadline = version, clock, deadline
@@ -72,22 +73,22 @@ class Roster:
         return self._nodes.get(name)
 
     def of(self, peer: str) -> Node | None:
-        """The node whose daemon this is, if it was admitted and is alive."""
+        """The node of this daemon, if the daemon was admitted and the node is alive."""
         return self._by_peer.get(peer)
 
     # -- events --------------------------------------------------------------------------------
 
     def admit(self, peer: str, hello: Hello) -> Node:
-        """A daemon greets.
+        """A daemon says ``Hello``.
 
         Raises:
-            Refused: it is of another version, or a living node has its name; nothing changed.
+            Refused: its version is another one, or a living node has its name; nothing changed.
         """
         if faults := [*self._foreign(hello), *self._taken(peer, hello)]:
             raise Refused(faults)
         if old := self._nodes.pop(hello.node, None):
             self._by_peer.pop(old.peer, None)
-        # A node that is drained stays so when only the link or the head was away.
+        # A drained node stays drained if only the link was cut or the head was restarted.
         leaves = old.leaves if old and old.peer in ("", peer) else ""
         node = Node(
             hello.node, hello.slots, self._clock.now(), peer, hello.memory_mb, leaves=leaves
@@ -109,25 +110,25 @@ class Roster:
             return []
         ago = self._clock.now() - node.heard
         return [
-            f"a worker called {hello.node} is alive (heard of {ago:.1f} s ago): give this one "
-            f"another --name, or stop that one; one that was killed is gone after "
+            f"a worker called {hello.node} is alive (heard {ago:.1f} s ago): give this worker "
+            f"another --name, or stop the other; a worker that was killed is gone after "
             f"{self.deadline:g} s"
         ]
 
     def heard(self, silent: Mapping[str, float]) -> None:
-        """Seconds since each peer was last heard."""
+        """Note when peers were last heard; ``silent`` has the seconds since then."""
         now = self._clock.now()
         for peer, seconds in silent.items():
             if node := self._by_peer.get(peer):
                 node.heard = max(node.heard, now - seconds)
 
     def load(self, peer: str, load: Load) -> None:
-        """A daemon says how busy its node is."""
+        """A daemon reports the load of its node."""
         if node := self._by_peer.get(peer):
             node.heard, node.load = self._clock.now(), load
 
     def leave(self, name: str, why: str) -> None:
-        """The node is to have no actors any more; it stays until it says goodbye or is silent."""
+        """The node gets no more actors; it stays until it says goodbye or falls silent."""
         self._nodes[name].leaves = why
 
     def remove(self, name: str) -> None:
@@ -138,7 +139,7 @@ class Roster:
         self._forget_the_oldest()
 
     def late(self) -> list[Node]:
-        """Nodes that have been silent for too long; from now on they are gone."""
+        """Remove and return the nodes that have been silent for too long."""
         limit = self._clock.now() - self.deadline
         gone = [node for node in self._nodes.values() if node.alive and node.heard < limit]
         for node in gone:
@@ -150,14 +151,14 @@ class Roster:
         for node in gone[:-_MOST_GONE]:
             del self._nodes[node.name]
 
-    # -- what outlives the head ----------------------------------------------------------------
+    # -- the state file ------------------------------------------------------------------------
 
     def known(self) -> tuple[Known, ...]:
         """The nodes that are alive."""
         return tuple(Known(n.name, n.slots, n.leaves) for n in self._nodes.values() if n.alive)
 
     def expect(self, known: Iterable[Known]) -> None:
-        """Wait for these as if they had just been heard of: the head is back, they may be too."""
+        """Count these nodes as just heard: the head was restarted, and they may come back, too."""
         now = self._clock.now()
         self._nodes |= {k.name: Node(k.name, k.slots, now, leaves=k.leaves) for k in known}
 
@@ -174,11 +175,11 @@ class Room:
 def place(
     actors: int, here: Mapping[int, str], rooms: Sequence[Room], policy: str
 ) -> dict[int, str]:
-    """A node for every actor; none for any where there is no room at all.
+    """A node for every actor; without ``rooms`` only the actors that have a place keep it.
 
-    ``here`` is where they live: who lives on one of ``rooms`` stays. ``spread`` gives each of the
-    others to the node with the fewest actors per slot; ``pack`` fills the slots of one node after
-    the other, those that are in use first, and spreads what is left when all are full.
+    ``here`` is where actors live now: those on one of ``rooms`` stay. ``spread`` places each other
+    actor on the node with the fewest actors per slot; ``pack`` fills the slots of one node after
+    the other, nodes in use first, and spreads the remaining actors when all slots are full.
     """
     names = {room.name for room in rooms}
     kept = {a: n for a, n in here.items() if a < actors and n in names}
@@ -193,7 +194,7 @@ def place(
 
 
 def _packed(count: int, rooms: Sequence[Room], load: dict[str, int]) -> list[str]:
-    """Nodes for as many as there are free slots for; ``load`` is kept up to date."""
+    """Nodes for as many actors as there are free slots, ``count`` at most; updates ``load``."""
     chosen: list[str] = []
     for room in sorted(rooms, key=lambda room: load[room.name] == 0):
         fits = min(count - len(chosen), max(0, room.slots - load[room.name]))
@@ -203,7 +204,7 @@ def _packed(count: int, rooms: Sequence[Room], load: dict[str, int]) -> list[str
 
 
 def _spread(count: int, rooms: Sequence[Room], load: Mapping[str, int]) -> list[str]:
-    """The least loaded node each time; among equals the first."""
+    """Nodes for ``count`` actors: each time the least loaded one, the first among equals."""
     queue = [((load[r.name] + 1) / r.slots, i, load[r.name]) for i, r in enumerate(rooms)]
     heapq.heapify(queue)
     chosen = []
@@ -214,16 +215,16 @@ def _spread(count: int, rooms: Sequence[Room], load: Mapping[str, int]) -> list[
     return chosen
 
 
-def shares(slots: int, wishes: Mapping[str, int]) -> dict[str, int]:
-    """Slots of a node for each run on it: equal, but none gets more than it has actors there.
+def shares(slots: int, actors: Mapping[str, int]) -> dict[str, int]:
+    """Slots of a node for each run on it: equal, but at most as many as it has ``actors`` there.
 
-    What one does not want goes to the others (max-min fairness), what does not divide to the first.
-    There are at least as many slots as runs, so each gets one.
+    Slots that one run does not need go to the others (max-min fairness), a remainder to the first.
+    There must be at least as many slots as runs, so that each run gets one.
     """
     given = {}
-    left, waiting = slots, len(wishes)
-    for run in sorted(wishes, key=lambda name: wishes[name]):
-        given[run] = min(wishes[run], -(-left // waiting))
+    left, waiting = slots, len(actors)
+    for run in sorted(actors, key=lambda name: actors[name]):
+        given[run] = min(actors[run], -(-left // waiting))
         left, waiting = left - given[run], waiting - 1
     return given
 
@@ -232,7 +233,7 @@ def shares(slots: int, wishes: Mapping[str, int]) -> dict[str, int]:
 class _Ordered:
     """An executor as it was last ordered. ``closed``: it ended because its run told it to.
 
-    ``until`` is when it is closed, as it is wanted no more; None while it is.
+    ``until`` is the time at which an executor that is no longer wanted is closed, else None.
     """
 
     assign: Assign
@@ -242,17 +243,19 @@ class _Ordered:
 
 
 @dataclass(slots=True)
-class _Mishaps:
+class _Failures:
+    """How many executors of a run failed in a row on a node, and why the last one did."""
+
     count: int = 0
     why: str = ""
 
 
 class Executors:
-    """Orders are the difference between executors a node should have and those it was told of."""
+    """Orders the difference between the executors a node should have and those ordered so far."""
 
     def __init__(self) -> None:
         self._executors: dict[str, dict[str, _Ordered]] = {}
-        self._mishaps: dict[tuple[str, str], _Mishaps] = {}
+        self._failures: dict[tuple[str, str], _Failures] = {}  # by run and node
 
     def __repr__(self) -> str:
         there = self._executors.values()
@@ -261,25 +264,26 @@ class Executors:
     def joined(
         self, node: str, runs: Mapping[str, int], wanted: Mapping[str, int]
     ) -> list[Message]:
-        """A worker daemon is there (again) with executors of these runs, by epoch; closes others.
+        """A worker daemon is there (again) with executors of ``runs`` (run → epoch).
 
-        Those that are ``wanted`` are ordered once more by ``orders``: it may have lost some.
+        Returns orders to close those that are not ``wanted``. The wanted ones are ordered again by
+        ``orders``: the daemon may have lost some.
         """
         self._executors[node] = {}
         return [Unassign(run) for run, epoch in runs.items() if wanted.get(run) != epoch]
 
     def gone(self, nodes: Collection[str]) -> None:
-        """These nodes have no executors any more; what went wrong there is forgotten."""
+        """These nodes have no executors any more; failures there are forgotten."""
         for node in nodes:
             self._executors.pop(node, None)
-        self._mishaps = {key: each for key, each in self._mishaps.items() if key[1] not in nodes}
+        self._failures = {key: each for key, each in self._failures.items() if key[1] not in nodes}
 
-    def forgive(self, run: str) -> None:
-        """What went wrong with a run's executors so far does not count any more."""
-        self._mishaps = {key: each for key, each in self._mishaps.items() if key[0] != run}
+    def forget_failures(self, run: str) -> None:
+        """Forget the failures of a run's executors."""
+        self._failures = {key: each for key, each in self._failures.items() if key[0] != run}
 
     def ended(self, node: str, ended: ExecutorEnded, now: float) -> None:
-        """An executor is gone; another one is ordered if it ended by itself."""
+        """An executor is gone; ``orders`` orders another one if it ended by itself."""
         executors = self._executors.get(node, {})
         executor = executors.get(ended.run)
         if executor is None or executor.assign.epoch != ended.epoch:
@@ -288,35 +292,34 @@ class Executors:
             executor.closed = True
             return
         del executors[ended.run]
-        mishaps = self._mishaps.setdefault((ended.run, node), _Mishaps())
-        mishaps.count = 1 if now - executor.since > _LONG_LIVED else mishaps.count + 1
-        mishaps.why = ended.why
+        failures = self._failures.setdefault((ended.run, node), _Failures())
+        failures.count = 1 if now - executor.since > _LONG_LIVED else failures.count + 1
+        failures.why = ended.why
 
-    def hopeless(self, run: str, node: str) -> str:
+    def why_given_up(self, run: str, node: str) -> str:
         """Why a run gets no more executors on a node, "" if it does."""
-        mishaps = self._mishaps.get((run, node))
-        if mishaps is None or mishaps.count < MOST_IN_A_ROW:
+        failures = self._failures.get((run, node))
+        if failures is None or failures.count < MOST_IN_A_ROW:
             return ""
-        return f"its executor on {node} ended {mishaps.count} times in a row: {mishaps.why}"
+        return f"its executor on {node} ended {failures.count} times in a row: {failures.why}"
 
     def orders(
         self,
         node: str,
         wanted: Mapping[str, Assign],
         now: float,
-        patience: Callable[[str], float] = lambda run: 0.0,
+        grace: Callable[[str], float] = lambda run: 0.0,
     ) -> list[Message]:
-        """What a daemon must be told so that its node has the wanted executors and no others.
+        """Orders after which the node has the wanted executors and no others.
 
-        ``patience`` says for how many seconds the executor of a run may stay that is wanted no
-        more.
+        ``grace`` returns for how many seconds a run's executor may stay once it is not wanted.
         """
         executors = self._executors.setdefault(node, {})
         orders: list[Message] = []
         for run, executor in [
             (run, executor) for run, executor in executors.items() if run not in wanted
         ]:
-            executor.until = now + patience(run) if executor.until is None else executor.until
+            executor.until = now + grace(run) if executor.until is None else executor.until
             if executor.closed or now >= executor.until:
                 del executors[run]
                 orders += [] if executor.closed else [Unassign(run)]

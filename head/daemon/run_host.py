@@ -1,4 +1,4 @@
-"""The run processes of a head: started, found again after the head was killed, and reaped."""
+"""Starts and reaps the head's run processes, and finds them again after the head was killed."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _SUMMARY = "summary.json"
 
 @dataclass(slots=True)
 class _Process:
-    """A run's process; ``child`` is None for one that an earlier head started."""
+    """A run's process; ``child`` is None if an earlier head started the process."""
 
     process: PidFd
     child: Child | None
     log: Path
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """What counts of a run's summary."""
+class _Outcome(msgspec.Struct, frozen=True):
+    """The only field of a run's summary that is read here."""
 
     outcome: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A run process is gone: its exit status, None if nobody knows; ``words`` say how."""
+    """How a run process ended: its exit status (None if unknown), and an explanation in words."""
 
     run: str
     status: int | None
@@ -54,10 +54,10 @@ class Ended:
 
 
 class RunHost(Closing):
-    """One process per run, each in a session of its own: they outlive the head.
+    """One process per run, each in a session of its own, so that it outlives the head.
 
-    ``folder`` holds their orders; they reach the head at ``head`` (ipc) and listen on ``host``.
-    ``process`` is the module to run.
+    ``folder`` holds the processes' orders. Run processes reach the head at ``head`` (ipc) and
+    listen on ``host``. ``process`` is the module to run.
     """
 
     def __init__(
@@ -78,19 +78,19 @@ class RunHost(Closing):
 
     @property
     def runs(self) -> list[str]:
-        """Those that have a process."""
+        """Runs that have a process."""
         return [*self._processes]
 
     @property
     def descriptors(self) -> list[int]:
-        """Can be read when a process has ended."""
+        """Descriptors that become readable when a process has ended."""
         return [each.process.fileno() for each in self._processes.values()]
 
     def begin(self, run: Run) -> None:
         """Start the process of a run.
 
         Raises:
-            Refused: its code is gone or damaged, or its folder cannot be written.
+            Refused: the run's code is gone or damaged, or its folder cannot be written.
         """
         folder = Path(run.folder)
         try:
@@ -108,7 +108,7 @@ class RunHost(Closing):
         self._processes[run.name] = _Process(PidFd(child.pid), child, child.log)
 
     def adopt(self, run: Run) -> bool:
-        """Find the process that an earlier head started; False if there is none."""
+        """Find the run's process that an earlier head started; False if there is none."""
         file = str(self._file(run))
         for process in find(lambda words: file in words):
             self._processes[run.name] = _Process(process, None, _log(run))
@@ -129,16 +129,16 @@ class RunHost(Closing):
             found.process.signal(number)
 
     def cap_logs(self) -> None:
-        """Keep what run processes write from filling the disk."""
+        """Rotate the logs of run processes, so that they do not fill the disk."""
         for each in self._processes.values():
             rotate(each.log)
 
     def gone(self) -> list[str]:
-        """Runs whose process is gone; ask once how it ended."""
+        """Runs whose process is gone; call ``ended`` once for each."""
         return [name for name, each in self._processes.items() if each.process.has_ended()]
 
     def ended(self, run: Run) -> Ended:
-        """How a process ended; without one of our own, what it left behind tells."""
+        """How a run's process ended; if it was not our child, by the summary in its folder."""
         file, ended = self._file(run), self._processes.pop(run.name, None)
         child = None
         if ended is not None:
@@ -147,7 +147,7 @@ class RunHost(Closing):
         if child is not None and (status := child.died()) is not None:
             words = ExitReport.of_process(child.pid, status, child.log_tail(10)).why
         else:
-            status, words = _status_told(Path(run.folder)), "it ended while the head was away"
+            status, words = _status_in_summary(Path(run.folder)), "it ended while the head was away"
         file.unlink(missing_ok=True)
         return Ended(run.name, status, words)
 
@@ -155,7 +155,7 @@ class RunHost(Closing):
         return self._folder / f"{run.name}-{run.epoch}.json"
 
     def close(self) -> None:
-        """Let go of the processes; they live on."""
+        """Release the processes; they live on."""
         for each in self._processes.values():
             each.process.close()
         self._processes.clear()
@@ -166,7 +166,7 @@ def _log(run: Run) -> Path:
 
 
 def _can_go_on(folder: Path) -> bool:
-    """Whether there is a checkpoint to go on from; else what the run left is removed."""
+    """Whether there is a checkpoint to go on from; if not, remove the run's records."""
     if (folder / "checkpoint" / MANIFEST).is_file():
         return True
     for name in _RECORDS:
@@ -175,10 +175,10 @@ def _can_go_on(folder: Path) -> bool:
     return False
 
 
-def _status_told(folder: Path) -> int | None:
-    """The exit status by the run's summary: it is of the last process that was started."""
+def _status_in_summary(folder: Path) -> int | None:
+    """The exit status by the run's summary, which is always that of the last process started."""
     try:
-        told = msgspec.json.decode((folder / _SUMMARY).read_bytes(), type=_Told)
+        found = msgspec.json.decode((folder / _SUMMARY).read_bytes(), type=_Outcome)
     except (OSError, *UNREADABLE):
         return None
-    return ExitStatus.of_outcome(told.outcome) if told.outcome in OUTCOMES else None
+    return ExitStatus.of_outcome(found.outcome) if found.outcome in OUTCOMES else None

@@ -1,7 +1,7 @@
-"""The queue of runs and where each of them is: events in, what is to be done out. Pure.
+"""The queue of runs and the places of their actors: takes events, returns effects. Pure.
 
-Nothing here acts. ``turn`` compares what ought to be (queue, nodes, places) with what was last
-ordered and returns the difference, so it may be called at any time and twice in a row.
+``turn`` compares the wanted state (queue, nodes, places) with the last orders and returns the
+difference as effects, so it may be called at any time and twice in a row.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from artos.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, STOPPING, a
 from head.daemon.roster import Executors, Known, Node, Room, place, shares
 
 MOST_IN_A_ROW = 3
-"""Deaths of a run process without progress, after which it is not started again."""
+"""After so many deaths of its process without progress a run is not started again."""
 _MOVE_SECONDS = 60.0
-"""For the actors of a node that leaves to end their round, before their executor is closed."""
+"""How long the actors of a leaving node may take to end their rounds."""
 _MOST_OVER = 200
 _NO_WORKER = "a worker: none is there; start one with `artos worker --head ...`"
 
 
 class Run(msgspec.Struct):
-    """One submitted run. ``request`` is what ``artos run`` takes, as plain data.
+    """One submitted run. ``request`` holds the flags of ``artos run`` as plain data.
 
-    ``outcome`` is one of ``OUTCOMES`` once it is known; ``why`` explains it. ``up`` is what the
-    living run process said about itself, ``places`` where its actors are. ``deaths`` counts how
-    often its process was killed since it last got further than ever before (``reached``, in steps).
+    ``outcome`` is one of ``OUTCOMES`` once it is known; ``why`` explains it. ``up`` was sent by the
+    living run process, ``places`` maps actors to nodes. ``deaths`` counts how often the process was
+    killed since the run last got further than ever before (``reached``, in steps).
     """
 
     name: str
@@ -55,22 +55,22 @@ class Run(msgspec.Struct):
 
     @property
     def active(self) -> bool:
-        """Whether it has, or is about to have, a process."""
+        """Whether the run has, or is about to have, a process."""
         return self.state in ACTIVE
 
     @property
     def over(self) -> bool:
-        """Whether nothing more comes of it, unless it is submitted again to be continued."""
+        """Whether the run has ended; it may still be submitted again to be resumed."""
         return self.state in OVER
 
     def end(self, outcome: str, why: str) -> None:
-        """It is over."""
+        """The run is over."""
         self.state = at_the_end(outcome)
         self.outcome, self.why, self.waits_for, self.up = outcome, why, "", None
 
 
 class State(msgspec.Struct, frozen=True):
-    """What the head must know after it was killed: the state file."""
+    """The contents of the state file: what a restarted head must know."""
 
     runs: tuple[Run, ...] = ()
     nodes: tuple[Known, ...] = ()
@@ -104,7 +104,7 @@ Effect = Begin | Tell | Order
 
 @dataclass(slots=True)
 class _Moves:
-    """What a run has to be told about its places: which nodes are gone, and the reason in words."""
+    """What the next ``Placed`` to a run says: which nodes are gone, and why actors move."""
 
     gone: dict[str, None] = field(default_factory=dict)
     why: str = ""
@@ -132,7 +132,7 @@ class Schedule:
     # -- events of runs ------------------------------------------------------------------------
 
     def submit(self, run: Run) -> None:
-        """A new run, or one that is over and shall go on, goes to the end of the queue.
+        """Put a new run, or one that is over and to be resumed, at the end of the queue.
 
         Raises:
             Refused: a run of that name is not over.
@@ -149,18 +149,18 @@ class Schedule:
             del self.runs[name]
 
     def run_up(self, up: RunUp) -> bool:
-        """A run process is there; False if it is none of ours or an old one."""
+        """A run process is up; False if the run or its epoch is not the one we started."""
         run = self.runs.get(up.run)
         if run is None or run.epoch != up.epoch or not run.active:
             return False
         run.up = up
         run.state = RUNNING if run.state == STARTING else run.state
         self._moves[up.run] = _Moves(why="the run is up")
-        self.executors.forgive(up.run)
+        self.executors.forget_failures(up.run)
         return True
 
     def run_news(self, news: RunNews) -> bool:
-        """A run says how it goes; True if that changed more than what is shown."""
+        """A run reports its progress; True if more changed than what is shown to users."""
         run = self.runs.get(news.run)
         if run is None or not run.active:
             return False
@@ -176,9 +176,9 @@ class Schedule:
         return before != (run.state, run.outcome, run.deaths)
 
     def run_ended(self, name: str, status: int | None, words: str) -> None:
-        """A run's process is gone: its exit status, negative for a signal, None if nobody knows.
+        """A run's process ended with ``status``: negative for a signal, None if unknown.
 
-        One that was killed goes on from its last checkpoint, unless that was tried too often.
+        A run whose process was killed goes on from its last checkpoint, unless it died too often.
         """
         run = self.runs[name]
         stopping, run.up = run.state == STOPPING, None
@@ -195,7 +195,7 @@ class Schedule:
             run.state, run.resume, run.waits_for = QUEUED, True, f"another start: {words}"
 
     def stop(self, run: Run) -> None:
-        """The user wants it to finish and save."""
+        """The user wants the run to finish and save."""
         if run.state == QUEUED:
             self._over(run, "interrupted", "it was stopped while it waited in the queue")
         elif run.active:
@@ -205,17 +205,17 @@ class Schedule:
         self._settle(run, {})
         run.end(outcome, why)
         self._moves.pop(run.name, None)
-        self.executors.forgive(run.name)
+        self.executors.forget_failures(run.name)
 
     # -- events of nodes -----------------------------------------------------------------------
 
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
-        """A worker daemon is there (again); executors that it should not have are closed."""
+        """A worker daemon is there (again): have it close executors that are not wanted."""
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
         return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
 
     def gone(self, nodes: Collection[str], why: str) -> None:
-        """Nodes that will not be heard of again: who lived there has to live elsewhere."""
+        """These nodes are gone for good: their actors lose their places."""
         for name in {run for node in nodes for run in self.actors_on(node)}:
             run = self.runs[name]
             moves = self._moves.setdefault(name, _Moves())
@@ -225,22 +225,22 @@ class Schedule:
         self.executors.gone(nodes)
 
     def leaves(self, node: str, why: str) -> None:
-        """A node is to have no actors any more; what they have committed is still fetched."""
+        """A node is to have no actors any more; rows that they have committed are still shipped."""
         for run in self.actors_on(node):
             self._moves.setdefault(run, _Moves()).why = why
 
     def executor_ended(self, node: Node, ended: ExecutorEnded, now: float) -> None:
-        """An executor is gone. One that was not told to is opened again, but not for ever."""
+        """An executor is gone. If it ended by itself it is opened again, but not for ever."""
         self.executors.ended(node.name, ended, now)
-        if why := self.executors.hopeless(ended.run, node.name):
+        if why := self.executors.why_given_up(ended.run, node.name):
             self._moves.setdefault(ended.run, _Moves()).why = why
 
     # -- decisions -----------------------------------------------------------------------------
 
     def turn(self, nodes: Sequence[Node], now: float, *, begin: bool = True) -> list[Effect]:
-        """All that has to be done so that everything is as it should be, in order.
+        """The effects that bring runs and nodes to the wanted state, in order.
 
-        Without ``begin`` whoever is queued stays so.
+        ``begin`` False: queued runs stay in the queue.
         """
         usable = [node for node in nodes if node.usable]
         effects: list[Effect] = [*self._begin(usable)] if begin else []
@@ -253,7 +253,7 @@ class Schedule:
         return effects
 
     def _begin(self, usable: Sequence[Node]) -> list[Begin]:
-        # Without any worker one may begin: what is wrong with it shows before a worker is there.
+        # Without any worker one run may begin: its faults then show before a worker is there.
         unplaced = sum(run.active and not run.places for run in self.runs.values())
         free = sum(max(0, node.slots - len(self.actors_on(node.name))) for node in usable)
         active = sum(run.active for run in self.runs.values())
@@ -268,7 +268,7 @@ class Schedule:
     def _place(self, run: Run, actors: int, usable: Sequence[Node]) -> list[Tell]:
         moves = self._moves.pop(run.name, None)
         if moves is None and len(run.places) == actors:
-            return []  # whatever takes a place away notes that there is a move
+            return []  # every event that takes a place away is noted in ``_moves``
         places = place(actors, run.places, self._rooms(run, usable), run.placement)
         if moves is None and places == run.places:
             return []
@@ -277,12 +277,12 @@ class Schedule:
         return [Tell(run, Placed(places, tuple(moves.gone), moves.why))]
 
     def _rooms(self, run: Run, usable: Iterable[Node]) -> list[Room]:
-        """Nodes for a run: where it is, and where one more run still gets a slot."""
+        """Nodes that a run may use: those it is on, and those with a slot for one more run."""
         rooms = []
         for node in usable:
             there = self.actors_on(node.name)
             own = there.get(run.name, 0)
-            if (own or len(there) < node.slots) and not self.executors.hopeless(
+            if (own or len(there) < node.slots) and not self.executors.why_given_up(
                 run.name, node.name
             ):
                 rooms.append(Room(node.name, node.slots, sum(there.values()) - own))
@@ -296,11 +296,11 @@ class Schedule:
         run.places = places
 
     def _order(self, node: Node, now: float) -> list[Order]:
-        def patience(name: str) -> float:
+        def grace(name: str) -> float:
             run = self.runs.get(name)
             return _MOVE_SECONDS if node.leaves and run is not None and run.up else 0.0
 
-        orders = self.executors.orders(node.name, self._wanted(node), now, patience)
+        orders = self.executors.orders(node.name, self._wanted(node), now, grace)
         return [Order(node, message) for message in orders]
 
     def _wanted(self, node: Node) -> dict[str, Assign]:
@@ -318,7 +318,7 @@ class Schedule:
     # -- what is shown -------------------------------------------------------------------------
 
     def waits_for(self, run: Run, nodes: Sequence[Node]) -> str:
-        """What a run waits for, in words; "" when it does not."""
+        """What a run waits for, in words; "" if it waits for nothing."""
         usable = [node for node in nodes if node.usable]
         if run.up is not None and len(run.places) < run.up.actors:
             return self._wait_for_a_place(run, usable)
@@ -331,7 +331,7 @@ class Schedule:
         return run.waits_for
 
     def _wait_for_a_place(self, run: Run, usable: Sequence[Node]) -> str:
-        failed = [self.executors.hopeless(run.name, node.name) for node in usable]
+        failed = [self.executors.why_given_up(run.name, node.name) for node in usable]
         if any(failed):
             return f"a worker that can run it: {'; '.join(filter(None, failed))}"
         return "a worker with a free slot" if usable else _NO_WORKER

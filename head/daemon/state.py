@@ -1,4 +1,4 @@
-"""What a head keeps between two lives, and the lock that there is one only: ``RUNS/.head``."""
+"""The state that a head keeps across restarts, and a lock against a second head: ``RUNS/.head``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from artos.system.locks import FileLock
 from head.daemon.scheduler import State
 
 _LONGEST_SOCKET = 100
-"""Bytes that the path of an ipc socket may have (the kernel ends at 107)."""
+"""Most bytes of the path of an ipc socket (the kernel's limit is 107)."""
 
 
 class HeadState(Closing):
-    """The folder of a head beside its runs: state, code, orders, and where its runs reach it.
+    """The folder of a head beside its runs: state, code, orders, and the socket for run processes.
 
-    ``socket`` is the same for every head of these runs, so that they find the next one. A path
-    that is too long for one is replaced by a drawn one in shared memory, which a link remembers.
+    ``socket`` is the same for every head of these runs, so that run processes find a restarted
+    head. A path that is too long for a socket is replaced by a folder with a random name in shared
+    memory, to which a symbolic link leads.
     """
 
     def __init__(self, runs: Path) -> None:
@@ -35,7 +36,7 @@ class HeadState(Closing):
             raise Refused([f"--runs {runs}: {error.strerror}"]) from error
         lock = FileLock.take(self.folder / "lock")
         if lock is None:
-            raise Refused([f"another head has the runs in {runs}: choose other --runs"])
+            raise Refused([f"another head uses the runs in {runs}: choose another --runs"])
         self._lock = lock
         self._link = self.folder / "ipc"
         self._needed = self._link.is_symlink() and private_folder.is_ours(self._link.readlink())
@@ -49,7 +50,7 @@ class HeadState(Closing):
         return f"ipc://{self._sockets}/head"
 
     def load(self) -> State:
-        """What the last head knew.
+        """The state that the last head saved.
 
         Raises:
             Refused: the state file is damaged.
@@ -60,13 +61,13 @@ class HeadState(Closing):
             state = State()
         except UNREADABLE as error:
             raise Refused(
-                [f"{self._file} is damaged ({error}): move it away; runs are not found again then"]
+                [f"{self._file} is damaged ({error}): move it away; the head then forgets its runs"]
             ) from error
         self._needed = _has_living(state)
         return state
 
     def save(self, state: State) -> None:
-        """Make it outlive this process and a power cut."""
+        """Save the state so that it survives this process and a power cut."""
         write_durably(self._file, msgspec.json.encode(state))
         self._needed = _has_living(state)
 
@@ -80,7 +81,7 @@ class HeadState(Closing):
         return folder
 
     def close(self) -> None:
-        """Let another head have it; twice is fine. Runs that live on find that at ``socket``."""
+        """Release the folder; may be called twice. The socket stays while runs need it."""
         if self._lock.fileno() >= 0:
             if not self._needed and private_folder.remove(self._sockets):
                 self._link.unlink(missing_ok=True)

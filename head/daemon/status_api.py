@@ -1,4 +1,4 @@
-"""What a head knows, as plain data for users: ``artos status --json`` and its relatives."""
+"""The head's knowledge as plain data for users: ``artos status --json`` and its relatives."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from head.records.run_folder import LOG, LOGS
 
 RUN = LOG.removesuffix(".log")
 MOST_OF_A_LOG = 100_000
-"""Bytes of an answer."""
+"""Most bytes of a log in one answer."""
 
 
 def everything(schedule: Schedule, roster: Roster, now: float) -> dict[str, Any]:
-    """Nodes and runs."""
+    """All nodes and runs."""
     nodes = [_node(node, schedule, now) for node in roster]
     return {"nodes": nodes, "runs": [one(run, schedule, roster) for run in schedule.runs.values()]}
 
 
 def line(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
-    """A run in short. ``actors`` are those at work, ``nodes`` where the registered ones live."""
+    """A run in short. ``actors`` take part now; ``nodes`` counts all registered ones by node."""
     places = list(run.places.values())
     return {
         "name": run.name,
@@ -44,24 +44,24 @@ def line(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
 
 
 def one(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
-    """A run and how it goes."""
+    """A run and its newest facts."""
     return line(run, schedule, roster) | {"facts": run.facts}
 
 
 def summary(folder: Path) -> dict[str, Any] | None:
-    """What a run that is over has to say; None if it never got to that."""
+    """The summary of a run that is over; None if it could not write any."""
     try:
-        said: dict[str, Any] = msgspec.json.decode((folder / "summary.json").read_bytes())
+        found: dict[str, Any] = msgspec.json.decode((folder / "summary.json").read_bytes())
     except (OSError, *UNREADABLE):
         return None
-    return said
+    return found
 
 
 def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:
-    """A piece of a log in the folder of a run in that state; ``ended`` if no more of it will come.
+    """A piece of a log in the folder of a run in ``state``; ``ended`` if no more of it will come.
 
-    ``name`` is e.g. learner, actor-3 (the newest there is), w1/actor-3 (of that node); "" is that
-    of the process that sees the run through.
+    ``name`` is e.g. learner, actor-3 (the newest one), w1/actor-3 (that of node w1); "" is the log
+    of the run process.
 
     Raises:
         Refused: the run has no such log.
@@ -79,7 +79,7 @@ def has_log(folder: Path, name: str) -> bool:
 def _log_file(folder: Path, name: str) -> Path:
     logs = folder / LOGS
     files = _files(logs)
-    files[RUN] = logs / LOG  # also before it is there
+    files[RUN] = logs / LOG  # even before the file exists
     of_nodes = [path for path in files.values() if path.stem == name]
     if name in files:
         return files[name]
@@ -89,7 +89,7 @@ def _log_file(folder: Path, name: str) -> Path:
 
 
 def _files(logs: Path) -> dict[str, Path]:
-    """Those of processes here, and of the nodes of a cluster once their executors have closed."""
+    """Logs of processes here, and of a cluster's nodes once their executors have closed."""
     found = [*logs.glob("*.log"), *logs.glob("*/*.log")]
     return {path.relative_to(logs).with_suffix("").as_posix(): path for path in found}
 

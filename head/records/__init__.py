@@ -1,1 +1,1 @@
-"""What a run writes down: its folder, progress, episodes, checkpoint and learning curve."""
+"""The records of a run: its folder, progress, episodes, checkpoint and learning curve."""

@@ -21,20 +21,20 @@ from artos.spec import ArraySpec
 from artos.system.durable import remove_drafts, write_durably
 
 FORMAT = 1
-"""Raised when an older ARTOS could not read what this one writes."""
+"""Raised when an older ARTOS could not read the checkpoints of this one."""
 MANIFEST = "manifest.json"
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint holds. The last five fields are filled in by ``save``.
+    """The contents of a checkpoint. The last five fields are filled in by ``save``.
 
     ``rows`` counts the rows each actor had committed, ``incarnations`` the processes that wrote
-    each actor's block, ``resumes`` how often the run was continued. ``seconds`` is training time
-    so far. ``objects`` are the versions of what the learner publishes beside the weights, saved as
-    arrays ``object.NAME``. ``scaling`` is how many actors there are to be, and why.
-    ``not_restored`` lists in words what ``--resume`` starts afresh.
+    each actor's block, ``resumes`` how often the run was resumed. ``seconds`` is training time
+    so far. ``objects`` are the versions of the objects that the learner publishes beside the
+    weights, saved as arrays ``object.NAME``. ``scaling`` is the number of actors, and how it was
+    decided. ``not_restored`` lists in words what ``--resume`` starts afresh.
     """
 
     workload: str
@@ -70,8 +70,9 @@ def layout_of(arrays: Mapping[str, NDArray[Any]]) -> tuple[ArraySpec, ...]:
 def save(folder: Path, arrays: Mapping[str, NDArray[Any]], manifest: Manifest) -> Manifest:
     """Save a checkpoint in ``folder`` and return its completed manifest.
 
-    The arrays go to a file of a new name; renaming the manifest is the single step that makes them
-    the checkpoint; older files go last. So a writer killed anywhere leaves one that loads.
+    The arrays go to a file with a new name; renaming the manifest is the single step that makes
+    them the checkpoint; older files are removed last. So if the writer is killed at any point, a
+    checkpoint that loads is left.
     """
     folder.mkdir(parents=True, exist_ok=True)
     remove_drafts(folder)
@@ -94,10 +95,10 @@ def save(folder: Path, arrays: Mapping[str, NDArray[Any]], manifest: Manifest) -
 
 
 def load(folder: Path, expected: Sequence[ArraySpec] | None = None) -> tuple[Arrays, Manifest]:
-    """Read the checkpoint in ``folder``; with ``expected`` also see that its arrays fit.
+    """Read the checkpoint in ``folder``; with ``expected`` also check that its arrays fit.
 
     Raises:
-        CheckpointFault: missing, truncated, foreign, of a newer format, or of other arrays.
+        CheckpointFault: it is missing, truncated, foreign, of another format, or of other arrays.
     """
     manifest = read_manifest(folder)
     if expected is not None:
@@ -107,9 +108,9 @@ def load(folder: Path, expected: Sequence[ArraySpec] | None = None) -> tuple[Arr
     except CheckpointFault:
         if read_manifest(folder) == manifest:
             raise
-        return load(folder, expected)  # a live run saved a newer one meanwhile
+        return load(folder, expected)  # a live run saved a newer checkpoint meanwhile
     try:
-        arrays = {name: _own(array) for name, array in safetensors.numpy.load(data).items()}
+        arrays = {name: _writable(array) for name, array in safetensors.numpy.load(data).items()}
     except (SafetensorError, KeyError) as error:
         raise CheckpointFault(
             str(folder), f"{manifest.file} is no safetensors file: {error}"
@@ -122,7 +123,7 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest alone, without reading the arrays.
 
     Raises:
-        CheckpointFault: missing, truncated, foreign or of a newer format.
+        CheckpointFault: it is missing, truncated, foreign or of another format.
     """
     try:
         text = (folder / MANIFEST).read_bytes()
@@ -132,9 +133,9 @@ def read_manifest(folder: Path) -> Manifest:
         )
         raise CheckpointFault(str(folder), why) from error
     try:
-        form = msgspec.json.decode(text, type=_Form).format
-        if form != FORMAT:
-            raise CheckpointFault(str(folder), f"it has format {form}, this ARTOS reads {FORMAT}")
+        found = msgspec.json.decode(text, type=_Format).format
+        if found != FORMAT:
+            raise CheckpointFault(str(folder), f"it has format {found}, this ARTOS reads {FORMAT}")
         return msgspec.json.decode(text, type=Manifest)
     except UNREADABLE as error:
         why = f"{MANIFEST} is truncated or not of ARTOS ({error}); use another run's checkpoint"
@@ -142,10 +143,10 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_workload(folder: Path, manifest: Manifest, workload: str, env: str) -> None:
-    """See that a checkpoint belongs to this workload and environment.
+    """Check that a checkpoint belongs to this workload and environment.
 
     Raises:
-        CheckpointFault: it belongs to another; says which.
+        CheckpointFault: it belongs to another workload or environment, which the error names.
     """
     if (manifest.workload, manifest.env) != (workload, env):
         why = (
@@ -155,7 +156,7 @@ def check_workload(folder: Path, manifest: Manifest, workload: str, env: str) ->
         raise CheckpointFault(str(folder), why)
 
 
-class _Form(msgspec.Struct):
+class _Format(msgspec.Struct):
     format: int
 
 
@@ -175,7 +176,7 @@ def _read_arrays(folder: Path, manifest: Manifest) -> bytes:
     return data
 
 
-def _own(array: NDArray[Any]) -> NDArray[Any]:
+def _writable(array: NDArray[Any]) -> NDArray[Any]:
     return array if array.flags.writeable else array.copy()
 
 

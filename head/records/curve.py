@@ -24,8 +24,8 @@ _DOT, _LINE, _GREY = "#8fb8de", "#0b3c6f", "#5f6b7a"
 def draw(folder: RunFolder) -> Path | None:
     """Draw ``curve.png`` from ``episodes.csv`` and return its path.
 
-    Whatever goes wrong (no font, disk full) ends in one line of the log and None: a training
-    that has succeeded must not end in an error for want of its picture.
+    Any error (no font, disk full) is logged in one line, and None is returned: a training run that
+    has succeeded must not fail because its picture cannot be drawn.
     """
     try:
         return _draw(folder)
@@ -36,8 +36,8 @@ def draw(folder: RunFolder) -> Path | None:
 
 
 def import_ahead() -> None:
-    """Import what drawing needs while there is nothing else to do; it takes half a second."""
-    with suppress(Exception):  # told when it is missed
+    """Import the drawing modules while there is nothing else to do; it takes half a second."""
+    with suppress(Exception):  # ``draw`` logs the error
         import matplotlib.backends.backend_agg  # noqa: PLC0415
         import matplotlib.figure  # noqa: F401, PLC0415
 
@@ -103,7 +103,7 @@ def _steps_format() -> Any:
 
 
 def _spread(count: int, most: int) -> Any:
-    """Up to ``most`` indices spread evenly over ``count``, the last one always among them."""
+    """Up to ``most`` indices spread evenly over ``count``, always including the last."""
     if count <= most:
         return np.arange(count)
     return np.linspace(0, count - 1, most).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Episodes that ended: the history behind the curve."""
+"""Finished episodes, from which the learning curve is drawn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 HEADER = "step,return,length"
 WINDOW = 100
-"""Episodes in the running mean; 100 is what the environments' reward thresholds refer to."""
+"""Episodes in the running mean; the environments' reward thresholds refer to 100."""
 
 Floats = NDArray[np.float64]
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 class Episodes:
     """All episodes of a run in the order they ended; float64 columns of equal length.
 
-    ``steps`` is the environment step of the whole run at which each was reported.
+    ``steps`` are the environment steps of the whole run when each episode was reported.
     """
 
     def __init__(self, steps: Floats, returns: Floats, lengths: Floats) -> None:
@@ -25,7 +25,7 @@ class Episodes:
 
     @classmethod
     def read(cls, path: Path) -> Episodes:
-        """Read ``episodes.csv``; a missing file means none, a row cut short is left out."""
+        """Read ``episodes.csv``; a missing file means no episodes, a partial row is left out."""
         lines = path.read_bytes().split(b"\n")[1:-1] if path.exists() else []
         rows = np.array([line.split(b",") for line in lines], np.float64).reshape(len(lines), 3)
         return cls(rows[:, 0], rows[:, 1], rows[:, 2])

@@ -1,4 +1,4 @@
-"""Records that cannot be written for a time, as when the disk is full: said once, and survived."""
+"""Records that cannot be written for a time (e.g. disk full): logged once, and the run goes on."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _log = logging.getLogger(__name__)
 
 
 class Gaps:
-    """Lets a run go on without a record, and logs when that begins and when it is over.
+    """Lets a run go on without a record, and logs when the gap begins and when it ends.
 
-    A training must not end because of a line of its log.
+    Training must not end because a line of a log cannot be written.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Gaps:
 
     @contextmanager
     def allowed(self, what: str, then: str = "it is tried again; make room") -> Iterator[None]:
-        """``what`` is written in this block, or not; ``then`` says what follows from that."""
+        """The record ``what`` is written in this block; ``then`` says what follows if it fails."""
         try:
             yield
         except OSError as error:
@@ -33,5 +33,5 @@ class Gaps:
                 _log.info("%s: written again", what)
 
     def why(self, what: str) -> str:
-        """Why that could not be written when it was tried last; "" if it could."""
+        """Why the last attempt to write this record failed; "" if it succeeded."""
         return self._why.get(what, "")

@@ -1,4 +1,4 @@
-"""The run's progress over time: a CSV that stays rectangular, TensorBoard scalars, episodes."""
+"""The run's progress over time: a CSV (always rectangular), TensorBoard scalars, episodes."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from head.records.tensorboard import EventFile
 Row = dict[str, str]
 
 _GROUPS = ("fill", "waits", "metrics", "times", "shares")
-_MOST_OF_A_ROW = 1 << 20  # bytes; what is waited for has a column for each actor
+_MOST_OF_A_ROW = 1 << 20  # bytes; ``waits`` has a column for each actor
 FIXED = tuple(name for name in Status.__struct_fields__ if name not in _GROUPS)
-"""Columns every ``progress.csv`` has; those of the dictionaries follow as ``group/name``."""
+"""Columns of every ``progress.csv``; columns of the dictionaries follow as ``group/name``."""
 
 
 class ProgressLog(Closing):
     """Appends to ``progress.csv``, ``episodes.csv`` and the TensorBoard events of a run.
 
-    A column that appears later (a metric of the first update) is added to the header and the file
-    rewritten in one step, earlier rows empty there; columns never go or move. Each call ends with
-    whole lines on disk. ``resumed_at`` is the step of the checkpoint that the run continues from:
-    what was logged after it is dropped, because it happens again.
+    If a column appears later (a metric of the first update), the file is rewritten in one step
+    with the new header and empty cells in earlier rows; columns are never removed or moved. Each
+    call ends with whole lines on disk. ``resumed_at`` is the step of the checkpoint that the run
+    continues from: later rows are dropped, because their steps are made again.
     """
 
     def __init__(self, folder: RunFolder, resumed_at: int | None = None) -> None:
@@ -70,7 +70,7 @@ class ProgressLog(Closing):
         return Episodes.read(self._episodes)
 
     def close(self) -> None:
-        """Close the files. Doing it twice is fine."""
+        """Close the files. May be called twice."""
         self._rows_out.close()
         self._episodes_out.close()
         self._events.close()
@@ -96,7 +96,7 @@ def flatten(status: Status) -> dict[str, Any]:
 
 
 def scalars(status: Status) -> dict[str, float]:
-    """The finite numbers of a status as TensorBoard tags; the run's own under ``run/``."""
+    """The finite numbers of a status by TensorBoard tag; fixed columns have the prefix ``run/``."""
     tags = {
         name if "/" in name else f"run/{name}": float(value)
         for name, value in flatten(status).items()
@@ -106,13 +106,13 @@ def scalars(status: Status) -> dict[str, float]:
 
 
 def read_history(path: Path) -> list[Row]:
-    """The rows of a ``progress.csv``; a last row cut short by a kill is left out."""
+    """The rows of a ``progress.csv``, without a last row that was cut short by a kill."""
     text = _whole_lines(path)
     return list(csv.DictReader(io.StringIO(text)))
 
 
 def last_status(path: Path) -> Status | None:
-    """The newest snapshot in a ``progress.csv``, also of a live run; None if there is none."""
+    """The newest status in a ``progress.csv``, also of a live run; None if there is no status."""
     try:
         with path.open("rb") as file:
             header = file.readline()
@@ -151,7 +151,7 @@ def _whole_lines(path: Path) -> str:
 
 
 def _rewind(path: Path, steps: float, column: str) -> None:
-    """Leave out rows after ``steps``, and a last row cut short by a kill."""
+    """Drop rows after ``steps``, and a last row that was cut short by a kill."""
     if not path.exists():
         return
     header, rows = _read_header(path), read_history(path)

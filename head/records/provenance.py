@@ -1,4 +1,4 @@
-"""Where a run comes from: who typed what on which host, which code, which versions of what."""
+"""Where a run comes from: command line, host, git commit, and versions of packages."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def commit_of(folder: Path) -> dict[str, Any] | None:
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    """Versions that are not those a run began with, in words; what was not there then is new."""
+    """Versions that differ from those a run began with, in words; new entries are left out."""
     for name in sorted(before.keys() & now.keys()):
         if before[name] != now[name]:
             yield f"{name} is {now[name]}, the run began with {before[name]}"
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git says; None if it is not there, finds no repository, or takes too long."""
+    """Git's output; None if git is missing, finds no repository, or takes too long."""
     try:
         done = subprocess.run(
             ["git", "-C", folder, *arguments],

@@ -1,4 +1,4 @@
-"""The folder of one run: where everything it writes lies, and the lock that says it is live."""
+"""The folder of one run: the paths of its files, and the lock that shows whether it is live."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from head.records.run_lock import FILE, take
 from head.records.status import Summary
 
 LOGS, LOG = "logs", "run.log"
-"""The folder of the logs, and that of the process that sees the run through."""
+"""The folder of the logs, and the log of the run process."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -29,8 +29,8 @@ class RunFolder(Closing):
     """Paths of a run's files, held under an exclusive lock until ``close``.
 
     The lock is the kernel's (``flock`` on ``run.lock``), so a killed owner never leaves a folder
-    locked. Processes forked from the owner share it: the folder is free when the last one ended.
-    A run is in the folder as soon as ``config.json`` is; it is written last, in one step.
+    locked. Processes forked from the owner share the lock: the folder is free when the last of them
+    has ended. A folder holds a run once it has ``config.json``, which is written last, in one step.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class RunFolder(Closing):
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any]) -> RunFolder:
-        """Start a new run in ``path``, which may exist as long as no run is in it.
+        """Start a new run in ``path``, which may exist if it holds no run.
 
         Raises:
-            RunExists: the folder holds a run; ``live`` when its process is still there.
-            Refused: no folder can be made or written there.
+            RunExists: the folder holds a run; ``live`` if its process is still there.
+            Refused: the folder cannot be made or written.
         """
         with writing(path):
             folder = cls(path, take(path), config, resumed=False)
@@ -65,7 +65,7 @@ class RunFolder(Closing):
 
     def _fill(self) -> None:
         try:
-            _see_that_it_is_empty(self.path)
+            _check_no_run(self.path)
             for sub in (self.events, self.checkpoint, self.logs):
                 sub.mkdir(exist_ok=True)
             write_durably(self.config_file, _pretty(self.config))
@@ -80,30 +80,30 @@ class RunFolder(Closing):
     def create_numbered(
         cls, root: Path, algorithm: str, env: str, seed: int, config: dict[str, Any]
     ) -> RunFolder:
-        """Start a run in the next free ``root/ALGO-ENV-seedS-N``, also if several start at once."""
+        """Start a run in the next free ``root/ALGO-ENV-seedS-N``, even if several start at once."""
         while True:
             try:
                 return cls.create(default_path(root, algorithm, env, seed), config)
             except RunExists:
-                continue  # another process took this number between the look and the lock
+                continue  # another process took this number before we had the lock
 
     @classmethod
     def resume(cls, path: Path) -> RunFolder:
         """Continue the run in ``path``; ``config`` is the one it was created with.
 
         Raises:
-            RunExists: its process is still there (``live`` is true).
-            CheckpointFault: there is no run, or none that saved a checkpoint.
-            NotOurs: a neighbour may have put it there.
+            RunExists: the run's process is still there (``live`` is true).
+            CheckpointFault: there is no run, or it has saved no checkpoint.
+            NotOurs: another user may have put the folder there.
         """
         if not (path / "config.json").is_file():
             raise CheckpointFault(
-                str(path), "no run is there (no config.json); give the run's folder"
+                str(path), "there is no run (no config.json); give the run's folder"
             )
         lock = take(path)
         try:
             config = _read_config(path / "config.json")
-            _see_that_it_was_saved(path)
+            _check_saved(path)
             remove_drafts(path)
         except BaseException:
             lock.close()
@@ -115,7 +115,7 @@ class RunFolder(Closing):
         write_durably(self.summary, _pretty(summary.plain()))
 
     def discard(self) -> None:
-        """Undo ``create`` for a run that was refused before it began; a foreign file stays."""
+        """Undo ``create`` for a run that was refused before it began; files of others stay."""
         for file in (self.config_file, self.logs / LOG, *(self._records() - self._found)):
             file.unlink(missing_ok=True)
         for sub in (self.events, self.checkpoint, self.logs):
@@ -125,13 +125,13 @@ class RunFolder(Closing):
         self.close()
 
     def _records(self) -> frozenset[Path]:
-        """Files with records that are there."""
+        """The files of records that exist."""
         events = self.events.iterdir() if self.events.is_dir() else ()
         records = (self.progress, self.episodes, self.journal, self.log, *events)
         return frozenset(file for file in records if file.exists())
 
     def close(self) -> None:
-        """Release the lock. Doing it twice is fine."""
+        """Release the lock. May be called twice."""
         self._lock.close()
 
     def __repr__(self) -> str:
@@ -140,10 +140,10 @@ class RunFolder(Closing):
 
 @contextmanager
 def writing(run: Path) -> Iterator[None]:
-    """Without what is written in this block nothing can begin in the folder ``run``.
+    """Turns errors of writing in this block into ``Refused``: the run in ``run`` cannot begin.
 
     Raises:
-        Refused: it cannot be written.
+        Refused: a file cannot be written.
     """
     try:
         yield
@@ -154,7 +154,7 @@ def writing(run: Path) -> Iterator[None]:
 
 
 def default_path(root: Path, algorithm: str, env: str, seed: int) -> Path:
-    """``root/ALGO-ENV-seedS-N`` with N one above the highest there is; not yet created."""
+    """``root/ALGO-ENV-seedS-N`` with N one above the highest in use; not yet created."""
     stem = f"{_plain(algorithm)}-{_plain(env)}-seed{seed}-"
     taken = [
         int(path.name[len(stem) :])
@@ -168,12 +168,12 @@ def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "run"
 
 
-def _see_that_it_is_empty(path: Path) -> None:
+def _check_no_run(path: Path) -> None:
     if (path / "config.json").exists():
         raise RunExists(str(path), live=False)
 
 
-def _see_that_it_was_saved(path: Path) -> None:
+def _check_saved(path: Path) -> None:
     if not (path / "checkpoint" / MANIFEST).is_file():
         why = "the run ended before its first checkpoint; start it anew in another --run-dir"
         raise CheckpointFault(str(path), why)
@@ -194,4 +194,4 @@ def _remove_if_empty(folder: Path) -> None:
     try:
         folder.rmdir()
     except OSError:
-        return  # not empty, so not ours alone
+        return  # not empty: it has files of others

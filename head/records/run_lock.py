@@ -1,4 +1,4 @@
-"""The lock of a run's folder: who has it is the run; anybody may look whether it is live."""
+"""The lock of a run's folder: held by the run's process; shows anyone whether the run is live."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ FILE = "run.lock"
 
 
 def take(folder: Path) -> FileLock:
-    """Take the lock, and make the folder.
+    """Make the folder, and take its lock.
 
     Raises:
-        RunExists: a live run has it.
-        NotOurs: a neighbour may have put it there.
+        RunExists: a live run has the lock.
+        NotOurs: another user may have put the folder there.
     """
     if why := planted(folder):
         raise NotOurs(str(folder), why)
     while True:
         folder.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # the folder was discarded just then
+        with suppress(FileNotFoundError):  # another process has just discarded the folder
             lock = FileLock.take(folder / FILE)
             break
     if lock is None:
         raise RunExists(str(folder), live=True)
-    with suppress(OSError):  # without room, whoever wants to stop the run is not told whose it is
+    with suppress(OSError):  # on a full disk, ``owner`` does not find the process
         lock.write(str(os.getpid()))
     return lock
 
@@ -44,7 +44,7 @@ def is_live(folder: Path) -> bool:
 
 
 def owner(folder: Path) -> int | None:
-    """The process that has taken the lock; None if there is none, or none that can be seen here."""
+    """The process that has taken the lock; None if there is none, or it is not visible here."""
     try:
         pid = int((folder / FILE).read_bytes())
         there = (folder / FILE).stat()

@@ -1,4 +1,4 @@
-"""What a run says about itself: one record for the live view, the CSV, TensorBoard and --json."""
+"""The status of a run: one record for the live view, the CSV, TensorBoard and --json."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from artos.usage import Usage
 class Status(msgspec.Struct, frozen=True):
     """A snapshot of a run. Times in seconds, ``fill`` as shares of capacity per data key.
 
-    ``lag_mean`` and ``lag_max`` are of the rows learned from, None where these are not known.
-    ``shares`` are those of the wall time of the learner (``learner.learn``), or of the actors
+    ``lag_mean`` and ``lag_max`` are of the rows learned from, None if none were learned from.
+    ``shares`` are shares of the wall time of the learner (``learner.learn``), or of the actors
     together (``actors.wait``).
     """
 
@@ -40,15 +40,15 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The outcome of a run: its last ``status``, what its actors cost, and how it went in all.
+    """The outcome of a run: its last ``status``, its actors' ``usage``, and totals.
 
-    ``lag_histogram`` counts rows learned from by lag, and ``lag_by_actor`` has for each actor
-    ``mean``, ``max``, ``rows`` and ``histogram`` of its own. ``times_by_member`` has of each
-    ``wall``, ``work``, ``wait`` (seconds) and its own ``shares``. ``actors_by_update`` are
-    ``(updates, actors)``: for so many updates in a row so many took part. ``progress`` is the last
-    row of ``progress.csv``. ``wall_seconds`` go from the start of the command (on a cluster: of the
-    run's process) to its end, ``first_step_seconds`` to the first step of an environment (None:
-    there was none). ``why`` is the error that a run failed with.
+    ``lag_histogram`` counts rows learned from by lag; ``lag_by_actor`` has ``mean``, ``max``,
+    ``rows`` and ``histogram`` of each actor, ``times_by_member`` has ``wall``, ``work``, ``wait``
+    (seconds) and ``shares`` of each member. ``actors_by_update`` are ``(updates, actors)``: for so
+    many updates in a row so many actors took part. ``progress`` is the last row of
+    ``progress.csv``. ``wall_seconds`` go from the start of the command (on a cluster: of the run
+    process) to its end, ``first_step_seconds`` to the first step of an environment (None: there
+    was none). ``why`` is the error that a run failed with.
     """
 
     status: Status
@@ -66,20 +66,20 @@ class Summary(msgspec.Struct, frozen=True):
     why: str = ""
 
     def plain(self) -> dict[str, Any]:
-        """``summary.json``, all on one level. Fields are only ever added.
+        """The fields of ``summary.json``, all on one level. Versions only ever add fields.
 
-        ``seconds`` are those of training: from when all members were ready until the last answer.
+        ``seconds`` is training time: from when all members were ready until the last answer.
         """
         own = msgspec.structs.asdict(self)
         status, usage = own.pop("status"), own.pop("usage")
         lasting = msgspec.structs.asdict(status)
-        for passing in _PASSING:
-            del lasting[passing]
+        for name in _TRANSIENT:
+            del lasting[name]
         every = lasting | msgspec.structs.asdict(usage) | own
         return {name: every[name] for name in (*_FIRST, *every)}
 
     def last_line(self, folder: Path) -> str:
-        """How the run in this folder ended, in a line."""
+        """One line that says how the run in this folder ended."""
         return f"{self.outcome} after {self.status.steps} steps: {folder}"
 
 
@@ -87,5 +87,5 @@ _FIRST = (
     "algorithm", "env", "seed", "steps", "updates", "seconds", "steps_per_second",
     "mean_return_100", "lag_mean", "lag_max", "restarts", "rows_lost", "outcome",
 )  # fmt: skip
-_PASSING = ("fill", "waits", "metrics")
-"""Of a status, what means nothing any more once the run is over."""
+_TRANSIENT = ("fill", "waits", "metrics")
+"""Fields of a status that mean nothing once the run is over."""

@@ -1,4 +1,4 @@
-"""TensorBoard scalars, written directly: the usual writer would load torch into the supervisor.
+"""TensorBoard scalars, written directly: the usual writer would load torch into the run process.
 
 The format is public: TFRecord framing (length, masked CRC-32C, data, masked CRC-32C) around
 protocol buffers of TensorFlow's ``event.proto``.
@@ -33,7 +33,7 @@ class EventFile:
         self._write(_field(3, b"brain.Event:2"))
         if resumed_at is not None:
             start = _field(7, _key(1, _VARINT) + _varint(1))
-            # Readers hide what earlier files hold from this step on.
+            # Readers hide the events of earlier files from this step on.
             self._write(_key(2, _VARINT) + _varint(resumed_at + 1) + start)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
@@ -45,7 +45,7 @@ class EventFile:
         self._write(_key(2, _VARINT) + _varint(step) + _field(5, b"".join(parts)))
 
     def close(self) -> None:
-        """Close the file. Doing it twice is fine."""
+        """Close the file. May be called twice."""
         self._file.close()
 
     def __repr__(self) -> str:

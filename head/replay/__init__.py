@@ -1,1 +1,1 @@
-"""A replay process of a run: takes in what transfer agents ship, hands out weights."""
+"""A replay process of a run: receives rows from transfer agents, and sends them weights."""

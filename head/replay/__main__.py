@@ -1,4 +1,4 @@
-"""Entry point of a replay process: ``python -m head.replay ORDERS LEASH``."""
+"""Entry point of a replay process: ``python -m head.replay ORDERS CONTROL_PIPE``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from artos.system.logging_setup import logging_to, to_stderr
 
 
 def main() -> int:
-    """Take in experience and hand out weights until the run process ends."""
+    """Receive experience and send weights until the run process ends."""
     begin_member()
-    # Only now what takes long to import: a parent that dies meanwhile takes this process along.
+    # A long import, so it comes only now: if the parent dies meanwhile, this process dies, too.
     from head.replay.replay import serve  # noqa: PLC0415
 
     with logging_to(to_stderr):

@@ -36,25 +36,25 @@ from artos.transport.doorkeeper import Doorkeeper
 from artos.transport.keys import Keys
 from artos.transport.roles import foreign
 from artos.transport.sidecar import ControlPipe
-from head.replay.receiver import Receiver, Standing
+from head.replay.receiver import ActorState, Receiver
 
 PARAMS = "params"
-_PIECE = 128 << 10  # parameters; while one piece is on its way the next is made
+_PIECE = 128 << 10  # parameters; while one piece is under way the next is made
 MODEL = "model_param"
 _THREADS = 4
-_PAUSE = 1  # ms without news after which agents are told what came before it
+_PAUSE = 1  # ms without messages after which agents are told what was taken
 _UNREAD = 256
-"""Messages of one connection that wait: beyond them TCP makes it wait, whatever it may send."""
+"""Unread messages of one connection, after which TCP makes the sender wait, whatever its credit."""
 _UNSENT = 20_000
-"""Messages to one node: a version of 10 GB. Who asks for more than it reads gets no more."""
-_BURST = 8 << 20  # bytes taken in before anybody is answered
+"""Unsent messages to one node: a version of 10 GB. A node that does not read is sent no more."""
+_BURST = 8 << 20  # bytes received before any agent is answered
 
 
 class WeightStore:
     """The newest version as messages ready to be sent. ``reader`` is its pin in the model block.
 
-    The slot is pinned only while it is copied: sending may take long, and a learner needs slots.
-    With ``dtype`` bfloat16, float32 parameters travel rounded.
+    The slot is pinned only while it is copied: sending may take long, and the learner needs slots.
+    With ``dtype`` bfloat16, float32 parameters are rounded before they are sent.
     """
 
     def __init__(self, region: ObjectRegion, reader: int, dtype: str) -> None:
@@ -64,11 +64,11 @@ class WeightStore:
 
     @property
     def version(self) -> int:
-        """The newest version there is; -1 before the first."""
+        """The newest version; -1 before the first."""
         return self._region.version
 
     def newest(self) -> Iterator[bytes]:
-        """A message for every piece of the newest version; there must be one."""
+        """A message for every piece of the newest version; a version must exist."""
         if self._version == self.version:
             yield from self._messages
             return
@@ -95,17 +95,17 @@ class WeightStore:
 
 
 def serve(orders: str, control_pipe: int) -> int:
-    """Be the replay process that ``orders`` (JSON) describe; returns the exit status."""
-    given = msgspec.json.decode(orders, type=ReplayOrders)
-    with ControlPipe.held(control_pipe) as line, Replay(given, line) as replay:
+    """Run the replay process of these ``orders`` (JSON); returns the exit status."""
+    decoded = msgspec.json.decode(orders, type=ReplayOrders)
+    with ControlPipe.held(control_pipe) as pipe, Replay(decoded, pipe) as replay:
         replay.begin()
-        while not line.cut:
+        while not pipe.cut:
             replay.turn()
     return 0
 
 
 class Replay(Closing):
-    """Sockets, blocks and board of a replay process; what is taken is the receiver's decision."""
+    """Sockets, blocks and board of a replay process; ``Receiver`` decides which rows are taken."""
 
     def __init__(self, orders: ReplayOrders, control_pipe: ControlPipe) -> None:
         site = orders.site
@@ -121,41 +121,41 @@ class Replay(Closing):
         self._counters = Counters(orders.counters_path, REPLAY_COUNTS)
         self._faults = Faults(counted=partial(self._counters.add, "faults"))
         self._row_bytes = next(iter(self._rings.values())).row_bytes
-        self._receiver = Receiver(orders.epoch, self._row_bytes, self._standing, self._counters.add)
-        self._owed: set[int] = set()
-        self._unpaid = 0
+        self._receiver = Receiver(orders.epoch, self._row_bytes, self._state_of, self._counters.add)
+        self._unreported: set[int] = set()
+        self._unreported_bytes = 0
         self._pulls: dict[str, int] = {}
         self._routes: dict[str, bytes] = {}
         self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
         self._authorizer = Authorizer(self._keys.register if self._keys else None)
-        # Each encrypts for some of the nodes.
+        # Each thread encrypts for some of the nodes.
         threads = min(_THREADS, len(os.sched_getaffinity(0)))
         self._context: sockets.Context = zmq.Context(threads)
         self._poller = zmq.Poller()
-        self._does: dict[object, Callable[[], None]] = {}
+        self._handlers: dict[object, Callable[[], None]] = {}
 
-    def _standing(self, actor: int) -> Standing | None:
+    def _state_of(self, actor: int) -> ActorState | None:
         if actor not in self._rings:
             return None
         block = self._rings[actor].block
         written = {name: header.written for name, header in block.headers.items()}
-        return Standing(block.incarnation, written, block.room())
+        return ActorState(block.incarnation, written, block.room())
 
     # -- the loop ------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Put the terms in force, listen, and say so.
+        """Put the terms in force, listen, and send ``ReplayUp``.
 
         Raises:
-            DeadlineExceeded: nobody said which terms.
+            DeadlineExceeded: the run process sent no terms.
         """
         first = self._control_pipe.get(START_SECONDS)
         if not isinstance(first, Terms):
             raise DeadlineExceeded("the terms of the actors", START_SECONDS)
         self._begin_terms(first)
         if self._keys is not None:
-            self._gate = sockets.ZapHandler(self._context, self._keys)
-            self._watch(self._gate.socket, self._gate.answer)
+            self._zap = sockets.ZapHandler(self._context, self._keys)
+            self._watch(self._zap.socket, self._zap.answer)
         largest = _largest(self._row_bytes)
         self._socket = sockets.serve(
             self._context, self._orders.endpoint, self._keys, largest, _UNREAD, _UNSENT
@@ -164,54 +164,54 @@ class Replay(Closing):
             self._doorkeeper = Doorkeeper(self._socket, largest)
             self._watch(self._doorkeeper.socket, self._doorkeeper.look)
         self._watch(self._socket, self._receive)
-        self._watch(self._control_pipe.fileno(), self._obey)
+        self._watch(self._control_pipe.fileno(), self._handle_orders)
         self._control_pipe.send(ReplayUp(sockets.bound(self._socket)))
-        for actor in self._rings:  # whoever died here may have taken rows and told nobody
+        for actor in self._rings:  # a predecessor may have died before it notified the board
             self._board.notify(actor_member(actor))
 
-    _gate: sockets.ZapHandler | None = None
+    _zap: sockets.ZapHandler | None = None
     _doorkeeper: Doorkeeper | None = None
     _socket: sockets.Socket
 
-    def _watch(self, what: sockets.Socket | int, does: Callable[[], None]) -> None:
+    def _watch(self, what: sockets.Socket | int, handler: Callable[[], None]) -> None:
         self._poller.register(what, zmq.POLLIN)
-        self._does[what] = does
+        self._handlers[what] = handler
 
     def turn(self) -> None:
-        """Sleep until something comes, and see to it; before a longer sleep pay what is owed."""
-        ready = self._poller.poll(_PAUSE if self._owed else None)
+        """Wait for events and handle them; report rows taken before a longer wait."""
+        ready = self._poller.poll(_PAUSE if self._unreported else None)
         self._authorizer.refresh()
         for what, _ in ready:
-            self._does[what]()
+            self._handlers[what]()
         if not ready:
-            self._pay()
+            self._report_taken()
 
     def close(self) -> None:
-        """Hang up at once."""
+        """Close all connections at once."""
         self._context.destroy(linger=0)
 
     # -- the run process -----------------------------------------------------------------------
 
-    def _obey(self) -> None:
+    def _handle_orders(self) -> None:
         for message in self._control_pipe.take():
             with self._faults.contained(type(message).__name__):
                 if isinstance(message, Terms):
                     self._begin_terms(message)
                     self._control_pipe.send(message)
                 else:
-                    self._look()
+                    self._handle_nudge()
 
     def _begin_terms(self, message: Terms) -> None:
-        self._receiver.settle(message.nodes)
+        self._receiver.set_nodes(message.nodes)
         for actor, term in message.terms.items():
             if actor in self._rings:
                 self._rings[actor].block.begin_term(term, message.bases[actor])
 
-    def _look(self) -> None:
-        """Rows were released or a version published: tell who waits for that."""
-        self._owed.update(self._receiver.roomier())
-        self._pay()
-        self._hand_out([*self._pulls])
+    def _handle_nudge(self) -> None:
+        """Rows were released or a version published: tell the agents that wait for either."""
+        self._unreported.update(self._receiver.with_more_room())
+        self._report_taken()
+        self._send_weights([*self._pulls])
 
     # -- agents --------------------------------------------------------------------------------
 
@@ -223,11 +223,11 @@ class Replay(Closing):
             except zmq.Again:
                 break
             taken += self._hear(frames)
-        if self._unpaid >= self._receiver.credit // 4:
-            self._pay()
+        if self._unreported_bytes >= self._receiver.credit // 4:
+            self._report_taken()
 
     def _hear(self, frames: Sequence[zmq.Frame]) -> int:
-        """Take in one message; returns its bytes."""
+        """Handle one message; returns its size in bytes."""
         route, size = frames[0].bytes, sum(map(len, frames[1:]))
         key = str(frames[0].get("User-Id")) if self._keys else ""
         if self._doorkeeper is not None:
@@ -236,7 +236,7 @@ class Replay(Closing):
             self._hang_up(route)
             return size
         self._counters.add("bytes", size)
-        with self._faults.contained(f"what {route!r} sent", partial(self._refuse, route)):
+        with self._faults.contained(f"a message from {route!r}", partial(self._refuse, route)):
             try:
                 message = codec.decode(_only(frames[1:]).buffer)
                 self._answer(self._sender(route, key, message), message)
@@ -249,17 +249,17 @@ class Replay(Closing):
         sockets.push(self._socket, [route, codec.encode(Refusal(why))])
 
     def _sender(self, route: bytes, key: str, message: Message) -> str:
-        """Who says this.
+        """The name of the sender.
 
         Raises:
-            BadMessage: it is not who it says, or may not say that.
+            BadMessage: the sender may not use this name, or may not send this message.
         """
         who = sockets.name_of(route)
         if self._authorizer.claim(who, key, self._clock.now()):
             for known in (self._routes, self._pulls):
                 known.pop(who, None)
         self._authorizer.permit(who, message)
-        # With one of these a connection begins; what an old one still brings comes in its shadow.
+        # A new connection begins with one of these; frames of an old one must not change the route.
         if isinstance(message, Greet | Pull):
             self._routes[who] = route
         return who
@@ -271,41 +271,41 @@ class Replay(Closing):
             case Greet():
                 if why := foreign(who, message.node):
                     raise BadMessage(why)
-                for news in self._receiver.greet(who, message):
-                    self._send(who, news)
+                for answer in self._receiver.greet(who, message):
+                    self._send(who, answer)
             case Pull():
                 self._pulls[who] = message.have
-                self._hand_out([who])
+                self._send_weights([who])
             case _:
-                raise BadMessage(f"{type(message).__name__} is nothing to tell a replay process")
+                raise BadMessage(f"a replay process takes no {type(message).__name__}")
 
     def _take(self, who: str, chunk: Chunk, parts: Sequence[memoryview]) -> None:
         rows = self._receiver.admit(who, chunk, chunk.sizes)
         self._counters.add("chunks")
         if rows:
             unload(self._rings[chunk.actor], chunk, rows, parts)
-            self._owed.add(chunk.actor)
-            self._unpaid += sum(chunk.raw)
+            self._unreported.add(chunk.actor)
+            self._unreported_bytes += sum(chunk.raw)
             if chunk.ends:
                 self._board.notify(actor_member(chunk.actor))
-                self._pay()
-        elif (news := self._receiver.outdated(chunk)) is not None:
-            self._send(who, news)
+                self._report_taken()
+        elif (answer := self._receiver.outdated(chunk)) is not None:
+            self._send(who, answer)
 
-    def _pay(self) -> None:
-        """Tell agents what arrived and how much room there is."""
-        owed, self._owed, self._unpaid = self._owed, set(), 0
-        for actor in owed:
-            if (who := self._receiver.home(actor)) is not None:
-                self._send(who, self._receiver.arrivals(actor))
+    def _report_taken(self) -> None:
+        """Tell agents which rows were taken and how much room there is."""
+        unreported, self._unreported, self._unreported_bytes = self._unreported, set(), 0
+        for actor in unreported:
+            if (who := self._receiver.node_of(actor)) is not None:
+                self._send(who, self._receiver.rows_taken(actor))
 
     def _send(self, who: str, message: Message) -> None:
-        # An agent that is not there greets when it is back, and is told everything then.
-        if self._may_hear(who):
+        # An agent that is not connected greets when it is back, and is told everything then.
+        if self._is_reachable(who):
             sockets.push(self._socket, [self._routes[who], codec.encode(message)])
 
-    def _may_hear(self, who: str) -> bool:
-        """Whether it is there and its key is (still) good."""
+    def _is_reachable(self, who: str) -> bool:
+        """Whether this agent has connected and its key is (still) valid."""
         if who in self._routes and not self._authorizer.knows(who):
             self._hang_up(self._routes.pop(who))
         return who in self._routes
@@ -314,13 +314,13 @@ class Replay(Closing):
         if self._doorkeeper is not None:
             self._doorkeeper.hang_up(route)
 
-    def _hand_out(self, waiting: Sequence[str]) -> None:
-        """Send newer weights to those whose pull asks for them, each piece to all of them."""
+    def _send_weights(self, waiting: Sequence[str]) -> None:
+        """Send weights to the agents whose pull asks for newer ones, piece by piece to all."""
         newest = self._weights.version
         waited = [who for who in waiting if self._pulls[who] < newest]
         for who in waited:
             del self._pulls[who]
-        routes = [self._routes[who] for who in waited if self._may_hear(who)]
+        routes = [self._routes[who] for who in waited if self._is_reachable(who)]
         for message in self._weights.newest() if routes else ():
             for route in routes:
                 if sockets.push(self._socket, [route, message], copy=False):
@@ -329,10 +329,10 @@ class Replay(Closing):
 
 def _only(frames: Sequence[zmq.Frame]) -> zmq.Frame:
     if len(frames) != 1:
-        raise BadMessage(f"{len(frames)} frames where one is a message")
+        raise BadMessage(f"a message of {len(frames)} frames")
     return frames[0]
 
 
 def _largest(row_bytes: Mapping[str, int]) -> int:
-    """Bytes of the largest frame that may come: a piece of rows, or one row of all keys."""
+    """Bytes of the largest frame allowed: a piece of rows, or one row of all keys."""
     return sockets.LARGEST + max(0, sum(row_bytes.values()) - PIECE)

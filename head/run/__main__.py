@@ -1,7 +1,7 @@
 """``python -P -m head.run FILE``: the run process of a run on a cluster (``RunOrder``).
 
-What ``artos run`` is on one machine, with its actors on the nodes that the head daemon names. Exit
-status: that of ``artos run``.
+It does what ``artos run`` does on one machine, with actors on the nodes that the head daemon names.
+The exit status is that of ``artos run``.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from triggers.registration import Registration
 from triggers.wiring import cache_plan, transfers, with_transfer
 
 _log = logging.getLogger(__name__)
-_NEWS_SECONDS = 0.5
+_REPORT_SECONDS = 0.5
 _AWAY_SECONDS = 5.0
-_FAREWELL_SECONDS = 5.0
+_CLOSE_SECONDS = 5.0
 
 
-class NewsView:
-    """Tells the head daemon how the run goes; what is noted goes to the run's log.
+class HeadView:
+    """Reports the run's status to the head daemon; notes go to the run's log.
 
-    While the head is away it is told nothing: it would only have to read what is no news any more.
+    Nothing is sent while the head is unreachable: it would only have to read outdated reports.
     """
 
     def __init__(self, run: str, head: Messenger, cluster: ClusterRun, clock: Clock) -> None:
@@ -55,16 +55,16 @@ class NewsView:
 
     @property
     def due(self) -> bool:
-        """A few times a second."""
+        """Whether a report is due; true a few times a second."""
         return self._clock.now() >= self._due
 
     def show(self, status: Status) -> None:
         """See ``head.run.session.View``."""
-        self._due = self._clock.now() + _NEWS_SECONDS
+        self._due = self._clock.now() + _REPORT_SECONDS
         if self._head.silent().get(HEAD, 0.0) <= _AWAY_SECONDS:
-            self._tell(status)
+            self._report(status)
 
-    def _tell(self, status: Status) -> None:
+    def _report(self, status: Status) -> None:
         cluster = self._cluster
         state = STOPPING if cluster.draining else RUNNING
         facts = _plain(msgspec.structs.asdict(status) | cluster.facts())
@@ -75,8 +75,8 @@ class NewsView:
         to_stderr(text)
 
     def last(self, status: Status) -> None:
-        """See ``head.run.session.View``; what it said before is some moments old."""
-        self._tell(status)
+        """See ``head.run.session.View``; the report before this one is some moments old."""
+        self._report(status)
 
     def finish(self, summary: Summary, folder: RunFolder) -> None:
         """See ``head.run.session.View``."""
@@ -84,31 +84,31 @@ class NewsView:
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:
-    """As JSON says it: what is not finite becomes None, keys become strings."""
-    said: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(facts))
-    return said
+    """As JSON has them: a number that is not finite becomes None, keys become strings."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(facts))
+    return plain
 
 
-class Ring:
-    """Wakes the run, also while it has a line to the head but no board yet."""
+class RunWaker:
+    """Wakes the run; may be called while the run is connected to the head but has no board yet."""
 
     def __init__(self) -> None:
-        self.rings: Callable[[], None] = lambda: None
+        self.wake: Callable[[], None] = lambda: None
 
     def __call__(self) -> None:
-        """Ring it."""
-        self.rings()
+        """Wake the run."""
+        self.wake()
 
 
 class RunProcess:
-    """Carries out an order of the head daemon's."""
+    """Carries out an order of the head daemon."""
 
-    def __init__(self, order: RunOrder, head: Messenger, ring: Ring) -> None:
-        self._order, self._head, self._ring = order, head, ring
+    def __init__(self, order: RunOrder, head: Messenger, waker: RunWaker) -> None:
+        self._order, self._head, self._waker = order, head, waker
         self._code = Path(order.code or order.folder)
 
     def run(self) -> Summary:
-        """See the run through; raises what ``deploy.local.run.run`` and ``resume`` raise."""
+        """Run to the end; raises what ``deploy.local.run.run`` and ``resume`` raise."""
         with StopRequests() as requests:
             return self._resume(requests) if self._order.resume else self._begin(requests)
 
@@ -143,14 +143,14 @@ class RunProcess:
         cluster = ClusterRun(
             node, there, address, self._head, clock, requests.undisturbed, here.preloaded
         )
-        self._ring.rings = node.board.doorbell.ring
-        view = NewsView(order.run, self._head, cluster, SystemClock())
+        self._waker.wake = node.board.doorbell.ring
+        view = HeadView(order.run, self._head, cluster, SystemClock())
         prepared = replace(prepared, registration=here)
         return Session(prepared, requests, view, cluster, clock, Arrivals(node.blocks))
 
 
 def apart(registration: Registration) -> tuple[Registration, Plan]:
-    """What the head goes by, and the plan of the workers; transfers are the workers' business."""
+    """The head's registration and the workers' plan; the transfer triggers are the workers'."""
     plan, table = with_transfer(registration.plan, registration.table)
     shipping = transfers(table)
     own = {target: trigger for target, trigger in table.items() if target not in shipping}
@@ -158,7 +158,7 @@ def apart(registration: Registration) -> tuple[Registration, Plan]:
 
 
 def outcome(run: Callable[[], Summary]) -> tuple[ExitStatus, str]:
-    """Exit status and reasons of what ``run`` does."""
+    """Call ``run``; returns the exit status, and why the run was refused or failed ("" if not)."""
     try:
         summary = run()
     except KeyboardInterrupt:
@@ -175,14 +175,14 @@ def outcome(run: Callable[[], Summary]) -> tuple[ExitStatus, str]:
 def main(arguments: Sequence[str]) -> int:
     """Run the process; returns its exit status."""
     faulthandler.enable()
-    order, ring = read_order(Path(arguments[0]), RunOrder), Ring()
-    with logging_to(to_stderr), Messenger.connect(order.head, None, order.run, ring) as head:
-        status, why = outcome(RunProcess(order, head, ring).run)
-        ring.rings = lambda: None
+    order, waker = read_order(Path(arguments[0]), RunOrder), RunWaker()
+    with logging_to(to_stderr), Messenger.connect(order.head, None, order.run, waker) as head:
+        status, why = outcome(RunProcess(order, head, waker).run)
+        waker.wake = lambda: None
         if why:
             to_stderr(why)
         head.send(HEAD, control.RunNews(order.run, status.outcome, why))
-        head.close(_FAREWELL_SECONDS)
+        head.close(_CLOSE_SECONDS)
     return status
 
 

@@ -1,7 +1,7 @@
 """A run on a cluster: coordinator, learner and replay buffer here, the actors on worker nodes.
 
-It is to a cluster what ``OneMachine`` is to one machine: the same loop, the same coordinator, the
-same learner. What is left out are the actors' processes; they belong to the executors.
+``ClusterRun`` does on a cluster what ``OneMachine`` does on one machine, with the same loop,
+coordinator and learner. It has no actor processes: they belong to the executors.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from triggers.engine import Mailboxes
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 20.0
-"""How long executors may take to ship what is left and to report."""
+"""How long executors may take to ship their last rows and to report."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Who a run is on its cluster, and where its sockets are.
+    """A run's name on its cluster, its folders, and where its sockets are.
 
-    ``code`` is the folder of the user's code here, ``bundles`` one for images on their way,
+    ``code`` is the folder of the user's code on this node, ``bundles`` the folder for bundles,
     ``host`` the head's address as workers see it, ``keys`` the folder of the cluster's keys (None:
-    no sockets but those of one machine).
+    Unix sockets only).
     """
 
     run: str
@@ -64,7 +64,7 @@ class Address:
 class ClusterRun(Supervisor):
     """The members of a run, its actors on worker nodes, and the loop that serves them.
 
-    ``plan`` is what the workers are to go by. ``head`` is the line to the head daemon, which says
+    ``plan`` is the workers' plan. ``head`` is the connection to the head daemon, which decides
     where actors live.
     """
 
@@ -103,7 +103,7 @@ class ClusterRun(Supervisor):
         return self._steering.silent().get(node, 0.0)
 
     def facts(self) -> dict[str, Any]:
-        """What there is to tell beside ``Status``: actors by node, and what went over the wire."""
+        """What is reported beside ``Status``, e.g. actors by node and bytes sent and received."""
         return {
             "nodes": self._remote.placement_view.places(),
             "bytes_on_wire": self._replay.wire_bytes,
@@ -116,16 +116,16 @@ class ClusterRun(Supervisor):
         }  # fmt: skip
 
     def waits_for(self) -> str:
-        """What actors without a place wait for, in words; "" if all have one."""
+        """What actors without a place wait for, in words; "" if all actors have a place."""
         return self._remote.placement_view.waits(self._coordinator.actors)
 
     @property
     def draining(self) -> bool:
-        """Whether it finishes before its budget is spent."""
+        """Whether the run is finishing before its budget is spent."""
         return self._coordinator.draining
 
     def usage(self) -> Usage:
-        """What the actors cost so far."""
+        """What the actors used so far."""
         nodes = self._remote.nodes
         wire_bytes = self._replay.wire_bytes
         return msgspec.structs.replace(
@@ -162,8 +162,8 @@ class ClusterRun(Supervisor):
     def _take_mail(self) -> None:
         for _, message in self._head.take():
             with self._faults.contained(type(message).__name__, self._refuse, passing=ArtosError):
-                self._obey(message)
-        self._hear_executors()
+                self._handle(message)
+        self._take_executor_mail()
         for member, report in self._remote.reports():
             refuse = partial(self._refuse_to, self._remote.node_of(member))
             what = f"{type(report).__name__} of actor {actor_of(member)}"
@@ -177,13 +177,13 @@ class ClusterRun(Supervisor):
         else:
             self._coordinator.receive(member, report)
 
-    def _hear_executors(self) -> None:
+    def _take_executor_mail(self) -> None:
         for node, message in self._steering.take():
             if isinstance(message, steering.ExecutorLog):
                 self._logs.keep(node, message)
                 continue
             if isinstance(message, Refusal):
-                self._seldom.warning("node %s refused what it was told: %s", node, message.why)
+                self._seldom.warning("node %s refused a message of ours: %s", node, message.why)
                 continue
             refuse = partial(self._refuse_to, node)
             with self._faults.contained(f"{type(message).__name__} from {node}", refuse):
@@ -201,7 +201,7 @@ class ClusterRun(Supervisor):
     def _refuse_to(self, node: str, why: str) -> None:
         self._steering.send(node, Refusal(why))
 
-    def _obey(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         match message:
             case control.Placed():
                 self._remote.placed(message)
@@ -212,7 +212,7 @@ class ClusterRun(Supervisor):
             case Restarted():
                 self._announce()
             case Refusal(why=why):
-                self._seldom.warning("the head refused what it was told: %s", why)
+                self._seldom.warning("the head refused a message of ours: %s", why)
 
     def _actor_changed(self, member: int) -> None:
         if 0 < member <= self._cache_plan.actors:
@@ -230,32 +230,32 @@ class ClusterRun(Supervisor):
     def _tick(self) -> None:
         super()._tick()
         self._remote.step()
-        self._replay.nudge()  # rows that were given up are released, too
+        self._replay.nudge()  # rows of dropped rounds are released, too
 
     # -- the end -------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Close the executors, wait for them and for the learner; what does not end is killed."""
+        """Close the executors and the learner, wait for them, and kill the learner if need be."""
         self._remote.close()
         self._stop_learner()
         deadline = Deadline(_CLOSE_SECONDS, self._clock)
-        while self._speaking() and not deadline.passed:
+        while self._may_hear_more() and not deadline.passed:
             self._board.doorbell.wait(min(1.0, deadline.left))
-            self._hear_executors()
+            self._take_executor_mail()
             self._replay.reap()
         for node in self._remote.nodes.open:
-            _log.warning("the executor on %s did not say that it is closed", node)
+            _log.warning("the executor on %s did not confirm that it has closed", node)
         self._logs.close(self._remote.nodes.ends)
         self._replay.stop(STOP_SECONDS)
         self._steering.close()
         self._bundles.close()
 
-    def _speaking(self) -> bool:
-        """Whether there is an executor from which there may still be something to be heard."""
+    def _may_hear_more(self) -> bool:
+        """Whether an executor is open and has not been silent for long."""
         return len(self._remote.placement_view.silent()) < len(self._remote.nodes.open)
 
     def kill(self) -> None:
-        """End everything here at once; executors are told to close."""
+        """Kill every process on this node at once, and tell the executors to close."""
         self._remote.close()
         nodes = self._remote.nodes
         self._logs.close(nodes.ends | dict.fromkeys(nodes.open, "the run was ended at once"))

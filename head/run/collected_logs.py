@@ -1,6 +1,6 @@
-"""The ends of the logs of other nodes, in the folder of the run once their executors have closed.
+"""The ends of other nodes' logs, collected in the run's folder when their executors close.
 
-An executor that was killed sends none: a line in their place says so, and where they are to be had.
+A killed executor sends no logs. A line in their place says so, and how to ask the node for them.
 """
 
 from __future__ import annotations
@@ -19,36 +19,35 @@ _NAME = re.compile(r"actor-(\d{1,9})|executor|agent|template")
 
 
 class CollectedLogs:
-    """Keeps what executors send, below ``folder``: ``NODE/actor-3.log``, ``NODE/executor.log``.
+    """Keeps the logs of executors below ``folder``: ``NODE/actor-3.log``, ``NODE/executor.log``.
 
-    Of ``actors`` actors there may be logs, so no node can fill the disk with them.
+    Only logs of the run's ``actors`` actors are kept, so no node can fill the disk.
     """
 
     def __init__(self, folder: Path, actors: int) -> None:
         self._folder, self._actors = folder, actors
-        self._owed: dict[str, None] = {}
+        self._missing: dict[str, None] = {}
 
     def expect(self, node: str) -> None:
-        """An executor was opened there: it sends its logs when it closes."""
-        self._owed[node] = None
+        """An executor was opened on a node; it will send its logs when it closes."""
+        self._missing[node] = None
 
     def keep(self, node: str, log: ExecutorLog) -> None:
-        """Write one down, in the place of an older one; what is none, or too long, is not."""
+        """Write a log, replacing an older one; refuse one that is too long or has no known name."""
         name = _NAME.fullmatch(log.name)
         if name is None or int(name[1] or 0) >= self._actors or len(log.content) > _MOST:
-            _log.warning("node %s sent a log that is none: %s", node, log.name)
+            _log.warning("node %s sent an invalid log: %s", node, log.name)
             return
-        if node in self._owed:
-            del self._owed[node]
-            (self._folder / node / _MISSING).unlink(
-                missing_ok=True
-            )  # of an earlier part of the run
+        if node in self._missing:
+            del self._missing[node]
+            # An earlier part of the run may have left it.
+            (self._folder / node / _MISSING).unlink(missing_ok=True)
         self._write(node, f"{log.name}.log", log.content)
 
     def close(self, whys: Mapping[str, str]) -> None:
-        """No more will come: note for each node whose logs did not, why they did not."""
-        owed, self._owed = self._owed, {}
-        for node in owed:
+        """No more logs will come: note for each node that sent none why it did not."""
+        missing, self._missing = self._missing, {}
+        for node in missing:
             why = whys.get(node, "its executor did not close in time")
             line = f"the logs of node {node} are missing here: {why}; `artos logs RUN --log "
             line += f"{node}/executor` (or {node}/actor-0, ...) asks the node for them"

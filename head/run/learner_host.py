@@ -14,7 +14,7 @@ from artos.system.exit_report import ExitReport
 
 
 class LearnerHost:
-    """Starts the learner, notices at once when it dies, starts it again when asked."""
+    """Starts the learner, notices at once when it dies, and starts it again when asked."""
 
     def __init__(self, plan: Plan, site: Site, plan_file: Path, begin: Start = start) -> None:
         self._threads, self._plan_file, self._begin = plan.threads, plan_file, begin
@@ -28,13 +28,13 @@ class LearnerHost:
         self._child = self._begin(spec, Path(self._site.logs) / "learner.log")
 
     def end(self) -> None:
-        """Kill what is left of the learner; a new one goes on from the model block."""
+        """Kill the learner; a new one goes on from the model block."""
         if self._child is not None:
             self._child.kill()
             self._child = None
 
     def reap(self) -> list[tuple[int, ExitReport]]:
-        """The learner if it died since the last look, and of what."""
+        """The learner and its exit report, if it died since the last call."""
         child = self._child
         status = None if child is None else child.died()
         if child is None:
@@ -50,8 +50,8 @@ class LearnerHost:
         return {} if self._child is None else {LEARNER: self._child.pid}
 
     def stop(self, seconds: float) -> None:
-        """Let it end by itself for ``seconds``, then kill it."""
+        """Let the learner end by itself for ``seconds``, then kill it."""
         if self._child is not None:
             self._child.end(seconds)
-            # Only now: a second Ctrl-C in the wait above must find it here and kill it.
+            # Only now: a second Ctrl-C during the wait above must find the child and kill it.
             self._child = None

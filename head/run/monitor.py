@@ -1,4 +1,4 @@
-"""The workload monitor: what a run did so far, as numbers."""
+"""The workload monitor: the counts and means of a run so far."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _lag_of_claim(block: ActorBlock, claim: Claim, version: int) -> ActorLag:
 
 
 class LagMeter:
-    """Policy lag: the learner's version minus the version that rows or actors have."""
+    """Policy lag: the learner's version minus the version of rows or actors."""
 
     def __init__(self) -> None:
         self.rows = self.total = self._largest = 0
@@ -46,7 +46,7 @@ class LagMeter:
 
     @property
     def mean(self) -> float | None:
-        """Mean over everything counted so far, None before anything was."""
+        """Mean over everything counted so far, None before anything was counted."""
         return self.total / self.rows if self.rows else None
 
     @property
@@ -60,18 +60,18 @@ class LagMeter:
         return {class_name(number): rows for number, rows in enumerate(self.classes) if rows}
 
     def facts(self) -> dict[str, Any]:
-        """Mean and maximum as they are written down, None for what was not measured."""
+        """Mean and maximum as records have them, None if nothing was counted."""
         return {"mean": None if self.mean is None else round(self.mean, 4), "max": self.largest}
 
 
 class Monitor:
     """Counts and sums of a run. Fed by the coordinator, read by the view and the records.
 
-    Policy lag is measured at both honest points: ``lag`` of the rows learned from,
-    whether handed over or drawn, of all and of each actor's; ``round_lag`` of the actors' weights
-    at the end of a round, after the update and the pull.
-    ``actors_by_update`` says for how many updates in a row how many actors took part:
-    ``(updates, actors)``. ``drawn``: whether the learner draws rows with samplers.
+    Policy lag is measured at two points. ``lag`` (and ``lag_of`` by actor) is that of the rows
+    learned from, whether handed over or drawn. ``round_lag`` is that of the actors' weights at the
+    end of a round, after the update and the pull.
+    ``actors_by_update`` holds ``(updates, actors)``: for so many updates in a row, so many actors
+    took part. ``drawn``: whether the learner draws rows with samplers.
     """
 
     def __init__(self, window: int = 100) -> None:
@@ -111,7 +111,7 @@ class Monitor:
         self.times.spend("actors", f"actor {actor}", times)
 
     def stepped(self, began: float) -> None:
-        """Environments were stepped from that time (seconds of the run's clock) on."""
+        """Environments were stepped from the time ``began`` on (seconds of the run's clock)."""
         self.first_step = began if self.first_step is None else self.first_step
 
     def helped(self, times: Mapping[str, float]) -> None:
@@ -127,9 +127,9 @@ class Monitor:
     def learned_from(
         self, handed: Sequence[ActorLag], drawn: Sequence[ActorLag] = ()
     ) -> dict[str, Any]:
-        """An update learned from rows it was handed or drew; returns lags as the journal has them.
+        """An update learned from rows handed to it or drawn; returns lags as in the journal.
 
-        ``lags`` are ``(actor, mean, maximum)`` of each claim, or of what was drawn of each actor.
+        ``lags`` are ``(actor, mean, maximum)`` of each claim, or of the rows drawn of each actor.
         """
         lags = (*handed, *drawn)
         if not lags:
@@ -146,7 +146,7 @@ class Monitor:
     def lag_by_actor(self, *, spread: bool = False) -> dict[int, dict[str, Any]]:
         """Mean and maximum (``max``) of the lags of each actor's rows that were learned from.
 
-        With ``spread`` also how many ``rows`` these were, and their ``histogram``.
+        With ``spread`` also the number of these ``rows`` and the ``histogram`` of their lags.
         """
         return {
             actor: meter.facts()
@@ -155,12 +155,12 @@ class Monitor:
         }
 
     def round_ended(self, version: int, bound: Iterable[int]) -> None:
-        """The learner minted ``version`` and actors pulled: count the lags of what they hold."""
+        """The learner made ``version``; count the lags of the versions that actors now hold."""
         lags = version - np.fromiter(bound, np.int64)
         self.round_lag.add(measure(0, lags.clip(min=0)))
 
     def took_part(self, actors: int) -> None:
-        """So many actors sampled for the version that was just made."""
+        """So many actors sampled for the newest version."""
         runs = self.actors_by_update
         if runs and runs[-1][1] == actors:
             runs[-1] = (runs[-1][0] + 1, actors)

@@ -1,4 +1,4 @@
-"""What the learner publishes beside the weights: its new versions, and the newest values."""
+"""The objects that the learner publishes beside the weights: new versions and newest values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _READER = 0
 
 
 class Newest(NamedTuple):
-    """An object as it was when it was looked at; ``value`` is a copy."""
+    """An object's version when it was read, and a copy of its ``value``."""
 
     version: int
     value: NDArray[Any]
@@ -40,13 +40,13 @@ class Objects:
                 yield Published(name, self._told[name])
 
     def newest(self) -> dict[str, Newest]:
-        """The newest of each that was published, safe against a learner that publishes on."""
+        """The newest version of each published object, even while the learner publishes more."""
         return {
             name: _read(region) for name, region in self._regions.items() if region.version >= 0
         }
 
     def values(self) -> dict[str, Any]:
-        """The newest values: numbers, and arrays of those that have a shape."""
+        """The newest values: numbers for scalars, arrays for the others."""
         return {
             name: found.value if found.value.shape else found.value.item()
             for name, found in self.newest().items()

@@ -1,4 +1,4 @@
-"""From what was asked for to what a run begins with: its registration, folder and memory."""
+"""Prepares what a run begins with: its registration, folder and memory."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ HostFaults = Callable[[Plan], Sequence[str]]
 
 
 def _elsewhere(plan: Plan) -> Sequence[str]:
-    """They live on worker nodes, so nothing here stands in their way."""
+    """The actors live on worker nodes, so no fault of this machine matters to them."""
     del plan
     return ()
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run begins with; ``before`` is what the checkpoint of a resumed one says."""
+    """What a run begins with; ``before`` is the manifest of a resumed run's checkpoint."""
 
     registration: Registration
     folder: RunFolder
@@ -53,7 +53,7 @@ def begun(
     preloaded: Preloaded | None,
     host_faults: HostFaults = _elsewhere,
 ) -> Iterator[Prepared]:
-    """A new run: its code registered, its folder and its memory made; the memory is removed again.
+    """A new run: register its code, make its folder and memory; the memory is removed at the end.
 
     Raises:
         Refused, RunExists, ShmTooSmall: nothing is left behind.
@@ -79,7 +79,7 @@ def resumed(
     """The same for a run that goes on in ``folder`` from its checkpoint.
 
     Raises:
-        CheckpointFault, Refused: it does not fit, or not any more.
+        CheckpointFault, Refused: the checkpoint does not fit the code, or the run this machine.
     """
     registration, manifest = _continued(request, folder, preloaded, host_faults)
     with requests.held(), _restored(request, folder, registration) as node:
@@ -114,7 +114,7 @@ def _continued(
 @contextmanager
 def _restored(request: Request, folder: RunFolder, registration: Registration) -> Iterator[Node]:
     """The memory of a run that goes on, with its weights as they were saved."""
-    remove_images(folder.path)  # if the machine was started anew nobody else finds them
+    remove_images(folder.path)  # after a reboot nothing else finds them
     with Node(registration.plan, folder.path.name, folder.logs) as node:
         _restore(folder, node)
         _store(folder, request, registration)
@@ -133,7 +133,7 @@ def _new_folder(request: Request, registration: Registration) -> RunFolder:
 
 @contextmanager
 def _node_of(folder: RunFolder, registration: Registration) -> Iterator[Node]:
-    """The memory of a new run; its folder is discarded if there is not enough, or it is refused."""
+    """The memory of a new run; the folder is discarded if memory is short or the run is refused."""
     try:
         node = Node(registration.plan, folder.path.name, folder.logs)
     except BaseException:
@@ -148,16 +148,16 @@ def _node_of(folder: RunFolder, registration: Registration) -> Iterator[Node]:
 
 
 def stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> Request:
-    """What was asked for when the run began, with these ``settings`` instead of stored ones."""
+    """The request that the run began with, its stored settings overridden by ``settings``."""
     stored = {**folder.config, "settings": folder.config["settings"] | settings}
-    stored.pop("origin", None)  # that is where it began
+    stored.pop("origin", None)  # where the run began, not where it is resumed
     names = Request.__dataclass_fields__.keys() & stored.keys()
     kept = {name: stored[name] for name in names} | {"run_dir": folder.path, "quiet": quiet}
     return Request(**{**kept, "folder": Path(stored["folder"])})
 
 
 def _resolved(request: Request, registration: Registration) -> dict[str, Any]:
-    """What reproduces the run: all settings, and what it was made of, by whom and where."""
+    """What is needed to reproduce the run: all settings, versions, host and origin of the code."""
     return {
         "settings": registration.resolved,
         "versions": registration.versions,
@@ -167,7 +167,7 @@ def _resolved(request: Request, registration: Registration) -> dict[str, Any]:
 
 
 def _store(folder: RunFolder, request: Request, registration: Registration) -> None:
-    # What was changed when resuming also holds for the next time.
+    # Settings that were changed on resuming also hold the next time.
     resolved = _resolved(request, registration)
     settings = {"settings": resolved.pop("settings")}
     resumed = [*folder.config.get("resumed", ()), resolved]
@@ -186,15 +186,15 @@ def _restore(folder: RunFolder, node: Node) -> None:
     node.restore(flattened(arrays, node.plan), manifest.version)
     for name in saved:
         node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
-    _drop_half_a_line(folder.journal)
+    _drop_partial_line(folder.journal)
 
 
 def _blank(spec: ArraySpec) -> Any:
     return np.zeros(spec.shape, spec.dtype)
 
 
-def _drop_half_a_line(journal: Path) -> None:
-    """Cut off what a killed supervisor left unfinished, so that the next line is a line."""
+def _drop_partial_line(journal: Path) -> None:
+    """Cut off a line that a killed run process left unfinished, so the next line starts afresh."""
     if journal.exists():
         with journal.open("r+b") as file:
             file.truncate(file.read().rfind(b"\n") + 1)

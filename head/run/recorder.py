@@ -30,23 +30,22 @@ _LOG_SECONDS = 0.5
 _CHECKPOINT_SECONDS = 2.0
 _CHECKPOINT_SHARE = 0.01
 _CHECKPOINT = "the checkpoint"
-_SINCE = "the last one stays, and it is tried again; make room"
-_GAP = "the run goes on without it, and it is tried again; make room"
+_SINCE = "the last one stays, and saving is tried again; make room"
+_GAP = "the run goes on without it, and writing is tried again; make room"
 RESTORED = (
     "weights",
     "optimiser state",
-    "what is published beside them",
+    "objects published beside them",
     "policy version",
     "step, update and episode counters",
-    "how many actors take part, and what decides that",
+    "the number of active actors, and the state of what decides it",
 )
 OBJECT = "object."
-"""A checkpoint's arrays that are called so are what is published beside the weights."""
+"""Prefix of a checkpoint's arrays that were published beside the weights."""
 _NOT_RESTORED = (
     "environment states: every environment starts a new episode",
     "random streams: actors draw from new streams derived from seed, actor and resume count",
-    "what a learner keeps beside its module, its optimiser and what it publishes: its setup makes "
-    "it anew",
+    "the learner's state besides its module, optimiser and objects: its setup makes it anew",
     "policy lag, times, restarts and lost rows: counted from here on",
 )
 _EXPERIENCE = "experience sampled but not yet learned from: it is sampled again"
@@ -71,7 +70,7 @@ class Recorder:
         self._ended: float | None = None
         self._steps_at_begin = coordinator.steps
         self._next_log = clock.now()
-        self._next_save = clock.now()  # the first as soon as there are weights to save
+        self._next_save = clock.now()  # the first checkpoint, as soon as there are weights
         self._saved_version = before.version if before else -1
         if before:
             coordinator.monitor.updates = before.updates
@@ -80,7 +79,7 @@ class Recorder:
 
     @property
     def seconds(self) -> float:
-        """Seconds of training: from when all members were ready until nothing was left to do."""
+        """Seconds of training: from when all members were ready until the last answer."""
         earlier = self._before.seconds if self._before else 0.0
         return earlier + self._running
 
@@ -99,13 +98,13 @@ class Recorder:
         return None if first is None else age() - (self._clock.now() - first)
 
     def trained(self) -> None:
-        """The last invocation was answered: stopping the members is no training any more."""
+        """The last invocation was answered: training time ends before the members are stopped."""
         self._ended = self._clock.now()
 
     def update(self, show: Callable[[Status], None], due: bool) -> bool:
-        """Write what is due to be written; ``show`` gets a status if the view wants one.
+        """Write the records that are due; ``due``: ``show`` wants a status, too.
 
-        Returns whether anything was written to the log.
+        Returns whether the progress log was due.
         """
         coordinator = self._coordinator
         if self._began is None and coordinator.state.active_actors.all_ready:
@@ -169,8 +168,8 @@ class Recorder:
     def save(self) -> None:
         """Save a checkpoint of the newest version, unless it is saved already.
 
-        What the learner has published and not reported yet waits: its counters would be too old.
-        The next is due so much later that saving takes a hundredth of the time at most.
+        A version that the learner has published but not reported waits: its counters would be too
+        old. The next save is due late enough that saving takes at most a hundredth of the time.
         """
         began = self._clock.now()
         if self._node.weights.version > self._saved_version:
@@ -189,10 +188,10 @@ class Recorder:
         self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
 
     def see_saved(self) -> None:
-        """See that nothing learned is lost.
+        """Check that the newest version is saved.
 
         Raises:
-            NotSaved: the newest version could not be saved at the end.
+            NotSaved: it could not be saved at the end.
         """
         if why := self._gaps.why(_CHECKPOINT):
             raise NotSaved(str(self._folder.path), self._node.weights.version, why)
@@ -218,14 +217,14 @@ class Recorder:
         )
 
     def _not_restored(self) -> tuple[str, ...]:
-        """What who goes on from here has lost; where rows are kept to be drawn that is all rows."""
+        """What a resumed run lacks; if the learner draws rows, that includes the replay buffer."""
         replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.drawn
         return (*_NOT_RESTORED[:2], _REPLAY if replayed else _EXPERIENCE, *_NOT_RESTORED[2:])
 
     def finish(self, outcome: str, usage: Usage, *, why: str = "", curve: bool = True) -> Summary:
-        """Save, write the last rows, the curve (unless in a hurry) and the summary.
+        """After the members have ended: save, write the last rows, the curve and the summary.
 
-        The members have ended.
+        ``curve`` False: no curve, as the run ends in a hurry.
         """
         self._coordinator.book_finished(LEARNER)
         status = self.status()
@@ -251,7 +250,7 @@ class Recorder:
             why=why,
         )
         if lacks := self._gaps.why(_CHECKPOINT):
-            why = why or f"what it learned last could not be saved: {lacks}"
+            why = why or f"the newest weights could not be saved: {lacks}"
             summary = msgspec.structs.replace(summary, outcome="failed", why=why)
         with self._gaps.allowed("summary.json", "it is missing"):
             self._folder.write_summary(summary)
@@ -259,7 +258,7 @@ class Recorder:
 
 
 def named(arrays: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[Any]]:
-    """What a checkpoint holds: each parameter under its own name, then the learner's state."""
+    """A checkpoint's arrays: the learner's state, and each parameter under its own name."""
     saved = {name: array for name, array in arrays.items() if name != "params"}
     at = 0
     for name, shape in plan.layout:

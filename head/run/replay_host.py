@@ -1,4 +1,4 @@
-"""The replay processes of a run, on the head node: started, told, started again."""
+"""Starts the replay processes of a run on the head node, and restarts those that die."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class _Receiver:
         self.counters = Counters(orders.counters_path, REPLAY_COUNTS)
 
     def await_listening(self) -> None:
-        """Wait until agents may connect. From then on it listens there for good.
+        """Wait until agents may connect; a restarted process listens at the same endpoint.
 
         Raises:
-            DataPathFailed: it ended instead.
+            DataPathFailed: the process ended, or did not answer in time.
         """
         message = self.sidecar.answer(START_SECONDS)
         if not isinstance(message, ReplayUp):
             self.sidecar.end(_END_SECONDS)
-            raise DataPathFailed(ChildModule.REPLAY, self.sidecar.last_words)
+            raise DataPathFailed(ChildModule.REPLAY, self.sidecar.log_tail)
         self.orders = msgspec.structs.replace(self.orders, endpoint=message.endpoint)
 
-    def obeys(self, message: Terms) -> bool:
-        """Whether it said that these terms are in force; False if it died or hangs."""
+    def confirms(self, message: Terms) -> bool:
+        """Whether it answered that these terms are in force; False if it died or hangs."""
         answer = self.sidecar.answer(_ANSWER_SECONDS)
-        while isinstance(answer, ReplayUp):  # said when it was last started
+        while isinstance(answer, ReplayUp):  # sent when it was last started
             answer = self.sidecar.answer(_ANSWER_SECONDS)
         return answer == message
 
@@ -52,9 +52,9 @@ class _Receiver:
 class ReplayHost:
     """Starts the replay processes of a run and keeps them alive.
 
-    Actor ``a`` is served by process ``a % receivers``. ``keys_folder`` None: no TCP, the agents are
-    on this machine (``host`` is of no use then). ``host`` is the address that agents connect to.
-    ``weights_dtype`` "bfloat16" halves the bytes of float32 weights on the wire.
+    Actor ``a`` is served by process ``a % receivers``. ``host`` is the address that agents connect
+    to; it is unused if ``keys_folder`` is None: the agents are on this machine, and there is no
+    TCP. ``weights_dtype`` "bfloat16" halves the bytes of float32 weights on the wire.
     ``process`` is the module to run.
     """
 
@@ -72,7 +72,7 @@ class ReplayHost:
                 ReplayOrders(
                     site,
                     str(plan_file),
-                    _anywhere(site, keys_folder, host, number),
+                    _bind_endpoint(site, keys_folder, host, number),
                     "" if keys_folder is None else str(keys_folder),
                     number,
                     count,
@@ -87,17 +87,17 @@ class ReplayHost:
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """Where agents connect to, once started; they stay the same."""
+        """Where agents connect to, once the processes are started; the endpoints stay the same."""
         return tuple(each.orders.endpoint for each in self._receivers)
 
     @property
     def wire_bytes(self) -> int:
-        """Bytes that came in from agents and that went out as weights."""
+        """Bytes received from agents plus bytes of weights sent."""
         return sum(each.counters["bytes"] + each.counters["weights"] for each in self._receivers)
 
     @property
     def faults(self) -> int:
-        """What replay processes survived so far."""
+        """Faults that replay processes survived so far."""
         return sum(each.counters["faults"] for each in self._receivers)
 
     @property
@@ -106,10 +106,10 @@ class ReplayHost:
         return sum(each.counters["bad"] for each in self._receivers)
 
     def start(self) -> None:
-        """Start them all; returns once agents may connect.
+        """Start all replay processes; returns once agents may connect.
 
         Raises:
-            DataPathFailed: one of them ends, or does not say where it listens.
+            DataPathFailed: one of them ended, or did not say where it listens.
         """
         for each in self._receivers:
             self._begin(each)
@@ -122,11 +122,10 @@ class ReplayHost:
     def terms(
         self, terms: Mapping[int, int], bases: Mapping[int, int], nodes: Mapping[int, str]
     ) -> None:
-        """Actors have places: from now on only rows of these terms are taken, from ``bases`` on.
+        """Have only rows of these terms accepted, from ``bases`` on and from ``nodes``.
 
-        They are taken of ``nodes`` only (actor → node, "": of none).
-
-        Returns once that is so: no row of an older place appears in a block after this call.
+        All three are by actor; a node "" means that no node may send rows of this actor. Returns
+        once the terms are in force: no row of an older place appears in a block after this call.
 
         Raises:
             DataPathFailed: a replay process cannot be kept alive.
@@ -138,8 +137,8 @@ class ReplayHost:
         for each in self._receivers:
             each.sidecar.tell(message)
         for each in self._receivers:
-            if not each.obeys(message):
-                # It died, and whoever takes its place is told first of all.
+            if not each.confirms(message):
+                # It died or hangs; its successor is sent the terms first of all.
                 each.sidecar.end(0.0)
                 self._begin(each)
                 each.await_listening()
@@ -150,7 +149,7 @@ class ReplayHost:
             each.sidecar.tell(Nudge())
 
     def reap(self) -> None:
-        """Start those again that died, where they listened before. Call it on SIGCHLD and on ticks.
+        """Restart those that died, at their old endpoints. Call this on SIGCHLD and on ticks.
 
         Raises:
             DataPathFailed: one of them died too often in a row.
@@ -165,14 +164,14 @@ class ReplayHost:
         return {name: pid for name, pid in found.items() if pid is not None}
 
     def stop(self, seconds: float = _END_SECONDS) -> None:
-        """End them; those that do not within ``seconds`` are killed."""
+        """Let the replay processes end by themselves for ``seconds``, then kill them."""
         for each in self._receivers:
             each.sidecar.hang_up()
         for each in self._receivers:
             each.sidecar.end(seconds)
 
 
-def _anywhere(site: Site, keys_folder: Path | None, host: str, number: int) -> str:
+def _bind_endpoint(site: Site, keys_folder: Path | None, host: str, number: int) -> str:
     if keys_folder is None:
         return f"ipc://{site.folder}/replay-{number}.ipc"
     return f"tcp://{host}:*"

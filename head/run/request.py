@@ -1,4 +1,4 @@
-"""What a user asks for, and where the workload is that was named."""
+"""A user's request for a run, and where its workload is."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from triggers.algorithms import BUILT_IN
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for. ``settings`` are the flags and every ``--set``.
+    """A user's request for a run. ``settings`` are the flags and every ``--set``.
 
-    ``deadline``: seconds a member may take to carry out one invocation. ``origin`` is where it was
-    asked for (``provenance.origin``), if not here.
+    ``deadline``: seconds a member may take to carry out one invocation. ``origin`` is where the
+    request was made (``provenance.origin``), if not in this process.
     """
 
     workload: str
@@ -33,7 +33,7 @@ class Request:
     origin: dict[str, Any] = field(default_factory=dict)
 
     def config(self) -> dict[str, Any]:
-        """What is stored as the run's configuration."""
+        """What the run's configuration file keeps of the request."""
         return {
             "workload": self.workload,
             "settings": self.settings,
@@ -44,26 +44,22 @@ class Request:
         }
 
     def reference(self) -> Reference:
-        """Where the workload comes from.
-
-        Raises:
-            Refused: neither an algorithm nor a file with an object.
-        """
+        """See ``reference_of``."""
         return reference_of(self.workload, self.settings, self.folder)
 
     def preload(self) -> AbstractContextManager[Preloaded | None]:
-        """Begin to import the workload's code, in a process for those of the run to come from.
+        """Begin to import the workload's code in a preload process, from which others are forked.
 
-        None where all of it is one process.
+        None for an inline run, which is a single process.
         """
         return nullcontext() if self.inline else Preloaded(self.reference())
 
 
 def reference_of(workload: str, settings: dict[str, Any], folder: Path) -> Reference:
-    """What ``ALGORITHM`` or ``FILE.py:OBJECT`` means.
+    """Where the workload ``ALGORITHM`` or ``FILE.py:OBJECT`` comes from.
 
     Raises:
-        Refused: neither an algorithm nor a file with an object.
+        Refused: ``workload`` is neither an algorithm nor a file with an object.
     """
     if workload in BUILT_IN:
         return Reference(BUILT_IN[workload], settings, str(folder))
@@ -75,7 +71,7 @@ def reference_of(workload: str, settings: dict[str, Any], folder: Path) -> Refer
 
 
 def file_and_object(workload: str) -> tuple[str, str]:
-    """``FILE.py:OBJECT`` in two; no object where none is named, no file where it is none."""
+    """Split ``FILE.py:OBJECT``; OBJECT may be missing (""), and without a ``.py`` file both are."""
     place, _, name = (workload + ":" * workload.endswith(".py")).rpartition(":")
     return (place, name) if place.endswith(".py") else ("", "")
 

@@ -27,7 +27,7 @@ from triggers.journal import Journal
 
 
 class RunMembers(Members, Protocol):
-    """The members of a run and the loop that serves them: inline, here, or on a cluster."""
+    """The members of a run (inline, on one machine, on a cluster) and the loop that serves them."""
 
     def child_ended(self) -> None:
         """A child of this process ended. Safe in a signal handler."""
@@ -36,7 +36,7 @@ class RunMembers(Members, Protocol):
         """Start everything and serve until the coordinator is finished."""
 
     def usage(self) -> Usage:
-        """What the actors cost so far."""
+        """What the actors used so far."""
 
     def stop(self) -> None:
         """End every member in order."""
@@ -46,30 +46,30 @@ class RunMembers(Members, Protocol):
 
 
 class View(Protocol):
-    """Who is told how a run goes."""
+    """Shows how a run goes."""
 
     @property
     def due(self) -> bool:
         """Whether ``show`` wants a status now."""
 
     def show(self, status: Status) -> None:
-        """This is the newest status."""
+        """Show the newest status."""
 
     def note(self, text: str) -> None:
-        """Say this line at once."""
+        """Show this line at once."""
 
     def last(self, status: Status) -> None:
-        """This is how it stands at the end."""
+        """Show the last status of the run."""
 
     def finish(self, summary: Summary, folder: RunFolder) -> None:
-        """The run is over."""
+        """Show the summary: the run is over."""
 
 
 class Session:
     """A run's coordinator and records, its ``members``, and the ``view`` that shows how it goes.
 
     Raises:
-        Refused: the records cannot be begun.
+        Refused: the records cannot be opened.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Session:
         if self._coordinator.draining and not self._told:
             self._told = True
             self._tell(STOPPING)
-            self._view.note("stopping: what is in flight is finished and saved (again: at once)")
+            self._view.note("stopping: running work is finished and saved (second signal: at once)")
         if self._recorder.update(self._view.show, self._view.due):
             with self._gaps.allowed("journal.jsonl"):
                 self._journal.flush()

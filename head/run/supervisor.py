@@ -1,4 +1,4 @@
-"""The loop that serves a run's members: its learner here, its actors here or elsewhere."""
+"""The loop that serves a run's members: its learner, and its actors on this or on other nodes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Actors(Protocol):
 
 
 class LocalActors(Actors, Protocol):
-    """Actors that are processes of this machine, as their process manager knows them."""
+    """Actors that are processes of this machine; their process manager implements this."""
 
     @property
     def template(self) -> int:
@@ -60,10 +60,10 @@ class LocalActors(Actors, Protocol):
         """See ``Members.waits_for_slot``."""
 
     def reports(self, member: int) -> Iterable[FromMember]:
-        """What the member said, oldest first."""
+        """What the member reported, oldest first."""
 
     def deaths(self) -> Iterable[tuple[int, ExitReport]]:
-        """Actors that died since the last look, by member number, and of what."""
+        """Member numbers and exit reports of actors that died since the last call."""
 
     def pids(self) -> Mapping[int, int]:
         """Process id by member number."""
@@ -72,13 +72,13 @@ class LocalActors(Actors, Protocol):
         """Time passed."""
 
     def usage(self) -> Usage:
-        """What they cost so far."""
+        """What the actors used so far."""
 
     def tell_to_stop(self) -> None:
-        """Have each end once it is done with what it does."""
+        """Have each actor end once it has finished what it is doing."""
 
     def stop(self, seconds: float) -> None:
-        """Let them end by themselves for ``seconds``, then kill them."""
+        """Let the actors end by themselves for ``seconds``, then kill them."""
 
 
 class Supervisor(Loop):
@@ -108,7 +108,7 @@ class Supervisor(Loop):
     # -- Members ------------------------------------------------------------------
 
     def end(self, member: int) -> None:
-        """Kill what is left of the member."""
+        """Kill the member's process, if it has one."""
         if member == LEARNER:
             self._learner.end()
         else:
@@ -136,11 +136,11 @@ class Supervisor(Loop):
         self.serve(lambda: coordinator.finished, after)
 
     def _begin(self, coordinator: Coordinator) -> None:  # a hook
-        """What there is to do before any actor is started: by itself, nothing."""
+        """Do what has to be done before any actor is started; by default nothing."""
 
     @abstractmethod
     def _actor_changed(self, member: int) -> None:
-        """Something of an actor, or of a guest, changed."""
+        """An actor, or a guest of the board, raised its counter."""
 
     def _changed(self, member: int) -> None:
         if member == self._control.member:
@@ -157,7 +157,7 @@ class Supervisor(Loop):
 
     def _follow_children(self) -> None:
         for member, death in self._learner.reap():
-            self._learner_changed()  # its last words come first
+            self._learner_changed()  # its last messages come first
             if not self._learner.pids():
                 self._coordinator.died(member, death)
 
@@ -179,7 +179,7 @@ class Supervisor(Loop):
 
     @abstractmethod
     def usage(self) -> Usage:
-        """What the actors cost so far."""
+        """What the actors used so far."""
 
     def _stop_learner(self) -> None:
         self._mail.clear(LEARNER)
@@ -200,44 +200,44 @@ class OneMachine(Supervisor):
         preloaded: Preloaded | None = None,
     ) -> None:
         super().__init__(node, mail, actors, clock, undisturbed, preloaded)
-        self._here = actors
+        self._local_actors = actors
 
     def usage(self) -> Usage:
-        """What the actors cost so far."""
-        return self._here.usage()
+        """What the actors used so far."""
+        return self._local_actors.usage()
 
     def waits_for_slot(self, member: int) -> bool:
         """See ``Members.waits_for_slot``."""
-        return self._here.waits_for_slot(member)
+        return self._local_actors.waits_for_slot(member)
 
     def unplaced(self, member: int) -> str:
-        """Everybody has a place: this machine."""
+        """Every member has a place: this machine."""
         return ""
 
     def _actor_changed(self, member: int) -> None:
-        if member < self._here.template:
+        if member < self._local_actors.template:
             self._coordinator.look(member)
-        for message in self._here.reports(member):
+        for message in self._local_actors.reports(member):
             self._coordinator.receive(member, message)
 
     def _follow_children(self) -> None:
         super()._follow_children()
-        for member, death in self._here.deaths():
+        for member, death in self._local_actors.deaths():
             self._actor_changed(member)  # its last messages come first
-            if member not in self._here.pids():
+            if member not in self._local_actors.pids():
                 self._coordinator.died(member, death)
 
     def _tick(self) -> None:
         super()._tick()
-        self._here.tick()
+        self._local_actors.tick()
 
     def stop(self) -> None:
-        """Tell every member to stop, wait for them, kill those that do not; reap all."""
-        self._here.tell_to_stop()
+        """Tell all members to stop, wait for them, kill those that do not; reap all."""
+        self._local_actors.tell_to_stop()
         self._stop_learner()
-        self._here.stop(STOP_SECONDS)
+        self._local_actors.stop(STOP_SECONDS)
 
     def kill(self) -> None:
         """End every member at once."""
         self._learner.stop(0.0)
-        self._here.stop(0.0)
+        self._local_actors.stop(0.0)

@@ -1,4 +1,4 @@
-"""Where the seconds of a run's members went: work told apart from waits, and what share it is."""
+"""Where the seconds of a run's members went: work and waits, in seconds and as shares."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 _WAIT = "wait"
-"""Kinds of time that begin like this are waits, for something to do or for room."""
+"""Kinds of time with this prefix are waits, for an invocation or for room."""
 
 
 class MemberTimes:
     """The seconds of one member, or of several together, by kind.
 
-    A member tells with each answer what it did with every second since the one before, so their sum
-    is its wall time: that of its process, without what it was frozen away as an image.
+    With each answer a member reports what it spent every second on since its last answer, so their
+    sum is the wall time of its process, without the time that it spent as an image.
     """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     def spend(self, times: Mapping[str, float]) -> None:
-        """Count what an answer tells."""
+        """Add the times of an answer."""
         for kind, seconds in times.items():
             self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
 
@@ -31,7 +31,7 @@ class MemberTimes:
 
     @property
     def wait(self) -> float:
-        """Those in which it waited."""
+        """The seconds spent waiting."""
         return sum(spent for kind, spent in self.seconds.items() if kind.startswith(_WAIT))
 
     def shares(self) -> dict[str, float]:
@@ -55,12 +55,12 @@ class Times:
         self._members: dict[str, MemberTimes] = {}
 
     def spend(self, role: str, member: str, times: Mapping[str, float]) -> None:
-        """Count what a member's answer tells."""
+        """Add the times of a member's answer."""
         self._roles.setdefault(role, MemberTimes()).spend(times)
         self._members.setdefault(member, MemberTimes()).spend(times)
 
     def seconds(self) -> dict[str, float]:
-        """Seconds by kind, added up over members; waits by whose they are, as ``actors.wait``."""
+        """Seconds by kind, summed over members; waits by role, too, as ``actors.wait``."""
         found: dict[str, float] = {}
         for role, spent in self._roles.items():
             for kind, seconds in spent.seconds.items():

@@ -40,7 +40,7 @@ def connect(
     """
 
     def arrive(firing: Firing) -> None:
-        # Head and worker share this machine's blocks: what is transferred has arrived.
+        # Head and worker share this machine's blocks: rows that are transferred have arrived.
         for claim in firing.claims:
             rows = dict.fromkeys((*firing.keys, VERSION_KEY), claim.stop)
             engine.feed(Arrived(claim.actor, rows, firing.version))

@@ -1,1 +1,1 @@
-"""The decisions of a run: who samples, who learns, from which rows, and who replaces whom."""
+"""The decisions of a run: which actors sample, what the learner learns from, and restarts."""

@@ -1,4 +1,4 @@
-"""How many actors take part (by schedule, by policy or by hand), which ones, and which are up."""
+"""How many actors take part (by schedule, policy or hand), which ones, and which are ready."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from head.run.coordination.ports import Members
 
 
 def check_number(actors: int, least: int, most: int) -> None:
-    """See that a run can go on with so many actors.
+    """Check that a run can go on with so many actors.
 
     Raises:
-        CannotScale: more than are registered, or too few for a trigger.
+        CannotScale: more actors than are registered, or too few for a trigger.
     """
     if actors > most:
         raise CannotScale(actors, least, most, f"{most} are registered")
@@ -34,8 +34,8 @@ def check_number(actors: int, least: int, most: int) -> None:
 class Scaler:
     """The number of actors from update to update, as the plan's ``scaling`` has it.
 
-    Updates are counted from 0; the number ``at`` an update is that of the round it learns from.
-    ``policy`` is the user's own where the plan names one, ``kept`` is from the run's checkpoint.
+    Updates are counted from 0. The number for an update holds for the round that it learns from.
+    ``policy`` is the user's own if the plan names one, ``kept`` is from the run's checkpoint.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class Scaler:
 
     @property
     def exact(self) -> bool:
-        """Whether the number has to hold from its update on, rather than as soon as possible."""
+        """Whether a number has to hold from its update on, rather than as soon as possible."""
         return self.kept.by_hand is None and isinstance(self._scaling, Schedule)
 
     def set(self, actors: int) -> None:
-        """Somebody decided: from here on it is ``actors``, whatever plan and metrics say."""
+        """From now on the number is ``actors``, whatever plan and metrics say."""
         self.kept = msgspec.structs.replace(self.kept, by_hand=actors)
 
     def at(
@@ -64,10 +64,10 @@ class Scaler:
         mean_return: float | None,
         objects: Mapping[str, Any] = MappingProxyType({}),
     ) -> int:
-        """The number for an update, from what the last one reported and published; asked in order.
+        """The number for an update, given the metrics and objects of the last one; call in order.
 
         Raises:
-            ScalingFailed: the policy raised, or its answer is of no use.
+            ScalingFailed: the policy raised, or its answer is invalid.
         """
         kept = self.kept
         if kept.by_hand is not None:
@@ -80,13 +80,13 @@ class Scaler:
         return self.kept.actors
 
     def ahead(self, update: int) -> int | None:
-        """The number for the update after this one, where it is known already."""
+        """The number for the update after this one; None if it is not known yet."""
         if self.kept.by_hand is not None or not isinstance(self._scaling, Schedule):
             return None
         return self._scaling.at(update + 1)
 
     def _asked(self, policy: ScalingPolicy, seen: Observation) -> Kept:
-        memory = deepcopy(self.kept.memory)  # if this fails, what is kept can still be saved
+        memory = deepcopy(self.kept.memory)  # if the policy fails, ``kept`` can still be saved
         try:
             actors = decided(policy, seen, memory)
         except Exception as error:
@@ -98,8 +98,8 @@ class Scaler:
 class ActiveActors:
     """The learner and the actors: actors 0 to ``count`` - 1 take part, a few more may be prepared.
 
-    Ready is who has reported so since it was last started, parked or not. ``update`` is the one the
-    workload is at (counted from 0; that of a run that is resumed is not the first).
+    A member is ready once it has reported so since it was last started, parked or not. ``update``
+    is the workload's current update (counted from 0; a resumed run begins with a later one).
     """
 
     def __init__(self, members: Members, clock: Clock, scaler: Scaler, update: int = 0) -> None:
@@ -123,14 +123,14 @@ class ActiveActors:
         for member in (LEARNER, *map(actor_member, self.actors)):
             self.started(member)
 
-    # -- who is up -----------------------------------------------------------------------------
+    # -- which members are ready ---------------------------------------------------------------
 
     def is_ready(self, member: int) -> bool:
         """Whether the member has reported that it is set up."""
         return member in self._ready
 
     def needs(self, member: int) -> bool:
-        """Whether the member takes part or is prepared to."""
+        """Whether the member takes part or is prepared to take part."""
         return member == LEARNER or member <= self._prepared
 
     def started(self, member: int) -> None:
@@ -138,9 +138,9 @@ class ActiveActors:
         self._started[member] = self._clock.now()
 
     def ready(self, member: int) -> float | None:
-        """The member reported that it is set up: seconds since it was asked for.
+        """The member reported that it is set up; returns the seconds since it was started.
 
-        None if it was up and nobody asked: whoever keeps its process has begun it anew.
+        None if it was ready before: its process manager has restarted it without being asked.
         """
         if member in self._ready:
             return None
@@ -163,7 +163,7 @@ class ActiveActors:
     # -- how many take part --------------------------------------------------------------------
 
     def scale(self, actors: int) -> None:
-        """By hand: the next turns are to lead to so many."""
+        """By hand: the next updates are to reach this number."""
         self._scaler.set(actors)
         self._prepare(max(self.count, actors))
 
@@ -174,10 +174,10 @@ class ActiveActors:
         mean_return: float | None,
         objects: Mapping[str, Any],
     ) -> tuple[range, range]:
-        """The workload comes to an update: who joins and who leaves.
+        """The workload comes to an update; returns the actors that join and those that leave.
 
-        Actors are prepared as soon as it is known that they will be wanted. Where the number need
-        not hold from a certain update on they join once they are ready, so nobody waits for them.
+        Actors are prepared as soon as it is known that they will be wanted. Unless the number is
+        ``exact``, they join once they are ready, so nothing waits for them.
         """
         wanted = self._scaler.at(update, metrics, mean_return, objects)
         before, self.count = self.count, self._reachable(wanted)

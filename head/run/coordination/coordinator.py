@@ -1,7 +1,7 @@
 """The coordinator of one workload: turns firings into invocations and answers into events.
 
-It decides and keeps the books; what it wants done to processes it asks of its ``members``, so the
-same coordinator runs a cluster, one machine and one process.
+It decides and keeps the books. Its ``members`` start and end processes for it, so the same
+coordinator runs a cluster, one machine and one process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from triggers.wiring import fewest
 
 
 class Relocation:
-    """Keeps an actor's rows up to a border; what lies beyond is sampled again at its next place."""
+    """Keeps an actor's rows up to a border; the rows beyond are sampled again at its next place."""
 
     def __init__(self, ports: Ports, state: RunState, engine: Engine) -> None:
         self._plan, self._rounds, self._claims = state.plan, state.rounds, state.claims
@@ -34,16 +34,16 @@ class Relocation:
     def move(self, actor: int, term: int, committed: int, node: str) -> range:
         """The actor leaves ``node``, where it ``committed`` so many rows; its next term begins.
 
-        The journal lists the rows that it was asked for there and that it samples elsewhere: at
-        least the first ``lost`` had been committed; more, if the node was gone before it said so.
+        The journal has the range of granted rows that the actor samples again elsewhere. At least
+        the first ``lost`` of them had been committed, more if the node died before it reported so.
 
         Returns:
-            The rows that are lost; the actor begins its next place with the first of them.
+            The rows that are lost; the actor's next place begins with the first of them.
         """
         base = self._border(actor)
         self._row_source.rewind(actor, term, base)
         self._rounds.wrote(actor, base)
-        # A node may say what it likes, but a cache holds no more than that.
+        # A node may report any number, but a cache holds no more rows than this.
         most = base + 2 * self._plan.capacity
         lost = range(base, max(base, min(committed, most)))
         granted = self._rounds.granted_to(actor)
@@ -54,10 +54,10 @@ class Relocation:
         return lost
 
     def _border(self, actor: int) -> int:
-        """The last row up to which all are there that ends a round, or was handed over as a last.
+        """The last end of a round, or of a claim, up to which all rows have arrived.
 
-        So a round is of one place, unless the learner has begun to use it. Whoever samples rows as
-        they come, without claims, loses none of them.
+        So a round comes from one place, unless the learner has begun to use it. A learner that
+        draws rows without claims keeps all rows that have arrived.
         """
         rows = self._rounds.written_by(actor)
         if not self._plan.consumers:
@@ -94,7 +94,7 @@ class Coordinator:
 
     @property
     def monitor(self) -> Monitor:
-        """What the run did so far, as numbers."""
+        """Counts and means of the run so far."""
         return self.state.monitor
 
     @property
@@ -124,9 +124,10 @@ class Coordinator:
 
     @property
     def finished(self) -> bool:
-        """Nothing more will be granted, and what was is done.
+        """Whether nothing more will be granted, and all that was granted is done.
 
-        An actor that waits for room which only more rounds of others would make is not waited for.
+        While draining, an actor that waits for room is not waited for: only more rounds of other
+        actors would make that room.
         """
         if self.version < 0:
             return False
@@ -135,11 +136,11 @@ class Coordinator:
         return self._sampling.budget_spent and len(self.state.invocations) == 0
 
     def has_booked(self, firing: int) -> bool:
-        """Whether the books hold what went into the weights that this firing of a trigger made."""
+        """Whether the update of this firing is booked."""
         return not self.state.invocations.through(LEARNER, firing)
 
     def drain(self) -> None:
-        """Grant no more sampling; what is in flight is finished."""
+        """Grant no more sampling; invocations in flight are finished."""
         self._sampling.draining = True
 
     def waits(self) -> dict[str, str]:
@@ -150,7 +151,7 @@ class Coordinator:
     # -- events from the node ------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Announce the actors to the triggers; waiting for the first version begins."""
+        """Announce the actors to the triggers; deadlines for their start begin to run."""
         # A resumed run announces the version it continues from, not all that led to it.
         self.state.announced = max(-1, self.published - 1)
         for actor in self.actors:
@@ -158,14 +159,14 @@ class Coordinator:
         self.state.active_actors.begin()
 
     def look(self, member: int) -> None:
-        """Something of this member changed: see what it committed or published."""
+        """The member's counter changed: look for new rows or versions of it."""
         if member == LEARNER:
             self._published()
         else:
             self._committed(actor_of(member))
 
     def _published(self) -> None:
-        # Looked up first: the objects of an update are there before its weights, so none is missed.
+        # Read first: the objects of an update are published before its weights, so none is missed.
         newest, firing = self.ports.model.made_by()
         for event in self.state.objects.news():
             self.state.standstill.moved(self.ports.clock.now())
@@ -212,7 +213,7 @@ class Coordinator:
             self.monitor.restarts += 1
         self.ports.journal.ready(now, name_of(member), ready, seconds)
         self.state.invocations.restamp(member, now)
-        if member == LEARNER:  # started anew it may have made newer ones before this is heard
+        if member == LEARNER:  # it may have published newer versions before this report is read
             self.state.learned = max(self.state.learned, self.state.first_version)
 
     def _done(self, member: int, done: Done) -> None:
@@ -239,7 +240,7 @@ class Coordinator:
         began, used = self.state.learned, () if done.unread else call.claims
         if call.trigger in self.state.non_publishing:
             self.monitor.helped(done.times)
-            used = ()  # the update that follows is handed them, too
+            used = ()  # the update that follows is handed these rows, too
         else:
             self.monitor.learned(done.metrics, done.times)
             self.state.learned = done.version
@@ -258,14 +259,14 @@ class Coordinator:
         """Go on with so many actors from the next version on, new ones as soon as they are ready.
 
         Raises:
-            CannotScale: more than are registered, or too few for a trigger.
+            CannotScale: more actors than are registered, or too few for a trigger.
         """
         table = {wrapper.trigger_id: wrapper.trigger for wrapper in self.engine.wrappers}
         check_number(actors, fewest(table), self.state.plan.actors)
         self.state.active_actors.scale(actors)
 
     def _rescale(self) -> None:
-        """Before a version is announced: who joins samples under it, who leaves does not."""
+        """Let actors join and leave before a version is announced, so that its round is theirs."""
         monitor = self.monitor
         joined, left = self.state.active_actors.turn(
             self.version, monitor.metrics, monitor.mean_return, self.state.objects.values()
@@ -274,7 +275,7 @@ class Coordinator:
             self.engine.feed(Left(actor, self.state.rounds.granted_to(actor)))
         for actor in joined:
             self.state.versions.joined(actor)
-            # Actor 0 always takes part: its rounds are those that the new ones fall in with.
+            # Actor 0 always takes part, so new actors begin with the round that it is at.
             self.engine.feed(Joined(actor, 0, self.state.rounds.granted_to(0)))
         if joined or left:
             self.ports.journal.write(
@@ -284,9 +285,10 @@ class Coordinator:
     # -- when actors move ----------------------------------------------------------------------
 
     def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
-        """The actor leaves a node; returns the row that it begins its next place (``term``) with.
+        """The actor leaves a node; returns the first row of its next place (``term``).
 
-        What it ``committed`` and nobody received is lost: counted, noted and sampled again.
+        Rows that it ``committed`` and that did not arrive are lost: counted, journalled and sampled
+        again.
         """
         self.look(actor_member(actor))
         lost = self._relocation.move(actor, term, committed, node)
@@ -294,14 +296,14 @@ class Coordinator:
         return lost.start
 
     def restarting(self, member: int) -> None:
-        """A member that did no wrong is being started elsewhere; it reports ``Ready`` there."""
+        """A member is started on another node without having failed; it reports ``Ready`` there."""
         self.state.active_actors.lost(member)
         self.state.active_actors.started(member)
 
     # -- when things die -----------------------------------------------------------------------
 
     def died(self, member: int, death: ExitReport) -> None:
-        """A member is gone: keep what it committed, start it anew, give it its work again.
+        """A member died: keep its committed rows, restart it, and send its invocations again.
 
         Raises:
             ActorFailed, LearnerFailed: it failed too often in a row.
@@ -315,7 +317,7 @@ class Coordinator:
         self._recovery.restart_due()
 
     def book_finished(self, member: int) -> None:
-        """What a member finished just before it died counts as done, so no row is used twice."""
+        """Book invocations that a member finished just before it died, so no row is used twice."""
         for call in self.state.invocations.of(member):
             if not self._finished_before_death(member, call):
                 return
@@ -334,7 +336,7 @@ class Coordinator:
         """Check deadlines and time triggers. Cheap; called about once a second and when one is due.
 
         Raises:
-            DeadlineExceeded: nothing runs and nothing will; says who waits for what.
+            DeadlineExceeded: nothing runs and nothing will; the message says who waits for what.
         """
         self.engine.tick()
         for member, death in self._recovery.late():

@@ -1,4 +1,4 @@
-"""Where firings go: to the learner, or to actors as rounds of sampling and pulls of weights."""
+"""Turns firings into invocations: of the learner, or of actors (rounds of sampling and pulls)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from triggers.wiring import method_of, samples
 class PullQueue:
     """Keeps pulls from piling up in front of an actor that is in a round, or has not started yet.
 
-    An actor binds the newest weights there are, so while it has a pull to make another one is kept
-    back. If the first turns out to have been made too early, that one follows: when it is answered,
-    or before the next round, whichever comes first.
+    An actor binds the newest weights there are, so while one pull is unanswered a second is kept
+    back. If the first pull was made too early, the second follows: when the first is answered, or
+    before the next round, whichever comes first.
     """
 
     def __init__(self, invocations: Invocations, invoke: Callable[[int, Invoke], None]) -> None:
@@ -28,7 +28,7 @@ class PullQueue:
         self._kept: dict[int, Invoke] = {}
 
     def ask(self, member: int, pull: Invoke) -> None:
-        """The actor is to bind the newest weights before what it is asked for next."""
+        """The actor is to bind the newest weights before its next round."""
         last = self._invocations.last(member)
         if last is None or last.stop:
             self._invoke(member, pull)
@@ -36,13 +36,13 @@ class PullQueue:
             self._kept[member] = pull
 
     def before(self, member: int, sampling: Invoke) -> None:
-        """Grant the actor a round, and first the pull that was kept back."""
+        """Grant the actor a round, after the pull that was kept back, if any."""
         if (pull := self._kept.pop(member, None)) is not None:
             self._invoke(member, pull)
         self._invoke(member, sampling)
 
     def answered(self, member: int, behind: int) -> None:
-        """The actor answered, with weights that are so many versions old."""
+        """The actor answered, with weights that are ``behind`` versions old."""
         if member in self._kept and self._invocations.last(member) is None:
             pull = self._kept.pop(member)
             if behind > 0:
@@ -68,18 +68,18 @@ class Sampling:
         """An actor trigger fired.
 
         An actor that still has as many rounds to sample as were ever granted at once gets no more.
-        Before there are weights nobody can act: the first firing of each trigger waits for them.
+        Before there are weights no actor can sample: the first firing of each trigger waits.
 
-        Returns whether anybody is or will be asked for anything.
+        Returns whether any actor is or will be invoked.
         """
         actors, version = self._state.active_actors.actors, self._state.announced
         sampling = samples(firing.trigger)
         if sampling and self._model.version < 0:
             return self._early.setdefault(firing.trigger, firing) is firing
         if not sampling and version < 0:
-            return False  # there is nothing to pull, and the first round binds whatever there is
+            return False  # there is nothing to pull, and the first round binds the newest weights
         if not sampling:
-            version = self._model.version  # an object is announced before the weights beside it
+            version = self._model.version  # an object is announced before the weights of its update
         self._rounds.at_once(firing.rounds)
         chosen = actors if firing.actors is None else [a for a in firing.actors if a in actors]
         asked = 0
@@ -88,7 +88,7 @@ class Sampling:
         return asked > 0
 
     def begin(self) -> None:
-        """The first weights are there: what was asked for before is done now."""
+        """The first weights are there: carry out the firings that waited for them."""
         early, self._early = self._early, {}
         for firing in early.values():
             self.fire(firing)
@@ -126,7 +126,7 @@ class Sampling:
 class Dispatcher:
     """Makes invocations of firings, books them and passes them on to the members.
 
-    ``window`` paces sampling; ``clocks`` are the targets whose triggers will fire by the clock.
+    ``window`` paces sampling; ``clocks`` returns the targets whose triggers fire by the clock.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Dispatcher:
             self._drop(firing)
             return
         if not firing.claims and state.invocations.includes(LEARNER, firing.trigger):
-            self._in_vain(firing)  # a period that passed while the learner was busy
+            self._in_vain(firing)  # a clock fired while the learner was busy with its last firing
             return
         progress = min(1.0, state.progress.consumed / state.plan.total_steps)
         method = method_of(firing.trigger)
@@ -162,7 +162,7 @@ class Dispatcher:
             self._in_vain(firing)
 
     def acknowledge(self, consumer: str, claims: tuple[Claim, ...]) -> None:
-        """A consumer is done with these rows: their room is free once all consumers are."""
+        """A consumer is done with these rows; their room is free once all consumers are."""
         for claim in claims:
             done = self._state.claims.done(consumer, claim)
             self._ports.blocks[claim.actor].acknowledge(consumer, *done)
@@ -181,7 +181,7 @@ class Dispatcher:
 
     def _invoke(self, member: int, call: Invoke) -> None:
         if not self._recovery.waits(member):
-            # First, so that the books cost the member no time.
+            # Sent before it is booked, so that booking costs the member no time.
             self._ports.members.passers[member].pass_message(call)
         self._state.invocations.add(member, call, self._ports.clock.now())
 

@@ -14,11 +14,11 @@ class Limits:
     """How patient the coordinator is: deadlines in seconds, restarts in a row before giving up.
 
     ``answer`` is for one invocation, ``start`` for a member to become ready, ``stall`` for any
-    trigger to fire while nobody has anything to do. ``failures`` counts what was the member's own
-    doing (it raised, hung or crashed), ``kills`` what was done to it from outside. Failures count
-    as in a row until a member has carried out ``calm`` invocations, or an environment that fails
-    every hundred steps would be restarted for ever. From the second restart in a row on there is a
-    pause before it, ``backoff`` seconds, doubled each time up to ``most_backoff``.
+    trigger to fire while no member works. ``failures`` limits the restarts after a member's own
+    faults (it raised, hung or crashed), ``kills`` those after it was killed from outside. Failures
+    count as in a row until a member has carried out ``calm`` invocations, or an environment that
+    fails every hundred steps would be restarted for ever. Every restart in a row but the first is
+    preceded by a pause of ``backoff`` seconds, doubled each time up to ``most_backoff``.
     """
 
     answer: float = 300.0
@@ -36,7 +36,7 @@ class Limits:
 
     @classmethod
     def within(cls, seconds: float) -> Limits:
-        """Limits for members that answer within ``seconds``; imports get two minutes anyway."""
+        """Limits for members that answer within ``seconds``; a start has two minutes at least."""
         return cls(answer=seconds, start=max(START_SECONDS, seconds), stall=seconds)
 
 
@@ -59,8 +59,8 @@ class Failures:
         """Book a failure at ``step`` (rows, or the version); returns how many there are in a row.
 
         Raises:
-            ActorFailed, LearnerFailed: it was restarted as often as the limits allow, or another
-                try would end the same way.
+            ActorFailed, LearnerFailed: the member was restarted as often as the limits allow, or
+                another try would end the same way.
         """
         self._calm[member] = 0
         count = self._counts[member, death.own] = self._counts.get((member, death.own), 0) + 1

@@ -1,4 +1,4 @@
-"""The books of a run: rows that came, what was handed out, and the weights that actors hold."""
+"""The books of a run: rows written, rows and rounds handed out, and the weights actors hold."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ Rows = Committed | Arrived
 
 
 class RowSource(Protocol):
-    """Looks at an actor's block when something in it changed.
+    """Looks for new rows in an actor's block.
 
-    ``in_place``: actors write to these blocks themselves, so one without room waits.
+    ``in_place``: actors write to these blocks themselves, so an actor waits for room in its block.
     """
 
     in_place: bool
 
     def news(self, actor: int) -> tuple[int, list[Rows]]:
-        """Rows that are there in all keys, and what is new since the last call, in order."""
+        """Number of rows present in all keys, and events for rows new since the last call."""
 
     def rewind(self, actor: int, term: int, rows: int) -> None:
-        """From row ``rows`` on the actor's rows come from its next place."""
+        """From row ``rows`` on, the actor's rows come from its next place (``term``)."""
 
 
 class Commits:
     """Head and workers share the blocks: rows are in the replay buffer as soon as committed.
 
-    With a transfer in the table (``shipped``) they only count as arrived once that has fired.
+    With a transfer trigger (``shipped``) rows only count as arrived once that trigger has fired.
     """
 
     in_place = True
@@ -59,14 +59,14 @@ class Commits:
         return rows, events
 
     def rewind(self, actor: int, term: int, rows: int) -> None:
-        """Never: an actor of this machine stays where it is."""
+        """Never called: actors of one machine do not move."""
 
 
 class Arrivals:
-    """Rows come from worker nodes, key by key, into the head's blocks; that is all that counts.
+    """Rows come from worker nodes, key by key, into the head's blocks; only arrivals count.
 
-    The block's ``incarnation`` is the term of the place that its rows come from: while it is
-    another one than that of the actor's present place, nothing in the block is looked at.
+    The block's ``incarnation`` is the term of the place that its rows come from. While it is not
+    the term of the actor's present place, nothing in the block is read.
     """
 
     in_place = False
@@ -96,19 +96,19 @@ class Arrivals:
         if block.incarnation != self._terms[actor]:
             return {}
         ordered()
-        # The version first: events are cut where it changes, so only rows that have one count.
+        # The version key first: events are cut where it changes, so only rows with a version count.
         known = block.headers[VERSION_KEY].written
         ordered()
         return {name: min(header.written, known) for name, header in block.headers.items()}
 
     def rewind(self, actor: int, term: int, rows: int) -> None:
-        """See ``RowSource.rewind``; nothing is looked at until the block is of that term."""
+        """See ``RowSource.rewind``; nothing is read until the block has that term."""
         self._terms[actor] = term
         self._told[actor] = {name: min(told, rows) for name, told in self._told[actor].items()}
 
 
 def _runs(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Rows ``start`` to ``stop`` cut where the version changes; those overwritten are left out."""
+    """Rows ``start`` to ``stop``, cut where the version changes, without overwritten rows."""
     if start == stop:
         return iter(())
     return block.version_runs(min(max(start, block.oldest()), stop - 1), stop)
@@ -116,14 +116,14 @@ def _runs(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int, int]]
 
 @dataclass(slots=True)
 class Outstanding:
-    """One invocation a member has not answered yet, and when it was sent (seconds)."""
+    """An invocation that the member has not answered yet, and when it was sent (seconds)."""
 
     call: Invoke
     sent: float
 
 
 class Invocations:
-    """Per member the invocations in flight, in order; each is answered once."""
+    """The invocations in flight of each member, in order; each is answered once."""
 
     def __init__(self) -> None:
         self._queues: dict[int, deque[Outstanding]] = {}
@@ -138,7 +138,7 @@ class Invocations:
         self._count += 1
 
     def answer(self, member: int, firing: int) -> Invoke | None:
-        """Book the answer to the member's oldest invocation; None if we asked for nothing such."""
+        """Book the answer to the member's oldest invocation; None if that is of another firing."""
         queue = self._queues.get(member)
         if not queue or queue[0].call.firing != firing:
             return None
@@ -146,36 +146,36 @@ class Invocations:
         return queue.popleft().call
 
     def of(self, member: int) -> tuple[Invoke, ...]:
-        """What the member has still to answer, oldest first."""
+        """The invocations that the member has still to answer, oldest first."""
         return tuple(entry.call for entry in self._queues.get(member, ()))
 
     def through(self, member: int, firing: int) -> tuple[Invoke, ...]:
-        """What the member has still to answer up to that firing; () if it has answered that."""
+        """The member's unanswered invocations up to that firing; () if that one is answered."""
         calls = self.of(member)
         last = next((at for at, call in enumerate(calls) if call.firing == firing), -1)
         return calls[: last + 1]
 
     def includes(self, member: int, trigger: str) -> bool:
-        """Whether the member has still to answer something that this trigger asked for."""
+        """Whether the member has still to answer an invocation of this trigger."""
         return any(entry.call.trigger == trigger for entry in self._queues.get(member, ()))
 
     def last(self, member: int) -> Invoke | None:
-        """What the member was asked for last, if it has still to answer that."""
+        """The member's newest unanswered invocation."""
         queue = self._queues.get(member)
         return queue[-1].call if queue else None
 
     def after(self, member: int, firing: int, non_publishing: Container[str]) -> int:
-        """Invocations after that firing, maybe unanswered, without those of ``non_publishing``."""
+        """Number of unanswered invocations after that firing, without ``non_publishing`` ones."""
         calls = [call.firing for call in self.of(member) if call.trigger not in non_publishing]
         return len(calls) - (calls.index(firing) + 1 if firing in calls else 0)
 
     def restamp(self, member: int, now: float) -> None:
-        """The member starts anew: give its invocations their full time again."""
+        """The member is restarted: give its invocations their full time again."""
         for entry in self._queues.get(member, ()):
             entry.sent = now
 
     def __iter__(self) -> Iterator[tuple[int, Invoke]]:
-        """Everything that members have still to answer, each one's oldest first."""
+        """All unanswered invocations with their members, the oldest of each member first."""
         for member, queue in self._queues.items():
             for entry in queue:
                 yield member, entry.call
@@ -194,10 +194,10 @@ class Invocations:
 
 
 class Rounds:
-    """Rows that actors were told to sample, in rounds of ``steps``, and that they wrote.
+    """Rows granted to actors, in rounds of ``steps``, and rows that they wrote.
 
-    ``granted`` and ``written`` are sums over all actors, kept as such because they are asked for
-    with every event, however many actors there are.
+    ``granted`` and ``written`` are sums over all actors, kept as running sums because they are
+    read with every event, however many actors there are.
     """
 
     def __init__(self, actors: Iterable[int], steps: int) -> None:
@@ -208,9 +208,9 @@ class Rounds:
         self.granted = self.written = 0
 
     def grant(self, actor: int) -> int | None:
-        """One more round: the row up to which the actor is to sample.
+        """Grant one more round; returns the row up to which the actor is to sample.
 
-        None if it still has as many rounds to sample as were ever granted at once.
+        None if the actor still has as many rounds to sample as were ever granted at once.
         """
         if self._granted[actor] - self._written[actor] >= self._most * self._steps:
             return None
@@ -231,7 +231,7 @@ class Rounds:
         return self._written[actor]
 
     def wrote(self, actor: int, rows: int) -> int:
-        """An actor has written ``rows`` rows by now; returns how many that were before."""
+        """An actor has written ``rows`` rows by now; returns the number before."""
         before, self._written[actor] = self._written[actor], rows
         self.written += rows - before
         return before
@@ -241,13 +241,13 @@ class Rounds:
 class _Cursor:
     claimed: int = 0
     acknowledged: int = 0
-    used: dict[int, int] = field(default_factory=dict)  # from acknowledged on: start to stop
+    used: dict[int, int] = field(default_factory=dict)  # start → stop, from acknowledged on
 
 
 class Claims:
-    """Cursors of consumers over actors: acknowledged only up to the first row still in use.
+    """Each consumer's cursors over each actor's rows: acknowledged up to the first row in use.
 
-    What the ``uncounted`` consumers are done with has not been consumed: others need it still.
+    Rows that an ``uncounted`` consumer is done with are not consumed: other consumers need them.
     """
 
     def __init__(self, uncounted: Container[str] = ()) -> None:
@@ -279,11 +279,11 @@ class Claims:
         return cursor.claimed, cursor.acknowledged
 
     def consumed(self) -> int:
-        """Rows acknowledged, counted once per actor by its furthest consumer that counts."""
+        """Rows acknowledged: the sum over actors of the furthest consumer that counts."""
         return self._consumed
 
     def _advance(self, actor: int, acknowledged: int) -> None:
-        # Kept as a running sum: it is asked for with every firing, however many actors there are.
+        # A running sum, because it is read with every firing, however many actors there are.
         gained = acknowledged - self._furthest.get(actor, 0)
         if gained > 0:
             self._furthest[actor] = acknowledged
@@ -314,12 +314,12 @@ class Progress:
 
 
 class WeightVersions:
-    """Per actor the version it holds (-1: none), and whether it binds the newest for a round.
+    """The version that each actor holds (-1: none), and whether it binds the newest for a round.
 
-    ``each_round``: without an ``actors.sync`` of their own, actors do so at rollout start. With one
-    they keep what they have until that fires, unless a ``max_lag`` of the table, which is the
-    stronger promise, would have the rows dropped: then they would be sampled for nothing, and with
-    a learner that waits for rows in vain no further version would ever make that trigger fire.
+    ``each_round``: if the table has no ``actors.sync``, actors bind before every round. Otherwise
+    they keep their weights until that trigger fires, unless a ``max_lag`` of the table, which is
+    the stronger promise, would have the rows dropped: they would be sampled for nothing, and as the
+    learner would wait for rows in vain, no new version would ever make ``actors.sync`` fire.
     """
 
     def __init__(
@@ -337,31 +337,34 @@ class WeightVersions:
         self._max_lags = max_lags
 
     def joined(self, actor: int) -> None:
-        """Who was away has missed what others pulled meanwhile."""
+        """The actor joins: it has missed the pulls of the others."""
         self.held[actor] = self._asked[actor] = -1
 
     def asked(self, actor: int, newest: int) -> None:
-        """The actor is to bind the newest version, or one that is newer by then."""
+        """The actor is to bind version ``newest`` or a newer one."""
         self._asked[actor] = newest
 
     def answered(self, actor: int, version: int) -> None:
-        """The actor has done something, with weights of this version."""
+        """The actor answered an invocation, with weights of this version."""
         self.held[actor] = version
 
     def next(self, actor: int) -> int:
-        """The version of the next round at the least."""
+        """The oldest version that the actor's next round may have."""
         return max(self.held[actor], self._asked[actor])
 
     def due(self, actor: int, trained: int) -> bool:
-        """Whether the round that was just granted begins with newer weights.
+        """Whether the actor binds before the round that was just granted.
 
-        ``trained``: the newest version once the learner is done with what was handed over.
+        ``trained``: the newest version once the learner is done with all rows handed over.
         """
         version = self.next(actor)
         return self._each_round or version < 0 or self._too_old(actor, trained - version)
 
     def _too_old(self, actor: int, behind: int) -> bool:
-        """Whether the end of the round would be, even if no update were made of others' rows."""
+        """Whether the round's last row would exceed a ``max_lag``, counting only its own updates.
+
+        That is, even if the learner made no update from rows of other actors.
+        """
         stop = self._rounds.granted_to(actor)
         return any(
             behind + (stop - self._claims.claimed(target, actor) - 1) // size > max_lag

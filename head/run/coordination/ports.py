@@ -1,4 +1,4 @@
-"""What the coordinator of a run is plugged into: memory, members, records, and a clock."""
+"""What the coordinator of a run works with: memory, members, journal and clock."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Members(Protocol):
 
     @property
     def passers(self) -> Mapping[int, MessagePasser[Invoke]]:
-        """What carries invocations to each member, by member number."""
+        """The passer that carries invocations to each member, by member number."""
 
     def waits_for_slot(self, member: int) -> bool:
-        """Whether its invocations wait for what is not its own doing, e.g. for a free slot."""
+        """Whether the member's invocations wait for something it cannot help, e.g. a free slot."""
 
     def unplaced(self, member: int) -> str:
-        """What the member waits for, in words, while it has no place to run at; "" if it has."""
+        """What a member without a place to run waits for, in words; "" if it has a place."""
 
     def end(self, member: int) -> None:
-        """Kill what is left of the member, so that nobody writes its memory any more.
+        """Kill the member's process, so that nothing writes its memory any more.
 
-        A commit that an actor's process was killed in is finished, and its pin is dropped.
+        If an actor was killed during a commit, the commit is finished. The actor's pin is dropped.
         """
 
     def start(self, member: int) -> None:
@@ -41,12 +41,12 @@ class Members(Protocol):
     def prepare(self, member: int) -> None:
         """Have an actor that takes no part yet, or not any more, ready for its next invocation.
 
-        One that runs for the first time reports ``Ready`` like any other. It is sent nothing before
+        An actor that runs for the first time reports ``Ready``. An actor is sent nothing before
         this was called. Must not block.
         """
 
     def retire(self, member: int) -> None:
-        """An actor that was prepared gets no more invocations than it has: give back what it holds.
+        """A prepared actor gets no invocations beyond those it has: release its resources.
 
         It may be prepared again. Must not block.
         """

@@ -1,4 +1,4 @@
-"""What is done when members die or do not answer: noted, started anew, given their work again."""
+"""Members that die or do not answer are journalled, restarted and sent their work again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recovery:
-    """Deaths and deadlines of a workload's members; a member that is started anew is logged."""
+    """Handles deaths and deadlines of a workload's members; logs every restart."""
 
     def __init__(self, ports: Ports, state: RunState) -> None:
         self._ports, self._state = ports, state
@@ -59,7 +59,7 @@ class Recovery:
         self._ports.journal.write({"died": name, "step": step, "why": death.why[-2000:]})
         self._active_actors.lost(member)
         if not self.needed(member):
-            return  # it was put away; another process takes its place when there is work
+            return  # it was parked for good; it is launched again when there is work for it
         count = self._failures.count(member, death, step)
         self._due[member] = self._clock.now() + self._limits.delay(count)
         last = death.why.strip().splitlines()[-1]
@@ -71,15 +71,15 @@ class Recovery:
         return self._ports.blocks[actor_of(member)].written
 
     def needed(self, member: int) -> bool:
-        """Whether a member that died must be started anew."""
+        """Whether a member that died must be restarted."""
         return self._active_actors.needs(member) or bool(self._invocations.of(member))
 
     def waits(self, member: int) -> bool:
-        """Whether the member is down until its restart is due; it gets what it is sent then."""
+        """Whether the member is down until its restart; its invocations are sent then."""
         return member in self._due
 
     def restart_due(self) -> None:
-        """Start those anew whose time has come, and send them what they have not answered."""
+        """Restart the members that are due, and send them their unanswered invocations."""
         now = self._clock.now()
         for member in [member for member, due in self._due.items() if due <= now]:
             del self._due[member]
@@ -92,7 +92,7 @@ class Recovery:
             self._members.passers[member].pass_message(call)
 
     def late(self) -> Iterator[tuple[int, ExitReport]]:
-        """Members that take too long to start or to answer, and what is to be said of them."""
+        """Members that take too long to start or to answer, with their exit reports."""
         start, answer, now = self._limits.start, self._limits.answer, self._clock.now()
         for member in tuple(self._active_actors.late(start)):
             if self._members.unplaced(member):
@@ -107,9 +107,9 @@ class Recovery:
                 yield member, ExitReport(f"no answer to {what} within {answer:g} s: {SLOW}")
 
     def nobody_works(self, *, but_pulls: bool = False) -> bool:
-        """Whether all who have something to do wait for room, or only pull weights (if asked).
+        """Whether every member with an invocation waits for room (``but_pulls``: or only pulls).
 
-        Who waits for room on another node may have rows on their way that make it.
+        On other nodes an actor that waits for room still works: rows under way may make room.
         """
         return all(
             (self._ports.row_source.in_place and self._waits_for_room(member, call))
@@ -118,7 +118,7 @@ class Recovery:
         )
 
     def _waits_for_room(self, member: int, call: Invoke) -> bool:
-        # That is the learner's doing: it holds rows that this round would overwrite.
+        # An actor waits if the learner still holds rows that its round would overwrite.
         if member == LEARNER or self._state.plan.on_full != "wait":
             return False
         block = self._ports.blocks[actor_of(member)]
@@ -126,5 +126,5 @@ class Recovery:
 
 
 def name_of(member: int) -> str:
-    """A member as people are told of it."""
+    """A member's name in messages and records."""
     return "learner" if member == LEARNER else f"actor {actor_of(member)}"

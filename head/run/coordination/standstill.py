@@ -1,4 +1,4 @@
-"""Notices that a run stands still: nothing happens, and nothing will that could change that."""
+"""Notices that a run stands still: nothing happens, and nothing is left that could happen."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from head.run.coordination.failures import Limits
 
 _log = logging.getLogger(__name__)
 _NOTICE_SECONDS = 30.0
-"""After so long people are told, however patient the run is."""
+"""A standstill is logged after this time, however long the limit of the run is."""
 
 
 class Standstill:
     """Gives a run that stands still ``limits.stall`` seconds, and says who waits for what.
 
-    A clock that is still to fire may set things going again, unless it has fired since anything
-    happened and nobody could be asked for anything. It is logged once a standstill.
+    A clock that is still to fire may end a standstill, unless it has already fired during this
+    standstill in vain: no member could be invoked. Each standstill is logged once.
     """
 
     def __init__(self, limits: Limits, now: float) -> None:
         self._seconds = limits.stall
         self._since, self._told = now, False
         self._vain: set[str] = set()
-        self._fruitless = ""
+        self._unpublished = ""
 
     def moved(self, now: float) -> None:
         """Something happened: rows, a version, a report."""
@@ -33,37 +33,37 @@ class Standstill:
         self._vain.clear()
 
     def in_vain(self, trigger: str) -> None:
-        """A clock fired, and nobody could be asked for anything."""
+        """A clock fired, and no member could be invoked."""
         self._vain.add(trigger)
 
     def updated(self, call: Invoke, published: bool) -> None:
         """The learner is done with an update."""
-        self._fruitless = ""
+        self._unpublished = ""
         if not published:
             what = f"{call.trigger} (firing {call.firing})"
-            self._fruitless = (
+            self._unpublished = (
                 f"{what} returned without publishing a version: it made no step (self.step)"
             )
 
     def check(
         self, now: float, clocks: Collection[str], waits: Callable[[], Mapping[str, str]]
     ) -> None:
-        """Nobody has anything to do at ``now``; ``clocks`` are the triggers that fire by the clock.
+        """No member works at ``now``; ``clocks`` are the triggers that fire by the clock.
 
         Raises:
-            DeadlineExceeded: that has been so for too long; says who waits for what.
+            DeadlineExceeded: the standstill has lasted too long; says who waits for what.
         """
         quiet = now - self._since
         if quiet <= min(_NOTICE_SECONDS, self._seconds) or not self._vain.issuperset(clocks):
             return
         why = "; ".join(f"{who} waits for {what}" for who, what in waits().items())
-        why = "; ".join(filter(None, (why, self._fruitless)))
+        why = "; ".join(filter(None, (why, self._unpublished)))
         if quiet > self._seconds:
             raise DeadlineExceeded(f"any trigger to fire: {why}", self._seconds)
         if not self._told:
             self._told = True
             _log.warning(
-                "nothing has happened for %.0f s, the run ends after %g s of that (--deadline): %s",
+                "nothing has happened for %.0f s; after %g s (--deadline) the run ends: %s",
                 quiet,
                 self._seconds,
                 why,

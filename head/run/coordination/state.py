@@ -1,4 +1,4 @@
-"""What a run knows of itself: the actors that take part, what is under way, what was done."""
+"""The state of a run: its active actors, what is under way, and what was done."""
 
 from __future__ import annotations
 

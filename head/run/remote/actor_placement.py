@@ -1,4 +1,4 @@
-"""One actor of a run as the head sees it: where it lives, and what is under way with it."""
+"""One actor of a run as the head sees it: where it lives, its calls and its reports."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from triggers.engine import ZmqPasser
 
 
 class State(StrEnum):
-    """How far an actor is at its place."""
+    """The state of an actor at its place."""
 
     UNPLACED = "unplaced"
-    """No executor knows of it: it waits for a node, an executor there, or the replay buffer."""
+    """No executor has the actor: it waits for a node, an executor there, or the replay buffer."""
     NODE_LOST = "node_lost"
-    """Unplaced: its process went with its node, and the coordinator has not dealt with it yet."""
+    """Unplaced: its process died with its node; the coordinator has not handled its death yet."""
     PLACED = "placed"
-    """On its node, where it is to have no process."""
+    """The actor has a node, but is to have no process there."""
     LAUNCHED = "launched"
-    """Its executor was told to bring up a process, which has no call, and no weights, yet."""
+    """The executor was told to launch a process, which has neither a call nor weights yet."""
     CALLED = "called"
-    """Its process was given a call."""
+    """The actor's process was given a call."""
 
 
 class Event(StrEnum):
-    """What can happen to an actor's place."""
+    """What can happen to an actor at its place."""
 
     ENTER = "enter"
-    """The executor of its node is up, and the replay buffer knows its term."""
+    """The executor of the actor's node is up, and the replay buffer knows the actor's term."""
     LAUNCH = "launch"
-    """Its executor is told to start or to prepare it."""
+    """The executor is told to start or to prepare the actor."""
     CALL = "call"
-    """Its process is given something to do."""
+    """The actor's process is given a call."""
     END = "end"
-    """The coordinator has what is left of its process killed."""
+    """The coordinator has the actor's process killed."""
     LEAVE = "leave"
-    """It goes elsewhere, where its next term begins."""
+    """The actor moves to another node, where its next term begins."""
     LOSE = "lose"
-    """Its node, or the executor there, is gone."""
+    """The actor's node, or the executor there, is gone."""
 
 
 TABLE: dict[tuple[State, Event], State] = {
@@ -70,16 +70,17 @@ TABLE: dict[tuple[State, Event], State] = {
 
 
 class ActorPlacement:
-    """An actor's place and the edge to it: it carries invocations there (``MessagePasser``).
+    """An actor's place, and the ``MessagePasser`` that carries invocations to the actor.
 
-    ``node`` is where it lives or, while it is unplaced, is to live ("" if nowhere yet). ``target``
-    is where the head daemon wants it; while that is another node it is leaving, and keeps calls
-    back. Its rows at this place begin with ``base`` and count as ``term``. ``wanted`` is how it is
-    brought up wherever it comes to, None if it is not (any more).
+    ``node`` is where the actor lives or, while it is unplaced, is to live ("" if nowhere yet).
+    ``target`` is the node that the head daemon has chosen; while the two differ the actor is
+    leaving, and gets no calls. Its rows at this place begin with row ``base`` and have ``term``.
+    ``wanted`` is how the actor is launched at every place, None if it is not to be launched.
 
-    ``waiting`` calls wait for a process, ``given`` ones for an answer. ``reports`` wait for the
-    rows they speak of; ``committed`` counts the rows known of. ``published`` tells the newest
-    policy version that actors can have.
+    ``waiting`` holds calls that wait for a process, ``given`` calls that wait for an answer.
+    Reports are kept until their rows have arrived; ``committed`` is the number of rows that the
+    actor is known to have committed. ``published`` returns the newest policy version that actors
+    can have.
     """
 
     def __init__(
@@ -99,46 +100,46 @@ class ActorPlacement:
 
     @property
     def is_placed(self) -> bool:
-        """Whether the executor of its node was told of it."""
+        """Whether the actor has entered its node."""
         return self.state in (State.PLACED, State.LAUNCHED, State.CALLED)
 
     @property
     def has_process(self) -> bool:
-        """Whether its executor was told to bring it up, and not to end it since."""
+        """Whether the executor was told to launch the actor, and not to end it since."""
         return self.state in (State.LAUNCHED, State.CALLED)
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it goes elsewhere once nothing is under way."""
+        """Whether the actor moves to another node once it is idle."""
         return self.target != self.node
 
     @property
     def may_enter(self) -> bool:
-        """Whether it waits for nothing but an executor: its term is known where rows go."""
+        """Whether the actor only waits for an executor: the replay buffer knows its term."""
         return self.state is State.UNPLACED and self._block.incarnation == self.term
 
     def bind(self, node: str) -> None:
-        """It is to live on this node, "" for none."""
+        """The actor is to live on this node, "" for none."""
         self.node = self.target = node
         self._executor = ZmqPasser(self._steering, node)
 
     def enter(self) -> None:
-        """It is at its place."""
+        """The actor is at its place."""
         self._move(Event.ENTER)
 
     def leave(self, *, by_image: bool) -> None:
-        """It goes to its target, with its memory if its image is known to be of use there."""
+        """The actor leaves for its target; ``by_image``: to be restored there from its image."""
         if self.has_process:
             self._executor.pass_message(End(self.member, by_image))
         self._move(Event.LEAVE)
 
     def lose(self) -> bool:
-        """Its place is gone; returns whether a process of it is gone with it."""
+        """The actor's place is gone; returns whether a process of the actor is gone with it."""
         self._move(Event.LOSE)
         return self.state is State.NODE_LOST
 
     def begin_term(self, base: int) -> None:
-        """Its next term begins with this row; what it was at before is void."""
+        """The next term begins with row ``base``; calls and reports of the last one are void."""
         self.term, self.base, self.committed = self.term + 1, base, base
         self.given.clear()
         self._reports.clear()
@@ -149,14 +150,14 @@ class ActorPlacement:
     # -- its process ---------------------------------------------------------------------------
 
     def launch(self, image: int) -> None:
-        """Have it brought up as ``wanted``, from the image of that number (0: none)."""
+        """Have the actor launched as ``wanted``, from the image of that number (0: none)."""
         assert self.wanted is not None
         self._move(Event.LAUNCH)
         self._executor.pass_message(self.wanted(self.member, self.term, self.base, image))
         self.pass_on()
 
     def end(self) -> None:
-        """Have what is left of its process killed; it is not brought up again by itself."""
+        """Have the actor's process killed; it is not launched again until ``wanted`` is set."""
         self.wanted = None
         self.forget_calls()
         if self.has_process:
@@ -164,7 +165,7 @@ class ActorPlacement:
         self._move(Event.END)
 
     def retire(self) -> None:
-        """Have its process put away; it is not brought up at another place."""
+        """Have the actor's process parked for good; it is not launched at another place."""
         self.wanted = None
         if self.has_process:
             self._executor.pass_message(Retire(self.member))
@@ -172,26 +173,26 @@ class ActorPlacement:
     # -- calls ---------------------------------------------------------------------------------
 
     def pass_message(self, message: Invoke) -> None:
-        """Have it do this as soon as its process is where it should be."""
+        """Send the invocation as soon as the actor's process is where it should be."""
         version = self._published() if message.bind else -1
         self.waiting.append(Call(self.member, message, version))
         self.pass_on()
 
     def pass_on(self) -> None:
-        """Give it what waits, if it may have it."""
+        """Send the waiting calls, if the actor has a process and is not leaving."""
         while self.waiting and self.has_process and not self.is_leaving:
-            self._give(self.waiting.popleft())
+            self._send(self.waiting.popleft())
 
-    def _give(self, call: Call) -> None:
+    def _send(self, call: Call) -> None:
         if self.state is State.LAUNCHED:
-            # It has no weights yet, and its node may have older ones than it had before.
+            # The process has no weights yet, and its node may have older ones than its last node.
             call = Call(call.member, call.call, self._published())
         self._move(Event.CALL)
         self.given.append(call)
         self._executor.pass_message(call)
 
     def forget_calls(self) -> None:
-        """Whatever it was asked to do is void; it is asked again."""
+        """All calls are void; the coordinator sends them again."""
         self.waiting.clear()
         self.given.clear()
 
@@ -203,25 +204,25 @@ class ActorPlacement:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way: it may go elsewhere without losing anything."""
+        """Whether nothing is under way, so that the actor can move without losing anything."""
         return not self.given and not self._reports and self._arrived >= self.committed
 
     def is_from_here(self, node: str, report: ActorReport | Died) -> bool:
-        """Whether a report is of the place where it lives now."""
+        """Whether a report comes from the place where the actor lives now."""
         return self.is_placed and node == self.node and report.term == self.term
 
     def has_committed(self, node: str, rows: int) -> None:
-        """So many rows of it are on a node."""
+        """The actor has committed so many rows on a node."""
         if self.is_placed and node == self.node:
             self.committed = max(self.committed, rows)
 
     def heard(self, report: ActorReport | Died) -> None:
-        """It reported; that counts once the rows are there."""
+        """Keep a report until its rows have arrived."""
         self.committed = max(self.committed, report.written)
         self._reports.append(report)
 
     def counting(self) -> list[FromMember | ExitReport]:
-        """Reports whose rows have arrived, oldest first; each is told once."""
+        """Reports whose rows have arrived, oldest first; each is returned once."""
         counting: list[FromMember | ExitReport] = []
         while self._reports and self._reports[0].written <= self._arrived:
             counting.append(self._take(self._reports.popleft()))

@@ -1,7 +1,7 @@
-"""Images of actors that move to another node, on their way through the run process.
+"""Bundles of actors that move to another node, on their way through the run process.
 
-A bundle is fetched from the node that its actor leaves, kept in the run's folder, and fetched from
-here by the node that the actor comes to. So neither has to wait for the other.
+The run process fetches a bundle from the node that the actor leaves and keeps it in the run's
+folder; the actor's next node fetches it from there. So neither node has to wait for the other.
 """
 
 from __future__ import annotations
@@ -27,24 +27,26 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 2
 """Bundles that one node makes at a time: each has one piece on its way."""
 
-News = steering.Packed | steering.ReadPiece | steering.BundlePiece | steering.BundleRejected
+BundleMessage = (
+    steering.Packed | steering.ReadPiece | steering.BundlePiece | steering.BundleRejected
+)
 
 
 class State(StrEnum):
-    """How far a bundle is. It is settled from ``HERE`` on: its actor need not wait for it."""
+    """The state of a bundle. From ``HERE`` on it is settled: its actor need not wait for it."""
 
     QUEUED = "queued"
-    """Its node makes those of others first."""
+    """The node makes bundles of other actors first."""
     PACKING = "packing"
-    """Its node was told to make it."""
+    """The node was told to make the bundle."""
     FETCHING = "fetching"
-    """It is made, and comes here piece by piece."""
+    """The bundle is made and fetched, piece by piece."""
     HERE = "here"
-    """All of it is here; its actor has no place."""
+    """The whole bundle is in the run's folder; its actor has no place."""
     OFFERED = "offered"
-    """Its actor is started on a node, which may fetch it."""
+    """The actor is started on a node, which may fetch the bundle."""
     FAILED = "failed"
-    """There will be none."""
+    """There will be no bundle."""
 
 
 class Event(StrEnum):
@@ -74,29 +76,29 @@ TABLE: dict[tuple[State, Event], State] = {
     (State.OFFERED, Event.GIVE): State.OFFERED,
     (State.OFFERED, Event.WITHDRAW): State.HERE,
 }
-_PATIENCE: dict[State, tuple[float, str]] = {
-    # One that is told to stop has ten seconds in all.
-    State.QUEUED: (5.0, "others were before it"),
+_TIMEOUTS: dict[State, tuple[float, str]] = {
+    # A worker that is told to stop has ten seconds in all.
+    State.QUEUED: (5.0, "bundles of other actors were made first"),
     # A checkpoint may take 30 s.
     State.PACKING: (45.0, "no sign of its image"),
     State.FETCHING: (45.0, "no sign of its image"),
-    # Its target fetches one after the other, unpacks and restores.
+    # The target fetches bundles one after the other, unpacks and restores.
     State.OFFERED: (120.0, "no sign of it"),
 }
-"""For so many seconds a bundle may stay as it is, and why it is given up then."""
+"""How many seconds a bundle may stay in a state, and why it is given up then."""
 
 
 @dataclass(slots=True)
 class _Bundle:
-    """An actor's bundle from the node ``source``, given up at ``until`` (clock).
+    """An actor's bundle from the node ``source``, given up at time ``deadline``.
 
-    ``file`` is what came of it so far; ``target`` the node that it is offered to.
+    ``file`` holds the pieces fetched so far; ``target`` is the node that may fetch the bundle.
     """
 
     number: int
     actor: int
     source: str
-    until: float = math.inf
+    deadline: float = math.inf
     state: State = State.QUEUED
     file: Incoming | None = None
     target: str = ""
@@ -111,37 +113,37 @@ class _Bundle:
 
 
 class Bundles(Closing):
-    """Decides what is fetched and when it is given up, and keeps the files in ``folder``.
+    """Decides which bundles are fetched and when they are given up; keeps them in ``folder``.
 
-    ``tell`` sends a message to a node. Why an actor begins anew is logged.
+    ``tell`` sends a message to a node. The reason why an actor begins anew is logged.
     """
 
     def __init__(self, folder: Path, tell: Callable[[str, Message], None], clock: Clock) -> None:
         self._folder, self._tell, self._clock = folder, tell, clock
         self._bundles: dict[int, _Bundle] = {}
         self._count = 0
-        self.close()  # what a run process that died left
+        self.close()  # a run process that died may have left bundles
 
     def _move(self, bundle: _Bundle, event: Event) -> None:
         bundle.state = after(TABLE, bundle.state, event, "a bundle")
-        self._be_patient(bundle)
+        self._set_deadline(bundle)
 
-    def _be_patient(self, bundle: _Bundle) -> None:
-        seconds, _ = _PATIENCE.get(bundle.state, (math.inf, ""))
-        bundle.until = self._clock.now() + seconds
+    def _set_deadline(self, bundle: _Bundle) -> None:
+        seconds, _ = _TIMEOUTS.get(bundle.state, (math.inf, ""))
+        bundle.deadline = self._clock.now() + seconds
 
-    # -- what actors that move want ------------------------------------------------------------
+    # -- actors that move ----------------------------------------------------------------------
 
     def want(self, actor: int, node: str) -> None:
-        """Have a bundle of the actor made on the node that it leaves, unless it is already."""
+        """Have a bundle of the actor made on the node that it leaves, unless there is one."""
         if actor not in self._bundles:
             self._count += 1
             self._bundles[actor] = bundle = _Bundle(self._count, actor, node)
-            self._be_patient(bundle)
+            self._set_deadline(bundle)
             self._pack_next(node)
 
     def _pack_next(self, node: str) -> None:
-        """Have the next ones made on a node."""
+        """Have the node make its next bundles."""
         unsettled = [b for b in self._bundles.values() if b.source == node and not b.is_settled]
         for bundle in sorted(unsettled, key=lambda bundle: bundle.number)[:_AT_ONCE]:
             if bundle.state is State.QUEUED:
@@ -149,7 +151,7 @@ class Bundles(Closing):
                 self._tell(node, steering.Pack(actor_member(bundle.actor), bundle.number))
 
     def is_settled(self, actor: int) -> bool:
-        """Whether it is clear what becomes of the actor's bundle: it is here, or there is none."""
+        """Whether the actor's bundle is here or has failed."""
         return actor in self._bundles and self._bundles[actor].is_settled
 
     def stay(self, actor: int) -> None:
@@ -159,7 +161,7 @@ class Bundles(Closing):
             self.drop(actor)
 
     def leave(self, actor: int) -> None:
-        """The actor leaves its node: only a bundle that is here goes with it."""
+        """The actor leaves its node; a bundle that is not here yet is dropped."""
         bundle = self._bundles.get(actor)
         if bundle is not None and bundle.is_whole:
             self._move(bundle, Event.WITHDRAW)
@@ -167,9 +169,9 @@ class Bundles(Closing):
             self.drop(actor)
 
     def send(self, actor: int, node: str) -> int:
-        """The actor is started on a node, which may fetch its bundle: the number of that; 0: none.
+        """The actor is started on a node, which may fetch its bundle; returns its number, 0: none.
 
-        It is kept until it is dropped, as the actor may have to move on.
+        The bundle is kept until ``drop``, as the actor may have to move on.
         """
         bundle = self._bundles.get(actor)
         if bundle is None or not bundle.is_whole:
@@ -179,12 +181,12 @@ class Bundles(Closing):
         return bundle.number
 
     def origin(self, actor: int) -> str:
-        """The node where the actor's bundle comes from; "" if there is none on its way."""
+        """The node that the actor's bundle was made on; "" if no bundle is here."""
         bundle = self._bundles.get(actor)
         return bundle.source if bundle is not None and bundle.is_whole else ""
 
     def drop(self, actor: int) -> None:
-        """Nobody needs the actor's bundle any more."""
+        """Forget the actor's bundle and remove its file."""
         bundle = self._bundles.pop(actor, None)
         if bundle is None:
             return
@@ -193,19 +195,19 @@ class Bundles(Closing):
             bundle.file.path.unlink(missing_ok=True)
         self._pack_next(bundle.source)
 
-    # -- what happens --------------------------------------------------------------------------
+    # -- messages of executors -----------------------------------------------------------------
 
-    def heard(self, node: str, message: News) -> int | None:
-        """An executor said something of a bundle; the actor whose bundle is settled by it.
+    def heard(self, node: str, message: BundleMessage) -> int | None:
+        """An executor's message about a bundle; returns the actor whose bundle is settled by it.
 
         Raises:
-            BadMessage: it wishes for what there cannot be.
+            BadMessage: the message asks for a piece that cannot exist.
         """
         bundle = next((b for b in self._bundles.values() if b.number == message.number), None)
         if isinstance(message, steering.ReadPiece):
             self._give(node, bundle, message)
         elif bundle is None:
-            pass  # it was given up
+            pass  # the bundle was given up
         elif isinstance(message, steering.BundleRejected):
             if bundle.state is State.OFFERED and bundle.target == node:
                 self._begins_anew(bundle, message.why)
@@ -214,23 +216,23 @@ class Bundles(Closing):
             return bundle.actor if bundle.is_settled else None
         return None
 
-    def _give(self, node: str, bundle: _Bundle | None, wish: steering.ReadPiece) -> None:
-        piece = steering.BundlePiece(wish.number, wish.start)
+    def _give(self, node: str, bundle: _Bundle | None, request: steering.ReadPiece) -> None:
+        piece = steering.BundlePiece(request.number, request.start)
         offered = bundle is not None and bundle.state is State.OFFERED and bundle.target == node
         if bundle is not None and bundle.file is not None and offered:
             self._move(bundle, Event.GIVE)
             try:
-                piece = cut(bundle.file.path, wish)
+                piece = cut(bundle.file.path, request)
             except OSError as error:
                 self._begins_anew(bundle, str(error))
         self._tell(node, piece)
 
-    def _fetch(self, bundle: _Bundle, news: steering.Packed | steering.BundlePiece) -> None:
-        if isinstance(news, steering.Packed) and news.why:
-            self._fail(bundle, news.why)
+    def _fetch(self, bundle: _Bundle, message: steering.Packed | steering.BundlePiece) -> None:
+        if isinstance(message, steering.Packed) and message.why:
+            self._fail(bundle, message.why)
             return
         try:
-            file = self._taken(bundle, news)
+            file = self._taken(bundle, message)
         except (BadBundle, OSError) as error:
             self._fail(bundle, str(error))
             return
@@ -240,12 +242,12 @@ class Bundles(Closing):
         else:
             self._tell(bundle.source, file.wish)
 
-    def _taken(self, bundle: _Bundle, news: steering.Packed | steering.BundlePiece) -> Incoming:
+    def _taken(self, bundle: _Bundle, message: steering.Packed | steering.BundlePiece) -> Incoming:
         if bundle.file is None:
             bundle.file = Incoming(bundle.number, self._folder / str(bundle.number))
             self._move(bundle, Event.PACKED)
-        if isinstance(news, steering.BundlePiece):
-            bundle.file.take(news)
+        if isinstance(message, steering.BundlePiece):
+            bundle.file.take(message)
             self._move(bundle, Event.TAKE)
         return bundle.file
 
@@ -262,25 +264,25 @@ class Bundles(Closing):
         self.drop(bundle.actor)
 
     def give_up_late(self) -> list[int]:
-        """Wait no longer for those of which there was no sign; the actors that need not wait."""
+        """Give up the bundles past their deadline; returns their actors, which need not wait."""
         now, given_up = self._clock.now(), []
         for bundle in tuple(self._bundles.values()):
-            if now < bundle.until:
+            if now < bundle.deadline:
                 continue
             given_up.append(bundle.actor)
-            seconds, why = _PATIENCE[bundle.state]
+            seconds, why = _TIMEOUTS[bundle.state]
             give_up = self._begins_anew if bundle.state is State.OFFERED else self._fail
             give_up(bundle, f"{why} for {seconds:g} s")
         return given_up
 
     def lost(self, node: str) -> None:
-        """The node is gone: what it has not handed over will not come."""
+        """The node is gone: its bundles that are not here yet have failed."""
         for bundle in self._bundles.values():
             if bundle.source == node and not bundle.is_settled:
                 self._move(bundle, Event.FAIL)
 
     def close(self) -> None:
-        """Remove everything. Twice is fine."""
+        """Remove all bundles. May be called twice."""
         for bundle in self._bundles.values():
             if bundle.file is not None:
                 bundle.file.close()

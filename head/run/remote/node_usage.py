@@ -1,4 +1,4 @@
-"""What the executors of a run report: which actors wait for a slot there, what it all costs."""
+"""What the executors of a run report: which actors wait for a slot, and the usage so far."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from artos.usage import Usage
 
 @dataclass
 class _Reported:
-    """What an executor said last."""
+    """The last report of an executor."""
 
     usage: Usage = field(default_factory=Usage)
     waits_for_slot: frozenset[int] = frozenset()
@@ -22,9 +22,9 @@ class _Reported:
 
 
 class NodeUsage:
-    """Which executors are up, and the costs of all there ever were.
+    """Which executors are up, and the usage of all executors so far.
 
-    ``ends`` says why executors ended, of each node that has none any more.
+    ``ends`` says why the executor of a node ended, for nodes that have none any more.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class NodeUsage:
         self._closed: list[Usage] = []
         self._seen: dict[str, None] = {}
         self.ends: dict[str, str] = {}
-        self._faults = self._malformed = 0  # at those that are gone
+        self._faults = self._malformed = 0  # of executors that are gone
 
     def __contains__(self, node: str) -> bool:
         return node in self._open
@@ -44,12 +44,12 @@ class NodeUsage:
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """Nodes that ever had one."""
+        """Nodes that ever had an executor."""
         return tuple(self._seen)
 
     @property
     def faults(self) -> int:
-        """What all executors survived so far."""
+        """Faults that all executors survived so far."""
         return self._faults + sum(executor.faults for executor in self._open.values())
 
     @property
@@ -58,21 +58,21 @@ class NodeUsage:
         return self._malformed + sum(executor.malformed for executor in self._open.values())
 
     def begin(self, node: str, criu: str = "") -> None:
-        """An executor is up; ``criu`` is the version that makes images there, "" if none can."""
+        """An executor is up; ``criu`` is the node's version of CRIU, "" if it makes no images."""
         self._open[node] = _Reported(criu=criu)
         self._seen[node] = None
         self.ends.pop(node, None)
 
     def images_fit(self, source: str, target: str) -> bool:
-        """Whether an image made on one node may be of use on the other, as far as is known."""
+        """Whether an image of one node may be restored on the other, as far as is known."""
         made = self._open[source].criu if source in self._open else ""
         return bool(made) and (target not in self._open or self._open[target].criu == made)
 
     def news(self, node: str, news: ExecutorNews) -> None:
-        """It reported.
+        """The node's executor reported.
 
         Raises:
-            BadMessage: its bill is none.
+            BadMessage: the usage in it is malformed.
         """
         executor = self._open[node]
         executor.usage, executor.waits_for_slot = (
@@ -81,16 +81,16 @@ class NodeUsage:
         )
         executor.faults, executor.malformed = news.faults, news.malformed
 
-    def last_bill(self, node: str, usage: Mapping[str, Any]) -> None:
-        """It closes, and this is what it cost.
+    def last_usage(self, node: str, usage: Mapping[str, Any]) -> None:
+        """The node's executor closes and reports its usage for the last time.
 
         Raises:
-            BadMessage: that is no bill.
+            BadMessage: ``usage`` is malformed.
         """
         self._open[node].usage = Usage.of(usage)
 
     def end(self, node: str, why: str) -> None:
-        """It is gone; what it cost stays as it said last."""
+        """The node's executor is gone; its last usage stays counted."""
         if (executor := self._open.pop(node, None)) is not None:
             self.ends[node] = why
             self._closed.append(executor.usage)
@@ -98,9 +98,9 @@ class NodeUsage:
             self._malformed += executor.malformed
 
     def waits_for_slot(self, node: str, member: int) -> bool:
-        """Whether what the actor was asked to do waits there for a slot, or for weights."""
+        """Whether the actor's invocations wait on that node for a slot or for weights."""
         return node in self._open and member in self._open[node].waits_for_slot
 
     def usage(self) -> Usage:
-        """What all actors cost so far, wherever they were."""
+        """What all actors used so far, on all nodes."""
         return Usage.total([*self._closed, *(executor.usage for executor in self._open.values())])

@@ -1,4 +1,4 @@
-"""Where the actors of a run are, and what those wait for that are not at work."""
+"""Where the actors of a run are, and what actors that are not at work wait for."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from head.run.remote.actor_placement import ActorPlacement
 from head.run.remote.node_usage import NodeUsage
 
 _SILENT = 3.0
-"""Seconds without a sign of life after which a node's silence is why an actor does not answer."""
+"""Seconds of silence after which a node is the reason why its actors do not answer."""
 
 
 class PlacementView:
     """Answers questions about the places of ``actors`` (by member number).
 
-    ``silence`` is for how long a node was not heard, ``origin`` where an actor's image comes from
-    that is on its way.
+    ``silence`` returns the seconds since a node was last heard, ``origin`` the node that the image
+    of an actor on the move comes from.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class PlacementView:
         self._silence, self._origin = silence, origin
 
     def waits_for_slot(self, member: int) -> bool:
-        """Whether its calls wait for something that is not its doing: a place, a slot, a link."""
+        """Whether the member's calls wait for something it cannot help: a place, a slot, a link."""
         if member == LEARNER:
             return False
         actor = self._actors[member]
@@ -40,7 +40,7 @@ class PlacementView:
         return waits or self._silence(actor.node) > _SILENT
 
     def unplaced(self, member: int) -> str:
-        """What an actor without a place waits for, in words; "" for one that has its place."""
+        """What an actor without a place waits for, in words; "" for an actor that has its place."""
         if member == LEARNER:
             return ""
         actor = self._actors[member]
@@ -54,7 +54,7 @@ class PlacementView:
         return "the replay buffer"
 
     def places(self) -> dict[str, list[int]]:
-        """Actors by the node where they live."""
+        """The actors that live on each node."""
         found: dict[str, list[int]] = {node: [] for node in self._nodes.open}
         for actor in self._actors.values():
             if actor.is_placed and actor.node in found:
@@ -62,12 +62,12 @@ class PlacementView:
         return found
 
     def silent(self) -> dict[str, float]:
-        """Nodes with an executor that were not heard for a while, and for how many seconds."""
+        """Seconds of silence of each node with an executor that was not heard for a while."""
         silence = {node: self._silence(node) for node in self._nodes.open}
         return {node: seconds for node, seconds in silence.items() if seconds > _SILENT}
 
     def waits(self, actors: Iterable[int]) -> str:
-        """What these actors, or all, wait for, in words; "" if nothing keeps them from work."""
+        """What these actors wait for, and which nodes are silent, in words; "" if neither."""
         unplaced: dict[str, list[str]] = {}
         for actor in actors:
             if why := self.unplaced(actor_member(actor)):

@@ -1,8 +1,7 @@
 """The actors of a run that live on worker nodes (paper §4.1, §4.3).
 
-They are reached through the executors of the run, one per node. What an executor reports of an
-actor counts once the rows it speaks of are in the head's block, so nothing is learnt from before it
-is there.
+The run reaches them through its executors, one per node. A report of an actor counts once the
+rows that it reports are in the head's block, so no row is learned from before it has arrived.
 """
 
 from __future__ import annotations
@@ -41,27 +40,27 @@ from head.run.remote.node_usage import NodeUsage
 from head.run.remote.placement_view import PlacementView
 
 
-class Books(Protocol):
-    """What actors that move are to the coordinator."""
+class Bookkeeper(Protocol):
+    """The coordinator's part in moving an actor."""
 
     @property
     def published(self) -> int:
         """The newest policy version that actors can have, whether or not it is announced yet."""
 
     def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
-        """The actor leaves its place; returns the row that it begins its next one with."""
+        """The actor leaves its place; returns the first row of its next place."""
 
     def restarting(self, member: int) -> None:
-        """The actor goes on elsewhere; it reports ``Ready`` there."""
+        """The actor goes on at its next place; it reports ``Ready`` there."""
 
 
 class RemoteActors:
-    """The actors' half of ``Members``: an actor is told by way of its node's executor.
+    """The actors' half of ``Members``: commands to an actor go to its node's executor.
 
     ``passers`` are the actors' placements, by member number. ``steering`` sends messages to the
     executors, ``terms`` tells the replay buffer the term, the base and the node of actors that
-    change their place, ``silent`` knows for how long a node was not heard. An actor that moves goes
-    on there as it was, by its image, if that can be had (``bundles``).
+    change their place, ``silent`` returns the seconds since a node was last heard. An actor that
+    moves is restored from its image on the new node, if its bundle can be had (``bundles``).
     """
 
     def __init__(
@@ -76,25 +75,25 @@ class RemoteActors:
         self._epoch, self._steering = epoch, steering
         self._tell_terms, self._bundles = terms, bundles
         self.passers = {
-            actor_member(actor): ActorPlacement(block, steering, lambda: self._books.published)
+            actor_member(actor): ActorPlacement(block, steering, lambda: self._bookkeeper.published)
             for actor, block in blocks.items()
         }
         self._to_enter: dict[ActorPlacement, None] = {}
         self._new_terms: dict[ActorPlacement, None] = {}
-        self._looked_for: dict[ActorPlacement, None] = {}
+        self._to_check: dict[ActorPlacement, None] = {}
         self._reports: deque[tuple[int, FromMember | ExitReport]] = deque()
         self._closing = False
         self.nodes = NodeUsage()
         self.placement_view = PlacementView(self.passers, self.nodes, silent, bundles.origin)
 
-    def begin(self, books: Books) -> None:
+    def begin(self, bookkeeper: Bookkeeper) -> None:
         """The first term of every actor begins."""
-        self._books = books
+        self._bookkeeper = bookkeeper
         for actor in self.passers.values():
             self._begin_term(actor)
 
     def close(self) -> None:
-        """The run is over: all executors are closed; what becomes of the actors does not matter."""
+        """The run is over: close all executors, whatever becomes of the actors."""
         self._closing = True
         for node in self.nodes.open:
             self._steering.send(node, CloseExecutor())
@@ -102,26 +101,26 @@ class RemoteActors:
     # -- Members -------------------------------------------------------------------------------
 
     def start(self, member: int) -> None:
-        """Have its executor start it, once it has one."""
+        """Have the actor started by its executor, once it has one."""
         self.passers[member].forget_calls()
         self._bring_up(self.passers[member], Start)
 
     def prepare(self, member: int) -> None:
-        """Have its executor prepare it, once it has one."""
+        """Have the actor prepared by its executor, once it has one."""
         self._bring_up(self.passers[member], Prepare)
 
     def end(self, member: int) -> None:
-        """Have its executor kill what is left of it."""
+        """Have the actor's process killed by its executor."""
         actor = self.passers[member]
         self._bundles.drop(actor.number)
         actor.end()
         self._leave_if_idle(actor)
 
     def retire(self, member: int) -> None:
-        """Have its executor put it away; it is not brought up at another place."""
+        """Have the actor parked for good by its executor; it is not launched at another place."""
         actor = self.passers[member]
         self._bundles.drop(actor.number)
-        self._looked_for[actor] = None  # it need not wait for its bundle any more
+        self._to_check[actor] = None  # it need not wait for its bundle any more
         actor.retire()
 
     def _bring_up(self, actor: ActorPlacement, how: type[Start | Prepare]) -> None:
@@ -132,16 +131,16 @@ class RemoteActors:
     def _launch(self, actor: ActorPlacement) -> None:
         actor.launch(self._bundles.send(actor.number, actor.node))
 
-    # -- what the head daemon says -------------------------------------------------------------
+    # -- messages of the head daemon -----------------------------------------------------------
 
     def placed(self, message: control.Placed) -> None:
-        """The head daemon says where actors are to live from now on."""
+        """The head daemon has decided where actors are to live from now on."""
         for node in message.gone:
-            self._lose(node, message.why or "it was not heard of any more")
+            self._lose(node, message.why or "it has been silent for too long")
         for actor in self.passers.values():
-            self._go(actor, message.actors.get(actor.number, ""))
+            self._retarget(actor, message.actors.get(actor.number, ""))
 
-    def _go(self, actor: ActorPlacement, node: str) -> None:
+    def _retarget(self, actor: ActorPlacement, node: str) -> None:
         if not actor.is_placed:
             self._bind(actor, node)
             return
@@ -152,13 +151,13 @@ class RemoteActors:
             self._bundles.stay(actor.number)
             actor.pass_on()
 
-    # -- what executors report ---------------------------------------------------------------------
+    # -- reports of executors ------------------------------------------------------------------
 
     def heard(self, node: str, message: Message) -> None:
         """An executor reported.
 
         Raises:
-            BadMessage: it makes no sense, and changed nothing.
+            BadMessage: the report makes no sense; it changed nothing.
         """
         match message:
             case ExecutorUp(epoch=self._epoch, criu=criu):
@@ -178,7 +177,7 @@ class RemoteActors:
                     raise BadMessage(f"there is no member {message.member}")
                 if actor.is_from_here(node, message):
                     actor.heard(self._unpacked(actor, message))
-                    self._looked_for[actor] = None
+                    self._to_check[actor] = None
             case ExecutorNews():
                 self.nodes.news(node, message)
                 for number, rows in message.written.items():
@@ -186,15 +185,15 @@ class RemoteActors:
                         actor.has_committed(node, rows)
             case Packed() | ReadPiece() | BundlePiece() | BundleRejected():
                 if (settled := self._bundles.heard(node, message)) is not None:
-                    self._looked_for[self.passers[actor_member(settled)]] = None
+                    self._to_check[self.passers[actor_member(settled)]] = None
             case ExecutorClosed():
-                self.nodes.last_bill(node, message.usage)
+                self.nodes.last_usage(node, message.usage)
                 self._lose(node, "its executor was closed")
             case _:
-                raise BadMessage(f"{type(message).__name__} is nothing to tell a run")
+                raise BadMessage(f"a run takes no {type(message).__name__}")
 
     def _unpacked(self, actor: ActorPlacement, message: ActorReport | Died) -> ActorReport | Died:
-        """What an actor says first at its new place: it needs its bundle no more."""
+        """The report of an actor; its first report at a new place ends the need for its bundle."""
         if not (origin := self._bundles.origin(actor.number)):
             return message
         self._bundles.drop(actor.number)
@@ -205,13 +204,13 @@ class RemoteActors:
         return message
 
     def arrived(self, member: int) -> None:
-        """Rows of the actor arrived: something it reported may count now."""
-        self._looked_for[self.passers[member]] = None
+        """Rows of the actor arrived: reports that waited for them may count now."""
+        self._to_check[self.passers[member]] = None
 
     def reports(self) -> Iterator[tuple[int, FromMember | ExitReport]]:
-        """What members reported and counts by now, oldest first per member."""
-        looked_for, self._looked_for = self._looked_for, {}
-        for actor in looked_for:
+        """Reports of members whose rows have arrived, oldest first per member."""
+        to_check, self._to_check = self._to_check, {}
+        for actor in to_check:
             self._collect(actor)
             self._leave_if_idle(actor)
         while self._reports:
@@ -224,15 +223,15 @@ class RemoteActors:
         self._reports.extend((actor.member, report) for report in actor.counting())
 
     def node_of(self, member: int) -> str:
-        """Where the actor lives, or is to live."""
+        """The node where the actor lives, or is to live."""
         return self.passers[member].node
 
-    # -- from place to place -------------------------------------------------------------------
+    # -- moving --------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Send those to their place whose term the replay buffer knows."""
+        """Have actors enter their places once the replay buffer knows their terms."""
         late = map(actor_member, self._bundles.give_up_late())
-        self._looked_for |= dict.fromkeys(self.passers[member] for member in late)
+        self._to_check |= dict.fromkeys(self.passers[member] for member in late)
         self._spread_terms()
         to_enter, self._to_enter = self._to_enter, {}
         for actor in to_enter:
@@ -256,7 +255,7 @@ class RemoteActors:
         actor.enter()
         if actor.wanted is not None:
             self._launch(actor)
-        elif actor.waiting:  # put away on its way here: it does what it was asked for before
+        elif actor.waiting:  # retired on its way here: it still carries out its waiting calls
             self._bring_up(actor, Prepare)
             actor.retire()
 
@@ -269,16 +268,16 @@ class RemoteActors:
         node = actor.node
         actor.leave(by_image=bool(self._bundles.origin(actor.number)))
         if actor.wanted is not None or actor.waiting:
-            self._books.restarting(actor.member)
+            self._bookkeeper.restarting(actor.member)
         self._begin_term(actor, node)
 
     def _goes_by_image(self, actor: ActorPlacement) -> bool:
-        """Whether there may be an image of it that is of use where it goes."""
+        """Whether an image of the actor may be restored on its target."""
         lives = actor.has_process and actor.wanted is not None
         return lives and self.nodes.images_fit(actor.node, actor.target)
 
     def _lose(self, node: str, why: str) -> None:
-        """A node, or its executor, is gone; so is what its actors committed and nobody received."""
+        """A node, or its executor, is gone, and with it all rows that have not arrived."""
         self.nodes.end(node, why)
         self._bundles.lost(node)
         for actor in () if self._closing else self._bound_for(node):
@@ -291,7 +290,7 @@ class RemoteActors:
                 self._begin_term(actor, node)
 
     def _begin_term(self, actor: ActorPlacement, left: str = "") -> None:
-        base = self._books.place_anew(actor.number, actor.term + 1, actor.committed, left)
+        base = self._bookkeeper.place_anew(actor.number, actor.term + 1, actor.committed, left)
         self._bundles.leave(actor.number)
         actor.begin_term(base)
         self._bind(actor, actor.target)
@@ -310,4 +309,4 @@ class RemoteActors:
 
 
 class _NodeLost(ExitReport):
-    """An actor went with its node; void once the coordinator has ended it for another reason."""
+    """An actor died with its node; void once the coordinator has ended it for another reason."""

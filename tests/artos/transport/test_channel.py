@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from postbox import fill
 
 from artos.errors import BadMessage, MailboxFull
-from artos.protocol.fields import LIVES
+from artos.protocol.fields import SESSIONS
 from artos.transport import channel
 from artos.transport.channel import BEAT, Channel, Envelope
 
@@ -134,10 +134,10 @@ def test_who_is_not_known_to_the_present_life_of_the_peer_steps_up() -> None:
 
 def test_a_life_after_which_none_can_come_is_refused() -> None:
     one = Channel(5, "other")
-    with pytest.raises(BadMessage, match=f"no end has had as many sessions as {LIVES - 1}"):
-        one.meet(Envelope(2, LIVES - 1))
-    one.meet(Envelope(2, LIVES - 2))
-    assert one.session == LIVES - 1
+    with pytest.raises(BadMessage, match=f"no end has had as many sessions as {SESSIONS - 1}"):
+        one.meet(Envelope(2, SESSIONS - 1))
+    one.meet(Envelope(2, SESSIONS - 2))
+    assert one.session == SESSIONS - 1
 
 
 def test_what_could_not_be_sent_is_said_again_at_once() -> None:

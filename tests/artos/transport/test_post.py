@@ -238,8 +238,8 @@ def test_of_two_workers_with_one_name_the_first_is_told(
 
 def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
     with serving(ipc) as head, messenger.Calling(ipc, None, "w1") as line:
-        line.tend(0.0, usurped=True)
-        line.tend(1e6, usurped=True)
+        line.maintain(0.0, usurped=True)
+        line.maintain(1e6, usurped=True)
         line.wait(0.01, to_send=True)
         assert not line.send(b"", framed(Envelope(1, 0)))
         assert head.messenger.take() == []

@@ -44,7 +44,7 @@ def test_a_frame_that_is_too_large_ends_its_connection_before_it_is_read(keys: K
 def test_strangers_make_room_for_each_other_and_for_friends(
     keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sockets._LIVELY, zmq.HANDSHAKE_IVL, 0)  # which would do that, in 5 s
+    monkeypatch.setitem(sockets._KEEPALIVE, zmq.HANDSHAKE_IVL, 0)  # which would do that, in 5 s
     monkeypatch.setattr(doorkeeper, "_FOR_STRANGERS", 1)
     some = doorkeeper._NEVER_FEWER
     with (
@@ -71,7 +71,7 @@ def test_strangers_make_room_for_each_other_and_for_friends(
 def test_some_descriptors_are_left_for_other_things(
     keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sockets._LIVELY, zmq.HANDSHAKE_IVL, 0)
+    monkeypatch.setitem(sockets._KEEPALIVE, zmq.HANDSHAKE_IVL, 0)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (20, 20))
     with serving(HERE, keys) as head, strangers(head.messenger.endpoint, 25) as crowd:
         head.until(lambda: sum(each.is_cut_off for each in crowd) >= 15, "the end of most")

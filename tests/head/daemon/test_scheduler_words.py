@@ -70,9 +70,9 @@ def test_what_went_wrong_with_a_run_that_is_over_is_no_fault_of_the_next(world: 
     world.begin("r1")
     for _ in range(MOST_IN_A_ROW):
         world.executor_ended("w1", "r1")
-    assert world.schedule.executors.hopeless("r1", "w1")
+    assert world.schedule.executors.why_given_up("r1", "w1")
     world.ended("r1", 1)
-    assert not world.schedule.executors.hopeless("r1", "w1")
+    assert not world.schedule.executors.why_given_up("r1", "w1")
     world.begin("r1")
     assert set(world.places["r1"].values()) == {"w1"}
 

@@ -85,7 +85,7 @@ def test_resume_gives_the_config_and_takes_the_lock(tmp_path: Path) -> None:
 
 
 def test_resume_says_what_is_missing_and_leaves_the_folder_unlocked(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointFault, match="no run is there"):
+    with pytest.raises(CheckpointFault, match="there is no run"):
         RunFolder.resume(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
     RunFolder.create(tmp_path / "fresh", CONFIG).close()

@@ -7,7 +7,7 @@ import pytest
 
 from artos.errors import BadMessage
 from artos.protocol.data import Chunk, Greet
-from head.replay.receiver import Receiver, Standing
+from head.replay.receiver import ActorState, Receiver
 
 ROW_BYTES = {"frames": 100, "rewards": 4}
 SIZES = (1000, 40)
@@ -17,8 +17,8 @@ ME = "node"
 
 def receiver(**written: int) -> tuple[Receiver, list[str]]:
     counted: list[str] = []
-    standing = Standing(2, {"frames": 20, "rewards": 20} | written, 40)
-    made = Receiver(7, ROW_BYTES, {3: standing}.get, counted.append)
+    state = ActorState(2, {"frames": 20, "rewards": 20} | written, 40)
+    made = Receiver(7, ROW_BYTES, {3: state}.get, counted.append)
     made.greet(ME, Greet("node", 7, {}))
     return made, counted
 
@@ -59,12 +59,12 @@ def test_who_sends_rows_of_an_actor_that_lives_elsewhere_is_told() -> None:
 def test_nobody_ships_rows_of_an_actor_of_another_node() -> None:
     """Nor gets to hear how far they are, though it says that the actor lives there."""
     made, _ = receiver()
-    made.settle({3: ME})
+    made.set_nodes({3: ME})
     assert made.greet("thief", Greet("thief", 7, {3: 2})) == []
-    assert made.greet(ME, Greet(ME, 7, {3: 2})) == [made.arrivals(3)]
+    assert made.greet(ME, Greet(ME, 7, {3: 2})) == [made.rows_taken(3)]
     with pytest.raises(BadMessage, match="another node"):
         made.admit("thief", CHUNK, SIZES)
-    assert made.home(3) == ME
+    assert made.node_of(3) == ME
     assert made.admit(ME, CHUNK, SIZES) == range(20, 30)
 
 
@@ -72,23 +72,23 @@ def test_where_an_actor_lived_before_nobody_is_told_any_more() -> None:
     made, _ = receiver()
     made.greet(ME, Greet(ME, 7, {3: 2}))
     for node in ("", "another"):
-        made.settle({3: node})
-        assert made.home(3) is None
+        made.set_nodes({3: node})
+        assert made.node_of(3) is None
         with pytest.raises(BadMessage, match="another node"):
             made.admit(ME, CHUNK, SIZES)
     (news,) = made.greet(ME, Greet(ME, 7, {3: 1}))  # that its place is an old one
-    assert (news.term, made.home(3)) == (2, None)
+    assert (news.term, made.node_of(3)) == (2, None)
 
 
 def test_what_is_said_of_one_actor_changes_nothing_for_another() -> None:
     made, _ = receiver()
-    made.settle({3: ME})
+    made.set_nodes({3: ME})
     made.greet(ME, Greet(ME, 7, {3: 2}))
-    made.settle({4: "another"})
+    made.set_nodes({4: "another"})
     assert made.greet("thief", Greet("thief", 7, {3: 2})) == []
-    assert made.home(3) == ME
-    made.settle({3: ME})
-    assert made.home(3) == ME, "said again"
+    assert made.node_of(3) == ME
+    made.set_nodes({3: ME})
+    assert made.node_of(3) == ME, "said again"
 
 
 def test_nothing_is_taken_of_who_has_not_greeted() -> None:
@@ -100,15 +100,15 @@ def test_nothing_is_taken_of_who_has_not_greeted() -> None:
 @pytest.mark.parametrize(
     ("change", "sizes", "says"),
     [
-        ({"actor": 4}, SIZES, "elsewhere"),
+        ({"actor": 4}, SIZES, "another replay process"),
         ({"keys": ()}, SIZES, "keys missing"),
         ({"keys": ("frames", "frames")}, SIZES, "keys"),
         ({"keys": ("frames", "values")}, SIZES, "values"),
         ({"start": 30}, SIZES, "rows 30 to 30"),
         ({"start": -1}, SIZES, "rows -1"),
-        ({"raw": (1000,)}, SIZES, "2 frames for 2 keys"),
-        ({"packed": (False,)}, SIZES, "2 frames"),
-        ({}, (1000,), "1 frames for 2 keys"),
+        ({"raw": (1000,)}, SIZES, "2 parts for 2 keys"),
+        ({"packed": (False,)}, SIZES, "2 parts"),
+        ({}, (1000,), "1 parts for 2 keys"),
         ({}, (1000, 39), "39 of 40 bytes of key 'rewards'"),
         ({"raw": (1001, 40)}, (1001, 40), "'frames'"),
         ({"term": 3}, SIZES, "term 3 has not begun"),
@@ -129,7 +129,7 @@ def test_compressed_frames_may_have_any_size() -> None:
 
 def test_keys_that_did_not_come_together_do_not_go_on_together() -> None:
     made, _ = receiver(rewards=25)
-    with pytest.raises(BadMessage, match="together"):
+    with pytest.raises(BadMessage, match="separately"):
         made.admit(ME, CHUNK, SIZES)
 
 
@@ -145,26 +145,26 @@ def test_a_greeting_is_answered_for_the_actors_of_this_process() -> None:
 
 
 def test_news_go_to_the_node_that_has_the_actor_now() -> None:
-    standing = {3: Standing(2, {"frames": 20}, 40)}
-    made = Receiver(7, ROW_BYTES, standing.get, lambda why: None)
-    assert made.home(3) is None
+    state = {3: ActorState(2, {"frames": 20}, 40)}
+    made = Receiver(7, ROW_BYTES, state.get, lambda why: None)
+    assert made.node_of(3) is None
     made.greet("here", Greet("here", 7, {3: 2}))
     (news,) = made.greet("former", Greet("former", 7, {3: 1}))
     assert news.term == 2
-    assert made.home(3) == "here"
+    assert made.node_of(3) == "here"
 
 
 def test_more_room_is_news_once() -> None:
-    standing = {3: Standing(2, {"frames": 20}, 40)}
-    made = Receiver(7, ROW_BYTES, standing.get, lambda why: None)
-    assert made.roomier() == []
+    state = {3: ActorState(2, {"frames": 20}, 40)}
+    made = Receiver(7, ROW_BYTES, state.get, lambda why: None)
+    assert made.with_more_room() == []
     made.greet(ME, Greet("node", 7, {3: 2}))
-    assert made.roomier() == []
-    standing[3] = Standing(2, {"frames": 20}, 50)
+    assert made.with_more_room() == []
+    state[3] = ActorState(2, {"frames": 20}, 50)
     made.greet("former", Greet("former", 7, {3: 1}))
-    assert made.roomier() == [3], "who had it once may know, but not its home"
-    assert made.arrivals(3).room == 50
-    assert made.roomier() == []
+    assert made.with_more_room() == [3], "who had it once may know, but not its home"
+    assert made.rows_taken(3).room == 50
+    assert made.with_more_room() == []
 
 
 @pytest.mark.parametrize(
@@ -202,14 +202,14 @@ def test_all_faults_of_a_chunk_are_told_at_once() -> None:
     with pytest.raises(BadMessage, match="keys frames, values"):
         made.admit(ME, msgspec.structs.replace(CHUNK, keys=("frames", "values")), SIZES)
     apart, _ = receiver(rewards=25)
-    with pytest.raises(BadMessage, match="keys frames, rewards have not"):
+    with pytest.raises(BadMessage, match="keys frames, rewards have come"):
         apart.admit(ME, CHUNK, SIZES)
 
 
 def test_news_say_whom_they_are_about_and_what_may_be_on_its_way() -> None:
     made, _ = receiver()
     made.greet(ME, Greet("node", 7, {3: 2}))
-    for news in (made.arrivals(3), made.outdated(msgspec.structs.replace(CHUNK, term=1))):
+    for news in (made.rows_taken(3), made.outdated(msgspec.structs.replace(CHUNK, term=1))):
         assert news is not None
         assert (news.actor, news.credit, news.answers) == (3, made.credit, 0), "nobody greeted"
     assert made.outdated(msgspec.structs.replace(CHUNK, actor=9)) is None
@@ -217,9 +217,9 @@ def test_news_say_whom_they_are_about_and_what_may_be_on_its_way() -> None:
 
 
 def test_an_actor_that_is_gone_has_no_more_room() -> None:
-    standing = {3: Standing(2, {"frames": 20}, 40), 4: Standing(1, {"frames": 0}, 10)}
-    made = Receiver(7, ROW_BYTES, standing.get, lambda why: None)
+    state = {3: ActorState(2, {"frames": 20}, 40), 4: ActorState(1, {"frames": 0}, 10)}
+    made = Receiver(7, ROW_BYTES, state.get, lambda why: None)
     made.greet(ME, Greet("node", 7, {3: 2, 4: 1}))
-    standing[4] = Standing(1, {"frames": 0}, 11)
-    del standing[3]
-    assert made.roomier() == [4]
+    state[4] = ActorState(1, {"frames": 0}, 11)
+    del state[3]
+    assert made.with_more_room() == [4]

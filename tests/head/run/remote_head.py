@@ -46,7 +46,7 @@ class Head:
     def call(self, member: int, invoke: Invoke) -> None:
         self.remote.passers[member].pass_message(invoke)
 
-    # -- Books -------------------------------------------------------------------------------------
+    # -- Bookkeeper --------------------------------------------------------------------------------
 
     def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
         base = self.blocks[actor].written // STEPS * STEPS

@@ -67,7 +67,7 @@ def test_what_no_executor_sends_is_not_kept(
 ) -> None:
     CollectedLogs(tmp_path, 4).keep("w1", log)
     assert [*tmp_path.iterdir()] == []
-    assert logged == [f"node w1 sent a log that is none: {log.name}"]
+    assert logged == [f"node w1 sent an invalid log: {log.name}"]
 
 
 def test_a_full_disk_is_logged_and_no_more(tmp_path: Path, logged: list[str]) -> None:

@@ -323,7 +323,7 @@ def test_a_node_makes_two_bundles_at_a_time(head: Moving, logged: list[str]) -> 
     assert bundles.give_up_late() == []
     head.clock.advance(1.0)
     assert bundles.give_up_late() == [3]
-    assert "actor 3 begins anew when it leaves w2: others were before" in logged[-1]
+    assert "actor 3 begins anew when it leaves w2: bundles of other actors" in logged[-1]
     bundles.want(5, "w2")
     assert head.said() == []
     bundles.drop(0)

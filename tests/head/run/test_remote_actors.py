@@ -217,7 +217,7 @@ def test_an_executor_that_was_started_anew_has_lost_its_actors(head: Head) -> No
     assert head.said() == [("w2", steering.Start(TWO, 2, 0))]
 
 
-def test_a_closed_executor_says_its_last_bill(head: Head) -> None:
+def test_a_closed_executor_reports_its_last_usage(head: Head) -> None:
     head.begin()
     start = {"cold": {"count": 2, "median_s": 1.0, "p95_s": 2.0}}
     head.remote.heard("w1", steering.ExecutorNews({"starts": start, "used_cpu_seconds": 1.0}))

@@ -46,7 +46,7 @@ def test_who_is_patient_is_told_once_meanwhile(logged: list[str]) -> None:
     for now in (29.0, 31.0, 32.0):
         watched.at(now)
     assert len(logged) == 1
-    assert "ends after 600 s of that (--deadline): learner waits for rows" in logged[0]
+    assert "after 600 s (--deadline) the run ends: learner waits for rows" in logged[0]
     watched.still.moved(40.0)
     for now in (60.0, 71.0, 72.0):
         watched.at(now)

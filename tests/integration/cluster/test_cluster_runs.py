@@ -256,7 +256,7 @@ def test_a_run_waits_for_a_place_and_says_so(cluster: Cluster) -> None:
     cluster.until(lambda: cluster.news and "a node" in cluster.news[-1].waits_for)
     cluster.place(spread(2, "w1"))
     cluster.until(lambda: "the executor on w1" in cluster.news[-1].waits_for)
-    assert "ExecutorUp is nothing that a user may say" in cluster.answer("user:owner/1", SITE_UP)
+    assert "a user may not send ExecutorUp" in cluster.answer("user:owner/1", SITE_UP)
     assert "the executor on w1" in cluster.news[-1].waits_for
     cluster.open("w1")
     assert_all_there(cluster, cluster.finish())

@@ -195,7 +195,7 @@ def test_a_role_is_refused_what_is_the_others(
     monkeypatch.undo()
     (refusal,) = peer.heard
     assert isinstance(refusal, Refusal)
-    assert f"{type(message).__name__} is nothing that a" in refusal.why
+    assert f"may not send {type(message).__name__}" in refusal.why
     assert (head.ask(user, control.ListRuns()).data, head.nodes(user)) == before
 
 
@@ -204,7 +204,7 @@ def test_a_node_speaks_for_itself_only(head: Head) -> None:
     first, other = joined(head, "w1"), head.peer("w2/a")
     other.say(hello("w1", replaces=first.me))
     head.until(lambda: other.heard, other)
-    assert "w2/a is not of a node 'w1'" in other.heard[0].why
+    assert "w2/a does not belong to node 'w1'" in other.heard[0].why
     assert head.nodes(head.peer("user:owner/1")).keys() == {"w1"}
     first.say(control.FetchArchive("0" * 64))
     head.until(lambda: first.last(control.Archive), first)

@@ -68,7 +68,7 @@ def test_a_log_that_is_here_needs_no_node(head: Head, run: Run) -> None:
     assert text("") == ""
     assert text("actor-3") == "it was here\n"
     joined(head, "w1")
-    assert text("actor-9") == "run r1 has no actor 9 that lives anywhere now"
+    assert text("actor-9") == "run r1 has no actor 9 on any node now"
     run.end("done", "")
     run.places = {}
     assert text("actor-3") == "it was here\n"

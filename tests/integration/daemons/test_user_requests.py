@@ -30,7 +30,7 @@ def process(head: Head) -> Peer:
     up = control.RunUp("r1", 1, 1, b"", "", "", (), 4)
     folder = str(head.folder / "runs" / "r1")
     head.daemon._schedule.submit(Run("r1", {}, folder, state="running", epoch=1, up=up))
-    peer = Peer(head.daemon._home.socket, None, "r1")
+    peer = Peer(head.daemon._head_state.socket, None, "r1")
     head._stack.callback(peer.messenger.close, 0.0)
     return peer
 
@@ -73,7 +73,7 @@ def test_a_run_that_is_not_up_is_not_scaled(head: Head) -> None:
     folder = str(head.folder / "runs" / "r1")
     head.daemon._schedule.submit(Run("r1", {}, folder, state="starting"))
     answer = head.ask(head.peer("user:owner/1"), control.ScaleRun("r1", 3))
-    assert "only a running one can be scaled" in answer.fault
+    assert "only running runs can be scaled" in answer.fault
 
 
 def scalings(process: Peer) -> list[Message]:

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from artos.buffer.layout import Consumer
 from artos.protocol.data import Chunk, Greet, RowsTaken
-from head.replay.receiver import Receiver, Standing
+from head.replay.receiver import ActorState, Receiver
 from workers.agent.sender import Piece, Sender, streams
 
 ACTORS = (0, 1)
@@ -94,12 +94,12 @@ class Link(RuleBasedStateMachine):
 
     @rule()
     def start_receiver(self) -> None:
-        self.receiver = Receiver(1, ROW_BYTES, self.standing, lambda why: None)
+        self.receiver = Receiver(1, ROW_BYTES, self.state, lambda why: None)
 
-    def standing(self, actor: int) -> Standing:
+    def state(self, actor: int) -> ActorState:
         replica = self.replicas[actor]
         held = replica.whole if self.overwrite else replica.released
-        return Standing(replica.term, replica.written, held + self.capacity)
+        return ActorState(replica.term, replica.written, held + self.capacity)
 
     @rule()
     def greet(self) -> None:
@@ -218,7 +218,7 @@ class Link(RuleBasedStateMachine):
             self.report(message.actor)
 
     def report(self, actor: int) -> None:
-        news = self.receiver.arrivals(actor)
+        news = self.receiver.rows_taken(actor)
         assert news is not None
         self.down.append(news)
 

@@ -142,9 +142,9 @@ def called(head: Head, keys: Keys, me: str) -> Iterator[zmq.Socket[bytes]]:
 
 @pytest.mark.parametrize(
     ("key", "me", "why"),
-    [("users/owner", "user:owner", "nothing that a user may say"),
+    [("users/owner", "user:owner", "a user may not send"),
      ("nodes/w9", "node", "key of node w9 and not of node node"),
-     ("nodes/w9", "w9", "not of a node 'node'")],
+     ("nodes/w9", "w9", "does not belong to node 'node'")],
 )  # fmt: skip
 def test_nobody_but_a_node_itself_ships_and_pulls_for_it(
     key: str, me: str, why: str, tmp_path: Path

@@ -115,7 +115,7 @@ INLINE = {
         ["actors must be at least 1, not -2", "steps must be at least 1, not 0",
          "on_full is 'waits': did you mean wait?"],
     ),
-    "nothing to resume": (["--resume", "nowhere"], ["no run is there"]),
+    "nothing to resume": (["--resume", "nowhere"], ["there is no run"]),
     "resume with a workload": (["ppo", "--resume", "nowhere"], ["--resume takes no workload"]),
 }  # fmt: skip
 

@@ -43,7 +43,7 @@ def test_once(number: signal.Signals, training: Artos, start: Start, home: Path)
     training.signal(number)
     outcome = training.wait()
     assert outcome.status == 130, outcome.err
-    assert "stopping: what is in flight is finished and saved" in outcome.err
+    assert "stopping: running work is finished and saved" in outcome.err
     summary = json.loads((home / "r" / "summary.json").read_text())
     assert summary["outcome"] == "interrupted"
     assert (home / "r" / "curve.png").exists()
@@ -118,7 +118,7 @@ def test_from_another_terminal(
     assert (after["state"], after["outcome"], after["actors"]) == ("done", "interrupted", 0)
     assert after["facts"]["steps"] == after["summary"]["steps"], "its last row is the end"
     assert asked("logs", "r")["text"].splitlines() == [
-        "stopping: what is in flight is finished and saved (again: at once)",
+        "stopping: running work is finished and saved (second signal: at once)",
         f"interrupted after {after['summary']['steps']} steps: r",
     ]
     assert_nothing_left(training, home / "r")
