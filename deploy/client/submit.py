@@ -116,7 +116,7 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[st
             if stopped:
                 raise
             stopped = True
-            note(f"stopping {run}: what is in flight is finished and saved (again: leave)")
+            note(f"stopping {run}: running work is finished and saved (again: leave)")
             client.stop(run)
 
 

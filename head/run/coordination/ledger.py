@@ -308,7 +308,7 @@ class Progress:
 
     @property
     def consumed(self) -> int:
-        """Steps the learner is done with; all there are where it claims none."""
+        """Steps that the learner is done with; all steps if it claims no rows."""
         rows = self._claims.consumed() if self._plan.consumers else self._rounds.written
         return self._base + rows * self._plan.envs
 

@@ -54,9 +54,9 @@ class Members(Protocol):
 
 @dataclass(frozen=True)
 class Ports:
-    """``model`` is the region of the weights, ``objects`` are those of what else is published.
+    """``model`` is the region of the weights, ``objects`` are the regions of other objects.
 
-    ``row_source`` says what the triggers are told of the rows in ``blocks``.
+    ``row_source`` makes the events that tell the triggers of new rows in ``blocks``.
     """
 
     blocks: Mapping[int, ActorBlock]
