@@ -247,7 +247,7 @@ def test_a_piece_that_never_comes_is_waited_for_thirty_seconds(site: Site) -> No
     assert site.told() == [steering.ReadPiece(7, 0), steering.ReadPiece(7, 5)]
     site.clock.advance(1.0)
     site.migration.look()
-    assert site.told() == [steering.BundleRejected(7, "nothing came of its bundle for 30 s")]
+    assert site.told() == [steering.BundleRejected(7, "no piece of its bundle came for 30 s")]
     assert site.done == [("expect", 2), ("miss", 2)]
 
 
@@ -260,7 +260,7 @@ def test_two_are_fetched_at_a_time_and_the_others_wait_for_their_turn(site: Site
     assert site.told() == [steering.ReadPiece(9, 0)]
     site.clock.advance(1.0)
     site.migration.look()
-    assert site.told() == [steering.BundleRejected(7, "nothing came of its bundle for 30 s")]
+    assert site.told() == [steering.BundleRejected(7, "no piece of its bundle came for 30 s")]
 
 
 def test_who_is_ended_while_it_is_fetched_leaves_nothing(site: Site) -> None:
