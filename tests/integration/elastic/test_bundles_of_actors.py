@@ -288,7 +288,7 @@ NAMES = {"block": "b", "model": "m", "board": "o", "log": "l", "memory": "t"}
         (change(b'"criu":"4.1', b'"criu":"4.2'), "CRIU is 4.1.1, the image was taken with 4.2.1"),
         (remove_the_code, "its code is looked for in .*here/code, which is not here"),
         (change(f'"{FEATURE}"'.encode(), f'"{FEATURE[:-1]}!"'.encode()), "the processor lacks .*!"),
-        (change(b'"format":1', b'"format":2'), "its bundle has format 2, 1 is known here"),
+        (change(b'"format":1', b'"format":2'), "its bundle has format 2, this version reads 1"),
         (forge(image=".."), "it has files outside of its image"),
         (forge(image="a\0b"), "it has files outside of its image"),
         (forge(facts={"files": {"..": 1}}), "it has files outside of its image"),
