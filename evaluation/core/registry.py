@@ -1,4 +1,4 @@
-"""The registry of benchmarks, and how one is run: ``artos bench NAME``."""
+"""The registry of benchmarks; runs them for ``artos bench NAME``."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _journal(folder: Path) -> Iterator[Journal]:
 
 
 def _laps(node: Node, coordinator: Coordinator, count: int) -> Iterator[dict[str, float]]:
-    """Serve the board; what the learner found in each of so many updates.
+    """Serve the board; yields the learner's measures of each of ``count`` updates.
 
     Raises:
         DeadlineExceeded: no member sends anything.

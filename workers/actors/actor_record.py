@@ -21,7 +21,7 @@ from workers.host.slots import Slot
 
 
 class State(StrEnum):
-    """Where an actor is in its life. Only ``RUNNING`` holds a CPU slot by right."""
+    """The state of an actor. Only ``RUNNING`` entitles it to a CPU slot."""
 
     COLD = "cold"
     """No process and no image."""
@@ -46,7 +46,7 @@ class State(StrEnum):
 
 
 class Move(StrEnum):
-    """What can happen to an actor."""
+    """A change of an actor's state."""
 
     EXPECT = "expect"
     ARRIVE = "arrive"
@@ -132,7 +132,7 @@ class ActorRecord:
     begun: float = 0.0
     idle_since: float = 0.0
     forecast: IdleForecast = field(default_factory=IdleForecast)
-    _booked: State | None = None
+    _noted_state: State | None = None
 
     @property
     def actor(self) -> int:
@@ -177,7 +177,7 @@ class ActorRecord:
         self._move(Move.END)
         self.waiting.clear()
         self.unanswered = 0
-        self.child = self.pinned = self.expected = self._booked = None
+        self.child = self.pinned = self.expected = self._noted_state = None
         self.fresh = self.stale = False
         self.refused = self.lost = ""
 
@@ -215,7 +215,7 @@ class ActorRecord:
         """The actor goes on after a pause."""
         self._move(Move.RUN)
         self.forecast.noted(now - self.idle_since)
-        self.fresh, self._booked, self.refused = False, None, ""
+        self.fresh, self._noted_state, self.refused = False, None, ""
 
     def park(self, now: float) -> None:
         """The actor has carried out all its invocations."""
@@ -234,11 +234,11 @@ class ActorRecord:
         """Its process may go on."""
         self._move(Move.THAW)
 
-    def rests_anew(self) -> bool:
+    def entered_new_state(self) -> bool:
         """Whether the actor waits in another state than at the last call."""
-        anew = self.state in _WAITING and self.state is not self._booked
+        anew = self.state in _WAITING and self.state is not self._noted_state
         if anew:
-            self._booked = self.state
+            self._noted_state = self.state
         return anew
 
     def release_weights(self) -> None:

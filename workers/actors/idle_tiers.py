@@ -162,9 +162,9 @@ class IdleTiers:
 
     # -- out -----------------------------------------------------------------------------------
 
-    def book(self, record: ActorRecord) -> None:
+    def note_memory(self, record: ActorRecord) -> None:
         """Note the memory an idle actor keeps; pauses that fall between two calls go unnoted."""
-        if not record.rests_anew():
+        if not record.entered_new_state():
             return
         if record.image is not None:
             mb = _size_mb(record.image)

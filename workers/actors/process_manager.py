@@ -75,7 +75,7 @@ class ProcessManager:
         self._records = {m: ActorRecord(m) for m in map(actor_member, range(actors))}
         self.passers = direct_passers(self.send, self._records)
         self._under_way: set[int] = set()
-        self._gone = False
+        self._one_has_ended = False
         self._arrivals: list[Arrival] = []
 
     # -- what the coordinator asks for ---------------------------------------------------------
@@ -135,12 +135,12 @@ class ProcessManager:
         self._under_way.discard(member)
         record.end()
         self._recover(record.actor)
-        self._gone = True
+        self._one_has_ended = True
         self._grant()
 
     # -- from one node to another --------------------------------------------------------------
 
-    def shelve(self, member: int) -> Image | None:
+    def image_of(self, member: int) -> Image | None:
         """The image of an idle actor; None while it is being made: ask again.
 
         Raises:
@@ -170,7 +170,7 @@ class ProcessManager:
         record.arrive(image)
         self._restore(record, self._nominal(record))
 
-    def miss(self, member: int) -> None:
+    def give_up_image(self, member: int) -> None:
         """The expected image will not come: the actor starts anew."""
         record = self._records[member]
         record.lose()
@@ -240,7 +240,7 @@ class ProcessManager:
             if child.has_ended():
                 self.accounts.unwatch(record.actor)
                 record.die()
-                self._gone = True
+                self._one_has_ended = True
                 death = ExitReport.of_process(child.pid, child.died() or 0, child.log_tail())
                 dead.append((record.member, death))
         return dead
@@ -248,7 +248,7 @@ class ProcessManager:
     def tick(self) -> None:
         """Record what idle actors cost, and cap logs. Called a few times a second."""
         for record in self._records.values():
-            self._tiers.book(record)
+            self._tiers.note_memory(record)
             if record.child is not None:
                 record.child.cap_log()
         self._place.cap_template_log()
@@ -257,8 +257,8 @@ class ProcessManager:
     def _free_memory(self) -> None:
         """Remove memory that came with clones from other nodes once nothing uses it."""
         quiet = not self._under_way and all(r.expected is None for r in self._records.values())
-        if self._gone and quiet:
-            self._gone = False
+        if self._one_has_ended and quiet:
+            self._one_has_ended = False
             self.images.free_memory(self.pids().values())
 
     def pids(self) -> dict[int, int]:

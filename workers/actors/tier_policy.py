@@ -30,7 +30,7 @@ _PRIORS: dict[Tier, tuple[float, float]] = {"freeze": (1e-4, 5e-4), "checkpoint"
 
 
 class Costs:
-    """What a tier costs: running medians of the seconds it takes to enter and to leave it."""
+    """The costs of tiers: running medians of the seconds it takes to enter and to leave each."""
 
     def __init__(self, window: int = 15) -> None:
         self._window = window
@@ -77,7 +77,7 @@ class IdleForecast:
 
 @dataclass(frozen=True)
 class Situation:
-    """What is known when an actor has finished a round.
+    """The facts for the decision when an actor has finished a round.
 
     ``idle`` is the forecast in seconds (None: unknown). ``for_good``: the actor will not be used
     until the workload grows again. ``pressure``: memory is short. ``gives_back``: an image frees

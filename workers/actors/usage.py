@@ -1,4 +1,4 @@
-"""What a workload's actors cost: their starts, the CPU they used, the memory kept while parked."""
+"""The costs of a workload's actors: starts, CPU used, memory kept while parked."""
 
 from __future__ import annotations
 

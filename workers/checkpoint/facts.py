@@ -18,7 +18,7 @@ _CPUS = Path("/proc/cpuinfo")
 
 
 class Host(msgspec.Struct, frozen=True):
-    """What a machine offers an image: versions, and the build id of each library by its path.
+    """The properties of a machine that images depend on: versions, build ids of libraries by path.
 
     ``features`` are the processor's, as the kernel names them: a process may use any of them.
     """

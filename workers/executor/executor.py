@@ -154,7 +154,7 @@ class Executor(Loop):
             case steering.Start() | steering.Prepare():
                 self._bring_up(message)
             case steering.Call(member=member) if member in self._members_here:
-                self._migration.stays(member)
+                self._migration.remove_bundle(member)
                 self._gate.send(message)
             case steering.End(member=member, leaves=leaves):
                 self._end(member)
@@ -208,7 +208,7 @@ class Executor(Loop):
             case steering.Pack():
                 self._migration.pack(message)
             case steering.ReadPiece():
-                self._migration.bring(message)
+                self._migration.send_piece(message)
             case steering.BundlePiece():
                 self._migration.take(message)
 

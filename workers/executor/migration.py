@@ -77,7 +77,7 @@ class Migration(Closing):
         self._outgoing[order.number] = _Outgoing(order.member)
         self.look()
 
-    def bring(self, wanted: steering.ReadPiece) -> None:
+    def send_piece(self, wanted: steering.ReadPiece) -> None:
         """Send the run a piece of a bundle."""
         outgoing, piece = (
             self._outgoing.get(wanted.number),
@@ -94,7 +94,7 @@ class Migration(Closing):
         member, images = outgoing.member, self._actors.images
         try:
             if outgoing.packing is None:
-                image = self._actors.shelve(member)
+                image = self._actors.image_of(member)
                 if image is not None:
                     home = self._actors.home_of(member)
                     outgoing.packing = self._in_thread(images.pack, image, home, number)
@@ -115,7 +115,7 @@ class Migration(Closing):
             file = Incoming(number, self._bundle(number))
         except OSError as error:
             self._tell(steering.BundleRejected(number, str(error)))
-            self._actors.miss(member)
+            self._actors.give_up_image(member)
             return
         self._coming[number] = _Coming(member, file)
         self.look()
@@ -167,7 +167,7 @@ class Migration(Closing):
         del self._coming[number]
         coming.file.close()
         self._tell(steering.BundleRejected(number, why))
-        self._actors.miss(coming.member)
+        self._actors.give_up_image(coming.member)
 
     def _settle(self, arrival: Arrival) -> None:
         for number, coming in tuple(self._coming.items()):
@@ -191,7 +191,7 @@ class Migration(Closing):
             self._settle(arrival)
         self._begin_to_fetch()
 
-    def stays(self, member: int) -> None:
+    def remove_bundle(self, member: int) -> None:
         """The member does not move out (any more): remove its bundle."""
         for number, outgoing in tuple(self._outgoing.items()):
             if outgoing.member == member:
@@ -207,7 +207,7 @@ class Migration(Closing):
 
     def forget(self, member: int) -> None:
         """The member is ended: remove its bundles."""
-        self.stays(member)
+        self.remove_bundle(member)
         for number, coming in tuple(self._coming.items()):
             if coming.member == member:
                 del self._coming[number]

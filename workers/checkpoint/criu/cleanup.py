@@ -1,8 +1,8 @@
 """Finds, kills and reaps the half-restored process that a dead CRIU left behind.
 
-CRIU makes the restored process a child of ours from its first moment on, so if CRIU dies nobody
-else ends it. The process is recognised by CRIU's environment as long as it still has CRIU's memory,
-later by the files that only this restore gave it, and as a zombie by its PID namespace.
+CRIU makes the restored process a child of this process from its first moment on, so if CRIU dies
+nothing else ends it. It is recognised by CRIU's environment as long as it still has CRIU's memory,
+later by the files that only this restore gave it, and as a zombie by its process group.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Criu:
         *,
         lazy: bool = False,
     ) -> Operation:
-        """Make a process from the image, as a child of ours.
+        """Make a process from the image, as a child of this process.
 
         ``inherit`` maps the path of a file as it was at the dump to the open descriptor that takes
         its place; the caller may close it at once. ``prefix`` is a command that runs CRIU, such as
