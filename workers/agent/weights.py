@@ -129,7 +129,7 @@ class Pulling(Closing):
             return
         self._pull()
         if self._assembly.have == had:
-            raise BadMessage(f"weights of version {message.version} came damaged")
+            raise BadMessage(f"weights of version {message.version} arrived damaged")
         self._published()
 
     def close(self) -> None:

@@ -180,7 +180,7 @@ def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
     if found:
         return found
     if manifest.code and not Path(manifest.code).is_dir():
-        found.append(f"its code is looked for in {manifest.code}, which is not here")
+        found.append(f"its code folder {manifest.code} does not exist here")
     if (was.member, was.members) != (site.member, site.members):
         found.append(
             f"it is member {was.member} of {was.members}, not {site.member} of {site.members}"
@@ -191,7 +191,7 @@ def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
         if here is None and not (what == _BLOCK and manifest.rows):
             found.append(f"there is no {what} {path}")
         if here not in (None, size):
-            found.append(f"the {what} {path} has {here} bytes, where it comes from {size}")
+            found.append(f"the {what} {path} has {here} bytes here, {size} on its old node")
     if not found and not manifest.rows:
         rows = ActorBlock.attach(home.shared[_BLOCK]).written
         if rows != facts.step:
@@ -205,15 +205,15 @@ def _malformed(manifest: Manifest) -> Iterator[str]:
     if not all(map(_is_name, (manifest.image, *facts.files))):
         yield "it has files outside of its image"
     if strange := {*manifest.names, *manifest.sizes} - known:
-        yield f"it names what is not known here: {', '.join(map(repr, sorted(strange)))}"
+        yield f"it names unknown kinds of files: {', '.join(map(repr, sorted(strange)))}"
     if min((*facts.files.values(), *manifest.sizes.values()), default=0) < 0:
-        yield "it has files of less than nothing"
+        yield "it has files of negative size"
     if missing := {*manifest.names, *_SHARED} - {*manifest.sizes, _LOG}:
-        yield f"it does not say how large these are: {', '.join(sorted(missing))}"
+        yield f"it gives no sizes for: {', '.join(sorted(missing))}"
     if len(manifest.doorbell) != SEMAPHORE_BYTES:
         yield f"its semaphore has {len(manifest.doorbell)} bytes"
     if "\0" in manifest.code:
-        yield "its code is nowhere"
+        yield "the path of its code has a zero byte"
 
 
 def _is_name(name: str) -> bool:
@@ -237,7 +237,9 @@ def _receive(
     for name in _travelling(manifest.facts):
         bundle.file(f"{_IMAGE}{name}", image.folder / name, manifest.facts.files[name])
     if changed := bundle.changed():
-        raise ImageUnusable(image.name, [f"{name} is not what was packed" for name in changed])
+        raise ImageUnusable(
+            image.name, [f"{name} differs from what was packed" for name in changed]
+        )
 
 
 def _note_moves(image: Image, names: Mapping[str, str], home: Home, memory: Path) -> None:

@@ -81,7 +81,7 @@ class _Bounded:
         data = self._file.read(min(size, self.left + 1))
         self.left -= len(data)
         if self.left < 0:
-            raise tarfile.TarError("it holds more than it says")
+            raise tarfile.TarError("it holds more than it declares")
         return data
 
 

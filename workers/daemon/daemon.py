@@ -152,7 +152,7 @@ class WorkerDaemon(Closing):
         """Log why the head cannot be reached, once each time the connection is lost."""
         before, self._link_fault = self._link_fault, self._messenger.link_fault
         if self._link_fault is not before and (why := self._unreachable()):
-            _log.warning("%s; %s goes on trying", why, self._options.name)
+            _log.warning("%s; %s keeps trying", why, self._options.name)
 
     def _unreachable(self) -> NoHead | WrongKeys | None:
         options, fault = self._options, self._link_fault
@@ -215,7 +215,7 @@ class WorkerDaemon(Closing):
         try:
             self._executors.archived(archive)
         except (Refused, OSError) as error:
-            _log.warning("the code of a run cannot be kept: %s; it is asked for again", error)
+            _log.warning("a run's code cannot be stored: %s; asking for it again", error)
 
     def _reachable(self, assign: control.Assign) -> control.Assign:
         """The assignment with a head that listens on any address at the address we found it at."""

@@ -28,7 +28,7 @@ class WorkerState(Closing):
             raise Refused([f"{why}; set XDG_CACHE_HOME to a folder of yours"]) from error
         lock = FileLock.take(self.folder / "lock")
         if lock is None:
-            why = f"a worker called {name} is alive on this machine"
+            why = f"a worker called {name} already runs on this machine"
             raise Refused([f"{why}: stop it, or give this one another --name"])
         self._lock, self.before = lock, lock.read()
         self.peer = f"{name}/{secrets.token_hex(4)}"
