@@ -1,1 +1,1 @@
-"""How ARTOS is started: the ``artos`` command, one machine, one process."""
+"""The ways to start ARTOS: the ``artos`` command, one machine, one process."""

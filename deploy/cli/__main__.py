@@ -1,4 +1,4 @@
-"""The ``artos`` command: parses, calls, and turns errors into one message and an exit status.
+"""The ``artos`` command: parses, runs a command, turns errors into a message and an exit status.
 
 Exit status: 0 done, 1 error, 2 refused before anything was started, 130 interrupted.
 """
@@ -71,7 +71,7 @@ def _flushed(status: int) -> int:
 
 
 def _refusal(error: ArtosError, *, starts: bool) -> list[str]:
-    """All reasons, below a title; commands that start nothing need not say so."""
+    """All reasons, below a title; commands that start nothing need not say that nothing started."""
     faults = error.faults if isinstance(error, Refused) else (str(error),)
     if len(faults) == 1 and not starts:
         return [*faults]
@@ -156,7 +156,7 @@ def _add_keys(parser: Parser) -> None:
             default=[],
             help=f"make a key for a {role}, which {does}; may be repeated",
         )
-    parser.add_argument("--revoke", action="store_true", help="revoke those keys")
+    parser.add_argument("--revoke", action="store_true", help="revoke these keys, do not make them")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(command=_keys)
 
@@ -168,7 +168,7 @@ def _add_explain(parser: Parser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
-    # Whatever user code prints in this process must not mix with the result.
+    # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
         summary = _summary(options, settings)
     if options.json:
@@ -188,7 +188,7 @@ def _summary(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
 
 def _started(request: Request) -> Summary:
     with request.preload() as preloaded:
-        # Only now, beside the import of the workload's code.
+        # Only now, while another process imports the workload's code.
         from deploy.local.run import run  # noqa: PLC0415
 
         return run(request, preloaded)
@@ -261,7 +261,7 @@ def _keys(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    # By name: the benchmarks are on the floor above and need not be installed.
+    # By name: the benchmarks are a floor above and may not be installed.
     registry = importlib.import_module("evaluation.core.registry")
     repeats = {} if options.repeats is None else {"repeats": options.repeats}
     if options.json != _PRINTED:

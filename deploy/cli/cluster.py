@@ -1,7 +1,7 @@
 """Commands about the runs of a head or of this machine: list, status, logs, stop, scale, top, ...
 
-RUN is a run's folder on this machine, or a run's name: of a run of the head if one is given
-(``--head``, ``ARTOS_HEAD``), else of a run in ``--runs``.
+RUN is a run's folder on this machine, or the name of a run: on the head if a head is given
+(``--head``, ``ARTOS_HEAD``), else in ``--runs``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _FOLLOW_SECONDS = 0.5
 _TOP_SECONDS = 1.0
 _LAST_OF_LOG = -20_000
 _RUN = (
-    "a run's folder on this machine, or a run's name: of a run of the head if one is given, "
-    "else of a run in --runs"
+    "a run's folder on this machine, or the name of a run: on the head if a head is given, "
+    "else in --runs"
 )
 
 
@@ -53,7 +53,7 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     submit.add_argument("--placement", default="spread", choices=("spread", "pack"))
     submit.add_argument(
-        "--wait", action="store_true", help="wait until it is over; Ctrl-C stops the run"
+        "--wait", action="store_true", help="wait until the run is over; Ctrl-C stops the run"
     )
     submit.set_defaults(starts=True)
     _towards_head(submit, _submit, json=False)
@@ -73,7 +73,9 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     whose.add_argument("--learner", action="store_true", help="the output of the learner")
     whose.add_argument("--log", default="", metavar="NAME", help="e.g. template, or NODE/executor")
     _towards_runs(logs, _logs)
-    stop = commands.add_parser("stop", help="ask a run to finish and save; again: end at once")
+    stop = commands.add_parser(
+        "stop", help="ask a run to finish and save; asked again, it ends at once"
+    )
     stop.add_argument("run", metavar="RUN", help=_RUN)
     _towards_runs(stop, _stop)
     drain = commands.add_parser("drain", help="move the actors of a node to other nodes")
@@ -122,7 +124,7 @@ def _client(options: argparse.Namespace, *, patient: bool = True) -> HeadClient:
 def _runs(
     options: argparse.Namespace, run: str = "", *, patient: bool = True
 ) -> HeadClient | LocalRuns:
-    """What answers questions about that run, or about all: a head or this machine."""
+    """The client for questions about that run, or about all runs: of a head or this machine."""
     from deploy.local.local_runs import LocalRuns, is_run  # noqa: PLC0415
 
     here = options.runs or is_run(Path(run)) or not os.environ.get("ARTOS_HEAD")
@@ -163,7 +165,7 @@ def _waited(options: argparse.Namespace, status: dict[str, Any]) -> int:
     if outcome not in ("done", "interrupted"):
         submit.note(f"artos: run {status['name']} {outcome}: {why}")
     elif not options.json:
-        print(printable(submit.last_words(status)))
+        print(printable(submit.outcome_text(status)))
     return ExitStatus.of_outcome(outcome)
 
 
@@ -223,7 +225,7 @@ def _drain(options: argparse.Namespace) -> int:
     with _client(options) as client:
         answer = client.drain(options.node)
     text = (
-        f"{answer['actors']} actors of {answer['node']} move to other nodes, and no new ones come"
+        f"{answer['actors']} actors of {answer['node']} move to other nodes; it gets no new actors"
     )
     _show(options, answer, text)
     return ExitStatus.DONE

@@ -1,4 +1,4 @@
-"""What several commands share: a workload's flags, JSON as a result."""
+"""Shared by several commands: the flags of a workload, and results as JSON."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from deploy.cli.parser import Parser, whole
 
 
 def add_json(parser: Parser) -> None:
-    """``--json``."""
+    """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def add_workload(parser: Parser) -> None:
-    """The arguments of every command about a workload."""
+    """Add the arguments of every command about a workload."""
     parser.add_argument("workload", nargs="?", help="an algorithm (ppo) or FILE.py:OBJECT")
     parser.add_argument("--env", help="a Gymnasium id or module:factory")
     parser.add_argument(
@@ -60,7 +60,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def workload_of(options: argparse.Namespace) -> str:
-    """The workload that was named.
+    """The workload named on the command line.
 
     Raises:
         Refused: no workload was named.
@@ -71,7 +71,7 @@ def workload_of(options: argparse.Namespace) -> str:
 
 
 def print_json(value: Any, *, indent: int = 1) -> None:
-    """A result for programs; ``indent`` -1 puts it on one line."""
+    """Print a result as JSON; ``indent`` -1 puts it on one line."""
     import msgspec  # noqa: PLC0415
 
     print(msgspec.json.format(msgspec.json.encode(value), indent=indent).decode(), flush=True)

@@ -12,11 +12,11 @@ from deploy.cli.parser import Parser
 SHELLS = ("bash", "zsh", "tcsh", "fish")
 _DONE = 0
 _FILES = ("workload", "run", "runs")
-"""Arguments that may be files, though they are not parsed as such."""
+"""Arguments that may be file names, though they are not parsed as paths."""
 
 
 def add_to(commands: argparse._SubParsersAction[Parser], parser: Parser) -> None:
-    """Add the command; ``parser`` is what it describes."""
+    """Add the command, whose script completes the commands of ``parser``."""
     completion = commands.add_parser("completion", help="print a completion script for a shell")
     completion.add_argument("shell", choices=SHELLS, help='bash: eval "$(artos completion bash)"')
     completion.set_defaults(command=functools.partial(_completion, parser, commands.choices))

@@ -18,7 +18,7 @@ from deploy.cli.parser import Parser, whole
 
 
 def add_head(parser: Parser) -> None:
-    """The head's flags."""
+    """Add the head's flags."""
     parser.add_argument("--config", type=Path, metavar="FILE", help="head.toml; flags override it")
     parser.add_argument(
         "--listen", metavar="tcp://IP:PORT", help="where to listen for workers and users"
@@ -30,7 +30,7 @@ def add_head(parser: Parser) -> None:
 
 
 def add_worker(parser: Parser) -> None:
-    """A worker's flags."""
+    """Add a worker's flags."""
     parser.add_argument("--head", metavar="tcp://IP:PORT", default=os.environ.get("ARTOS_HEAD"))
     keys = os.environ.get("ARTOS_KEYS")
     parser.add_argument("--keys", type=Path, metavar="DIR", default=Path(keys) if keys else None)
@@ -92,5 +92,5 @@ def _in_json(text: str) -> None:
 
 
 def _in_words(text: str) -> None:
-    # It holds words of peers: indented, so that none of them looks like a line of ours.
+    # The text may quote peers: later lines are indented, so that none looks like a message of ours.
     to_stderr(f"artos: {text}".replace("\n", "\n       "))

@@ -25,7 +25,7 @@ class Report:
 def change(
     folder: Path, users: Sequence[str], nodes: Sequence[str], *, revoke: bool = False
 ) -> Report:
-    """Make (or revoke) the keys of these; without names make those of one person's cluster.
+    """Make (or revoke) keys by name; without names, make the keys of one person's cluster.
 
     Raises:
         Refused: see ``artos.transport.keys``; or no key to revoke is named.
@@ -52,7 +52,7 @@ def change(
 def text(report: Report) -> str:
     """The report in words."""
     lines = [f"made {path}" for path in report.made]
-    lines += [f"revoked {who}: it gets nothing from now on" for who in report.revoked]
+    lines += [f"revoked {holder}: it is refused from now on" for holder in report.revoked]
     lines.append(f"users with a key: {', '.join(report.users) or 'none'}")
     lines.append(f"nodes with a key: {', '.join(report.nodes) or 'none'}")
     if ANY.name in report.nodes:
@@ -62,12 +62,12 @@ def text(report: Report) -> str:
 
 
 def _to_copy(folder: str, secret: str) -> str:
-    """The line that copies what a user or worker needs, and nothing else."""
+    """A command that copies the two files a user or worker needs, and nothing else."""
     path = Path(secret).relative_to(folder)
     if path.parent.name not in keys.FOLDERS.values() or path.stem == OWNER.name:
-        return ""  # they stay where they are
-    role, whither = ("worker", "NODE") if path.parent.name == "nodes" else ("user", "ELSEWHERE")
+        return ""  # the keys of the head and of the owner stay here
+    role, target = ("worker", "NODE") if path.parent.name == "nodes" else ("user", "MACHINE")
     return (
-        f"a {role} elsewhere needs two files of it: tar -C {folder} -c head.key {path} "
-        f"| ssh {whither} 'mkdir -pm 700 keys && tar -C keys -xp'"
+        f"a {role} on another machine needs two files: tar -C {folder} -c head.key {path} "
+        f"| ssh {target} 'mkdir -pm 700 keys && tar -C keys -xp'"
     )

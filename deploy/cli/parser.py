@@ -1,4 +1,4 @@
-"""The parser of every command: no abbreviated flags, and hints for mistyped words."""
+"""The parser of every command: no abbreviated flags, and suggestions for mistyped names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from artos.system.printable import printable
 
 
 class Parser(argparse.ArgumentParser):
-    """Knows its flags, and reports an error in one line."""
+    """A parser that lists its flags, and reports an error in one line."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
         return [name for action in self.arguments for name in action.option_strings]
 
     def error(self, message: str) -> NoReturn:
-        """End with status 2: the error, and the command that prints help."""
+        """Print the error and the command that prints help; end with status 2."""
         said = f"{printable(message)}\n  see {self.prog} --help"
         print(f"artos: {said}", file=sys.stderr)
         sys.exit(ExitStatus.REFUSED)
@@ -64,7 +64,7 @@ def _mistakes(
 
 def _unknown_flags(words: Sequence[str], parser: Parser) -> Iterator[str]:
     if any(action.nargs == argparse.REMAINDER for action in parser.arguments):
-        return  # they are for somebody else
+        return  # the other words are for the command that is run
     for word in takewhile(lambda word: word != "--", words):
         name = word.partition("=")[0]
         if name.startswith("--") and name not in parser.flags:
@@ -78,10 +78,10 @@ def _meant(name: str, known: Sequence[str]) -> str:
 
 
 def whole(text: str) -> int:
-    """A count on the command line.
+    """Parse a whole number on the command line.
 
     Raises:
-        argparse.ArgumentTypeError: it is not a count.
+        argparse.ArgumentTypeError: the text is not a whole number.
     """
     try:
         return count(text)
@@ -90,13 +90,13 @@ def whole(text: str) -> int:
 
 
 class ShowVersion(argparse.Action):
-    """``--version``: print it and end."""
+    """``--version``: prints the version and ends."""
 
     def __init__(self, option_strings: Sequence[str], dest: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help="print the version and end")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print it; looked up only now, which takes a while."""
+        """Print the version; it is looked up only now, as that takes a while."""
         from artos.version import VERSION  # noqa: PLC0415
 
         print(f"{parser.prog} {VERSION}")

@@ -13,14 +13,14 @@ from deploy.cli.parser import Parser
 
 _SCRIPTS = Path(__file__).parents[1]
 _HELP = """\
-artos setup criu                                   what checkpointing needs: CRIU, pycriu, numactl
+artos setup criu                                   installs CRIU, pycriu, numactl for checkpoints
 artos setup head tcp://IP:PORT KEYS [RUNS]         a systemd service: the head of a cluster
 artos setup worker tcp://IP:PORT KEYS [FLAGS...]   a systemd service: a worker, with its FLAGS
 """
 
 
 def add_to(parser: Parser) -> None:
-    """The flags of ``artos setup``."""
+    """Add the flags of ``artos setup``."""
     parser.epilog, parser.formatter_class = _HELP, argparse.RawDescriptionHelpFormatter
     parser.add_argument("what", choices=("criu", "head", "worker"))
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
@@ -41,7 +41,7 @@ def _setup(options: argparse.Namespace) -> int:
 
 
 def _own() -> dict[str, str]:
-    """This installation, to the scripts."""
+    """Environment variables that tell the scripts about this installation."""
     artos = Path(sysconfig.get_path("scripts")) / "artos"
     packages = sysconfig.get_path("purelib")
     return {"ARTOS": str(artos), "ARTOS_PYTHON": sys.executable, "ARTOS_PACKAGES": packages}

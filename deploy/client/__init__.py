@@ -1,1 +1,1 @@
-"""The user's side of a cluster: what is sent to a head, and what its answers look like."""
+"""The user's side of a cluster: requests to a head, and its answers as text."""

@@ -1,4 +1,4 @@
-"""The user's end towards a head: one question at a time, over a link that may break."""
+"""The user's connection to a head: one request at a time, over a link that may break."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _SECONDS = 15.0
 
 
 class HeadClient(Closing):
-    """Asks a head and waits for the answer. A head that is restarted meanwhile is asked again.
+    """Sends a request to a head and waits for the answer; sends it again if the head restarts.
 
-    With ``patient`` a head that has answered may be away for as long as an answer may take.
+    ``patient``: a head that has answered before may be unreachable until the answer is due.
     """
 
     nothing = "no run was submitted"
-    """What to say where it knows of no run."""
+    """The text to show when there are no runs."""
 
     def __init__(self, head: str, keys: Path, *, patient: bool = True) -> None:
         self._head, self._keys, self._patient = head, keys, patient
-        self._owed = 0  # answers; more than one once a question was given up
+        self._owed = 0  # answers; more than one after a request was given up
         self._answered = False
         loaded = Keys.load(keys)
         self._me = loaded.user
@@ -43,7 +43,7 @@ class HeadClient(Closing):
             raise
 
     def limits(self) -> dict[str, Any]:
-        """What a submission may be; raises what ``ask`` raises."""
+        """The limits of a submission; raises what ``ask`` raises."""
         return self.ask(control.ReadLimits())
 
     def list_runs(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class HeadClient(Closing):
         return self.ask(control.ReadLogs(run, offset, log))
 
     def scale(self, run: str, actors: int) -> dict[str, Any]:
-        """Have a run go on with so many actors; raises what ``ask`` raises."""
+        """Change a run's number of actors; raises what ``ask`` raises."""
         return self.ask(control.ScaleRun(run, actors))
 
     def stop(self, run: str) -> dict[str, Any]:
@@ -71,28 +71,28 @@ class HeadClient(Closing):
         return self.ask(control.DrainNode(node))
 
     def ask(self, request: control.UserRequest) -> dict[str, Any]:
-        """What the head answers to a request.
+        """The head's answer to a request.
 
         Raises:
-            Refused: the head says why not.
+            Refused: the head refuses, and says why.
             NoHead, WrongKeys, DeadlineExceeded: see ``tell``.
         """
         return self._plain(self.tell(request))
 
     def tell(self, message: Message, seconds: float = _SECONDS) -> control.Answer:
-        """The answer to any message.
+        """Send any message and wait for the answer.
 
         Raises:
-            Refused: the head cannot make anything of it; perhaps it is of another version.
-            NoHead: nobody is there; or was before, unless it is ``patient``.
-            WrongKeys: it does not accept our keys.
-            DeadlineExceeded: it did not answer within ``seconds``.
+            Refused: the head does not understand the message; perhaps its version differs.
+            NoHead: the head cannot be reached; a ``patient`` client waits for one it has reached.
+            WrongKeys: the head does not accept our keys.
+            DeadlineExceeded: the head did not answer within ``seconds``.
         """
         deadline = Deadline(seconds)
         self._owed += 1
         self._messenger.send(HEAD, message)
         while not deadline.passed:
-            self._look_at_link()  # it may have broken since the last question
+            self._look_at_link()  # it may have broken since the last request
             self._waker.wait(deadline.left)
             for _, heard in self._messenger.take():
                 match heard:
@@ -116,7 +116,7 @@ class HeadClient(Closing):
     def submit(
         self, request: dict[str, Any], archive: str, content: bytes, placement: str
     ) -> dict[str, Any]:
-        """Submit a run; the code is sent only if the head does not have it. Its name and folder.
+        """Submit a run; returns its name and folder. The code is sent only if the head lacks it.
 
         Raises:
             Refused, NoHead, WrongKeys, DeadlineExceeded: see ``tell``.
@@ -135,6 +135,6 @@ class HeadClient(Closing):
         return answer.data
 
     def close(self) -> None:
-        """Hang up; twice is fine."""
+        """Close the connection; closing twice is fine."""
         self._messenger.close(0.0)
         self._waker.close()

@@ -1,4 +1,4 @@
-"""What a cluster looks like in a terminal: the head's answers as tables."""
+"""A cluster in a terminal: shows the head's answers as tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOTHING = "no run was submitted"
 
 
 def cluster(status: Mapping[str, Any], nothing: str = _NOTHING) -> RenderableType:
-    """Nodes and runs, and what was survived; ``nothing`` is said where there are no runs."""
+    """Nodes and runs, and the faults survived; ``nothing`` is shown if there are no runs."""
     parts = [nodes(status["nodes"]), Text(), runs(status["runs"], nothing)]
     if survived := _survived(status):
         parts += [Text(), Text(survived)]
@@ -31,7 +31,7 @@ def cluster(status: Mapping[str, Any], nothing: str = _NOTHING) -> RenderableTyp
 
 
 def _survived(status: Mapping[str, Any]) -> str:
-    """Faults and refused messages wherever there were any, "" if there were none."""
+    """A line for each process that had faults or refused messages, "" if there were none."""
     who = {"the head": status}
     who |= {f"worker {node['name']}": node for node in status["nodes"]}
     who |= {f"run {run['name']}": run.get("facts", {}) for run in status["runs"]}
@@ -54,7 +54,7 @@ def nodes(found: Iterable[Mapping[str, Any]]) -> RenderableType:
         shares = (f"{node['cpu']:.0%}", f"{node['memory']:.0%}") if node["alive"] else ("", "")
         counts = ", ".join(f"{run} {count}" for run, count in node["runs"].items())
         _add(table, node["name"], state, node["slots"], node["actors"], *shares, counts)
-    return table if table.row_count else Text("no worker is there")
+    return table if table.row_count else Text("there are no workers")
 
 
 def runs(found: Iterable[Mapping[str, Any]], nothing: str = _NOTHING) -> RenderableType:
@@ -87,7 +87,7 @@ def _progress(run: Mapping[str, Any]) -> str:
 
 
 def run(status: Mapping[str, Any]) -> RenderableType:
-    """All about one run."""
+    """Everything about one run."""
     table = Table.grid(padding=(0, 2))
     for name in ("name", "state", "outcome", "waits_for", "why", "placement", "restarts", "folder"):
         if status[name]:
@@ -106,7 +106,7 @@ def run(status: Mapping[str, Any]) -> RenderableType:
 
 
 def text(picture: RenderableType) -> str:
-    """Plain text: as wide as the terminal, if it goes to one."""
+    """Plain text, as wide as the terminal if standard output is one."""
     width = shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH
     with io.StringIO() as stream:
         Console(file=stream, width=width, highlight=False).print(picture)
@@ -122,7 +122,7 @@ def live(ask: Callable[[], Mapping[str, Any]], seconds: float, nothing: str) -> 
 
 
 def _add(table: Table, *cells: object) -> None:
-    """A line of what others said: shown as it is, neither obeyed nor taken for markup."""
+    """Add a row of untrusted text: control characters and markup in it have no effect."""
     table.add_row(*(Text(one_line(str(cell))) for cell in cells))
 
 

@@ -1,4 +1,4 @@
-"""``artos submit``: send a workload to a head and, if wanted, see the run through."""
+"""``artos submit``: sends a workload to a head and, if wanted, follows the run to its end."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from head.run.request import file_and_object, reference_of
 from triggers.registration import register_apart
 
 _USERS = re.compile(r"[\w./-]+:[A-Za-z_]\w*")
-"""A setting that names something in a module or file: ``my_env:make``."""
+"""A setting that names an object in a module or file: ``my_env:make``."""
 _PERIOD = 0.5
 _SHOWN = 5.0
 _AWAY = 300.0
-"""Seconds without an answer after which waiting for a run is given up; the head may be back."""
+"""Seconds that ``follow`` goes on without an answer, as the head may come back."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user typed: what ``artos run`` takes, and where actors are to live."""
+    """The user's command line: the options of ``artos run``, and the placement of actors."""
 
     workload: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -51,7 +51,7 @@ def submit(client: HeadClient, wanted: Wanted) -> dict[str, Any]:
     """Submit a run; returns its name (``run``) and its ``folder`` on the head.
 
     Raises:
-        Refused: here (no such file, too large) or by the head.
+        Refused: the file is missing or too large, or the head refuses the run.
         DeadlineExceeded: the head does not answer.
     """
     workload, folder = code_of(wanted)
@@ -72,7 +72,7 @@ def submit(client: HeadClient, wanted: Wanted) -> dict[str, Any]:
 
 
 def code_of(wanted: Wanted) -> tuple[str, Path | None]:
-    """The workload as it is called within the folder that travels; that folder, None if none."""
+    """The workload's name within the folder to be sent, and that folder; None: nothing to send."""
     if wanted.resume:
         return "", None
     place, name = file_and_object(wanted.workload)
@@ -83,25 +83,25 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
         if not name:
             raise Refused(_objects_of(wanted.workload, wanted.folder))
         return f"{file.name}:{name}", file.parent
-    # A built-in algorithm needs the user's folder only if something there is named.
+    # A built-in algorithm needs the user's folder only if a setting names an object there.
     named = any(_USERS.fullmatch(str(value)) for value in wanted.settings.values())
     return wanted.workload, wanted.folder if named else None
 
 
 def _objects_of(workload: str, folder: Path) -> list[str]:
-    """Asks for one of the workloads of a file, in the words of a refusal."""
+    """The reasons of a refusal, which ask for one of the workloads in a file."""
     reference = reference_of(workload, {}, folder)
     with Preloaded(reference) as preloaded:
         return list(register_apart(reference, 0, preloaded).faults)
 
 
 def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[str, Any]:
-    """Wait until a run is over and note how it goes; its last status, with the summary.
+    """Wait until a run is over and note its progress; returns its last status, with the summary.
 
-    Ctrl-C has the run finish and save, a second one raises KeyboardInterrupt.
+    Ctrl-C has the run finish and save; a second Ctrl-C raises KeyboardInterrupt.
 
     Raises:
-        DeadlineExceeded: the head was silent for minutes; the run may well go on.
+        DeadlineExceeded: the head was silent for minutes; the run may still go on.
     """
     follower = _Follower(note)
     stopped = False
@@ -116,7 +116,7 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[st
             if stopped:
                 raise
             stopped = True
-            note(f"stopping {run}: running work is finished and saved (again: leave)")
+            note(f"stopping {run}: work in flight is finished and saved (Ctrl-C again: leave)")
             client.stop(run)
 
 
@@ -131,7 +131,7 @@ def _status(client: HeadClient, run: str) -> dict[str, Any]:
 
 
 class _Follower:
-    """Notes what changes at once, and progress every few seconds."""
+    """Notes changes at once, and progress every few seconds."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note, self._said, self._due = note, "", time.monotonic()
@@ -157,8 +157,8 @@ def progress(facts: dict[str, Any], *, over: bool = False) -> str:
     return f"starting: {name}" if name else screen.line(status, over=over)
 
 
-def last_words(status: dict[str, Any]) -> str:
-    """How a run that is over went, in a line or two."""
+def outcome_text(status: dict[str, Any]) -> str:
+    """The outcome of a finished run, in a line or two, and its folder."""
     summary = status["summary"] or {}
     parts = [f"{status['name']}: {status['outcome']}"]
     if (mean := summary.get("mean_return_100")) is not None:
@@ -169,9 +169,9 @@ def last_words(status: dict[str, Any]) -> str:
 
 
 def quiet(text: str) -> None:
-    """Say nothing."""
+    """Discard a message."""
 
 
 def note(text: str) -> None:
-    """To the user, not to where the result goes."""
+    """Print a message to standard error; standard output is for the result."""
     print(printable(text), file=sys.stderr, flush=True)

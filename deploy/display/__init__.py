@@ -1,1 +1,1 @@
-"""A run in a terminal: the live view, its pictures, and the curve at the end."""
+"""A run in a terminal: the live view, its screens, and the curve at the end."""

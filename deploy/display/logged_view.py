@@ -13,36 +13,36 @@ from head.records.status import Status, Summary
 
 
 class LoggedView:
-    """Shows what ``view`` shows. On a cluster the log is the output of the run process."""
+    """Passes everything on to ``view``. (On a cluster the log is the run process's output.)"""
 
     def __init__(self, view: LiveView, log: Path) -> None:
         self._view, self._log = view, log
 
     @property
     def due(self) -> bool:
-        """See ``head.run.session.View``, as for all that follows."""
+        """See ``head.run.session.View``, as for all methods here."""
         return self._view.due
 
     def show(self, status: Status) -> None:
-        """Not logged: ``progress.csv`` has it."""
+        """Show a status. It is not logged: ``progress.csv`` has it."""
         self._view.show(status)
 
     def note(self, text: str) -> None:
-        """Log it, and show it."""
+        """Log a message, and show it."""
         self._write(text)
         self._view.note(text)
 
     def last(self, status: Status) -> None:
-        """Not logged, as above."""
+        """Show the last status; not logged either."""
         self._view.last(status)
 
     def finish(self, summary: Summary, folder: RunFolder) -> None:
-        """Log how it ended, and show the end."""
+        """Log the end of the run, and show it."""
         self._write("\n".join(filter(None, (summary.why, summary.last_line(folder.path)))))
         self._view.finish(summary, folder)
 
     def _write(self, text: str) -> None:
-        with suppress(OSError):  # without room the log lacks it; the run continues
+        with suppress(OSError):  # if the disk is full, the log lacks the text and the run continues
             rotate(self._log)
             with AppendFile(self._log) as log:
                 log.append(f"{text}\n".encode())

@@ -1,4 +1,4 @@
-"""What a run looks like in a terminal: statuses and summaries turned into text. No effects."""
+"""A run's screens in a terminal: turns statuses and summaries into text, without effects."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MOST_NOTES = 8
 _MOST_METRICS, _MOST_KEYS = 10, 12
 _GAP = 3
 _NARROW = 64
-"""Columns of the final screen beside the labels: it also goes into logs 80 columns wide."""
+"""Columns of the final screen, without labels; narrow, as logs may be 80 columns wide."""
 _FRAME, _BORDER = 16, 4
-"""Columns of the panel taken by its border and the labels, and by the border alone."""
+"""Columns that the panel's border and labels take, and that the border alone takes."""
 _LEARNER, _STARTING = "learner", "starting"
 _WORKS = re.compile(r"running (.+) \(firing \d+\)")
 
@@ -30,7 +30,7 @@ _WORKS = re.compile(r"running (.+) \(firing \d+\)")
 def panel(
     status: Status, width: int, notes: Sequence[str] = (), *, ascii_only: bool
 ) -> RenderableType:
-    """The live view of a run, as wide as its terminal, with the newest messages below."""
+    """The live view of a run, ``width`` columns wide, with the newest messages below."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
@@ -90,7 +90,7 @@ def line(status: Status, *, over: bool = False) -> str:
 def final(
     summary: Summary, episodes: Episodes, paths: Mapping[str, str], *, ascii_only: bool
 ) -> RenderableType:
-    """The last screen of a run: a summary, a small learning curve and where the files are."""
+    """The last screen of a run: a summary, a small learning curve and the paths of its files."""
     parts: list[RenderableType] = [Text(_headline(summary), "bold"), _summary_table(summary)]
     drawn = text_curve.draw(episodes, ascii_only=ascii_only)
     if drawn:
@@ -101,7 +101,7 @@ def final(
 
 
 def share(status: Status) -> float:
-    """How much of the step budget is used, 0 to 1."""
+    """The share of the step budget that is used, 0 to 1."""
     return min(1.0, status.steps / status.total_steps) if status.total_steps > 0 else 1.0
 
 
@@ -114,7 +114,7 @@ def seconds_left(status: Status) -> float:
 
 
 def clock_text(seconds: float) -> str:
-    """``m:ss`` or ``h:mm:ss``; ``?`` for what is not known."""
+    """``m:ss`` or ``h:mm:ss``; ``?`` if unknown."""
     if not math.isfinite(seconds):
         return "?"
     minutes, rest = divmod(round(seconds), 60)
@@ -140,11 +140,11 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
         yield "time", _times(status.shares, width)
     if status.restarts or status.rows_lost:
         lost = {"restarts": str(status.restarts), "rows lost": f"{status.rows_lost:,}"}
-        yield "mishaps", _facts(lost, width, style="bold yellow")
+        yield "failures", _facts(lost, width, style="bold yellow")
 
 
 def _doings(waits: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """What members work at and wait for, grouped by that."""
+    """The members by what they work at, and by what they wait for."""
     found: dict[str, dict[str, list[str]]] = {"works": {}, "waits for": {}}
     for who, what in waits.items():
         works = _WORKS.fullmatch(what)
@@ -173,7 +173,7 @@ def _names(members: Sequence[str]) -> str:
 
 
 def _times(shares: Mapping[str, float], width: int) -> Text:
-    """Shares of wall time, a line for the learner and one for the actors."""
+    """Shares of wall time: a line for the learner and a line for the actors."""
     roles: dict[str, dict[str, str]] = {}
     for name, share in shares.items():
         role, _, kind = name.partition(".")
@@ -218,7 +218,7 @@ def _facts(facts: Mapping[str, str], width: int, joint: str = " ", style: str = 
 
 
 def _flow(parts: Sequence[Text], width: int) -> Text:
-    """Parts side by side, a new line before one that does not fit."""
+    """Parts side by side; a part that does not fit begins a new line."""
     text, used = Text(no_wrap=True, overflow="ellipsis"), 0
     for part in parts:
         if used and used + _GAP + part.cell_len > width:
@@ -257,7 +257,7 @@ def _summary_table(summary: Summary) -> Table:
 
 
 def _lag(value: float | None) -> str:
-    """A lag in versions; ``-`` where it was not measured, which is not 0."""
+    """A lag in versions; ``-`` if it was not measured, which is not 0."""
     if value is None:
         return "-"
     return str(value) if isinstance(value, int) else f"{value:.2f}"

@@ -11,10 +11,10 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
 def draw(episodes: Episodes, width: int = 60, height: int = 8, *, ascii_only: bool) -> list[str]:
-    """Lines of the running mean against environment steps, axes included; none without episodes.
+    """The running mean against environment steps as lines of text, axes included.
 
     ``width`` and ``height`` count characters of the plotting area; each character holds 2 × 4 dots,
-    with ``ascii_only`` one.
+    or 1 with ``ascii_only``. Without episodes there are no lines.
     """
     if not len(episodes):
         return []
@@ -35,7 +35,7 @@ def _resample(episodes: Episodes, columns: int) -> Floats:
 
 
 def _trace(levels: np.ndarray[tuple[int], np.dtype[np.int_]], rows: int) -> list[list[bool]]:
-    """Which dots are set, top row first: each column joined to the one before it."""
+    """The dots that are set, top row first; each column is joined to the column before it."""
     grid = [[False] * len(levels) for _ in range(rows)]
     for column, level in enumerate(levels):
         before = levels[max(0, column - 1)]

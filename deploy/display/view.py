@@ -1,4 +1,4 @@
-"""The live view of a run: a panel in a terminal, plain lines in a log, only notes when quiet."""
+"""The live view of a run: a panel in a terminal, lines in a log, only messages when quiet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from head.records.run_folder import RunFolder
 from head.records.status import Status, Summary
 
 Mode = Literal["live", "lines", "quiet", "silent"]
-"""``quiet`` still prints messages; ``silent`` is for a broken stream."""
+"""``quiet`` prints only messages; ``silent`` prints nothing, as the stream is broken."""
 
 PERIOD: dict[Mode, float] = {"live": 0.25, "lines": 5.0}
 """Seconds between two redraws; drawing shares the cores with training."""
@@ -32,16 +32,16 @@ _MOST_NOTES = 1000
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Let the view handle it; the original would end the process."""
+        """Let the view handle a broken pipe; rich would end the process."""
         raise BrokenPipeError
 
 
 class LiveView:
     """Shows the progress of a run on ``stream`` while its ``with`` block lasts.
 
-    In a terminal it uses the alternate screen; messages are printed when it leaves that.
-    Without a ``panel`` it prints lines there, too, and leaves the output of others alone.
-    A stream that breaks (``artos run … | head``) silences the view; it never stops the run.
+    In a terminal the view uses the alternate screen, and prints messages when it leaves that
+    screen. Without a ``panel`` it prints lines there too, and does not redirect other output.
+    A stream that breaks (``artos run … | head``) silences the view, but never stops the run.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class LiveView:
             )
             self._safely(live.start)
             self._live = live
-            # The output of others would be painted over.
+            # Other output in the terminal becomes messages; the panel would paint over it.
             for stream, redirected in (
                 (sys.stdout, redirect_stdout),
                 (sys.stderr, redirect_stderr),
@@ -196,12 +196,12 @@ class _Notes(io.TextIOBase):
 
 
 def _drain(stream: IO[str]) -> None:
-    """Discard what is left in a stream without a reader, or its flush at exit fails again."""
+    """Discard the rest of a stream that has no reader, else its flush at exit fails again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, stream.fileno())
     except OSError:
-        return  # no real file
+        return  # the stream is no real file
     finally:
         os.close(nowhere)
 

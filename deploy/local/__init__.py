@@ -1,1 +1,1 @@
-"""Runs of this machine: with processes of its own, or all in one process."""
+"""Runs on this machine: in several processes, or all in one process."""

@@ -1,4 +1,4 @@
-"""One process: the same wiring with every member called in turn; deterministic by seed."""
+"""A run in one process: the same wiring, every member called in turn; deterministic by seed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Inline:
         self._node = node
         self._roles: dict[int, Role] = {}
         self._queue: deque[tuple[int, Invoke]] = deque()
-        self._unborn: deque[int] = deque()
+        self._to_set_up: deque[int] = deque()
         self._free_since: dict[int, float] = {}
         self.passers = direct_passers(self.queue, range(node.site.members))
 
@@ -40,15 +40,15 @@ class Inline:
         self._queue.append((member, call))
 
     def waits_for_slot(self, member: int) -> bool:
-        """Nobody waits for a slot."""
+        """False: there are no slots."""
         return False
 
     def unplaced(self, member: int) -> str:
-        """Everybody has a place: this process."""
+        """ "Return "": every member lives in this process."""
         return ""
 
     def end(self, member: int) -> None:
-        """Drop the member and what was queued for it."""
+        """Drop the member and its queued invocations."""
         self._queue = deque(entry for entry in self._queue if entry[0] != member)
         self._roles.pop(member, None)
         if member != LEARNER:
@@ -57,23 +57,23 @@ class Inline:
 
     def start(self, member: int) -> None:
         """Set the member up again before anything else runs."""
-        self._unborn.append(member)
+        self._to_set_up.append(member)
 
     def prepare(self, member: int) -> None:
-        """Set the actor up, unless it is."""
-        if member not in self._roles and member not in self._unborn:
-            self._unborn.append(member)
+        """Set the actor up, unless it is set up already."""
+        if member not in self._roles and member not in self._to_set_up:
+            self._to_set_up.append(member)
 
     def retire(self, member: int) -> None:
-        """Nothing to do: it holds nothing that others wait for, and keeps its episode."""
+        """Do nothing: the actor holds no resource that others wait for, and keeps its episode."""
 
     def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
-        """Set everything up and run invocation after invocation until the run is finished."""
+        """Set all members up and run one invocation after another until the run is finished."""
         coordinator.begin()
-        self._unborn.extend([LEARNER, *map(actor_member, coordinator.actors)])
+        self._to_set_up.extend([LEARNER, *map(actor_member, coordinator.actors)])
         while not coordinator.finished:
-            while self._unborn:
-                self._set_up(coordinator, self._unborn.popleft())
+            while self._to_set_up:
+                self._set_up(coordinator, self._to_set_up.popleft())
             if (turn := self._next()) is not None:
                 self._run_one(coordinator, *turn)
             elif not coordinator.finished:
@@ -82,7 +82,7 @@ class Inline:
             after()
 
     def _next(self) -> tuple[int, Invoke] | None:
-        """The next member that need not wait: here, one that waited would block all others."""
+        """The next invocation that need not wait for room: a waiting one would block all others."""
         waiting: set[int] = set()
         for at, (member, call) in enumerate(self._queue):
             if member not in waiting and self._has_room(member, call):
@@ -126,10 +126,10 @@ class Inline:
         coordinator.receive(member, answer)
 
     def child_ended(self) -> None:
-        """A child of this process ended; it is not a member."""
+        """Do nothing: the child of this process that ended is not a member."""
 
     def usage(self) -> Usage:
-        """Nothing is started, and nothing gives its CPU back."""
+        """Nothing: no processes are started, and no slots are held."""
         return Usage()
 
     def stop(self) -> None:

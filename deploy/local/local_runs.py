@@ -1,4 +1,4 @@
-"""The runs of this machine without a head: answers in the words and the shape of a head's."""
+"""The runs of this machine, without a head: answers have the form of a head's answers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _HEADS = "for a cluster's runs: --head and --keys, or set ARTOS_HEAD and ARTOS_K
 
 
 class LocalRuns(Closing):
-    """Answers as a head does (see ``HeadClient``), for runs in the folders of ``root``.
+    """Answers as a head does (see ``HeadClient``), for the runs in ``root``.
 
-    A run is named by its folder, anywhere, or by its name in ``root``.
+    A run is named by the path of its folder, or by its name in ``root``.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self.nothing = f"no run is in {root}; {_HEADS}"
+        self.nothing = f"there are no runs in {root}; {_HEADS}"
 
     def list_runs(self) -> dict[str, Any]:
         """All runs in short."""
@@ -46,7 +46,7 @@ class LocalRuns(Closing):
         """One run in full, or this machine and all its runs.
 
         Raises:
-            NoSuchRun: there is none of that name.
+            NoSuchRun: there is no run of that name.
         """
         if not run:
             return self._everything()
@@ -57,33 +57,33 @@ class LocalRuns(Closing):
         """A piece of a log of a run; below 0 ``offset`` counts from the end.
 
         Raises:
-            NoSuchRun: there is none of that name.
+            NoSuchRun: there is no run of that name.
             Refused: the run has no such log.
         """
         found = self._find(run)
         return status_api.log(found, log, offset, _fate(found)[0])
 
     def scale(self, run: str, actors: int) -> dict[str, Any]:
-        """Have a run go on with so many actors.
+        """Change a run's number of actors.
 
         Raises:
-            NoSuchRun: there is none of that name.
+            NoSuchRun: there is no run of that name.
             NotRunning, Refused, DeadlineExceeded: see ``control.scale``.
         """
         scaled = control.scale(self._find(run), actors)
         return {"actors": scaled.actors, "most": scaled.most}
 
     def stop(self, run: str) -> dict[str, Any]:
-        """Have a run finish and save; asked again, end at once.
+        """Have a run finish and save; a second call has it end at once.
 
         Raises:
-            NoSuchRun: there is none of that name.
-            Refused: its process cannot be told.
+            NoSuchRun: there is no run of that name.
+            Refused: its process cannot be signalled.
         """
         return _stop(self._find(run))
 
     def _runs(self) -> list[Path]:
-        """The oldest first."""
+        """All runs, the oldest first."""
         found = ((path.stat().st_mtime, path.parent) for path in self._root.glob(f"*/{_CONFIG}"))
         return [run for _, run in sorted(found)]
 
@@ -105,16 +105,16 @@ class LocalRuns(Closing):
         }
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a run is in the folder."""
+    """Whether the folder is a run's."""
     return (folder / _CONFIG).is_file()
 
 
 def line(run: Path, status: Status | None = None) -> dict[str, Any]:
-    """A run in short, as ``overview.line`` has it."""
+    """A run in short, in the form of the head's ``ListRuns`` answer."""
     state, outcome, why = _fate(run)
     status = status or last_status(run / _PROGRESS)
     waits = status.waits if status and state in (RUNNING, STOPPING) else ()
@@ -134,7 +134,7 @@ def line(run: Path, status: Status | None = None) -> dict[str, Any]:
 
 
 def _of_a_cluster(run: Path) -> bool:
-    """Whether its actors are on other nodes: then it has a replay process, and that a log."""
+    """Whether its actors are on other nodes: only then there is the log of a replay process."""
     return any((run / LOGS).glob("replay-*.log"))
 
 
@@ -144,7 +144,7 @@ def _one(run: Path) -> dict[str, Any]:
 
 
 def _fate(run: Path) -> tuple[str, str, str]:
-    """State, outcome and why."""
+    """State, outcome, and the reason of a failure."""
     live, told = is_live(run), control.state_told(run)
     if live and (told or is_live(run)):  # else it has ended meanwhile
         return told or STARTING, "", ""
@@ -177,7 +177,7 @@ def _this_node(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _stop(run: Path) -> dict[str, Any]:
-    """Ask a run to finish and save, as Ctrl-C does; asked again, it ends at once."""
+    """Ask a run to finish and save, as Ctrl-C does; asked a second time, it ends at once."""
     if not is_live(run):
         return line(run)
     why = "its process is not visible from here: stop it where it was started"

@@ -1,4 +1,4 @@
-"""``artos run``: from a registration to a finished run folder."""
+"""``artos run``: runs a workload, from its registration to the finished run folder."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _REGISTRATION = "registration"
 
 
 def run(request: Request, preloaded: Preloaded | None = None) -> Summary:
-    """Start a new run and stay with it to its end; ``preloaded`` comes from ``request.preload()``.
+    """Start a new run and see it to its end; ``preloaded`` comes from ``request.preload()``.
 
     Raises:
-        Refused, RunExists, ShmTooSmall: before anything was started.
-        ArtosError: the run failed; what it learned so far is saved.
+        Refused, RunExists, ShmTooSmall: refused before anything was started.
+        ArtosError: the run failed; its weights so far are saved.
         KeyboardInterrupt: stopped before it began, or at once by a second Ctrl-C.
     """
     with StopRequests() as requests, _view(request) as view:
         view.phase(_REGISTRATION)
         if preloaded is not None:
-            import_ahead()  # the other process imports, too, and takes longer
+            import_ahead()  # while the preload process imports, which takes longer
         with begun(request, requests, preloaded, faults) as prepared:
             return _seen_through(prepared, request, requests, view)
 
 
 def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
-    """Continue a run from its checkpoint; ``settings`` (e.g. total_steps) replace stored ones.
+    """Continue a run from its checkpoint; ``settings`` (e.g. total_steps) replace stored settings.
 
     Raises:
         CheckpointFault: there is nothing to continue, or it does not fit.
@@ -58,7 +58,7 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool) -> Summary:
 
 
 def _view(request: Request) -> LiveView:
-    """No panel if all is in one process: a debugger may need the terminal."""
+    """The view; without a panel if all is in one process, as a debugger may need the terminal."""
     return LiveView(sys.stderr, quiet=request.quiet, panel=not request.inline)
 
 

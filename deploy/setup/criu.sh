@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Brings a CRIU that works on this machine, its Python binding and numactl. Run again at will: done
-# already means instant. Everything but checkpoints works without: what is missing is said, kept for
-# `artos doctor` (exit status 1), and not tried again on the same machine but with --again.
-# For the .venv of this clone, or (`artos setup criu`) for the Python and the folder of packages that
-# ARTOS_PYTHON and ARTOS_PACKAGES name.
+# Installs a CRIU that works on this machine, its Python binding and numactl. Run it as often as you
+# like: once done, it ends at once. Without CRIU everything but checkpoints works. If it cannot be
+# installed, the script says why, keeps that for `artos doctor`, and ends with status 1; on the same
+# machine it only tries again with --again. It installs into the .venv of this clone, or
+# (`artos setup criu`) for the Python and into the folder that ARTOS_PYTHON and ARTOS_PACKAGES name.
 set -euo pipefail
 [ -n "${ARTOS_PYTHON-}" ] || cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-least=4.1 # older ones do not know how kernels since 6.13 lay out the vDSO
-suites=(trixie forky sid) # of Debian, that carry a source package as new as that
+least=4.1 # older versions do not know how kernels since 6.13 lay out the vDSO
+suites=(trixie forky sid) # Debian suites with a source package that is new enough
 cache=${ARTOS_CACHE:-${XDG_CACHE_HOME:-~/.cache}/artos}
-# Where CRIU keeps what it found out about the kernel, 25 ms a call. It insists on a tmpfs, which
-# /run is not everywhere. workers/checkpoint/criu/find.py knows this folder too.
+# Where CRIU caches what it found out about the kernel (saves 25 ms a call). It insists on a tmpfs,
+# and /run is not a tmpfs everywhere. workers/checkpoint/criu/find.py names this folder too.
 features=/dev/shm/artos-criu
 python=${ARTOS_PYTHON:-.venv/bin/python}
 packages=${ARTOS_PACKAGES:-$(compgen -G '.venv/lib/python3*/site-packages' || echo .venv)}
@@ -25,7 +25,7 @@ build_packages=(
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
-# fail REASON FIX: say it, keep it for `artos doctor`, remember it for this machine.
+# fail REASON FIX: print both, keep them for `artos doctor`, remember the failure on this machine.
 fail() {
     printf '%s\n' "$1" "$2" >"$missing"
     echo "failed $(fingerprint)" >"$stamp"
@@ -40,7 +40,7 @@ fingerprint() {
       echo "$cache ${ARTOS_CRIU-}"; } | sha256sum | cut -d' ' -f1
 }
 
-# The stamp's second line is the binary that was good.
+# The stamp's second line is the path of the CRIU that was found good.
 is_done() {
     [ "$(sed -n 1p "$stamp" 2>/dev/null)" = "done $(fingerprint)" ] &&
         [ -x "$(sed -n 2p "$stamp")" ] &&
@@ -53,14 +53,14 @@ failed_before() {
 
 # -- which CRIU --------------------------------------------------------------------------------
 
-# Root's CRIU believes what it reads there.
-see_to_features() {
+# Root's CRIU trusts what it reads in this folder.
+make_features_folder() {
     [ "$(id -u)" != 0 ] || mkdir -m 700 "$features" 2>/dev/null ||
         { [ -d "$features" ] && [ ! -L "$features" ] && [ -O "$features" ]; } ||
-        fail "$features belongs to somebody else" "rm -r $features && artos setup criu"
+        fail "$features belongs to another user" "rm -r $features && artos setup criu"
 }
 
-# New enough and, where we may ask, happy with this kernel.
+# Whether a CRIU is new enough and, if run as root, passes its own check of this kernel.
 is_good() {
     local version
     version=$("$1" --version 2>/dev/null | sed -n 's/^Version: //p') || return
@@ -68,7 +68,7 @@ is_good() {
     [ "$(id -u)" != 0 ] || "$1" check >/dev/null 2>&1
 }
 
-# The first that is good: the one asked for, those built before (newest first), the system's.
+# The first good CRIU: only the one asked for, or those built before (newest first), the system's.
 usable_criu() {
     local binary
     while read -r binary; do
@@ -91,14 +91,14 @@ usable_criu() {
 
 is_debian() { command -v apt-get >/dev/null && grep -qx 'ID=debian' /etc/os-release; }
 
-# Root with SYS_ADMIN, SYS_PTRACE and NET_ADMIN, which a container may not have.
+# Whether this is root with SYS_ADMIN, SYS_PTRACE and NET_ADMIN, which a container may lack.
 may_checkpoint() {
     local bits=$((1 << 21 | 1 << 19 | 1 << 12))
     local effective=$((16#$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status)))
     [ "$(id -u)" = 0 ] && (((effective & bits) == bits))
 }
 
-# Packages among the arguments that are not installed.
+# Those of the named packages that are not installed.
 absent() {
     local package
     for package; do
@@ -117,16 +117,16 @@ need_packages() {
     local lacking
     lacking=$(absent "${build_packages[@]}" | xargs)
     [ -n "$lacking" ] || return 0
-    say "installing what CRIU is built with ($log)"
+    say "installing the packages that CRIU is built with ($log)"
     # shellcheck disable=SC2086
     apt_install $lacking >"$log" 2>&1 || fail \
-        "apt-get could not install what CRIU is built with: $(last_words)" \
+        "apt-get could not install the packages that CRIU is built with: $(last_error)" \
         "apt-get update && apt-get install $lacking && artos setup criu"
 }
 
-last_words() { grep -E '^(E:|Err:|.*[Ee]rror)' "$log" | tail -1 || :; }
+last_error() { grep -E '^(E:|Err:|.*[Ee]rror)' "$log" | tail -1 || :; }
 
-# The mirror this machine's own apt sources name for its release.
+# The mirror that this machine's apt sources name for its release.
 mirror() {
     local release
     release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
@@ -135,14 +135,14 @@ mirror() {
             print $2; exit }'
 }
 
-# apt with sources and lists of our own: the system's stay as they are.
+# Runs apt with its own sources and lists; the system's are not touched.
 private_apt() {
     apt-get -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null \
         -o Dir::State::Lists="$work/lists" -o Dir::Cache="$work/cache" \
         -o APT::Sandbox::User="$(id -un)" -qq "$@"
 }
 
-# Puts criu_VERSION.orig.tar.xz, checked by apt against Debian's signatures, into the work folder.
+# Downloads criu_VERSION.orig.tar.xz into the work folder; apt checks Debian's signatures.
 fetch_source() {
     local suite site tar keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     site=$(mirror) || return
@@ -161,9 +161,9 @@ fetch_source() {
     return 1
 }
 
-# Without the libraries for encrypted images and firewalls: each call starts 1.3 ms sooner.
+# Builds without the libraries for encrypted images and firewalls: each call starts 1.3 ms sooner.
 compile() {
-    # Without what an outer make hands on to an inner one.
+    # Without the flags that an outer make passes on to an inner one.
     local make=(env -u MAKEFLAGS -u MFLAGS make -C "$work/source" -j"$(nproc)"
         RUNDIR="$features" WERROR=0 NO_GNUTLS=1 LIB_NFTABLES=-lnone)
     mkdir "$work/source" "$work/kept" "$work/kept/bin"
@@ -190,10 +190,10 @@ build() {
     work=$(mktemp -d "$cache/building.XXXXXX")
     trap 'rm -rf "$work"' EXIT
     say "fetching CRIU's source from this machine's Debian mirror"
-    fetch_source >"$log" 2>&1 || fail "no source of CRIU could be fetched: $(last_words)" \
-        "see to the network and the apt sources ($log), then artos setup criu"
+    fetch_source >"$log" 2>&1 || fail "CRIU's source could not be fetched: $(last_error)" \
+        "check the network and the apt sources ($log), then artos setup criu"
     say "building CRIU $version, once for this user (half a minute)"
-    compile >>"$log" 2>&1 || fail "building CRIU $version failed: $(last_words)" \
+    compile >>"$log" 2>&1 || fail "building CRIU $version failed: $(last_error)" \
         "read $log, then artos setup criu"
     rm -rf "$cache/criu-$version"
     mv "$work/kept" "$cache/criu-$version"
@@ -203,7 +203,7 @@ build() {
 
 imports_binding() { "$python" -W error -c 'import pycriu' 2>>"$log"; }
 
-# From the wheel built with CRIU; with a distribution's CRIU, a link to its own pycriu.
+# Installs the wheel built with CRIU; for a distribution's CRIU, links to its own pycriu.
 install_binding() {
     local wheel folder
     if wheel=$(compgen -G "${1%/bin/criu}/pycriu-*.whl"); then
@@ -215,7 +215,7 @@ install_binding() {
     imports_binding
 }
 
-# `make setup` has brought them; an ARTOS that pip installed may lack them.
+# `make setup` has installed these; an ARTOS that pip installed may lack them.
 need_python_packages() {
     "$python" -c 'import google.protobuf, setuptools' 2>/dev/null ||
         "$python" -m pip --disable-pip-version-check install --quiet protobuf setuptools \
@@ -224,15 +224,15 @@ need_python_packages() {
 
 # -- numactl -----------------------------------------------------------------------------------
 
-# Without it actors are not pinned, which is no reason to stop here: `artos doctor` says so.
+# Without numactl actors are not pinned; `artos doctor` reports that, so this does not fail.
 install_numactl() {
     if ! command -v numactl >/dev/null && is_debian && [ "$(id -u)" = 0 ]; then
         say "installing numactl"
-        apt_install numactl >"$log" 2>&1 || say "apt-get could not install numactl: $(last_words)"
+        apt_install numactl >"$log" 2>&1 || say "apt-get could not install numactl: $(last_error)"
     fi
 }
 
-# -- all of it ---------------------------------------------------------------------------------
+# -- main ------------------------------------------------------------------------------------
 
 is_done && exit 0
 if [ "${1-}" != --again ] && failed_before; then
@@ -242,10 +242,10 @@ fi
 [ -x "$python" ] || { say "there is no $python: run \`make setup\`"; exit 1; }
 mkdir -p "$cache"
 exec 8>"$cache/.lock"
-flock 8 # two at once: the second finds it done
+flock 8 # if two run at once, the second finds everything done
 is_done && exit 0
 
-see_to_features
+make_features_folder
 install_numactl
 need_python_packages
 binary=$(usable_criu) && install_binding "$binary" || {

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Makes .venv/ with ARTOS and everything it needs. Run again at will: done already means instant.
+# Makes .venv/ with ARTOS and everything it needs. Run it again at any time: once done, it is fast.
 # TORCH_INDEX=URL takes PyTorch from that package index.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 torch=2.13.0
-with_cuda="2.7 GB" # with all it depends on, of the version above, for x86-64
+with_cuda="2.7 GB" # of the version above with all its dependencies, for x86-64
 without_cuda="0.2 GB"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# The first Python that is new enough, can make environments and really starts (a version
-# manager's shim may not).
+# The first Python that has a right version, can make environments and really starts (a version
+# manager's shim may not start).
 usable_python() {
     local name check='import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))'
     for name in python3.13 python3.12 python3.11 python3 /usr/bin/python3; do
@@ -24,7 +24,7 @@ usable_python() {
     return 1
 }
 
-# On Debian the module venv is a package of its own.
+# On Debian, venv is a separate package.
 install_venv() {
     command -v apt-get >/dev/null || die "Python 3.11 to 3.13 with venv is needed; install it and run this again"
     [ "$(id -u)" = 0 ] || die "Python 3.11 with venv is needed: sudo apt-get install python3 python3-venv"
@@ -44,18 +44,18 @@ is_done() {
         .venv/bin/python -c '' 2>/dev/null
 }
 
-# Whether what is there came from the index that was named, if one was.
+# Whether the installed PyTorch came from TORCH_INDEX, if that is set.
 torch_is_wanted() {
     [ -z "${TORCH_INDEX-}" ] || [ "$TORCH_INDEX" = "$(cat .venv/.torch-index 2>/dev/null)" ]
 }
 
-torch_is_there() {
+torch_is_installed() {
     torch_is_wanted && .venv/bin/python -c "
 from importlib.metadata import version
 raise SystemExit(version('torch').partition('+')[0] != '$torch')" 2>/dev/null
 }
 
-# pip with its own progress bars in a terminal, a line for each large download elsewhere.
+# Runs pip: with its progress bars in a terminal, else with one line for each large download.
 pip_install() {
     local pip=(.venv/bin/python -m pip --disable-pip-version-check install -c constraints.txt)
     if [ -t 1 ]; then
@@ -66,8 +66,8 @@ pip_install() {
     fi
 }
 
-# The file that pip would take says what it needs. An index that sends no more of a file than all of
-# it is not waited for: on x86-64 what most of them have is with CUDA.
+# Asks the wheel that pip would take for its dependencies. An index that only sends whole files is
+# too slow to wait for; the answer is then yes, as most indexes have CUDA wheels for x86-64.
 needs_cuda() {
     local report index=()
     [ "$(uname -m)" = x86_64 ] || return 1
@@ -80,8 +80,8 @@ needs_cuda() {
 
 has_gpu() { compgen -G '/dev/nvidia[0-9]*' >/dev/null || nvidia-smi -L >/dev/null 2>&1; }
 
-say_what_comes() {
-    say "looking which PyTorch $torch there is"
+announce_torch() {
+    say "checking which PyTorch $torch is available"
     if ! needs_cuda; then
         say "installing PyTorch $torch for CPUs: $without_cuda to download"
     elif has_gpu; then
@@ -93,10 +93,10 @@ say_what_comes() {
     fi
 }
 
-# What it depends on comes with the rest: an index of PyTorch's may lack versions pinned here.
+# Dependencies are installed with the rest: PyTorch's index may lack the versions pinned here.
 install_torch() {
-    ! torch_is_there || return 0
-    say_what_comes
+    ! torch_is_installed || return 0
+    announce_torch
     if [ -n "${TORCH_INDEX-}" ]; then
         pip_install --no-deps --force-reinstall -i "$TORCH_INDEX" "torch==$torch" || return
         echo "$TORCH_INDEX" >.venv/.torch-index
@@ -130,7 +130,7 @@ make_environment() {
 if ! is_done; then
     mkdir -p .venv
     exec 9>.venv/.lock
-    flock 9 # two `make` at once: the second finds it done
+    flock 9 # if two run at once, the second finds everything done
     is_done || make_environment
     exec 9>&-
 fi

@@ -1,1 +1,1 @@
-"""What ours is compared with: environments to install it in, and how its processes are driven."""
+"""The baselines: environments to install them in, and how their processes are run."""

@@ -1,8 +1,8 @@
-"""Where the baselines live: one virtual environment each, made on demand and kept.
+"""Virtual environments for the baselines: one for each, made on demand and kept.
 
-Baselines pin versions that clash with ours and with each other (Sample Factory wants gymnasium
-below 1.0, Reverb an old NumPy), so each gets ``.venvs/NAME`` in the working folder. Torch comes
-first and is pinned, so that all baselines that can compute with the same one.
+Baselines pin versions that clash with ours and with each other (Sample Factory needs gymnasium
+below 1.0, Reverb an old NumPy), so each gets ``.venvs/NAME`` in the working folder. Torch is
+installed first and pinned, so that all baselines that can use the same version do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Environment:
-    """The packages of one baseline. ``probe`` is Python that must run if it is installed."""
+    """The packages of one baseline. ``probe`` is Python code that runs only if they work."""
 
     name: str
     pins: tuple[str, ...]
@@ -44,12 +44,12 @@ class Environment:
 
     @property
     def stamp(self) -> str:
-        """What must be written in the stamp file for the environment to count as complete."""
+        """The text of the stamp file of a complete environment."""
         return "\n".join((f"python {sys.version.split()[0]}", self.torch, *self.pins)) + "\n"
 
 
 class BaselineAbsent(ArtosError):
-    """A baseline could not be installed, and so not be measured; ``why`` says what failed."""
+    """A baseline could not be installed, hence not be measured; ``why`` says what failed."""
 
     def __init__(self, name: str, why: str) -> None:
         self.name, self.why = name, why
@@ -73,13 +73,13 @@ BASELINES = {
         ),
         Environment("ray", ("ray[rllib]==2.60.0", *_ATARI), "import ray.rllib"),
         # The C++ part of the 0.14.0 wheel (its sum tree) is built for torch 2.14 and does not load
-        # on 2.13; there is no source archive to build it from.
+        # with 2.13; there is no source archive to build it from.
         Environment(
             "torchrl", ("torchrl==0.14.0",), "import torchrl._torchrl", torch="torch==2.14.0"
         ),
         Environment("tianshou", ("tianshou==2.0.1",), "import tianshou.data"),
         Environment("reverb", ("dm-reverb[tensorflow]==0.14.0",), "import reverb"),
-        # gymnasium is only there because the network is the one-file PPO's.
+        # gymnasium is only needed by the module of the network, one_file_ppo.
         Environment(
             "redis",
             ("redis==8.1.0", "hiredis==3.5.0", "gymnasium==1.4.0"),
@@ -90,7 +90,7 @@ BASELINES = {
 
 
 def prepare(name: str, say: Say = print) -> Environment:
-    """The environment of a baseline, installed now if it is not yet.
+    """The environment of a baseline, installed now if it is missing.
 
     Raises:
         BaselineAbsent: a step of the installation failed or took too long.
@@ -115,7 +115,7 @@ def _install(environment: Environment, say: Say) -> None:
         ("a virtual environment", (sys.executable, "-m", "venv", str(environment.folder))),
         (environment.torch, (*pip, environment.torch)),
         (", ".join(environment.pins), (*pip, environment.torch, *environment.pins)),
-        ("a look whether it works", (str(environment.python), "-c", environment.probe)),
+        ("a check that it works", (str(environment.python), "-c", environment.probe)),
     )
     for number, (what, command) in enumerate(steps, 1):
         say(f"{environment.name}: {number}/{len(steps)} {what}")
@@ -123,7 +123,7 @@ def _install(environment: Environment, say: Say) -> None:
 
 
 def main() -> int:
-    """Install the baselines named on the command line (all without a name); 1 if one is absent."""
+    """Install the baselines named on the command line, by default all; 1 if one is absent."""
     absent = 0
     for name in sys.argv[1:] or list(BASELINES):
         try:

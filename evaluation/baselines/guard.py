@@ -1,8 +1,8 @@
-"""Runs one command and leaves nothing behind: ``python guard.py SECONDS COMMAND ...``.
+"""Runs one command and leaves no process behind: ``python guard.py SECONDS COMMAND ...``.
 
-Baselines start daemons in sessions of their own (Ray) or spawn workers that outlive a crash (Sample
-Factory), so killing a process group is not enough. The guard is the reaper of all that the command
-starts, directly or not, and ends every one of them when the command ends, when the time is up, or
+Baselines start daemons in sessions of their own (Ray) or workers that outlive a crash (Sample
+Factory), so killing a process group is not enough. The guard is the subreaper of all processes that
+the command starts, directly or not, and ends them when the command ends, when the time is up, or
 when its own parent dies. Exit status: the command's, or 124 after the deadline.
 """
 
@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def guard(seconds: float, command: Sequence[str]) -> int:
-    """Run ``command`` for at most ``seconds``; its exit status, once nothing of it is left."""
+    """Run ``command`` for at most ``seconds``; its exit status, once all its processes are gone."""
     _become_reaper()
     process = subprocess.Popen(command)
     ended = {process.pid}
@@ -42,7 +42,7 @@ def guard(seconds: float, command: Sequence[str]) -> int:
 
 
 def end_descendants() -> set[int]:
-    """Kill every descendant of this process and reap it, until there are none; their ids."""
+    """Kill and reap descendants of this process until none is left; returns their ids."""
     ended: set[int] = set()
     while found := _descendants():
         for process in found:
@@ -58,7 +58,7 @@ def _descendants() -> list[psutil.Process]:
 
 
 def _remove_shared_tensors(owners: set[int]) -> None:
-    # Torch names shared tensors after their creator; its daemon unlinks them unless it is killed.
+    # Torch names shared tensors after their creator; its daemon unlinks them unless killed itself.
     for owner in owners:
         for path in Path("/dev/shm").glob(f"torch_{owner}_*"):
             path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The honest floor: PPO in one file and one process, in the manner of CleanRL, written by us.
+"""The reference: PPO in one file and one process, in the style of CleanRL, written by us.
 
-No buffer, no triggers, no processes: act, estimate advantages, update, again. What an orchestration
-engine costs or gains is the difference to this loop. The details are the usual ones: GAE 0.95,
+No buffer, no triggers, no other processes: act, estimate advantages, update, repeat. The difference
+to this loop is what an orchestration engine costs or gains. The details are the usual: GAE 0.95,
 discount 0.99, clipped value loss, normalised advantages, orthogonal initialisation, gradient norm
 0.5, learning rate annealed to zero (Schulman et al. 2017; Huang et al. 2022, "The 37 implementation
 details of PPO").
@@ -56,7 +56,7 @@ SETTINGS = {
 
 
 def make_envs(settings: Settings, threads: int) -> Any:
-    """The vector environment; the step that ends an episode returns the next one's first frame."""
+    """The vector environment; a step that ends an episode returns the next one's first frame."""
     mode = gym.vector.AutoresetMode.SAME_STEP
     if settings.env == "pong-ale":
         from ale_py.vector_env import AtariVectorEnv  # noqa: PLC0415 (an extra)
@@ -88,7 +88,7 @@ def layer(module: Any, gain: float = 2**0.5) -> Any:
 
 
 class Dense(nn.Module):
-    """Two layers of 64 for the policy and two for the value."""
+    """Two layers of 64 units for the policy and two for the value."""
 
     def __init__(self, inputs: int, actions: int) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class Rollout:
         self.log_probs, self.values, self.rewards, self.dones = torch.zeros((4, *rows))
 
     def advantages(self, last_value: torch.Tensor, last_done: torch.Tensor) -> torch.Tensor:
-        """Generalised advantage estimates, (steps, envs); ``dones[t]`` opens a new episode at t."""
+        """Generalised advantage estimates, (steps, envs); ``dones[t]``: an episode begins at t."""
         out = torch.zeros_like(self.rewards)
         running = torch.zeros_like(last_value)
         value, alive = last_value, 1.0 - last_done
@@ -148,7 +148,7 @@ class Rollout:
 
 
 class Loop:
-    """Environments, network, optimiser, and where the episodes stand."""
+    """Environments, network, optimiser, and the state of the episodes."""
 
     def __init__(self, settings: Settings, seed: int, threads: int) -> None:
         torch.manual_seed(seed)
@@ -197,7 +197,7 @@ class Loop:
         return logits.float(), values.float()
 
     def learn(self) -> None:
-        """All epochs over the rollout."""
+        """Run all epochs over the rollout."""
         with torch.inference_mode():
             advantages = self.rollout.advantages(self._forward(self.observation)[1], self.done)
         r = self.rollout
@@ -234,13 +234,13 @@ class Loop:
         self.optimiser.step()
 
     def anneal(self, left: float) -> None:
-        """Set the learning rate for the share ``left`` of the run that is still to come."""
+        """Set the learning rate when the share ``left`` of the run remains."""
         for group in self.optimiser.param_groups:
             group["lr"] = left * self.settings.learning_rate
 
 
 def speed(loop: Loop, seconds: float) -> float:
-    """Steps a second of whole rounds over at least ``seconds``, after one round to warm up."""
+    """Steps per second of whole rounds over at least ``seconds``, after a warm-up round."""
     loop.act()
     loop.learn()
     rounds, start = 0, time.perf_counter()
@@ -252,7 +252,7 @@ def speed(loop: Loop, seconds: float) -> float:
 
 
 def acting(loop: Loop, seconds: float) -> float:
-    """Steps a second of the bare acting loop, nothing learned."""
+    """Steps per second of acting only, without learning."""
     loop.act()
     rounds, start = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - start) < seconds:
@@ -262,7 +262,7 @@ def acting(loop: Loop, seconds: float) -> float:
 
 
 def train(loop: Loop, total_steps: int) -> float:
-    """Train for ``total_steps``; the mean return of the last 100 episodes."""
+    """Train for ``total_steps``; returns the mean return of the last 100 episodes."""
     rounds = total_steps // loop.settings.batch
     for done in range(rounds):
         loop.anneal(1 - done / rounds)
@@ -272,7 +272,7 @@ def train(loop: Loop, total_steps: int) -> float:
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
-    """The named settings with what the command line changes."""
+    """The named settings, with the changes of the command line."""
     given = {
         name: value
         for name, value in vars(options).items()
@@ -283,7 +283,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def main() -> None:
-    """Measure, or with ``--total-steps`` train."""
+    """Measure, or train if ``--total-steps`` is given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--env", choices=sorted(SETTINGS), default="cartpole")
     parser.add_argument("--seconds", type=float, default=10.0)

@@ -1,4 +1,4 @@
-"""Driving another library: a fresh process with a deadline; its answer is one line of JSON."""
+"""Runs scripts in fresh processes with a deadline; each answers with one line of JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GRACE_SECONDS = 30.0
 
 
 class BaselineFailed(ArtosError):
-    """A baseline's process failed. ``what`` names it, ``why`` is the end of what it printed."""
+    """A baseline's process failed. ``what`` names it, ``why`` is the end of its output."""
 
     def __init__(self, what: str, status: int, why: str) -> None:
         self.what, self.status, self.why = what, status, why
@@ -27,11 +27,11 @@ class BaselineFailed(ArtosError):
 
 
 def run(command: Sequence[str], seconds: float, env: Mapping[str, str] | None = None) -> str:
-    """Run ``command`` under a guard and return what it printed; nothing it started survives.
+    """Run ``command`` under a guard and return its output; no process that it started survives.
 
     Raises:
         DeadlineExceeded: it took more than ``seconds``.
-        BaselineFailed: it ended with another status than 0.
+        BaselineFailed: its exit status was not 0.
     """
     name = " ".join((Path(command[0]).name, *command[1:5]))
     guarded = [sys.executable, "-P", guard.__file__, str(seconds), *command]
@@ -47,19 +47,19 @@ def run(command: Sequence[str], seconds: float, env: Mapping[str, str] | None = 
     if process.returncode == guard.TIMED_OUT:
         raise DeadlineExceeded(name, seconds)
     if process.returncode:
-        raise BaselineFailed(name, process.returncode, _last_words(errors or printed))
+        raise BaselineFailed(name, process.returncode, _last_lines(errors or printed))
     return printed
 
 
 Rates = tuple[dict[str, float], dict[str, str]]
-"""What a script answers: its rates by measure, and the versions of the packages that made them."""
+"""A script's answer: rates by measure, and the versions of the packages used."""
 
 
 def measure(python: Path, module: str, *arguments: str, seconds: float) -> Rates:
     """Run a script of this package with a baseline's interpreter.
 
-    The script sees the package ``evaluation`` and nothing else of ours; its temporary files lie in
-    a folder that is removed afterwards.
+    The script can import ``evaluation`` and no other package of ours; its temporary files are in a
+    folder that is removed afterwards.
 
     Raises:
         DeadlineExceeded: it took more than ``seconds``.
@@ -71,7 +71,7 @@ def measure(python: Path, module: str, *arguments: str, seconds: float) -> Rates
 
 
 def measure_ours(module: str, *arguments: str, seconds: float) -> Rates:
-    """Run a script of ``evaluation`` the same way, with this interpreter and all of ours.
+    """Run a script of ``evaluation`` in the same way, with this interpreter and all our packages.
 
     Raises:
         DeadlineExceeded: it took more than ``seconds``.
@@ -87,20 +87,20 @@ def _answer(module: str, printed: str) -> Rates:
         if line.startswith("{"):
             found = json.loads(line)
             return found["rates"], found["versions"]
-    raise BaselineFailed(module, 0, f"no result in its output: {_last_words(printed)}")
+    raise BaselineFailed(module, 0, f"no result in its output: {_last_lines(printed)}")
 
 
 def _collect(process: subprocess.Popen[str], seconds: float) -> str:
     try:
         return process.communicate(timeout=seconds + _GRACE_SECONDS)[0]
     finally:
-        # On Ctrl-C or a stuck guard: it ends what it started when it is asked to end.
+        # On Ctrl-C or if the guard is stuck; the guard ends its processes when it is terminated.
         process.terminate()
 
 
 @contextmanager
 def _room() -> Iterator[Path]:
-    # A short path: Ray puts Unix sockets below it, whose names are limited to 107 characters.
+    # A short path: Ray puts Unix sockets below it, and their paths are limited to 107 characters.
     with tempfile.TemporaryDirectory(prefix="baseline-", ignore_cleanup_errors=True) as folder:
         Path(folder, "evaluation").symlink_to(PACKAGE)
         yield Path(folder)
@@ -112,6 +112,6 @@ def _surroundings(room: Path, imports: Path) -> dict[str, str]:
     return {**threads, **os.environ, **quiet}
 
 
-def _last_words(text: str, lines: int = 3) -> str:
+def _last_lines(text: str, lines: int = 3) -> str:
     said = [line.strip() for line in text.splitlines() if line.strip()]
     return " | ".join(said[-lines:])[-600:]

@@ -1,4 +1,4 @@
-"""Ray on this machine, for scripts that use its core: started, waited for, always shut down."""
+"""Starts Ray on this machine for scripts that use its core, and always shuts it down."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import ray
 
 @contextmanager
 def cluster(cpus: int, store_bytes: int = 1 << 30) -> Iterator[None]:
-    """A Ray of our own with so many logical CPUs; its files lie in the temporary folder."""
+    """A Ray cluster with ``cpus`` logical CPUs; its files are in the temporary folder."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         ray.init(
@@ -30,11 +30,11 @@ def cluster(cpus: int, store_bytes: int = 1 << 30) -> Iterator[None]:
 
 
 def results(calls: Sequence[Any], what: str, seconds: float) -> list[Any]:
-    """What the calls return, in their order.
+    """The results of the calls, in order.
 
     Raises:
-        SystemExit: some had not ended after ``seconds``; names what was waited for.
-        ray.exceptions.RayError: one failed, or its actor died.
+        SystemExit: some calls had not ended after ``seconds``; the message has ``what``.
+        ray.exceptions.RayError: a call failed, or its actor died.
     """
     try:
         found: list[Any] = ray.get(list(calls), timeout=seconds)
@@ -44,10 +44,10 @@ def results(calls: Sequence[Any], what: str, seconds: float) -> list[Any]:
 
 
 def wait_for(calls: Sequence[Any], what: str, seconds: float) -> None:
-    """Wait until all calls ended, well or not, without fetching what they return.
+    """Wait until all calls have ended, well or not, without fetching their results.
 
     Raises:
-        SystemExit: some had not ended after ``seconds``.
+        SystemExit: some calls had not ended after ``seconds``.
     """
     _, late = ray.wait(list(calls), num_returns=len(calls), timeout=seconds, fetch_local=False)
     if late:
@@ -55,12 +55,12 @@ def wait_for(calls: Sequence[Any], what: str, seconds: float) -> None:
 
 
 def process(pid: int) -> Any:
-    """The process as psutil sees it; psutil is Ray's own copy, found once Ray is imported."""
+    """The process in psutil; this is Ray's own copy of psutil, available once Ray is imported."""
     import psutil  # noqa: PLC0415
 
     return psutil.Process(pid)
 
 
 def descendants() -> set[int]:
-    """Every process that this one started, Ray's workers among them."""
+    """All descendants of this process, including Ray's workers."""
     return {child.pid for child in process(os.getpid()).children(recursive=True)}

@@ -1,7 +1,7 @@
-"""The one-file PPO cut in two: samplers, one in each actor, and a learner that joins their rounds.
+"""The one-file PPO in two parts: a sampler in each actor, and a learner that joins their rounds.
 
-Nothing here knows what starts the samplers or carries rounds and weights; a round and the weights
-are NumPy arrays, which shared-memory stores (Ray's for one) hand over without copying.
+This module does not depend on what starts the samplers or carries rounds and weights. Rounds and
+weights are NumPy arrays, which shared-memory stores such as Ray's pass on without copying.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Weights = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Round:
-    """What one sampler made of one version of the weights.
+    """One sampler's round with one version of the weights.
 
     ``rows`` are the arrays of a ``Rollout``, (steps, envs, ...); ``observation`` and ``done``,
-    (envs, ...), are what follows the last row. ``seconds`` is the time spent acting.
+    (envs, ...), follow the last row. ``seconds`` is the time spent acting.
     """
 
     rows: Mapping[str, Array]
@@ -35,18 +35,18 @@ class Round:
 
 
 class Sampler:
-    """Environments and a network to act with, on one thread; ready when it is constructed."""
+    """Environments and a network that acts in them, on one thread; ready once constructed."""
 
     def __init__(self, settings: Settings, seed: int) -> None:
         torch.set_num_threads(1)
         self._loop = Loop(settings, seed, threads=1)
 
     def pid(self) -> int:
-        """The process it lives in; an answer also says that everything is built."""
+        """Its process id; an answer also means that everything is built."""
         return os.getpid()
 
     def sample(self, weights: Weights) -> Round:
-        """One round with these weights."""
+        """Sample one round with these weights."""
         loop = self._loop
         loop.network.load_state_dict({n: torch.tensor(value) for n, value in weights.items()})
         began = time.perf_counter()
@@ -60,10 +60,10 @@ class Learner(Loop):
     """Learns from the rounds of any number of samplers as if one loop had sampled them all."""
 
     def __init__(self, settings: Settings, seed: int, threads: int) -> None:
-        # The environment of its own only tells the shapes.
+        # Its own environment only provides the shapes.
         super().__init__(replace(settings, envs=1), seed, threads)
         if self._pictures:
-            # Faster on a CPU than the usual layout; our own network is kept like this, too.
+            # Faster on a CPU than the usual layout; ARTOS uses this layout too.
             self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     @property
@@ -75,7 +75,7 @@ class Learner(Loop):
         return {n: value.contiguous().numpy() for n, value in self.network.state_dict().items()}
 
     def take(self, rounds: Sequence[Round]) -> None:
-        """Copy rounds into one rollout, side by side; ``learn`` then learns from all of it."""
+        """Copy the rounds side by side into one rollout, from which ``learn`` then learns."""
         envs = sum(len(found.done) for found in rounds)
         if envs != self.settings.envs:
             self._resize(envs)

@@ -1,4 +1,4 @@
-"""For the scripts of other libraries: how fast something runs, and one JSON line as the answer."""
+"""For scripts in any environment: measures rates, and prints the answer as one line of JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WARM_UP_CALLS = 3
 
 
 def rate(call: Callable[[], object], items: int, seconds: float) -> float:
-    """Items a second of a call that handles ``items``, over at least ``seconds``, warmed up."""
+    """Items per second of a call that handles ``items``, over at least ``seconds``, warmed up."""
     for _ in range(WARM_UP_CALLS):
         call()
     calls, start = 0, time.perf_counter()
@@ -23,11 +23,11 @@ def rate(call: Callable[[], object], items: int, seconds: float) -> float:
 
 
 def one_core() -> None:
-    """Keep this process on the last core, as every in-process buffer of the comparison is."""
+    """Pin this process to the last core, as for every in-process buffer of the comparison."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def answer(rates: Mapping[str, float], packages: Sequence[str]) -> None:
-    """Print the result: rates by case, and the versions of the packages that made them."""
+    """Print the result: rates by measure, and the versions of the packages used."""
     versions = {name: importlib.metadata.version(name) for name in packages}
     print(json.dumps({"rates": dict(rates), "versions": versions}), flush=True)

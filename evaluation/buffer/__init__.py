@@ -1,1 +1,1 @@
-"""Rows a second, in and out of replay buffers: ours and others'."""
+"""Rows per second in and out of replay buffers: ours and others'."""

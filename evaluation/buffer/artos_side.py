@@ -1,11 +1,11 @@
-"""Our side of the buffer benchmark, and the bare memory copies it is held against, in one process.
+"""ARTOS in the buffer benchmark, and the bare memory copies it is compared with, in one process.
 
-``python -m evaluation.buffer.artos_side --seconds 1`` prints rates by measure. Ours and its floor
-take turns within a measure, so that both meet the same memory at the same time.
+``python -m evaluation.buffer.artos_side --seconds 1`` prints rates by measure. ARTOS and the copies
+take turns within a measure, so that both use the same memory at the same time.
 
-Measures (items a second): ``write`` one step of 8 environments a commit and ``write.rollout`` 128
-steps a commit, against ``memcpy``, the same rows assigned into a cyclic array of the same size in
-the same filesystem; ``gather``, a full batch of 16 actors × 512 rows, against ``gather.memcpy``;
+Measures (items per second): ``write`` (one step of 8 environments per commit) and ``write.rollout``
+(128 steps per commit) against ``memcpy``, the same rows assigned to a cyclic array of the same size
+in the same filesystem; ``gather``, a full batch of 16 actors × 512 rows, against ``gather.memcpy``;
 ``uniform`` and ``prioritised``, batches of 256 of observation and next observation as tensors,
 against ``uniform.numpy`` (``np.take`` twice); ``.once`` stores every frame once.
 """
@@ -56,7 +56,7 @@ def shared_folder() -> Iterator[Path]:
 
 
 def by_turns(calls: Mapping[str, tuple[Call, int]], seconds: float) -> Measured:
-    """The median rate of each call, ``(call, items)``, measured ``TURNS`` times in turn."""
+    """The median rate of each ``(call, items)``; the calls take turns, ``TURNS`` times."""
     turns: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(TURNS):
         for name, (call, items) in calls.items():
@@ -68,7 +68,7 @@ def by_turns(calls: Mapping[str, tuple[Call, int]], seconds: float) -> Measured:
 
 
 def writing(folder: Path, capacity: int, seconds: float) -> Measured:
-    """Rows a second written by an actor of 8 environments, and copied without any buffer."""
+    """Rows per second written by an actor of 8 environments, and copied without any buffer."""
     steps = max(2 * ROLLOUT, capacity // ENVS)
     keys = (STACKS, DataKey("rewards"))
     spec = BlockSpec(0, keys, steps, ENVS, on_full="overwrite")
@@ -88,7 +88,7 @@ def writing(folder: Path, capacity: int, seconds: float) -> Measured:
 
 
 def writer(block: ActorBlock, rows: NDArray[Any], length: int) -> Call:
-    """Allocate ``length`` steps, write each in place, commit them at once."""
+    """A call that allocates ``length`` steps, writes each in place, and commits them at once."""
     array, capacity = block.arrays[KEY], block.spec.capacity
 
     def write() -> None:
@@ -101,7 +101,7 @@ def writer(block: ActorBlock, rows: NDArray[Any], length: int) -> Call:
 
 
 def copier(array: NDArray[Any], rows: NDArray[Any]) -> Call:
-    """The same assignments without counters."""
+    """A call that makes the same assignments without counters."""
     place = 0
 
     def copy() -> None:
@@ -117,7 +117,7 @@ def copier(array: NDArray[Any], rows: NDArray[Any]) -> Call:
 
 
 def gathering(folder: Path, steps: int, seconds: float) -> Measured:
-    """Rows a second of a full batch copied into one array, and the same bytes by plain copies."""
+    """Rows per second of a full batch copied into one array, and the same bytes in plain copies."""
     spec = BlockSpec(0, (STACKS,), steps, 1, (Consumer("learner", (KEY,)),))
     blocks = {actor: _full(folder / f"actor{actor}", spec, actor) for actor in range(ACTORS)}
     claims = [Claim(actor, 0, steps) for actor in blocks]
@@ -158,7 +158,7 @@ def _full(path: Path, spec: BlockSpec, actor: int = 0) -> ActorBlock:
 
 
 def sampling(folder: Path, capacity: int, seconds: float) -> Measured:
-    """Transitions a second in batches of 256, stacks stored whole and frames stored once."""
+    """Transitions per second in batches of 256, with stacks stored whole and frames stored once."""
     steps = capacity // ENVS
     whole = _full(folder / "whole", BlockSpec(0, (STACKS,), steps, ENVS, on_full="overwrite"))
     once = _full(folder / "once", BlockSpec(0, (FRAMES, AGES), steps, ENVS, on_full="overwrite"))
@@ -175,13 +175,13 @@ def sampling(folder: Path, capacity: int, seconds: float) -> Measured:
 
 
 def uniform(block: ActorBlock) -> Call:
-    """A uniform batch, as tensors."""
+    """A call that samples a uniform batch as tensors."""
     sampler = UniformSampler({0: block}, [KEY], BATCH, next_keys=[KEY], seed=0)
     return lambda: tensors(sampler.sample())
 
 
 def prioritised(block: ActorBlock) -> Call:
-    """A batch by priority, as tensors, and its priorities set anew."""
+    """A call that samples a batch by priority as tensors, and updates its priorities."""
     random = np.random.default_rng(0)
     sampler = PrioritisedSampler(
         {0: block}, [KEY], BATCH, next_keys=[KEY], seed=0, alpha=ALPHA, beta=BETA
@@ -201,14 +201,14 @@ def tensors(batch: Mapping[str, NDArray[Any]]) -> tuple[torch.Tensor, torch.Tens
 
 
 def numpy_gather(block: ActorBlock) -> Call:
-    """The floor: the same rows of the same memory by two plain ``np.take`` into reused arrays."""
+    """The bound: the same rows of the same memory by two plain ``np.take`` into reused arrays."""
     flat = block.arrays[KEY].reshape(-1, OBSERVATION_BYTES)
     random = np.random.default_rng(0)
     now, after = np.empty((2, BATCH, OBSERVATION_BYTES), np.uint8)
 
     def gather() -> tuple[torch.Tensor, torch.Tensor]:
         picks = random.integers(0, len(flat) - ENVS, BATCH)
-        # "clip" lets take write straight into the target instead of through a buffer.
+        # "clip" lets take write directly into the target instead of through a buffer.
         np.take(flat, picks, axis=0, out=now, mode="clip")
         np.take(flat, picks + ENVS, axis=0, out=after, mode="clip")
         return torch.from_numpy(now), torch.from_numpy(after)

@@ -1,7 +1,7 @@
-"""The buffer against bare memory copies and against the replay buffers of others.
+"""The buffer compared with bare memory copies and with other libraries' replay buffers.
 
-Writing and gathering 84×84×4 uint8 frame stacks, sampling batches of 256 of them with their
-successors. All on one core with one torch thread, except Reverb, whose server needs its own.
+The work: writing and gathering 84×84×4 uint8 frame stacks, and sampling batches of 256 of them with
+their successors. All on one core with one torch thread, except Reverb, whose server has threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OUR_CASES = {
 }
 _OUR_SCALE = dict.fromkeys(("write.rollout", "write", "memcpy", "gather", "gather.memcpy"), _GB)
 
-# What is written for one row: these two keep the successor with it, so they write 56 KB.
+# The number is the observations written for one row: 2 (56 KB) if the successor is stored with it.
 BASELINES: Mapping[str, tuple[str, str, int]] = {
     "Stable-Baselines3": ("sb3", "buffer.sb3_side", 2),
     "Tianshou": ("tianshou", "buffer.tianshou_side", 2),
@@ -43,7 +43,7 @@ BASELINES: Mapping[str, tuple[str, str, int]] = {
     "Reverb": ("reverb", "buffer.reverb_side", 1),
 }
 
-# (measure of ours, contestant, goal); docs/benchmarks.md shows which goals hold.
+# (measure of ARTOS, case it is compared with, goal); docs/benchmarks.md shows which goals hold.
 GOALS: Sequence[tuple[str, str, float | None]] = (
     ("write.rollout", f"{WRITE}: plain copy", 0.9),
     ("write", f"{WRITE}: plain copy", None),

@@ -1,7 +1,7 @@
-"""Tables of dm-reverb, its server in the same process: rows written and sampled a second.
+"""Tables of dm-reverb with the server in the same process: rows written and sampled per second.
 
-It stores an observation once; a row sampled is a trajectory of two, the observation and the next
-one, 56 KB. Its server and its dataset have threads of their own and get all cores.
+Reverb stores an observation once. A sampled row is a trajectory of two: the observation and the
+next observation, 56 KB. Its server and its dataset have threads of their own and get all cores.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def serve(sampler: Any, capacity: int) -> Any:
 
 
 def filled(client: Any, capacity: int) -> Callable[[], None]:
-    """Fill the table; returns the call that writes one chunk more."""
+    """Fill the table; returns the call that writes one more chunk."""
     seen = observations(CHUNK)
 
     def write() -> None:
@@ -55,7 +55,7 @@ def filled(client: Any, capacity: int) -> Callable[[], None]:
 
 
 def batches(address: str) -> Iterator[Any]:
-    """Batches from the table, without end."""
+    """An endless stream of batches from the table."""
     dataset = reverb.TrajectoryDataset(
         server_address=address,
         table="rows",
@@ -71,7 +71,7 @@ def batches(address: str) -> Iterator[Any]:
 
 
 def uniform(capacity: int, seconds: float) -> dict[str, float]:
-    """Rows a second written, and sampled uniformly."""
+    """Rows per second written, and sampled uniformly."""
     server = serve(reverb.selectors.Uniform(), capacity)
     write = filled(reverb.Client(f"localhost:{server.port}"), capacity)
     written = rate(write, CHUNK - 1, seconds)
@@ -82,7 +82,7 @@ def uniform(capacity: int, seconds: float) -> dict[str, float]:
 
 
 def prioritised(capacity: int, seconds: float) -> float:
-    """Rows a second sampled by priority, priorities set anew after each batch."""
+    """Rows per second sampled by priority, with priorities updated after each batch."""
     server = serve(reverb.selectors.Prioritized(ALPHA), capacity)
     client = reverb.Client(f"localhost:{server.port}")
     filled(client, capacity)

@@ -1,6 +1,6 @@
-"""Replay buffer of Stable-Baselines3: rows written and sampled a second. It has no prioritised one.
+"""Replay buffer of Stable-Baselines3: rows written and sampled per second, uniform only.
 
-A row is an observation and the next one, 56 KB, written for 8 environments at a time.
+A row is an observation and the next observation, 56 KB, written for 8 environments at a time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Replay buffers of Tianshou: rows written and sampled a second, uniform and prioritised.
+"""Replay buffers of Tianshou: rows written and sampled per second, uniform and prioritised.
 
-A row is an observation and the next one, 56 KB, written one at a time, as its interface wants it.
+A row is an observation and the next observation, 56 KB, written one by one as its API requires.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from evaluation.buffer.workload import ALPHA, BATCH, BETA, observations, options
 
 
 def filled(buffer: Any, capacity: int) -> Callable[[], None]:
-    """Fill the buffer; returns the call that adds one row more."""
+    """Fill the buffer; returns the call that adds one more row."""
     first, second = observations(2)
     row = Batch(
         obs=first, act=0, rew=0.0, terminated=False, truncated=False, obs_next=second, info={}
@@ -32,7 +32,7 @@ def filled(buffer: Any, capacity: int) -> Callable[[], None]:
 
 
 def sampling(buffer: Any, random: np.random.Generator | None) -> Callable[[], object]:
-    """The call that takes a batch as tensors and, given a generator, sets its priorities anew."""
+    """The call that samples a batch as tensors and, given a generator, updates its priorities."""
 
     def sample() -> object:
         batch, rows = buffer.sample(BATCH)

@@ -1,6 +1,6 @@
-"""Replay buffers of TorchRL on a memory map in shared memory: rows written and sampled a second.
+"""Replay buffers of TorchRL on a memory map in shared memory: rows written and sampled per second.
 
-A row is an observation and the next one, 56 KB, written 512 at a time.
+A row is an observation and the next observation, 56 KB, written 512 at a time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def rows() -> Any:
 
 
 def filled(buffer: Any, capacity: int) -> Callable[[], object]:
-    """Fill the buffer; returns the call that writes one chunk more."""
+    """Fill the buffer; returns the call that writes one more chunk."""
     chunk = rows()
     for _ in range(capacity // CHUNK + 1):
         buffer.extend(chunk)
@@ -48,7 +48,7 @@ def filled(buffer: Any, capacity: int) -> Callable[[], object]:
 
 
 def prioritised(folder: Path, capacity: int, seconds: float) -> float:
-    """Rows a second sampled by priority, priorities set anew after each batch."""
+    """Rows per second sampled by priority, with priorities updated after each batch."""
     buffer: Any = TensorDictPrioritizedReplayBuffer(
         alpha=ALPHA,
         beta=BETA,

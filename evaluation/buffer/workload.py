@@ -1,4 +1,4 @@
-"""The same work for every replay buffer: frame stacks in, batches with their successors out."""
+"""The work for every replay buffer: writing frame stacks, sampling batches with successors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def observations(count: int, seed: int = 0) -> Observations:
 
 
 def options(description: str | None, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """``--seconds`` of each measurement and ``--capacity`` in rows."""
+    """Parse ``--seconds`` of each measurement and ``--capacity`` in rows."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--capacity", type=int, default=CAPACITY)

@@ -1,1 +1,1 @@
-"""What thousands of workers cost their head."""
+"""The cost of thousands of workers for their head."""

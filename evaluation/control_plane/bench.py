@@ -1,13 +1,13 @@
-"""What a head spends on its workers: real daemon, real messages, many simulated nodes.
+"""The cost of workers for their head: real daemon, real messages, many simulated nodes.
 
 ``python -m evaluation.control_plane.bench --workers 1000`` answers with ``head_cpu``, the CPUs that
-the head uses while its workers beat and report every second and one run has 16 actors on each of
-them; ``messages_per_s``, how many reports a second it takes when all come at once; ``noticed_s``,
-how long after its deadline the run knows that a node is dead.
+the head uses while its workers send heartbeats and reports every second and one run has 16 actors
+on each; ``messages_per_s``, the reports per second that the head takes when all come at once; and
+``noticed_s``, the seconds after a dead node's deadline until the run knows of its death.
 
 The head is ``head.daemon.daemon`` in a process of its own. The workers are messengers, many in a
-process (``evaluation.control_plane.fleet``), and the run is one that only says what runs say
-(``evaluation.control_plane.fleet_run``).
+process (``evaluation.control_plane.fleet``). The run only sends the messages that a run process
+sends (``evaluation.control_plane.fleet_run``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RUN = "fleet"
 
 
 def head_main(options: HeadOptions, tell: Any) -> None:
-    """The head's process: the daemon, with runs that are simulated."""
+    """The head's process: the real daemon, which starts simulated runs."""
     with (
         logging_to(lambda text: None),
         HeadDaemon(options, run_process=fleet_run.MODULE) as daemon,
@@ -51,25 +51,25 @@ def head_main(options: HeadOptions, tell: Any) -> None:
 
 
 class Head:
-    """The head, as the benchmark sees it."""
+    """The benchmark's handle on the head."""
 
     def __init__(self, pid: int, endpoint: str, keys: Path, runs: Path) -> None:
         self.endpoint, self.keys, self._runs = endpoint, keys, runs
         self._process = psutil.Process(pid)
 
     def cpu_seconds(self) -> float:
-        """CPU-seconds it has used so far."""
+        """CPU-seconds the head has used so far."""
         return float(sum(self._process.cpu_times()[:2]))
 
     def submit(self, actors: int) -> None:
-        """Start the run with so many actors."""
+        """Start the run with ``actors`` actors."""
         with HeadClient(self.endpoint, self.keys) as client:
             settings = {"actors": actors}
             request = {"ticket": "1", "workload": "fleet", "settings": settings, "run_dir": _RUN}
             client.submit(request, "", b"", "spread")
 
     def placements(self) -> list[fleet_run.Placement]:
-        """What the run was told about the places of its actors, so far."""
+        """The placements that the run has been told so far."""
         return fleet_run.read(self._runs / _RUN)
 
 
@@ -85,7 +85,7 @@ def head(folder: Path) -> Iterator[Head]:
     process.start()
     try:
         if not receiver.poll(_PATIENCE):
-            raise SystemExit("the head did not come up")
+            raise SystemExit("the head did not start")
         assert process.pid is not None
         yield Head(process.pid, receiver.recv(), keys, runs)
     finally:
@@ -94,12 +94,12 @@ def head(folder: Path) -> Iterator[Head]:
 
 
 def measure(workers: int, seconds: float, reports: int) -> dict[str, float]:
-    """All measures, of so many workers over so many seconds, with so many reports at once."""
+    """All measures: ``seconds`` of rest, then ``reports`` of each worker at once, then a death."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         here = stack.enter_context(head(Path(folder)))
         fleets = [
             stack.enter_context(Fleet(here.endpoint, here.keys, names))
-            for names in shared_out(workers, _PROCESSES)
+            for names in divided(workers, _PROCESSES)
         ]
         until(
             "all workers to be welcome", lambda: all(each.welcome() for each in fleets), _PATIENCE
@@ -113,8 +113,8 @@ def measure(workers: int, seconds: float, reports: int) -> dict[str, float]:
     return found
 
 
-def shared_out(workers: int, processes: int) -> list[list[str]]:
-    """Names of workers, by the process they are in; no process is empty."""
+def divided(workers: int, processes: int) -> list[list[str]]:
+    """Names of the workers in each process; no process is empty."""
     names = [f"node{number}" for number in range(workers)]
     return [names[start::processes] for start in range(min(processes, workers))]
 
@@ -125,14 +125,14 @@ def _placed(here: Head) -> int:
 
 
 def steady(here: Head, seconds: float) -> float:
-    """CPUs that the head uses while nothing happens."""
+    """CPUs that the head uses while the cluster is at rest."""
     cpu, began = here.cpu_seconds(), time.monotonic()
     time.sleep(seconds)
     return (here.cpu_seconds() - cpu) / (time.monotonic() - began)
 
 
 def flood(fleets: list[Fleet], workers: int, reports: int) -> float:
-    """Messages a second that the head takes when all workers report as fast as they can."""
+    """Messages per second that the head takes when all workers report as fast as they can."""
     began = time.monotonic()
     for each in fleets:
         each.report(reports)
@@ -145,7 +145,7 @@ def death(here: Head, fleet: Fleet) -> float:
     """Seconds after the deadline until the run knows that a worker is dead.
 
     Raises:
-        DeadlineExceeded: it was never told.
+        DeadlineExceeded: the run was never told.
     """
     name, died = fleet.kill()
 

@@ -1,4 +1,4 @@
-"""Simulated workers: many messengers in a process, each speaks as a worker daemon does."""
+"""Simulated workers: many messengers in a process; each sends what a worker daemon sends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_ARCHIVE = control.FetchArchive("0" * 64)
 
 
 class Worker:
-    """One node as the head sees it."""
+    """One simulated worker node."""
 
     def __init__(self, endpoint: str, keys: Keys, name: str) -> None:
         self.name, self.welcome, self.answers = name, False, 0
@@ -39,10 +39,10 @@ class Worker:
         )
 
     def hear(self) -> None:
-        """Read what the head says.
+        """Read the head's messages.
 
         Raises:
-            SystemExit: it refused something.
+            SystemExit: the head refused a message.
         """
         for _, message in self._messenger.take():
             if isinstance(message, Refusal):
@@ -51,23 +51,23 @@ class Worker:
             self.answers += isinstance(message, control.Archive)
 
     def report(self, times: int = 1) -> None:
-        """Say how busy the node is."""
+        """Report the node's load ``times`` times."""
         for _ in range(times):
             self._messenger.send(HEAD, _LOAD)
 
     def ask(self) -> None:
-        """Ask for what the head does not have: its answer says that it has read all before it."""
+        """Ask for an archive that does not exist: the answer shows that the head has read all."""
         self._messenger.send(HEAD, _NO_ARCHIVE)
 
     def die(self) -> float:
-        """Report once more and fall silent; when that was (monotonic seconds)."""
+        """Report once more and fall silent; returns the time (monotonic seconds)."""
         self.report()
         self._messenger.close()
         return time.monotonic()
 
 
 def serve(endpoint: str, folder: Path, names: Sequence[str], line: Connection) -> None:
-    """The process of a fleet: report every second, and do what is asked over ``line``."""
+    """The process of a fleet: reports every second, and obeys orders from the pipe ``line``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
@@ -100,10 +100,10 @@ def _obey(workers: list[Worker], order: str, value: int, line: Connection) -> No
 
 
 def _flood(workers: Sequence[Worker], reports: int) -> None:
-    """Report so often at once; returns when the head has read all of it.
+    """Have each worker report ``reports`` times at once; returns once the head has read all.
 
     Raises:
-        DeadlineExceeded: it has not.
+        DeadlineExceeded: the head has not read all in time.
     """
     wanted = {worker: worker.answers + 1 for worker in workers}
     for worker in workers:
@@ -119,7 +119,7 @@ def _flood(workers: Sequence[Worker], reports: int) -> None:
 
 
 class Fleet(Closing):
-    """A process of workers, as the benchmark sees it; killed at the end."""
+    """The benchmark's handle on a process of workers, which is killed at the end."""
 
     def __init__(self, endpoint: str, keys: Path, names: Sequence[str]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -131,20 +131,20 @@ class Fleet(Closing):
         self._stack.callback(self._process.kill)
 
     def welcome(self) -> bool:
-        """Whether the head knows all of them."""
+        """Whether the head knows all workers of the process."""
         self._line.send(("welcome", 0))
         return bool(self._answer())
 
     def report(self, times: int) -> None:
-        """Have every worker report so often, at once."""
+        """Have every worker report ``times`` times at once."""
         self._line.send(("report", times))
 
     def reported(self) -> None:
-        """Wait until the head has got all of that."""
+        """Wait until the head has read all of these reports."""
         self._answer()
 
     def kill(self) -> tuple[str, float]:
-        """Let one worker fall silent: its name, and when it was last heard (monotonic)."""
+        """Let one worker fall silent; returns its name and its last message's time (monotonic)."""
         self._line.send(("kill", 0))
         told: tuple[str, float] = self._answer()
         return told

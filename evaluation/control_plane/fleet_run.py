@@ -1,6 +1,6 @@
-"""A run process that only says what run processes say, and notes what the head tells it.
+"""A simulated run process: sends the messages of a run process, and records the head's messages.
 
-The head starts it in the place of ``head.run``; it never ends by itself.
+The head starts it in place of ``head.run``; it never ends by itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NEWS_SECONDS = 0.5
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """A message of the head: when (monotonic seconds), how many actors have a place, lost nodes."""
+    """A message of the head: time (monotonic seconds), number of placed actors, lost nodes."""
 
     at: float
     actors: int
@@ -34,7 +34,7 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 def read(folder: Path) -> list[Placement]:
-    """What the run in this folder was told so far."""
+    """The placements recorded so far by the run in this folder."""
     try:
         lines = (folder / _FILE).read_bytes().splitlines()
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def read(folder: Path) -> list[Placement]:
 
 
 def serve(order: RunOrder, head: Messenger, waker: Waker) -> None:
-    """Be the run for as long as the head lives."""
+    """Act as the run for as long as the head lives."""
     actors = int(order.request["settings"]["actors"])
     head.send(HEAD, control.RunUp(order.run, order.epoch, os.getpid(), b"{}", "", "", (), actors))
     folder = Path(order.folder)

@@ -1,1 +1,1 @@
-"""What every benchmark is made of: contestants, reports, figures, and the registry of them all."""
+"""The parts of every benchmark: contestants, reports and figures; and the registry."""

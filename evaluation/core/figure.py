@@ -1,6 +1,6 @@
-"""A report as pictures: a panel a group of cases, a bar a contestant, whiskers from min to max.
+"""A report as pictures: one panel per group of cases, one bar per contestant, min-max whiskers.
 
-Series have a panel a name and a line a contestant.
+Series have one panel per name and one line per contestant.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WIDTH_INCHES, _BAR_INCHES, _PANEL_INCHES = 8.0, 0.32, 0.75
 
 
 def draw(report: Report, path: Path) -> None:
-    """Write the report's picture as PNG, making its folder; absent cases stand there as such."""
+    """Write the report's picture as PNG, making its folder; cases without values say "absent"."""
     panels = [rows for _, rows in grouped(report.rows)]
     heights = [_PANEL_INCHES + _BAR_INCHES * len(rows) for rows in panels]
     figure = Figure(figsize=(_WIDTH_INCHES, sum(heights) + 0.6), layout="constrained")
@@ -91,7 +91,7 @@ def _lines(axes: Axes, name: str, report: Report) -> None:
     for who, series in report.series.items():
         if name in series:
             mine = who.startswith(OURS)
-            # Ours above theirs and thinner, so that both are seen where they are equal.
+            # Our line is on top and thinner, so that both are visible where they are equal.
             colour, width = (_OURS, 1.3) if mine else (_THEIRS, 2.6)
             axes.plot(
                 series[name],

@@ -1,4 +1,4 @@
-"""The machine a figure was measured on: without it a number means nothing."""
+"""The machine that figures were measured on: without it a number means nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Benchmark reports as Markdown, for ``docs/benchmarks.md``.
 
-``python -m evaluation.core.page bench-results/*.json`` prints a section per report.
+``python -m evaluation.core.page bench-results/*.json`` prints one section per report.
 """
 
 from __future__ import annotations

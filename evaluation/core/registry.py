@@ -1,4 +1,4 @@
-"""Which benchmarks there are, and how one is run: ``artos bench NAME``."""
+"""The registry of benchmarks; runs them for ``artos bench NAME``."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
     "learning": pipeline_learning.measure,
 }
 FIGURES: dict[str, Callable[[Report, Path], list[Path]]] = {"pipelining": figures.draw_all}
-"""How a report is drawn, where bars alone would not do."""
+"""Functions that draw the reports for which bars are not enough."""
 
 
 def run(
     name: str, json_path: Path | None = None, quick: bool = False, repeats: int = REPEATS
 ) -> int:
-    """Run a benchmark: print its table, write its JSON and its figure; 0 when every goal holds.
+    """Run a benchmark: print its table, write JSON and figures; returns 0 if every goal holds.
 
     The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figures beside it as
-    PNG. ``all`` runs every benchmark and adds its name to the name of the file. A goal missed gives
-    1, except in a ``quick`` run, whose figures mean nothing.
+    PNG. ``all`` runs every benchmark and adds each one's name to the file's name. A missed goal
+    gives 1, except in a ``quick`` run, whose figures mean nothing.
 
     Raises:
-        Refused: there is no benchmark of this name, or it would be run less than once.
+        Refused: there is no benchmark of this name, or ``repeats`` is below 1.
     """
     if repeats < 1:
         raise Refused([f"--repeats must be at least 1, not {repeats}"])
@@ -68,7 +68,7 @@ def run(
 
 
 def written(name: str) -> Report | dict[str, Report]:
-    """What ``run`` wrote last where no file was named: a report, of ``all`` one by name."""
+    """The report last written to the default file; for ``all`` the reports by name."""
     if name == ALL:
         return {one: read_json(FOLDER / f"{one}.json") for one in BENCHMARKS}
     return read_json(FOLDER / f"{name}.json")
@@ -90,7 +90,7 @@ def _beside(path: Path | None, name: str) -> Path | None:
 
 
 def missed(report: Report) -> int:
-    """How many goals do not hold."""
+    """The number of goals that do not hold."""
     verdicts = [*(row.holds for row in report.rows), *(ratio.holds for ratio in report.ratios)]
     return verdicts.count(False)
 

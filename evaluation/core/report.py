@@ -1,4 +1,4 @@
-"""What a benchmark found: rows, ratios, machine and versions; as a table and as JSON."""
+"""Benchmark results: rows, ratios, machine and versions; as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from evaluation.core.machine import machine, versions
 Bound = Literal["at least", "at most"]
 
 OURS = "ARTOS"
-"""Name of our side in every case."""
+"""Name of ARTOS in every case."""
 
 
 class Row(msgspec.Struct, frozen=True):
     """One case, ``group: contestant``, over the ``n`` repetitions that gave a value.
 
-    A case that could not be measured has ``n`` 0 and no figures; ``note`` says why, as it does
-    where single repetitions gave none. ``holds``
-    is whether the median meets the goal, where the case has one of its own.
+    A case that could not be measured has ``n`` 0 and no figures. ``note`` says why, also if single
+    repetitions gave no value. ``holds``: the median meets the goal, if the case has one.
     """
 
     case: str
@@ -44,12 +43,12 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def group(self) -> str:
-        """What was measured."""
+        """The group: what was measured."""
         return split(self.case)[0]
 
     @property
     def contestant(self) -> str:
-        """The contestants."""
+        """The contestant that was measured."""
         return split(self.case)[1]
 
 
@@ -67,10 +66,10 @@ class Ratio(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Everything one run of one benchmark found; this is the JSON file.
+    """All results of one run of one benchmark: the content of its JSON file.
 
-    ``times`` says, by case, how many seconds its last repetition spent on what. ``series`` has, by
-    contestant and name, values of its last repetition in their order.
+    ``times`` has, by case and activity, the seconds that its last repetition spent. ``series`` has,
+    by contestant and name, the values of its last repetition in order.
     """
 
     name: str
@@ -111,7 +110,7 @@ class Results:
         self._notes[case] = why
 
     def missed(self, case: str, unit: str, why: str) -> None:
-        """Note that one repetition gave no value; those after it keep their place."""
+        """Note that one repetition gave no value; later values keep their positions."""
         self.absent(case, unit, why)
         self._values[case].append(None)
 
@@ -120,11 +119,11 @@ class Results:
         self._versions.setdefault(who, {}).update(packages)
 
     def spent(self, case: str, seconds: Mapping[str, float]) -> None:
-        """Note where the time of a case's repetition went."""
+        """Note how a repetition of a case spent its time."""
         self._times[case] = dict(seconds)
 
     def followed(self, who: str, series: Mapping[str, Sequence[float]]) -> None:
-        """Note how values went within a contestant's repetition."""
+        """Note a contestant's series of values within one repetition."""
         self._series[who] = {name: list(values) for name, values in series.items()}
 
     def require(self, case: str, goal: float, bound: Bound = "at most") -> None:
@@ -151,7 +150,7 @@ class Results:
     def compare(
         self, case: str, against: str | None, goal: float | None = None, bound: Bound = "at least"
     ) -> None:
-        """Add the ratio of two cases; a side without values gives a ratio without figures."""
+        """Add the ratio of two cases; if either has no values, the ratio has no figures."""
         mine, theirs = self._values.get(case, []), self._values.get(against or "", [])
         pairs = zip(mine, theirs, strict=False)
         quotients = [a / b for a, b in pairs if a is not None and b is not None]
@@ -215,7 +214,7 @@ def read_json(path: Path) -> Report:
 
 
 def print_table(report: Report, console: Console | None = None) -> None:
-    """Print rows, ratios, and what they were measured on."""
+    """Print rows, ratios and the machine."""
     console = console or Console()
     console.print(_rows_table(report))
     if report.ratios:
@@ -295,7 +294,7 @@ def grouped(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def split(case: str) -> tuple[str, str]:
-    """``group: contestant`` in two."""
+    """Split ``group: contestant`` in two."""
     group, _, contestant = case.rpartition(": ")
     return group, contestant
 
@@ -305,7 +304,7 @@ _VERDICTS: Mapping[bool | None, str] = {True: "[green]yes", False: "[red]no", No
 
 
 def number(value: float | None) -> str:
-    """A figure with about three significant digits; a dash for none."""
+    """A figure with about three significant digits; a dash for None."""
     if value is None:
         return "–"
     size = abs(value)

@@ -1,4 +1,4 @@
-"""Repeats measurements so that they can be compared: all contestants in turn, in one run."""
+"""Runs comparable measurements: all contestants take turns, in one run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evaluation.core.report import Results
 Say = Callable[[str], None]
 
 TIMES = "seconds."
-"""Prefix of measures that say where the time of a run went."""
+"""Prefix of measures that say how a run spent its time."""
 
 
 class Answer(NamedTuple):
@@ -25,9 +25,9 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Contestant:
-    """What is measured: ``cases`` maps each measure of its answer to ``(case, unit)``.
+    """One thing to measure; ``cases`` maps each measure of its answer to ``(case, unit)``.
 
-    ``scale`` multiplies a measure, e.g. bytes a row to turn rows into bytes.
+    ``scale`` multiplies a measure, e.g. by bytes per row, to turn rows into bytes.
     """
 
     name: str
@@ -39,10 +39,10 @@ class Contestant:
 def alternate(
     results: Results, contestants: Sequence[Contestant], repeats: int, say: Say = print
 ) -> None:
-    """Measure everyone once, then everyone again, ``repeats`` times; values land in ``results``.
+    """Measure all contestants in turn, ``repeats`` times; values go to ``results``.
 
-    A contestant that fails is noted as absent with the reason and left out of later rounds; a
-    measure that an answer leaves out is noted, the others count.
+    A contestant that fails is noted as absent, with the reason, and left out of later rounds. A
+    measure that is missing from an answer is noted; the answer's other measures count.
     """
     running = list(contestants)
     for number in range(1, repeats + 1):
@@ -52,7 +52,7 @@ def alternate(
                 _record(results, contestant, contestant.measure())
             except ArtosError as error:
                 say(f"{contestant.name}: {error}")
-                _excuse(results, contestant, str(error))
+                _note_absence(results, contestant, str(error))
                 running.remove(contestant)
 
 
@@ -69,7 +69,7 @@ def _record(results: Results, contestant: Contestant, answer: Answer) -> None:
         results.spent(case, {name.removeprefix(TIMES): value for name, value in times.items()})
 
 
-def _excuse(results: Results, contestant: Contestant, why: str) -> None:
+def _note_absence(results: Results, contestant: Contestant, why: str) -> None:
     for case, unit in contestant.cases.values():
         results.absent(case, unit, why)
 
@@ -77,9 +77,9 @@ def _excuse(results: Results, contestant: Contestant, why: str) -> None:
 def baseline(
     name: str, module: str, *arguments: str, seconds: float, say: Say
 ) -> Callable[[], Answer]:
-    """A measurement in a baseline's own environment (made if need be), each in a fresh process.
+    """A measurement in a baseline's own environment (made if needed), each in a fresh process.
 
-    Measuring raises what kept the baseline from being installed, or from answering.
+    The returned function raises the error if the baseline could not be installed or fails.
     """
     try:
         python = environments.prepare(name, say).python
@@ -89,7 +89,7 @@ def baseline(
 
 
 def ours(module: str, *arguments: str, seconds: float) -> Callable[[], Answer]:
-    """A measurement of ours: the same, with the interpreter that runs the benchmark."""
+    """A measurement of ARTOS in a fresh process, with the interpreter that runs the benchmark."""
     return lambda: Answer(*processes.measure_ours(module, *arguments, seconds=seconds))
 
 

@@ -1,1 +1,1 @@
-"""What it takes to start, park and bring back actors, and to change their number."""
+"""The costs of starting, parking and bringing back actors, and of changing their number."""

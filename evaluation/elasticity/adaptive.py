@@ -1,4 +1,4 @@
-"""An adaptive run of any contestant: when the number of actors changes, what updates cost."""
+"""An adaptive run of any contestant: its schedule of actors, and the costs of its updates."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ KINDS = ("start", "sample", "transfer", "wait", "learn")
 
 @dataclass(frozen=True)
 class Schedule:
-    """So many actors from the round of an update on; update 0 is the first."""
+    """The number of actors by the update from whose round on it holds; update 0 is the first."""
 
     changes: dict[int, int]
 
     @property
     def most(self) -> int:
-        """The largest number."""
+        """The largest number of actors."""
         return max(self.changes.values())
 
     def at(self, update: int) -> int:
-        """The number in the round of an update."""
+        """The number of actors in the round of an update."""
         return self.changes[max(start for start in self.changes if start <= update)]
 
 
 def parse(text: str) -> Schedule:
-    """``2:0,4:5,6:10``: 2 actors from update 0 on, 4 from update 5 on, 6 from update 10 on.
+    """Parse ``2:0,4:5,6:10``: 2 actors from update 0 on, 4 from update 5 on, 6 from update 10 on.
 
-    The other order, ``0:2,5:4,10:6`` as ``artos run --actors`` has it, means the same: update 0 has
-    to be named and 0 actors are never asked for, so the side with the 0 holds the updates.
+    The order of ``artos run --actors``, ``0:2,5:4,10:6``, means the same: as update 0 must be named
+    and 0 actors are not allowed, the side with the 0 has the updates.
 
     Raises:
-        ValueError: it is neither; the message says what to write.
+        ValueError: the text is no schedule; the message says what to write.
     """
     try:
         pairs = [(int(a), int(b)) for a, b in (part.split(":") for part in text.split(","))]
@@ -58,12 +58,12 @@ _FORM = "write actors:update, as in 2:0,4:5,6:10"
 class Update:
     """One update, in seconds of the learner's time; the kinds add up to ``total``.
 
-    ``start``: actors created until they are ready. ``sample``: acting, the mean of all actors.
-    ``wait``: the rest of the time from asking for rounds until the last has come (calls on their
-    way, weights loaded, rounds stored, the slowest actor). ``transfer``: weights handed over,
-    rounds fetched and joined to one batch. ``learn``: all epochs. ``held`` and ``used`` are
-    CPU-seconds of the actors from the start of the run to the end of the update: reserved (actors
-    times seconds since each was asked for, busy or not) and really computed.
+    ``start``: creating actors until they are ready. ``sample``: acting, the mean of all actors.
+    ``wait``: the rest of the time from asking for rounds until the last round has come (calls on
+    their way, loading weights, storing rounds, the slowest actor). ``transfer``: handing weights
+    over, fetching rounds and joining them to a batch. ``learn``: all epochs. ``held`` and ``used``
+    are CPU-seconds of the actors from the start of the run to the end of the update: reserved
+    (actors times seconds since each was asked for, busy or not) and really used.
     """
 
     update: int
@@ -81,8 +81,9 @@ class Update:
 def step_ups(updates: Sequence[Update]) -> list[float]:
     """For each update with more actors than the one before: its seconds over its neighbours' mean.
 
-    Its neighbours are the other updates until the number changes again: the work grows with the
-    number of actors, so the update before is no measure. A step up without neighbours is left out.
+    The neighbours are the later updates until the number changes again: the work grows with the
+    number of actors, so the update before cannot be compared. A step up without neighbours is left
+    out.
     """
     found = []
     for before, here in pairwise(updates):
@@ -102,7 +103,7 @@ def summary(updates: Sequence[Update]) -> dict[str, float]:
     """The measures of a run.
 
     ``run_s``: all updates together; ``update_s``: the median; ``step_up`` and ``step_up_worst``:
-    median and largest of ``step_ups`` (only where there are any); ``held_cpu_s``, ``used_cpu_s``;
+    median and largest of ``step_ups`` (only if there are any); ``held_cpu_s``, ``used_cpu_s``;
     ``seconds.KIND``: the sum over all updates.
     """
     last = updates[-1]
@@ -129,7 +130,7 @@ def write(updates: Sequence[Update], path: Path) -> None:
 
 
 def read(path: Path) -> list[Update]:
-    """Read them back."""
+    """Read the updates back."""
     names = {field.name for field in fields(Update)}
     rows = json.loads(path.read_text())
     return [Update(**{name: row[name] for name in names}) for row in rows]

@@ -1,12 +1,12 @@
-"""PPO on Pong by the ``artos`` command, with more actors at set updates: what every update costs.
+"""PPO on Pong by the ``artos`` command, with more actors at set updates: the cost of each update.
 
 ``python -m evaluation.elasticity.artos_adaptive --schedule 2:0,4:5,6:10 --count 15`` answers with
 the measures of ``evaluation.elasticity.adaptive``, taken from the journal and the summary of the
 run, and with
 
-``first_update_s``: the part of ``run_s`` that is the first update, start-up included;
-``thaws``, ``restores``, ``in_memory``: before how many rounds an actor was thawed, was restored,
-or had waited in memory (or not at all, before its first);
+``first_update_s``: the first update's part of ``run_s``, start-up included;
+``thaws``, ``restores``, ``in_memory``: the number of rounds before which an actor was thawed, was
+restored, or had waited in memory (or had not waited, before its first round);
 ``parked_mb_s``: MB·s kept by actors that waited.
 """
 
@@ -38,12 +38,12 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Round:
-    """A round of sampling and the update made of it.
+    """A round of sampling and the update made from it.
 
-    ``asked``, ``ready``, ``sampled`` and ``over`` are seconds since the run began: rows were asked
-    for, the last actor that was still being made was ready (``asked`` if there was none), all rows
-    were there, the next round was asked for. ``acting`` has the seconds that each actor sampled,
-    ``updating`` and ``gathering`` are the learner's: all of its update, and getting at its rows.
+    Four times, in seconds since the run began: ``asked``, rows were asked for; ``ready``, the last
+    actor still being made was ready (``asked`` if there was none); ``sampled``, all rows had come;
+    ``over``, the next round was asked for. ``acting`` has the seconds that each actor sampled.
+    ``updating`` is the learner's whole update, ``gathering`` its part for collecting rows.
     """
 
     asked: float
@@ -56,7 +56,7 @@ class Round:
 
     @property
     def span(self) -> float:
-        """Seconds from asking until all rows were there."""
+        """Seconds from asking until all rows had come."""
         return self.sampled - self.asked
 
 
@@ -64,14 +64,14 @@ def rounds_of(journal: Sequence[Entry]) -> list[Round]:
     """The rounds of a run that alternates sampling and learning.
 
     Raises:
-        ValueError: the journal is not that of such a run.
+        ValueError: the journal is not of such a run.
     """
     asked, sampled = (
         [entry for entry in journal if entry.get("trigger") == target]
         for target in (_SAMPLE, _LEARN)
     )
     learned = [entry for entry in journal if entry.get("by") == "learner"]
-    # The newest version may have been announced to actors that no budget was left for.
+    # The newest version may have been announced to actors although no budget was left.
     over = [*asked[1 : len(sampled)], *learned[-1:]]
     found = zip(asked, sampled, learned, over, strict=False)
     rounds = [_round(journal, *entries) for entries in found]
@@ -98,15 +98,15 @@ def _round(
 
 
 def updates_of(journal: Sequence[Entry], found: Entry, slots: int) -> list[Update]:
-    """What every update cost, from the journal and the summary of a run with so many slots.
+    """The cost of every update, from the journal and the summary of a run with ``slots`` slots.
 
-    All are measured, update by update. ``total`` goes from asking for a round until asking for the
-    next; the first one begins with the run, so ``start`` has all that actors and learner were
-    waited for. Later actors are made while others work: there ``start`` is the time until the last
-    one was ready, at most what ``sample`` leaves of the round. ``sample`` are the seconds that
-    actors sampled, side by side on the slots, ``transfer`` and ``learn`` those of the learner;
-    ``wait`` is all the rest. ``held`` and ``used`` are the run's, shared out by slot-seconds and by
-    seconds of sampling; after the last update they are what the run was billed.
+    ``total`` goes from asking for a round until asking for the next. The first update begins with
+    the run, so its ``start`` includes the whole wait for actors and learner. Later actors are made
+    while others work: there ``start`` is the time until the last actor was ready, but at most what
+    ``sample`` leaves of the round. ``sample`` is the seconds that actors sampled, in parallel on
+    the slots; ``transfer`` and ``learn`` are the learner's seconds; ``wait`` is the rest. ``held``
+    and ``used`` divide the run's totals by slot-seconds and by seconds of sampling; after the last
+    update they equal the totals.
     """
     rounds = rounds_of(journal)
     held = _spread(
@@ -134,12 +134,12 @@ def _update(number: int, seen: Round, slots: int, held: float, used: float) -> U
 
 
 def _spread(total: float, weights: Sequence[float]) -> list[float]:
-    """What of ``total`` had come together after each part, by weight."""
+    """The cumulative share of ``total`` after each part, by weight."""
     return [total * part / sum(weights) for part in accumulate(weights)]
 
 
 def more_measures(updates: Sequence[Update], found: Mapping[str, Any]) -> dict[str, float]:
-    """What only our runs tell."""
+    """Measures that only ARTOS reports."""
     thaws, restores = (found["starts"].get(kind, {}).get("count", 0) for kind in _OUT)
     rounds = sum(update.actors for update in updates)
     return {
@@ -160,7 +160,7 @@ def command(options: argparse.Namespace, folder: Path) -> list[str]:
     rounds = sum(schedule.at(update) for update in range(options.count))
     settings = {name: getattr(options, name) for name in ("envs", "steps", "epochs", "minibatches")}
     pairs = [f"{name}={value}" for name, value in settings.items()] + options.set
-    # A schedule that never changes is a number, else the run would be told that it might.
+    # A schedule that never changes is passed as a number, else the run would expect changes.
     changes = ",".join(f"{update}:{number}" for update, number in schedule.changes.items())
     actors = changes if len(schedule.changes) > 1 else str(schedule.most)
     return [
@@ -171,10 +171,10 @@ def command(options: argparse.Namespace, folder: Path) -> list[str]:
 
 
 def train(options: argparse.Namespace) -> tuple[list[Update], dict[str, Any]]:
-    """Make the run; its updates and its summary.
+    """Make the run; returns its updates and its summary.
 
     Raises:
-        SystemExit: it failed, or did not make as many updates as it was to.
+        SystemExit: the run failed, or made another number of updates than ordered.
     """
     with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
         folder = Path(name, "run")
@@ -189,7 +189,7 @@ def train(options: argparse.Namespace) -> tuple[list[Update], dict[str, Any]]:
 
 
 def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line, the same as that of ``evaluation.elasticity.ray_adaptive``."""
+    """The command line, with the options of ``evaluation.elasticity.ray_adaptive``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--schedule", type=parse, default="2:0,4:5", help="actors:update,...")
     parser.add_argument("--count", type=int, default=10, help="how many updates")

@@ -1,14 +1,14 @@
-"""What it takes to bring an actor of ours to life: a new one, or one that was parked.
+"""The cost of starting an actor of ARTOS, and of parking it and bringing it back.
 
 ``python -m evaluation.elasticity.artos_start start --way clone --repeats 5 --together 1,16``
-answers with ``one_s``, seconds until one new actor is ready, its environment reset; ``first_s``,
-the same of the very first one, which waits for the template; ``together_s.N`` and ``mb.N``, seconds
-for so many at once and the memory that only one of them has. Medians.
+answers with ``one_s``, seconds until a new actor is ready, with its environment reset; ``first_s``,
+the same for the very first actor, which waits for the template; ``together_s.N`` and ``mb.N``, the
+seconds for N actors at once and the private memory of each. All are medians.
 
 ``python -m evaluation.elasticity.artos_start park --park checkpoint --images tmpfs`` answers with
 ``out_s``, seconds from asking a parked actor that has run to bind the weights until it has
-answered; ``into_s``, from an answer until the actor is parked; ``freed_mb``, memory that this gave
-back. ``lazy`` instead of ``park`` restores from an image whose pages come when they are touched.
+answered; ``into_s``, from an answer until the actor is parked; ``freed_mb``, the memory that
+parking freed. ``lazy`` instead of ``park`` restores an image whose pages are read when touched.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _BUDGET = 1 << 32
 
 
 def require(tier: str) -> None:
-    """See that this host has a tier.
+    """Check that this host has a tier.
 
     Raises:
-        SystemExit: it has not, and why.
+        SystemExit: the host does not have it, and why.
     """
     found = probe()[tier]
     if not found.available:
@@ -86,11 +86,11 @@ def _together(place: Workplace, number: int) -> dict[str, float]:
 
 
 def private_mb(pid: int) -> float:
-    """Memory that only this process has, in MB."""
+    """Memory that the process shares with no other, in MB."""
     return float(psutil.Process(pid).memory_full_info().uss) / 1e6
 
 
-# -- parked ones -------------------------------------------------------------------------------
+# -- parked actors -----------------------------------------------------------------------------
 
 
 def parked(plan: Plan, folder: Path, options: argparse.Namespace) -> dict[str, float]:
@@ -112,7 +112,7 @@ def parked(plan: Plan, folder: Path, options: argparse.Namespace) -> dict[str, f
 
 
 def _freed(place: Workplace, options: argparse.Namespace, state: State) -> float:
-    """Private memory of an actor that came back, less what it takes once it is parked again."""
+    """Private memory of an actor that came back, minus what it takes once it is parked again."""
     sizes: list[float] = []
     place.on_answer = lambda: sizes.append(private_mb(place.pid(0)))
     place.invoke(0)
@@ -126,7 +126,7 @@ def _freed(place: Workplace, options: argparse.Namespace, state: State) -> float
 
 
 def forget_cached(folder: Path) -> None:
-    """Have the kernel write the files of a folder and drop their pages from its cache."""
+    """Have the kernel write the files of a folder to disk and drop them from its cache."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -138,7 +138,7 @@ def forget_cached(folder: Path) -> None:
 
 
 def lazily(plan: Plan, folder: Path, options: argparse.Namespace) -> dict[str, float]:
-    """Seconds from asking until a lazily restored actor has answered, and until it is whole."""
+    """Seconds until a lazily restored actor has answered, and until it has all its pages."""
     require("lazy")
     criu = criu_here()
     assert isinstance(criu, Criu)
@@ -152,7 +152,7 @@ def lazily(plan: Plan, folder: Path, options: argparse.Namespace) -> dict[str, f
 
 
 def _image(criu: Criu, place: Workplace, folder: Path) -> Image:
-    """An image of actor 0 beside its manager's books, whose actors are never restored lazily."""
+    """An image of actor 0 made past its process manager, which never restores lazily."""
     pid, store = place.pid(0), ImageStore(folder / "lazy", _BUDGET)
     image, facts = store.begin("lazy"), Facts.of(pid, criu.version)
     criu.dump(pid, image).wait(PATIENCE)

@@ -1,7 +1,8 @@
-"""Elastic actors on Pong with the Nature network, beside Ray's: starting, parking, scaling.
+"""Elastic actors on Pong with the Nature network, compared with Ray's: start, park, scale.
 
-How long a new actor takes and how much memory is its own; what parking one costs and gives back;
-what updates cost while the number of actors grows; which tier ``park=auto`` chooses.
+Measures the start-up time and private memory of new actors, the time that parking takes and the
+memory it frees, the cost of updates while the number of actors grows, and the tiers that
+``park=auto`` chooses.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ PARKS = {
     "checkpoint on tmpfs": ("park=checkpoint", "images=tmpfs"),
     "auto": ("park=auto",),
 }
-# By where an actor waits: what coming back is called, and how it is parked there.
+# By the place where an actor waits: the name of the way back, and the options that park it there.
 _TIERS = {
     "memory": ("unpark", ("--park", "memory")),
     "freeze": ("thaw", ("--park", "freeze")),
@@ -59,7 +60,7 @@ _MILLISECONDS = dict.fromkeys(("out_s", "whole_s", "into_s"), 1e3)
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: starts and parkings of a repetition, clones at once, updates."""
+    """The amount of work: starts and parkings per repetition, clones at once, updates."""
 
     starts: int
     cycles: int
@@ -85,7 +86,7 @@ QUICK = Scale(
 
 
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
-    """Measure everyone by turns; ``quick`` only shows that all of it runs."""
+    """Measure all contestants in turn; ``quick`` only shows that everything runs."""
     results, scale = Results("elasticity", repeats), QUICK if quick else FULL
     with tempfile.TemporaryDirectory() as folder:
         contestants = list(Contestants(scale, results, Path(folder), say))
@@ -95,7 +96,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
 
 
 def judge(results: Results, scale: Scale) -> None:
-    """Set the results against their goals."""
+    """Compare the results with their goals."""
 
     def ratio(group: str, mine: str, theirs: str, goal: float | None = None) -> None:
         results.compare(f"{group}: {mine}", f"{group}: {theirs}", goal, "at most")
@@ -125,7 +126,7 @@ def absolute_goals(most: int) -> Iterator[tuple[str, Bound, float]]:
 
 
 class Contestants:
-    """All contestants. ``folder`` is for what runs report about each of their updates."""
+    """All contestants. ``folder`` is for the runs' reports about each of their updates."""
 
     def __init__(self, scale: Scale, results: Results, folder: Path, say: Say) -> None:
         self._scale, self._results, self._folder, self._say = scale, results, folder, say
@@ -137,7 +138,7 @@ class Contestants:
         yield from self.parking()
 
     def starts(self) -> Iterator[Contestant]:
-        """New actors, one and several."""
+        """New actors: one, and several at once."""
         for way, name in (("cold", COLD), ("fork", FORK)):
             cases = {"one_s": (f"{START}: {_our(name)}", "s")}
             yield Contestant(_our(name), cases, self._start(way))
@@ -164,7 +165,7 @@ class Contestants:
         return cases
 
     def parked(self) -> Iterator[Contestant]:
-        """One actor that was parked."""
+        """Parking one actor and bringing it back."""
         cycles = ("--repeats", str(self._scale.cycles))
         for name, (back, arguments) in _TIERS.items():
             cases = {
@@ -186,7 +187,7 @@ class Contestants:
         )
 
     def adaptive(self) -> Iterator[Contestant]:
-        """More and more actors, ours and Ray's."""
+        """Runs with more and more actors: ARTOS and Ray."""
         arguments = (
             "--schedule", self._scale.schedule, "--count", str(self._scale.updates),
             "--steps", str(self._scale.steps), "--epochs", "1",
@@ -201,7 +202,7 @@ class Contestants:
         yield Contestant(f"{RAY}, adaptive", _adaptive_cases(RAY), rays)
 
     def parking(self) -> Iterator[Contestant]:
-        """The same short run with every way to park."""
+        """The same short run with each way to park."""
         arguments = (
             "--schedule", "4:0", "--count", str(self._scale.parked_updates),
             "--steps", str(self._scale.steps), "--epochs", "1",
@@ -231,7 +232,7 @@ class Contestants:
         return baseline("ray", module, *arguments, seconds=_DEADLINE_SECONDS, say=self._say)
 
     def _updates(self, who: str, call: Callable[..., Callable[[], Answer]]) -> Callable[[], Answer]:
-        """The same call, what it says about each update noted in the results."""
+        """The same call; what it reports about each update is added to the results."""
         path = self._folder / f"{who}.json"
         run = call("--updates", str(path))
 
@@ -247,7 +248,7 @@ class Contestants:
         return measured
 
     def _idle_too(self, call: Callable[[], Answer]) -> Callable[[], Answer]:
-        """The same call; what is only known where Ray had an idle process lands in the results."""
+        """The same call; a measure that exists only if Ray had an idle process is added."""
 
         def measured() -> Answer:
             found = call()
@@ -262,7 +263,7 @@ _IDLE = "in a process that it started ahead"
 
 
 def spelled(found: Answer) -> Answer:
-    """The same, activities named so that they become rows, not a note beside each row."""
+    """The same answer, with activities renamed so that they become rows of their own."""
     rates = {name.replace(TIMES, "spent."): rate for name, rate in found.rates.items()}
     return Answer(rates, found.versions)
 
@@ -289,11 +290,11 @@ def _adaptive_cases(who: str) -> dict[str, tuple[str, str]]:
 
 
 def before_step_ups(updates: Sequence[adaptive.Update]) -> list[float]:
-    """For each update before one with more actors: its seconds over the mean of those before it.
+    """For each update before a step up: its seconds over the mean of earlier updates.
 
-    A contestant that makes actors ahead makes them then. Those before it have as many actors; the
-    first of them is left out, a start-up or a step up itself. 1 where none are left to compare
-    with.
+    This is when a contestant that makes actors ahead makes them. The earlier updates have the same
+    number of actors; the first of them is left out, as it is a start-up or a step up itself. 1 if
+    there are none to compare with.
     """
     found = []
     stretches = [[*same] for _, same in groupby(updates, lambda update: update.actors)]
@@ -305,7 +306,7 @@ def before_step_ups(updates: Sequence[adaptive.Update]) -> list[float]:
 
 
 def series(updates: Sequence[adaptive.Update]) -> dict[str, list[float]]:
-    """What a figure shows of an adaptive run, update by update."""
+    """The series of an adaptive run that its figure shows, update by update."""
     rows = [asdict(update) for update in updates]
     names = {"actors": "actors", "total": "seconds an update"}
     names |= {kind: f"{kind} (s)" for kind in adaptive.KINDS}

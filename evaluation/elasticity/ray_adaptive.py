@@ -1,8 +1,8 @@
-"""PPO on Pong with Ray actors, more of them at set updates: what every update costs.
+"""PPO on Pong with Ray actors, with more actors at set updates: the cost of each update.
 
-One driver is the learner. It creates actors when the schedule asks for more, waits until they are
-ready, and from then on they hold their CPU to the end ("fixed-scale": Ray has no way to lend it out
-between rounds). Prints a JSON line an update, then the answer.
+The driver is the learner. It creates actors when the schedule asks for more and waits until they
+are ready; from then on they hold their CPU to the end ("fixed-scale": Ray cannot lend a CPU out
+between rounds). Prints a JSON line per update, then the answer.
 
 ``python -m evaluation.elasticity.ray_adaptive --schedule 2:0,4:5,6:10 --count 15``
 """
@@ -32,8 +32,8 @@ _LEAST_STORE_BYTES, _ROUNDS_KEPT = 512 << 20, 4
 _ROW_BYTES = 4 * 84 * 84 + 64
 
 
-class Crew:
-    """The actors, each with one of Ray's CPUs from the moment it is asked for."""
+class ActiveActors:
+    """The actors, each of which has one of Ray's CPUs from the moment it is asked for."""
 
     def __init__(self, settings: Settings, seed: int, deadline: float) -> None:
         self._settings, self._seed, self._deadline = settings, seed, deadline
@@ -43,7 +43,7 @@ class Crew:
         self._processes: list[Any] = []
 
     def grow(self, number: int) -> None:
-        """Create what is missing to ``number``, all at once, and wait until they are ready."""
+        """Create the actors missing up to ``number``, all at once; wait until they are ready."""
         new = range(len(self._actors), number)
         self._since += [time.perf_counter()] * len(new)
         made = [self._kind.remote(self._settings, self._seed + actor) for actor in new]
@@ -52,7 +52,7 @@ class Crew:
         self._processes += [process(pid) for pid in pids]
 
     def ask(self, weights: Weights) -> list[Any]:
-        """Let every actor sample a round; Ray's references to the rounds."""
+        """Have every actor sample a round; returns Ray's references to the rounds."""
         shared = ray.put(weights)
         return [actor.sample.remote(shared) for actor in self._actors]
 
@@ -62,19 +62,19 @@ class Crew:
         return sum(now - since for since in self._since)
 
     def used(self) -> float:
-        """CPU-seconds computed so far, imports and set-up included."""
+        """CPU-seconds used so far, imports and set-up included."""
         return sum(sum(each.cpu_times()[:2]) for each in self._processes)
 
 
 class Run:
-    """A learner and its crew."""
+    """A learner and its actors."""
 
     def __init__(
         self, settings: Settings, schedule: Schedule, updates: int, seed: int, deadline: float
     ) -> None:
         self._schedule, self._updates, self._deadline = schedule, updates, deadline
         self._learner = Learner(settings, seed, torch.get_num_threads())
-        self._active_actors = Crew(settings, seed, deadline)
+        self._active_actors = ActiveActors(settings, seed, deadline)
 
     def __iter__(self) -> Iterator[Update]:
         return (self._update(number) for number in range(self._updates))
@@ -98,7 +98,7 @@ class Run:
         )  # fmt: skip
 
     def _take(self, calls: Sequence[Any], number: int) -> float:
-        """Fetch and join the rounds; the actors' mean seconds of acting."""
+        """Fetch and join the rounds; returns the actors' mean seconds of acting."""
         what = f"fetching the rounds of update {number}"
         rounds: list[Round] = results(calls, what, self._deadline)
         self._learner.take(rounds)
@@ -121,7 +121,7 @@ def store_bytes(settings: Settings, actors: int) -> int:
 
 
 def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line; what makes no sense ends the script with the reason."""
+    """The command line; options that make no sense end the script with the reason."""
     parser = argparse.ArgumentParser(description=__doc__)
     default = ",".join(f"{2 * n}:{5 * (n - 1)}" for n in range(1, 9))
     parser.add_argument("--schedule", default=default, help="actors:update,...")
@@ -143,7 +143,7 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error(str(error))
     numbers = [number for _, number in sorted(options.schedule.changes.items())]
     if numbers != sorted(numbers):
-        parser.error("--schedule must not fall: these actors are held to the end")
+        parser.error("--schedule must not fall: Ray's actors are held to the end")
     for name in ("count", "envs", "steps", "epochs", "minibatches", "threads"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} must be at least 1")

@@ -1,8 +1,8 @@
-"""How long ``actor.remote()`` takes until a Ray actor with Pong and its network is ready.
+"""The time from ``actor.remote()`` until a Ray actor with Pong and its network is ready.
 
-``one_s``: one actor alone, in a new process. ``idle_worker_s``: one that gets a process that Ray
-started ahead (as many as it has CPUs, when it starts), Ray itself imported. ``together_s``: several
-at once. ``mb_per_actor``: memory that only this process has, of those started together. Medians.
+``one_s``: one actor alone, in a new process. ``idle_worker_s``: one actor in a process that Ray
+started ahead, with Ray imported (at its start Ray starts as many as it has CPUs). ``together_s``:
+several actors at once. ``mb_per_actor``: the private memory of each of these. All are medians.
 
 ``python -m evaluation.elasticity.ray_start --repeats 3 --together 16``
 """
@@ -31,7 +31,7 @@ _MOST_IDLE = 64
 class Start:
     """Some actors started at once: seconds until all were ready, and the private MB of each.
 
-    ``fresh``: none of them got a process that was there before.
+    ``fresh``: all of them run in new processes.
     """
 
     seconds: float
@@ -40,14 +40,14 @@ class Start:
 
 
 class Starter:
-    """Starts actors that take no CPU of Ray's, so that any number fits, and ends them again."""
+    """Starts actors that reserve no CPU, so that any number fits, and ends them again."""
 
     def __init__(self, settings: Settings, deadline: float) -> None:
         self._settings, self._deadline = settings, deadline
         self._kind: Any = ray.remote(num_cpus=0)(Sampler)
 
     def start(self, number: int) -> Start:
-        """Start ``number`` actors at once; they are gone when this returns."""
+        """Start ``number`` actors at once; they have ended when this returns."""
         before, began = descendants(), time.perf_counter()
         made = [self._kind.remote(self._settings, seed) for seed in range(number)]
         what = f"{number} new actors"
@@ -58,9 +58,9 @@ class Starter:
         return Start(seconds, memory, before.isdisjoint(pids))
 
     def fresh_and_idle(self, repeats: int) -> tuple[list[float], list[float]]:
-        """Seconds of ``repeats`` actors, one at a time, in new processes; and in idle ones.
+        """Start-up seconds of single actors: ``repeats`` in new processes, others in idle ones.
 
-        Idle ones come first, and as many as Ray has ready.
+        Idle processes are used first, as many as Ray has.
         """
         fresh: list[float] = []
         idle: list[float] = []
@@ -72,7 +72,7 @@ class Starter:
         return fresh, idle
 
     def _end(self, actors: Sequence[Any], pids: Sequence[int]) -> None:
-        # The next ones shall not be slowed down by these leaving.
+        # The end of these must not slow the start of the next.
         living = [process(pid) for pid in pids]
         for actor in actors:
             ray.kill(actor)
@@ -81,7 +81,7 @@ class Starter:
 
 
 def private_mb(pid: int) -> float:
-    """Memory that only this process has, in MB."""
+    """Memory that the process shares with no other, in MB."""
     return float(process(pid).memory_full_info().uss) / 1e6
 
 

@@ -1,4 +1,4 @@
-"""The actors' side of a run alone: a node and its process manager, without a learner.
+"""Only the actors' side of a run: a node and its process manager, without a learner.
 
 Actors are started, invoked, parked and ended one step at a time, so that each step can be timed.
 """
@@ -36,7 +36,7 @@ _STOP_SECONDS = 5.0
 
 
 class ActorLost(ArtosError):
-    """An actor or the template failed. ``why`` is what it said last."""
+    """An actor or the template failed. ``why`` is the end of its output."""
 
     def __init__(self, member: int, why: str) -> None:
         self.member, self.why = member, why
@@ -55,9 +55,9 @@ def pong(actors: int, envs: int, steps: int) -> Plan:
 
 
 class Workplace:
-    """A node of that plan with weights published, and its process manager; a context.
+    """A node for the plan with weights published, and its process manager; a context manager.
 
-    ``elastic`` are settings of how actors live. Actors are named by their numbers. ``on_answer`` is
+    ``elastic`` are settings of ``Elastic``. Actors are named by their numbers. ``on_answer`` is
     called when an actor has answered, before it is parked.
     """
 
@@ -107,10 +107,10 @@ class Workplace:
     # -- steps ---------------------------------------------------------------------------------
 
     def start(self, *actors: int) -> float:
-        """Start actors at once; seconds until all are ready, their environments reset.
+        """Start actors at once; seconds until all are ready, with environments reset.
 
         Raises:
-            ActorLost: one failed.
+            ActorLost: an actor failed.
             DeadlineExceeded: some were not ready in time.
         """
         members, began = [*map(actor_member, actors)], time.perf_counter()
@@ -121,25 +121,25 @@ class Workplace:
         return max(self._ready.values()) - began
 
     def end(self, *actors: int) -> None:
-        """End actors at once; their processes are gone when this returns."""
+        """End actors; their processes are gone when this returns."""
         for actor in actors:
             self.manager.end(actor_member(actor))
 
     def invoke(self, actor: int, rows: int = 0) -> float:
-        """Have an actor bind the weights and sample ``rows``; seconds from asking to its answer."""
+        """Have an actor bind the weights and sample ``rows``; seconds until its answer."""
         member, call = actor_member(actor), self.call(actor, rows)
         began = time.perf_counter()
         self.manager.send(member, call)
         return self.answered(call) - began
 
     def call(self, actor: int, rows: int = 0) -> Invoke:
-        """An invocation to bind the weights and sample so many rows."""
+        """An invocation to bind the weights and sample ``rows`` rows."""
         self._firing += 1
         stop = self.node.blocks[actor].written + rows if rows else 0
         return Invoke(self._firing, "actors.sample", "sample", (), stop, True)
 
     def answered(self, call: Invoke) -> float:
-        """Wait for the answer to an invocation; when it came, by ``time.perf_counter``."""
+        """Wait for the answer to an invocation; returns its time (``time.perf_counter``)."""
         self.until(f"the answer to firing {call.firing}", lambda: call.firing in self._done)
         return self._done[call.firing]
 
@@ -150,17 +150,17 @@ class Workplace:
         return time.perf_counter() - self._done[self._firing]
 
     def pid(self, actor: int) -> int:
-        """Process id of an actor that has one."""
+        """The process id of a live actor."""
         return self.manager.pids()[actor_member(actor)]
 
     # -- the loop ------------------------------------------------------------------------------
 
     def until(self, what: str, true: Callable[[], bool]) -> None:
-        """Serve the board until ``true()``, as the supervisor of a run does.
+        """Serve the board until ``true()`` holds, as the supervisor of a run does.
 
         Raises:
             ActorLost: an actor or the template failed.
-            DeadlineExceeded: ``what`` did not come.
+            DeadlineExceeded: it did not hold in time; the message names ``what``.
         """
         deadline = Deadline(PATIENCE)
         while not true():
@@ -177,13 +177,13 @@ class Workplace:
             self._ended = False
             for member, death in self.manager.deaths():
                 raise ActorLost(member, death.why)
-        if self._warnings:  # another way than the one that is to be measured is no measurement
+        if self._warnings:  # a fallback to another way to start would falsify the measurement
             raise ActorLost(LEARNER, self._warnings[0])
 
     def _heard(self, member: int, message: FromMember) -> None:
         if isinstance(message, Failed):
             raise ActorLost(member, message.trace)
-        # Before the manager hears of it, which then parks the actor.
+        # Before the process manager handles the message, as it then parks the actor.
         if isinstance(message, Ready):
             self._ready[member] = time.perf_counter()
         elif isinstance(message, Done):

@@ -1,1 +1,1 @@
-"""Hostile messages to every process of ours that listens."""
+"""Fuzzing: hostile messages to every process of ARTOS that listens."""

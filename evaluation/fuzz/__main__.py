@@ -1,7 +1,7 @@
 """Attack live processes of every kind: ``python -m evaluation.fuzz --cases 1000000 --seed 1``.
 
-Nothing may die, nothing may change, and no memory may grow. Prints what was done to which process;
-the exit status is 1 if anything of that does not hold, and the seed brings it back.
+No process may die, change its state, or grow in memory. Prints a line for each process; the exit
+status is 1 if one of this happened, and the same seed repeats it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from evaluation.fuzz.targets import ExecutorPlace, Place, RunPlace, Target, head
 
 _BATCH = 500
 _ARCHIVES = 0.05
-"""Share of what users of a head send that is the code of runs."""
+"""Share of code archives among the messages to the head."""
 _WARM = 0.2
-"""Share of the cases after which memory is looked at for the first time."""
+"""Share of the cases after which memory is measured for the first time."""
 _REACHING = 0.3
-_GROWTH = 48 << 20  # bytes: allocators keep what they had once
+_GROWTH = 48 << 20  # bytes; some growth is allowed, as allocators keep freed memory
 
 
 def attack(target: Target, cases: int, hostile: Hostile) -> list[str]:
-    """Send so many cases; what should not have happened, in words."""
+    """Send ``cases`` messages; returns the faults found, in words."""
     (before, refused), first, grown = target.state(), 0, 0
     for done in range(0, cases, _BATCH):
         for _ in range(min(_BATCH, cases - done)):
@@ -48,7 +48,7 @@ def attack(target: Target, cases: int, hostile: Hostile) -> list[str]:
     if plain(after) != plain(before):
         faults.append(f"{target.name} changed from {plain(before)} to {plain(after)}")
     if refusals - refused < cases * _REACHING:
-        faults.append(f"{target.name} refused {refusals - refused} of {cases}: did they get there?")
+        faults.append(f"{target.name} refused {refusals - refused} of {cases}: did they arrive?")
     if grown > _GROWTH:
         faults.append(f"{target.name} grew by {grown / 1e6:.0f} MB")
     return faults
@@ -85,7 +85,7 @@ KINDS = 8
 
 
 def fuzz(cases: int, seed: int, say: Callable[[str], None]) -> list[str]:
-    """Attack a process of each kind, with so many cases in all; every fault."""
+    """Attack a process of each kind, with ``cases`` messages in all; returns all faults."""
     faults = []
     with tempfile.TemporaryDirectory(prefix="artos-fuzz.") as folder, Place(Path(folder)) as place:
         for number, made in enumerate(_targets(place)):
@@ -101,7 +101,7 @@ def fuzz(cases: int, seed: int, say: Callable[[str], None]) -> list[str]:
 
 
 def main() -> None:
-    """Attack, and say how it went."""
+    """Attack, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""Messages that no honest peer sends: every type with extreme values, mutated bytes, archives."""
+"""Hostile input: messages of every type with extreme values, mutated bytes, strange archives."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ _KINDS = (
 )
 _COUNTS = (0, 1, 1, 2, 2, 3, 3, 40)
 _HONEST = 0.9
-"""Share of values that are in range: else hardly a message would get further than the decoder."""
+"""Share of values that are in range: else the decoder would refuse almost every message."""
 
 
 class Hostile:
-    """The same cases for the same seed. ``avoided`` are parts of messages that may be meant."""
+    """Generates cases from a seed; ``avoided`` parts of messages would have a legitimate effect."""
 
     def __init__(self, seed: int, avoided: tuple[type, ...] = ()) -> None:
         self.random, self._avoided = Random(seed), avoided
 
     def body(self, kinds: Sequence[type[Message]]) -> bytes:
-        """A message of one of these kinds, more or less; never empty, which no channel carries."""
+        """A message of one of these kinds, or nearly; never empty, as channels refuse that."""
         random = self.random
         way = random.random()
         if way < 0.04:
@@ -66,7 +66,7 @@ class Hostile:
         return self._mutated(whole) if way < 0.35 else whole
 
     def frame(self) -> bytes:
-        """A frame as a messenger sends it, more or less, and never one that another believes."""
+        """Nearly a frame as a messenger sends it, but never one that a messenger would accept."""
         way = self.random.random()
         if way < 0.3:
             whole = self._envelope()
@@ -76,7 +76,7 @@ class Hostile:
         return self.body(codec.TYPES)
 
     def archive(self) -> bytes:
-        """The code of a run as no `artos submit` packs it."""
+        """A code archive as `artos submit` would never pack it."""
         buffer, random = io.BytesIO(), self.random
         kind = random.choice((tarfile.GNU_FORMAT, tarfile.PAX_FORMAT))
         with tarfile.open(fileobj=buffer, mode="w", format=kind) as archive:
@@ -195,11 +195,11 @@ def _any(kind: inspect.Type) -> tuple[Any, ...]:
     return WORDS
 
 
-_FITTING: dict[int, tuple[Any, ...]] = {}  # by the id of a type, which lives on in ``_info``
+_FITTING: dict[int, tuple[Any, ...]] = {}  # by the id of a type, which ``_info`` keeps alive
 
 
 def _fitting(kind: inspect.Type) -> tuple[Any, ...]:
-    """Values that are within the range of a field, however strange."""
+    """Values, however strange, that are within the range of a field."""
     if id(kind) not in _FITTING:
         _FITTING[id(kind)] = _found(kind)
     return _FITTING[id(kind)]

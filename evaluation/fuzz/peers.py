@@ -1,4 +1,4 @@
-"""Both ends of a messenger, for an attacker who has the keys and sends any bytes."""
+"""A messenger's end, calling or listening, for an attacker who has the keys and sends any bytes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CALM = 0.1
 
 
 class Loud(Closing):
-    """One end. Its channels are honest, and what they carry is not.
+    """The attacker's end. Its channels follow the protocol, but carry any bytes.
 
-    ``heard`` has the last message of each kind and its sender, ``met`` all peers and the way to
-    them, and ``refused`` counts refusals.
+    ``heard`` has the last message of each kind and its sender, ``met`` the route to each peer, and
+    ``refused`` counts refusals.
     """
 
     def __init__(self, line: Line, keys: Keys | None = None) -> None:
@@ -47,19 +47,19 @@ class Loud(Closing):
         return cls(Listening(endpoint, keys), keys)
 
     def say(self, body: bytes, peer: str = HEAD) -> None:
-        """Put anything into the channel to a peer."""
+        """Put any bytes into the channel to a peer."""
         self._peers._peer(peer, time.monotonic()).channel.put(body)
 
     def throw(self, frame: bytes, peer: str = HEAD) -> bool:
-        """Send anything past the channel; whether there is a connection with room for it."""
+        """Send any bytes past the channel; whether there is a connection with room for them."""
         return self._line.send(self.met.get(peer, b""), frame)
 
     def insist(self, frame: bytes) -> None:
-        """The same, once there is such a connection."""
+        """As ``throw``, but wait for a connection with room."""
         self.until(lambda: self.throw(frame), "a connection with room")
 
     def turn(self) -> None:
-        """Send and read what there is; refusals are counted and forgotten."""
+        """Send and read all pending messages, and count refusals."""
         self._line.wait(_NAP, to_send=False)
         now = time.monotonic()
         for sender, frames in self._line.heard(1_000):
@@ -72,21 +72,21 @@ class Loud(Closing):
             self.heard[type(message)] = (name, message)
 
     def settle(self) -> None:
-        """Until all is taken that was said."""
-        self.until(lambda: self._peers.idle, "what was said to be taken")
+        """Turn until all messages in the channels have been taken."""
+        self.until(lambda: self._peers.idle, "the messages to be taken")
 
     def calm_down(self, count: Callable[[], int]) -> None:
-        """Until what is counted at the other end counts no further: it has read all there was."""
+        """Turn until ``count`` stops rising: the other end has then read everything."""
         before = -1
         while before != (before := count()):
             end = time.monotonic() + _CALM
             self.until(lambda end=end: time.monotonic() > end, "time to pass")  # type: ignore[misc]
 
     def until(self, enough: Callable[[], object], what: str) -> None:
-        """Turn until there is enough.
+        """Turn until ``enough()`` holds.
 
         Raises:
-            DeadlineExceeded: there never is.
+            DeadlineExceeded: it did not hold in time; the message names ``what``.
         """
         end = time.monotonic() + _PATIENCE
         while not enough():
@@ -95,14 +95,14 @@ class Loud(Closing):
                 raise DeadlineExceeded(what, _PATIENCE)
 
     def last(self, kind: type[Message]) -> Message | None:
-        """The last message of a kind that came."""
+        """The last message of that kind that came."""
         return self.heard[kind][1] if kind in self.heard else None
 
     def fresh(self, kind: type[Message], seconds: float) -> Message:
-        """A message of a kind that is told so often, and of now: none that was on its way.
+        """A new message of a kind that is sent every few seconds, none that was already on its way.
 
         Raises:
-            DeadlineExceeded: there is none.
+            DeadlineExceeded: no message came.
         """
         end = time.monotonic() + seconds
         self.until(lambda: time.monotonic() > end, "time to pass")
@@ -111,9 +111,9 @@ class Loud(Closing):
         return self.heard[kind][1]
 
     def forget(self, kind: type[Message]) -> None:
-        """What came of that kind so far does not count any more."""
+        """Forget the last message of that kind."""
         self.heard.pop(kind, None)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._line.close()

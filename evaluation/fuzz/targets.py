@@ -1,4 +1,4 @@
-"""Live processes to be attacked: one of each kind, with an honest peer that checks on it."""
+"""Live processes to attack: one of each kind, with an honest peer that checks its state."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _PATIENCE = 120.0
 _FRAMES_EACH = 100
 _RUN, _EPOCH = "fuzzed", 11
 _ACTORS = 3
-"""The last one is left alone: its number is none that is tried."""
+"""The last actor is left alone: its number is not among the numbers that are tried."""
 
 
 @dataclass
 class Target:
-    """A process and how to get at it.
+    """A process to attack, and how to reach it.
 
-    ``say`` gets bodies to be sent to it in order, ``throw`` frames beside all order (None: only by
-    who may say what it likes anyway), ``kinds`` are what is tried, ``settle`` waits until all of it
-    was taken, and ``state`` is what must be the same afterwards, with the number of messages that
-    it refused so far, which must not.
+    ``say`` sends a message body through a channel, ``throw`` sends a frame past the channels (None:
+    the target accepts frames only from a peer that may send anything). ``kinds`` are the message
+    types to try. ``settle`` waits until all messages were taken. ``state`` returns a state that
+    must not change, and the number of messages refused so far, which must rise.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Target:
 
 
 class Place(Closing):
-    """Everything that is attacked, in a folder of its own; all of it ends with ``close``."""
+    """All attacked processes, in a folder of their own; they end with ``close``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ class Place(Closing):
         self._stack = ExitStack()
 
     def start(self, name: str, module: str, *arguments: object) -> psutil.Process:
-        """Start a process of ours with its output in a file."""
+        """Start a process of ARTOS with its output in a file."""
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", module, *map(str, arguments)],
@@ -80,29 +80,29 @@ class Place(Closing):
         return found
 
     def said(self, name: str) -> str:
-        """What a process wrote."""
+        """The output of a process."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def serves(self, endpoint: str, *, within: bool = False) -> Loud:
-        """An end that processes call."""
+        """An attacker's end that processes call."""
         return self._stack.enter_context(Loud.serves(endpoint, None if within else self.keys))
 
     def calls(self, endpoint: str, me: str) -> Loud:
-        """An end that calls a process."""
+        """An attacker's end that calls a process."""
         return self._stack.enter_context(Loud.calls(endpoint, self.keys, me))
 
     def strangers(self, endpoint: str) -> Strangers:
-        """Ends that call a process, one after the other."""
+        """Attacker's ends that call a process, one after the other."""
         return self._stack.enter_context(Strangers(self, endpoint))
 
     def close(self) -> None:
-        """End all, the attackers too; the shared memory of killed processes is removed."""
+        """End all processes and attackers; the shared memory of killed processes is removed."""
         self._stack.close()
         _awaited(_nothing_left, "shared memory to be removed")
 
 
 class Strangers(Closing):
-    """Throw frames at a process, a hundred each, and are never heard of again."""
+    """Strangers that each throw a hundred frames at a process and then disconnect."""
 
     def __init__(self, place: Place, endpoint: str) -> None:
         self._endpoint, self._keys = endpoint, place.keys
@@ -110,7 +110,7 @@ class Strangers(Closing):
         self._end: Loud | None = None
 
     def throw(self, frame: bytes) -> None:
-        """Have one of them throw it."""
+        """Have a stranger throw a frame."""
         if self._end is None or self._count % _FRAMES_EACH == 0:
             self.close()
             self._end = Loud.calls(self._endpoint, self._keys, f"stranger.{self._count}")
@@ -118,13 +118,13 @@ class Strangers(Closing):
         self._count += 1
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect the present stranger."""
         if self._end is not None:
             self._end.close()
 
 
 def head(place: Place) -> Target:
-    """A head daemon, seen by a peer that has a node's key and a user's."""
+    """A head daemon, attacked by peers with a node's key and with a user's key."""
     runs = place.folder / "runs"
     flags = ("--listen", "tcp://127.0.0.1:*", "--keys", place.keys.folder, "--runs", runs)
     process = place.start("head", "deploy.cli", "head", *flags)
@@ -152,7 +152,7 @@ def head(place: Place) -> Target:
         kept = file.read_bytes() if file.exists() else b""
         found = sorted(path.name for path in runs.iterdir())
         if not kept:
-            return state()  # it is written when the first has asked
+            return state()  # the file is written after the first request
         known = answer.data
         return (known["nodes"], known["runs"], known["faults"], kept, found), known["malformed"]
 
@@ -160,7 +160,7 @@ def head(place: Place) -> Target:
 
 
 def worker(place: Place) -> Target:
-    """A worker daemon, as its head sees it."""
+    """A worker daemon, attacked by its head."""
     host = place.serves("tcp://127.0.0.1:*")
     flags = ("--head", host.endpoint, "--keys", place.keys.folder, "--name", "w1")
     process = place.start("worker", "deploy.cli", "worker", *flags)
@@ -175,13 +175,13 @@ def worker(place: Place) -> Target:
         found = sorted(path.name for path in home.iterdir())
         return (load.faults, found, len(process.children())), load.malformed
 
-    # What is well-formed opens an executor, which is what a head is for.
+    # A well-formed Assign opens an executor, as a head may do.
     kinds = tuple(kind for kind in codec.TYPES if kind is not control.Assign)
     return Target("worker", process, kinds, lambda body: host.say(body, peer), host.settle, state)
 
 
 class RunPlace:
-    """A run process and its replay process, an executor and its agent; no others are real."""
+    """A run process and its replay process; their head and nodes are attackers."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -199,31 +199,31 @@ class RunPlace:
         self.up = up
 
     def run(self) -> Target:
-        """The run process, as a node sees it that has no business there."""
+        """The run process, attacked by a node that is not part of the run."""
         evil = self.place.calls(self.up.steering, "evil")
         throw = self.place.strangers(self.up.steering).throw
         return Target("run", self.process, codec.TYPES, evil.say, evil.settle, self._news, throw)
 
     def node(self) -> Target:
-        """The run process, as a node sees it that has its actors."""
+        """The run process, attacked by the node of its actors."""
         node = self.place.calls(self.up.steering, "w9")
         node.say(codec.encode(steering.ExecutorUp("w9", _EPOCH, 1)))
         self.head.say(codec.encode(control.Placed(dict.fromkeys(range(_ACTORS), "w9"))), _RUN)
         self.head.settle()
         node.until(lambda: node.last(steering.Start), "an actor to be wanted")
-        # An actor's death, or that all is closed, is told by nodes that mean it.
+        # These messages have a legitimate effect when a node sends them.
         meant = (steering.Died, steering.ExecutorClosed, steering.ExecutorUp)
         kinds = tuple(kind for kind in codec.TYPES if kind not in meant)
 
         def state() -> tuple[object, int]:
-            # What it survived itself, a node may say as it likes: ours is in the log.
+            # A node may report any number of faults; faults of the run process are in its log.
             (*kept, _), _ = self._news()
             return (kept, self.place.said("run").count("Traceback")), node.refused
 
         return Target("run (by its node)", self.process, kinds, node.say, node.settle, state)
 
     def commanded(self) -> Target:
-        """The run process, as its head sees it; what a head may well order is left out."""
+        """The run process, attacked by its head; orders that a head may give are left out."""
         kinds = tuple(
             kind for kind in codec.TYPES if kind not in (control.Placed, control.ScaleRun)
         )
@@ -231,7 +231,7 @@ class RunPlace:
         return Target("run (by its head)", self.process, kinds, say, self.head.settle, self._news)
 
     def replay(self) -> Target:
-        """Its replay process, as an agent sees it that has no business there."""
+        """Its replay process, attacked by a transfer agent that is not part of the run."""
         (process,) = [p for p in self.process.children() if ChildModule.REPLAY in p.cmdline()]
         evil = self.place.calls(self.up.experience[0], "evil")
 
@@ -250,7 +250,7 @@ class RunPlace:
 
 
 class ExecutorPlace:
-    """An executor and its transfer agent; the run that they belong to is the attacker."""
+    """An executor and its transfer agent; their run and replay process are attackers."""
 
     def __init__(self, place: Place, up: control.RunUp) -> None:
         self.run = place.serves("tcp://127.0.0.1:*")
@@ -276,14 +276,14 @@ class ExecutorPlace:
         self.run.until(lambda: self.run.last(steering.ActorReport), "an actor to be ready")
 
     def executor(self) -> Target:
-        """The executor, as its run sees it; what a run may well order is left out."""
+        """The executor, attacked by its run; orders that a run may give are left out."""
         ordered = (steering.CloseExecutor, steering.Start, steering.Prepare)
         kinds = tuple(kind for kind in codec.TYPES if kind not in ordered)
         say = lambda body: self.run.say(body, "w1")  # noqa: E731
         return Target("executor", self.process, kinds, say, self.run.settle, self._news)
 
     def agent(self) -> Target:
-        """Its transfer agent, as a replay process sees it."""
+        """Its transfer agent, attacked by the replay process."""
         (process,) = [p for p in self.process.children() if ChildModule.AGENT in p.cmdline()]
         self.replay.until(lambda: self.replay.met, "the agent to call")
         (file,) = shm_root().glob(f"{PREFIX}*{_RUN}.w1*/agent")
@@ -295,7 +295,7 @@ class ExecutorPlace:
 
         def settle() -> None:
             self.replay.calm_down(lambda: counters["bad"])
-            self.run.turn()  # an executor whose run is not heard for a minute closes
+            self.run.turn()  # an executor closes if its run is silent for a minute
 
         return Target("agent", process, codec.TYPES, throw, settle, self._news)
 
@@ -336,5 +336,5 @@ def _between(text: str, before: str, after: str) -> str:
 
 
 def plain(state: object) -> str:
-    """A state to be compared and shown."""
+    """A state as text, to compare and to show."""
     return msgspec.json.encode(state).decode(errors="replace")

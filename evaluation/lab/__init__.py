@@ -1,1 +1,1 @@
-"""A laboratory on one machine: network namespaces, and links of a given speed between them."""
+"""A cluster on one machine: network namespaces, and links of a given speed between them."""

@@ -1,10 +1,10 @@
-"""One contestant on hosts of its own: a head and its workers, joined by links of some speed.
+"""Runs one contestant on hosts of its own: a head and workers, joined by links of a given speed.
 
 ``python -m evaluation.lab.link --script pipelining.redis_side --python PATH --mbit 1000
-ROLE-OPTIONS`` runs the script as head and as worker in network namespaces, and answers with what
-the head measured and with ``wire_mb``, ``worker_mb`` and ``moving_cpu_s`` of an iteration: what all
-hosts put on the wire, what a worker received, and the CPU-seconds of all processes but the
-learner's work.
+ROLE-OPTIONS`` runs the script as head and as worker in network namespaces. It answers with the
+head's measures and with ``wire_mb``, ``worker_mb`` and ``moving_cpu_s`` per iteration: the MB that
+all hosts put on the wire, the MB that a worker received, and the CPU-seconds of all processes
+without the learner's work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHM_MB = 6144
 
 @dataclass(frozen=True)
 class Reading:
-    """The meters of a network: bytes sent by all hosts, received per worker, CPU-seconds used."""
+    """The counters of a network: bytes sent by all hosts, received per worker, CPU-seconds used."""
 
     sent: int
     received: tuple[int, ...]
@@ -34,7 +34,7 @@ class Reading:
 
     @classmethod
     def of(cls, hosts: Sequence[Host]) -> Reading:
-        """Read them; the first host is the head."""
+        """Read the counters; the first host is the head."""
         return cls(
             sum(host.sent_bytes() for host in hosts),
             tuple(host.received_bytes() for host in hosts[1:]),
@@ -43,7 +43,7 @@ class Reading:
 
 
 def costs(before: Reading, after: Reading, iterations: int, learning: float) -> dict[str, float]:
-    """What an iteration cost; ``learning`` are the CPU-seconds of the learner's work in one."""
+    """The costs of an iteration; ``learning`` is the CPU-seconds of the learner's work in it."""
     received = [b - a for a, b in zip(before.received, after.received, strict=True)]
     return {
         "wire_mb": (after.sent - before.sent) / iterations / 1e6,
@@ -54,20 +54,20 @@ def costs(before: Reading, after: Reading, iterations: int, learning: float) -> 
 
 @dataclass(frozen=True)
 class Script:
-    """A contestant's script, the interpreter for it, and options of both roles."""
+    """A contestant's script, its interpreter, and the options of both roles."""
 
     module: str
     python: str
     options: tuple[str, ...]
 
     def command(self, role: str, host: Host, head: Host, number: int = 0) -> list[str]:
-        """How to run it in a role."""
+        """The command that runs the script in a role."""
         where = ("--address", host.address, "--head", head.address, "--number", str(number))
         module = f"evaluation.{self.module}"
         return [self.python, "-P", "-m", module, role, *where, *self.options]
 
     def environment(self) -> dict[str, str]:
-        """A baseline's interpreter sees ``evaluation`` and nothing else of ours."""
+        """Lets a baseline's interpreter import ``evaluation`` and no other package of ours."""
         room = os.environ.get("TMPDIR", "")
         alone = self.python != sys.executable and Path(room, "evaluation").exists()
         return {"PYTHONPATH": room} if alone else {}
@@ -76,7 +76,7 @@ class Script:
 def measure(
     script: Script, mbit: float | None, workers: int, iterations: int
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Run the script on a network of its own; rates by measure, and versions of packages.
+    """Run the script on a network of its own; returns rates by measure and package versions.
 
     Raises:
         SystemExit: the head ended without an answer.
@@ -102,7 +102,7 @@ def measure(
 def follow(
     process: subprocess.Popen[str], hosts: Sequence[Host], iterations: int
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Read the meters when the head says so, and add what they say to its answer.
+    """Read the counters when the head asks for it, and add the costs to its answer.
 
     Raises:
         SystemExit: the head ended without an answer.

@@ -1,7 +1,7 @@
-"""Hosts on one machine: network namespaces with a /dev/shm each, joined by a switch of veth pairs.
+"""Hosts on one machine: network namespaces, each with its /dev/shm, joined by a virtual switch.
 
-For failure tests and benchmarks of a cluster. Needs root and iproute2; nothing outside the
-namespaces is touched, and all of it goes when its processes do.
+For failure tests and benchmarks of a cluster. Needs root and iproute2. Nothing outside the
+namespaces is touched, and the namespaces vanish with their processes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BURST = 256 << 10
 
 
 def why_not() -> str:
-    """Why there can be no namespaces here, in words; empty if there can."""
+    """The reason why namespaces cannot be made here; empty if they can."""
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     if os.geteuid() != 0:
         return "network namespaces need root"
@@ -61,13 +61,13 @@ class _Space(Closing):
         self.pid = self._holder.pid
 
     def command(self, *words: object) -> list[str]:
-        """What to call from outside so that ``words`` run inside."""
+        """The command that runs ``words`` inside."""
         here = f"--wdns={Path.cwd()}"
         target = f"--target={self.pid}"
         return ["nsenter", target, "--net", "--mount", here, *map(str, words)]
 
     def do(self, *words: object) -> str:
-        """Run a command inside and wait for it; what it printed."""
+        """Run a command inside and wait for it; returns its output."""
         done = subprocess.run(
             self.command(*words),
             check=True,
@@ -79,7 +79,7 @@ class _Space(Closing):
         return done.stdout
 
     def processes(self) -> Iterator[int]:
-        """Processes that run inside, its holder aside."""
+        """Processes that run inside, except the holder."""
         own = Path(f"/proc/{self.pid}/ns/net").stat().st_ino
         for pid in psutil.pids():
             entry = Path(f"/proc/{pid}")
@@ -89,7 +89,7 @@ class _Space(Closing):
                     yield pid
 
     def close(self) -> None:
-        """Kill everything inside; the namespaces go with it."""
+        """Kill all processes inside; the namespaces vanish with them."""
         deadline = time.monotonic() + _PATIENCE
         while self._holder.poll() is None and (left := list(self.processes())):
             for pid in left:
@@ -102,7 +102,7 @@ class _Space(Closing):
 
 
 class Host(_Space):
-    """One node of the network: an address, a /dev/shm, and what runs there."""
+    """One host of the network: an address, a /dev/shm, and its processes."""
 
     def __init__(self, name: str, number: int, switch: _Space, shm_mb: int) -> None:
         super().__init__(shm_mb)
@@ -118,16 +118,16 @@ class Host(_Space):
     def start(
         self, *words: object, environment: Mapping[str, str] | None = None, **options: Any
     ) -> subprocess.Popen[Any]:
-        """Start a command there; the process is the command itself, so signals reach it."""
+        """Start a command on the host; signals to the returned process reach the command."""
         env = {**os.environ, "ARTOS_SHM": "/dev/shm", **(environment or {})}
         return subprocess.Popen(self.command(*words), env=env, start_new_session=True, **options)
 
     def python(self, *words: object, **options: Any) -> subprocess.Popen[Any]:
-        """Start this Python there."""
+        """Start this Python interpreter on the host."""
         return self.start(sys.executable, *words, **options)
 
     def throttle(self, mbit: float | None) -> None:
-        """Limit its link in both directions (Mbit/s, token bucket); None: no limit."""
+        """Limit the host's link in both directions (Mbit/s, token bucket); None: no limit."""
         for space, device in ((self, "eth0"), (self._switch, self._port)):
             with suppress(subprocess.CalledProcessError):
                 subprocess.run(
@@ -143,11 +143,11 @@ class Host(_Space):
                 )  # fmt: skip
 
     def sent_bytes(self) -> int:
-        """Bytes it has put on the wire since it was made."""
+        """Bytes the host has sent since it was made."""
         return self._wire_bytes("tx")
 
     def received_bytes(self) -> int:
-        """Bytes it has got from the wire since it was made."""
+        """Bytes the host has received since it was made."""
         return self._wire_bytes("rx")
 
     def _wire_bytes(self, way: str) -> int:
@@ -155,7 +155,7 @@ class Host(_Space):
         return int(link["stats64"][way]["bytes"])
 
     def cpu_seconds(self) -> float:
-        """CPU-seconds that the processes which run there have used so far."""
+        """CPU-seconds used so far by the processes that run on the host."""
         used = 0.0
         for pid in self.processes():
             with suppress(psutil.NoSuchProcess):
@@ -174,13 +174,13 @@ class Network(Closing):
         self.hosts: list[Host] = []
 
     def host(self, name: str, shm_mb: int = 4096) -> Host:
-        """One more host."""
+        """Add a host."""
         host = Host(name, len(self.hosts) + 1, self._switch, shm_mb)
         self.hosts.append(self._stack.enter_context(host))
         return host
 
     def close(self) -> None:
-        """End every host and what runs there."""
+        """End every host and its processes."""
         self._stack.close()
 
 
@@ -189,10 +189,10 @@ def _state(process: Path) -> str:
 
 
 def until(what: str, true: Callable[[], object], seconds: float = _PATIENCE) -> None:
-    """Wait until ``true()``.
+    """Wait until ``true()`` holds.
 
     Raises:
-        DeadlineExceeded: it did not come; names ``what``.
+        DeadlineExceeded: it did not hold in time; the message names ``what``.
     """
     deadline = time.monotonic() + seconds
     while not true():

@@ -1,1 +1,1 @@
-"""Does learning suffer if minibatches are made of the rows that came first?"""
+"""Does learning suffer if minibatches consist of the rows that arrived first?"""

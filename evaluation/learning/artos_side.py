@@ -1,9 +1,9 @@
-"""One training run of ours, by the ``artos`` command: how well it learned.
+"""One training run by the ``artos`` command: how well it learned.
 
 ``python -m evaluation.learning.artos_side 0 500 run ppo --env CartPole-v1 --seed 1`` answers with
-scores, returns as shares of the way from the lowest to the highest there is: ``final`` over the
-episodes that ended in the last tenth of the steps, ``whole`` over all steps alike, so that learning
-sooner counts.
+scores, which are returns scaled to 0 for the lowest possible and 1 for the highest: ``final`` over
+the episodes that ended in the last tenth of the steps, ``whole`` over all steps equally, so that
+learning sooner counts.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ PARTS = 10
 
 
 def scores(steps: Floats, returns: Floats, low: float, high: float) -> dict[str, float]:
-    """Scores from the steps at which episodes ended, ascending, and what they returned.
+    """Scores from the steps at which episodes ended, ascending, and their returns.
 
-    A part of the run in which no episode ended counts as the one before it.
+    A part of the run in which no episode ended counts as the part before it.
     """
     part = steps * PARTS // (steps[-1] + 1)
     means: list[float] = []
@@ -38,7 +38,7 @@ def scores(steps: Floats, returns: Floats, low: float, high: float) -> dict[str,
 
 
 def run(arguments: list[str], low: float, high: float) -> dict[str, float]:
-    """Train with these arguments of ``artos``; its scores."""
+    """Train with these arguments of ``artos``; returns the scores."""
     with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
         folder = Path(name, "run")
         if status := artos([*arguments, "--run-dir", str(folder), "--json"]):

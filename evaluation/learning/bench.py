@@ -1,7 +1,7 @@
-"""Does learning suffer if minibatches of the first epoch are made of the rows that came first?
+"""Does learning suffer if minibatches of the first epoch consist of the rows that arrived first?
 
-The minibatch pipeline in its least mixed form, one actor's rows to a minibatch, against the uniform
-shuffle over all rows; the repetitions are seeds.
+Compares the minibatch pipeline in its least mixed form, one actor's rows per minibatch, with the
+uniform shuffle over all rows. The repetitions are seeds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from evaluation.core.runner import Answer, Contestant, Say, alternate, ours
 SEEDS = 5
 UNIT = "share of the best return"
 GOALS = {"final": 0.95, "whole": 0.95}
-"""Least ratio, median over seeds, of either score with the pipeline to that without."""
+"""Least ratio, as the median over seeds, of each score with the pipeline to that without."""
 PLAIN, EARLY = "none", "minibatch"
 _ACTORS = 4
 _DEADLINE_SECONDS = 1800.0
@@ -24,7 +24,7 @@ _DEADLINE_SECONDS = 1800.0
 
 @dataclass(frozen=True)
 class Task:
-    """What is learned, in how many steps, and between which returns."""
+    """A task: its environment, the steps to learn it in, and its lowest and highest return."""
 
     name: str
     env: str
@@ -41,9 +41,9 @@ QUICK_STEPS = 4_096
 
 
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
-    """Train on every task with ``repeats`` seeds, five at least; ``quick`` only shows that it runs.
+    """Train on every task with ``repeats`` seeds, at least five; ``quick`` only shows that it runs.
 
-    Pairs of runs that are compared have the same seed.
+    Runs that are compared have the same seed.
     """
     seeds = 1 if quick else max(repeats, SEEDS)
     results = Results("learning", seeds)
@@ -63,7 +63,7 @@ def _contestants(task: Task, quick: bool) -> Iterator[Contestant]:
 
 
 def _training(task: Task, pipeline: str, steps: int) -> Callable[[], Answer]:
-    """A run with the next seed, every time it is called."""
+    """A function that trains with the next seed at every call."""
     seeds = count(1)
 
     def train() -> Answer:

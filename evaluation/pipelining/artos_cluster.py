@@ -1,9 +1,9 @@
-"""A whole training run on a cluster of hosts of its own: what an update takes from end to end.
+"""A whole training run on a cluster of its own hosts: the time of an update from end to end.
 
 ``python -m evaluation.pipelining.artos_cluster --mbit 1000 --set pipeline=none`` trains PPO on Pong
-with head, workers and user in network namespaces, by the commands that a user types, and answers
-with ``iteration_s``, the median time from one grant of sampling to the next, and ``wire_mb``, what
-experience and weights took on the wire for each.
+with head, workers and user in network namespaces, by the commands that a user types. It answers
+with ``iteration_s``, the median time from one grant of sampling to the next, and ``wire_mb``, the
+MB of experience and weights on the wire per update.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def iterations(journal: Sequence[Mapping[str, Any]]) -> list[float]:
     """Seconds from each grant of sampling to the next.
 
     Raises:
-        ValueError: there are too few.
+        ValueError: there are too few grants.
     """
     granted = [entry["t"] for entry in journal if entry.get("trigger") == _SAMPLE]
     found = [after - before for before, after in pairwise(granted)][_WARM_UP:]
@@ -43,7 +43,7 @@ def iterations(journal: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def cluster(network: Network, folder: Path, workers: int, mbit: float | None) -> list[str]:
-    """Start a head and workers; the options by which a user reaches the head."""
+    """Start a head and workers; returns the options by which a user reaches the head."""
     keys = folder / "keys"
     make_keys(keys)
     head = network.host("head")
@@ -67,7 +67,7 @@ def _artos(host: Host, folder: Path, *words: object, **options: Any) -> subproce
 
 
 def train(options: argparse.Namespace, folder: Path) -> dict[str, float]:
-    """Train, and see what its records say.
+    """Train, and read the measures from the run's records.
 
     Raises:
         SystemExit: the run failed.

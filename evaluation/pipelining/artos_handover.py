@@ -1,12 +1,12 @@
-"""One machine: how long rounds take from 16 actors to the learner.
+"""One machine: the time that rounds take from 16 actors to the learner.
 
 ``python -m evaluation.pipelining.artos_handover --recording FOLDER`` answers with ``cursors_s``,
 from the end of the last actor's sampling until the learner's update runs with all rows readable in
-place, and ``batch_s``, until they are one gathered batch.
+place, and ``batch_s``, until they are gathered into one batch.
 
-Learner and actors are processes with the real roles, blocks and mailboxes (``prefilled``); the
-coordinator, engine and triggers are the real ones, too. Rows are in place beforehand, as an actor
-writes them step by step while it samples.
+Learner and actors are processes with the real roles, blocks and mailboxes (``prefilled``);
+coordinator, engine and triggers are real too. Rows are in place beforehand, because an actor writes
+them step by step while it samples.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from triggers.table import Table
 
 
 class Receiver:
-    """A learner that only says when it had what."""
+    """A learner that only measures when it could read the rows."""
 
     non_publishing = ()
 
@@ -59,11 +59,11 @@ class Receiver:
         return self._live
 
     def seconds(self) -> Mapping[str, float]:
-        """Nothing to tell."""
+        """No times to report."""
         return {}
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
-        """Take the rows in place, then as one batch; then have the next round sampled."""
+        """Read the rows in place, then as one batch; then have the next round sampled."""
         del call
         views = batch.views(OBSERVATIONS)
         handed_over = time.perf_counter()
@@ -78,7 +78,7 @@ class Receiver:
 def measure(
     workload: tuple[Plan, Table], recording: Recording, iterations: int
 ) -> dict[str, float]:
-    """Medians of so many iterations, in seconds."""
+    """Medians of ``iterations`` iterations, in seconds."""
     plan, table = workload
     with tempfile.TemporaryDirectory() as logs, Node(plan, "bench", Path(logs)) as node:
         for block in node.blocks.values():
@@ -102,7 +102,7 @@ def _journal(folder: Path) -> Iterator[Journal]:
 
 
 def _laps(node: Node, coordinator: Coordinator, count: int) -> Iterator[dict[str, float]]:
-    """Serve the board; what the learner found in each of so many updates.
+    """Serve the board; yields the learner's measures of each of ``count`` updates.
 
     Raises:
         DeadlineExceeded: no member sends anything.

@@ -1,4 +1,4 @@
-"""A stand-in for a learner that real triggers drive: what arrives fires, what fires is done."""
+"""A stand-in for a learner, driven by real triggers: arrived rows fire, and firings are done."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _TERM = 1
 
 
 class Learner:
-    """Does what the learner's triggers ask for, in order, as the learner of a run would.
+    """Carries out the firings of the learner's triggers in order, as the learner of a run would.
 
-    ``learner.preprocess`` finds advantages, ``learner.first_pass`` works on the rows it is given;
-    ``learner.update`` on those that have not been worked on yet, and is over then. ``released`` is
-    called whenever rows were given back.
+    ``learner.preprocess`` computes advantages, ``learner.first_pass`` works on the rows of its
+    claims, and ``learner.update`` on the rows that are left, which ends the update. ``released`` is
+    called whenever rows were released.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class Learner:
             self._engine.feed(Joined(actor))
 
     def update(self, arrived: Callable[[], None]) -> None:
-        """See one update through; ``arrived`` is called once all rows of a round are there.
+        """Run one update; ``arrived`` is called once all rows of a round are here.
 
-        The weights that rows of the n-th update are sampled with have version n.
+        Rows of the n-th update are sampled with weights of version n.
 
         Raises:
-            DeadlineExceeded: rows are missing.
+            DeadlineExceeded: rows did not arrive in time.
         """
         self._engine.feed(Published(MODEL, self._version))
         self._version += 1
@@ -74,7 +74,7 @@ class Learner:
             self._look()
 
     def _is_done(self) -> bool:
-        """Do what there is to do; whether that was an update."""
+        """Carry out pending firings; whether one of them ended the update."""
         while self._firings:
             firing = self._firings.popleft()
             self._do(firing)
@@ -83,7 +83,7 @@ class Learner:
         return False
 
     def _look(self) -> None:
-        """See what has arrived."""
+        """Feed newly arrived rows to the triggers."""
         actors = [m - 1 for m in self._node.board.changed() if 0 < m <= len(self._rows)]
         for actor in actors:
             self._rows[actor], events = self._arrivals.news(actor)
@@ -93,7 +93,7 @@ class Learner:
             self._goal = self._version = 0
             self._arrived()
 
-    # -- what the learner is asked to do -------------------------------------------------------
+    # -- firings of the learner's triggers -----------------------------------------------------
 
     def _do(self, firing: Firing) -> None:
         self._claims.claim(firing.trigger, firing.claims)
@@ -121,7 +121,7 @@ class Learner:
         for rows in _pieces(batch):
             with self._learning.working():
                 self._learning.learn(batch.take(OBSERVATIONS, rows))
-            self._look()  # so that it is known when the last rows came
+            self._look()  # so that the arrival of the last rows is noticed in time
         self._learned.update(claims)
 
     def _finish(self, claims: tuple[Claim, ...]) -> None:

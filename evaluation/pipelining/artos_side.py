@@ -1,10 +1,10 @@
-"""Rounds by our own data path: transfer agent, replay process, triggers; any feature can be off.
+"""Rounds over ARTOS's data path: transfer agent, replay process, triggers; features can be off.
 
 ``python -m evaluation.pipelining.artos_side head|worker --off compression --off once``. The
-worker's blocks, its agent, the replay process and the head's blocks are what a run has; the head
-checks the real trigger table. A stand-in learns (``stand_in_learner``), and rows are committed all
-at once when the head says so: the worst case for the link, as no transfer hides behind the sampling
-of others.
+worker's blocks, its transfer agent, the replay process and the head's blocks are those of a run;
+the head uses the real trigger table. The learner is a stand-in (``stand_in_learner``). All rows
+are committed at once when the head says so: the worst case for the link, as no transfer overlaps
+with the sampling of other actors.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _PORT, _EPOCH, _TERM = 7001, 1, 1
 
 
 class Meeting(msgspec.Struct, frozen=True):
-    """Head → worker, the first line: where to ship rows to, and with which keys."""
+    """Head → worker, the first line: the endpoints to ship rows to, and the folder of keys."""
 
     endpoints: tuple[str, ...]
     keys: str
 
 
 def pipeline(off: Sequence[str]) -> Pipeline:
-    """The pipeline that is left."""
+    """The pipeline that is left when the features ``off`` are off."""
     both: dict[tuple[bool, bool], Pipeline] = {
         (True, True): "dual+minibatch",
         (True, False): "dual",
@@ -66,7 +66,7 @@ def pipeline(off: Sequence[str]) -> Pipeline:
 
 
 def workload(options: argparse.Namespace) -> tuple[Plan, Table]:
-    """The workload as it runs on a cluster; its weights are tiny, they are measured elsewhere."""
+    """The workload as it runs on a cluster; weights are tiny, as they are measured elsewhere."""
     model = ObjectSpec(MODEL, (ArraySpec("params", (1,)),), options.actors + 1, 4)
     once = "once" not in options.off
     return with_transfer(
@@ -78,7 +78,7 @@ def workload(options: argparse.Namespace) -> tuple[Plan, Table]:
 
 
 def worker(options: argparse.Namespace) -> None:
-    """Commit a round of every actor each time the head says so, until it hangs up."""
+    """Commit a round of every actor each time the head says so, until it disconnects."""
     here = cache_plan(*workload(options))
     with (
         tempfile.TemporaryDirectory() as logs,
@@ -99,7 +99,7 @@ def worker(options: argparse.Namespace) -> None:
 
 
 def commit(block: ActorBlock, steps: int, version: int) -> None:
-    """Say that the next rows were sampled, with weights of this version."""
+    """Commit the next rows, as sampled with weights of this version."""
     start = block.allocate(steps, SECONDS)
     for rows in block.views(VERSION_KEY, start, start + steps):
         rows.fill(version)
@@ -107,14 +107,14 @@ def commit(block: ActorBlock, steps: int, version: int) -> None:
 
 
 def meeting_of(line: socket.socket) -> Meeting:
-    """What the head says first."""
+    """The head's first message."""
     with line.makefile("rb") as lines:
         return msgspec.json.decode(lines.readline(), type=Meeting)
 
 
 @contextmanager
 def agent(node: Node, options: argparse.Namespace, meeting: Meeting) -> Iterator[AgentHost]:
-    """The node's transfer agent, all actors placed there."""
+    """The worker's transfer agent, with the worker's actors placed there."""
     process = not_encrypted.MODULE if "curve" in options.off else ChildModule.AGENT
     host = AgentHost(
         node.plan, node.site, node.plan_file, meeting.endpoints, Path(meeting.keys),
@@ -137,7 +137,7 @@ def agent(node: Node, options: argparse.Namespace, meeting: Meeting) -> Iterator
 def replay(
     node: Node, options: argparse.Namespace, folder: Path
 ) -> Iterator[tuple[ReplayHost, Meeting]]:
-    """The head's replay process, which takes rows of all actors, and what workers must know."""
+    """The head's replay process, which takes the rows of all actors; and the ``Meeting``."""
     keys = folder / "keys"
     make_keys(keys)
     process = not_encrypted.MODULE if "curve" in options.off else ChildModule.REPLAY
@@ -155,7 +155,7 @@ def replay(
 
 
 def head(options: argparse.Namespace) -> dict[str, float]:
-    """Have rounds committed, and learn from them as they come."""
+    """Have rounds committed, and learn from their rows as they come."""
     whole, table = workload(options)
     learning = Learning()
     with (
@@ -170,13 +170,13 @@ def head(options: argparse.Namespace) -> dict[str, float]:
 
 
 def welcomed(options: argparse.Namespace, meeting: Meeting) -> list[socket.socket]:
-    """Lines to all workers, each with its agent started."""
+    """Connections to all workers, each with its transfer agent started."""
     lines = accepted(options.address, _PORT, options.workers)
     for line in lines:
         line.sendall(msgspec.json.encode(meeting) + b"\n")
     for line in lines:
         if line.recv(1) != GO:
-            raise SystemExit("a worker ended at its start")
+            raise SystemExit("a worker ended during its start")
     return lines
 
 

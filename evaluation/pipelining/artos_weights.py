@@ -1,9 +1,9 @@
-"""Weights from a head to its actors: on this machine, or on several nodes by our own data path.
+"""Weights from a head to its actors: on this machine, or on several nodes over ARTOS's data path.
 
-``python -m evaluation.pipelining.artos_weights local`` or ``head|worker --workers 2``. A worker is
-what an executor is to weights: its agent pulls a new version into the node's model block, and every
-actor, a process with the real role, is told to bind it. ``first_use_s`` is from publishing until
-all actors of all nodes have.
+``python -m evaluation.pipelining.artos_weights local`` or ``head|worker --workers 2``. A worker
+handles weights as an executor does: its transfer agent pulls a new version into the node's model
+block, and every actor, a process with the real role, is told to bind it. ``first_use_s`` is the
+time from publishing until all actors of all nodes have bound the weights.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Floats = NDArray[np.float32]
 
 
 def workload(options: argparse.Namespace) -> tuple[Plan, Table]:
-    """The workload as it runs on a cluster, with rounds of one step: nothing is sampled."""
+    """The workload as it runs on a cluster; rounds have one step, as nothing is sampled."""
     return with_transfer(*plan(options.actors, 1, weights(options.actors + 1)))
 
 
@@ -51,7 +51,7 @@ def values() -> Floats:
 
 
 def publish(node: Node, params: Floats) -> int:
-    """Make them the newest version; its number."""
+    """Publish these weights; returns their version."""
     slot = node.weights.allocate()
     np.copyto(slot.arrays["params"], params)
     node.weights.commit(slot, node.weights.version + 1)
@@ -65,7 +65,7 @@ def bind(node: Node, boxes: Mailboxes, mine: Sequence[int], version: int) -> Non
     """Have all these members bind the newest version, and wait until they have.
 
     Raises:
-        DeadlineExceeded: one did not.
+        DeadlineExceeded: a member did not.
     """
     for member in mine:
         boxes.passers[member].pass_message(Invoke(version + 1, "actors.sync", "sync"))
@@ -92,7 +92,7 @@ def _has_bound(node: Node, member: int, version: int) -> bool:
 
 
 def worker(options: argparse.Namespace) -> None:
-    """Have the actors of this node bind every new version, and tell the head when they all have."""
+    """Have this node's actors bind every new version, and tell the head when all have."""
     here = cache_plan(*workload(options))
     mine = [actor_member(a) for a in range(options.number, options.actors, options.workers)]
     with (
@@ -119,7 +119,7 @@ def _await_version(node: Node, seen: int) -> None:
 
 
 def head(options: argparse.Namespace) -> dict[str, float]:
-    """Publish, and wait until all nodes have said that their actors use it."""
+    """Publish versions, and wait until all nodes report that their actors have bound them."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Node(workload(options)[0], "bench", Path(folder, "logs")) as node,
@@ -141,7 +141,7 @@ def _await_bound(lines: Sequence[socket.socket]) -> None:
 
 
 def local(options: argparse.Namespace) -> dict[str, float]:
-    """Publish to actors of this machine."""
+    """Publish versions to actors of this machine."""
     mine = [actor_member(actor) for actor in range(options.actors)]
     with (
         tempfile.TemporaryDirectory() as logs,

@@ -1,8 +1,8 @@
-"""Moving rounds from actors to a learner, and weights back: ours, Ray, Redis, raw sockets.
+"""Moving rounds from actors to a learner, and weights back: ARTOS, Ray, Redis, raw sockets.
 
 16 actors × 512 steps of 84×84×4 between network namespaces, over links of several speeds, and on
-one machine; ours with every feature, with each of them off, and with none. The arrays are the same
-for all contestants; sampling and learning are stand-ins that take all of them equally long
+one machine; ARTOS with every feature, with each feature off, and with none. The arrays are the same
+for all contestants; sampling and learning are stand-ins that take the same time for all
 (``iterations``, ``stand_in_learner``).
 """
 
@@ -58,7 +58,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
 
 
 def judge(results: Results, scale: Scale) -> None:
-    """Set the results against their goals."""
+    """Compare the results with their goals."""
 
     def ratio(case: str, against: str, goal: float | None, bound: Bound = "at most") -> None:
         results.compare(case, against, goal, bound)
@@ -90,7 +90,7 @@ def _judge_speed(ratio: Callable[..., None], speed: str) -> None:
 
 
 def _judge_control(results: Results, scale: Scale) -> None:
-    """Nothing grows faster than linearly, with 15 % for what cannot be told apart here."""
+    """Require at most linear growth, plus 15 % for the noise of this measurement."""
     few, many = scale.fleets[0], scale.fleets[-1]
     growth = many / few
     results.compare(

@@ -1,4 +1,4 @@
-"""Names of what the pipelining benchmark measures: for contestants, goals and figures alike."""
+"""Names of the pipelining benchmark's cases, used by contestants, goals and figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from evaluation.core.report import OURS
 RAY, REDIS, SOCKETS, ZEROMQ = "Ray", "Redis", "raw sockets", "plain ZeroMQ"
 RAY_HERE = f"{RAY}, same machine"
 NOTHING = f"{OURS}-"
-"""Ours with every feature off (the paper's name for it)."""
+"""ARTOS with every feature off; this is the paper's name for it."""
 BARE, PLAIN = f"{OURS}-, not encrypted", f"{OURS}, not encrypted"
 NO_PIPELINE = f"{OURS}, no pipeline"
 
@@ -32,7 +32,7 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     NO_PIPELINE: ("dual-stage", "mini-batch"),
     NOTHING: ("dual-stage", "mini-batch", "compression", "once"),
 }
-"""Ours, and the features that are off."""
+"""Variants of ARTOS, and the features that are off in each."""
 ALL_OFF = VARIANTS[NOTHING]
 
 TRANSFER = "transfer seen by the learner"
@@ -48,7 +48,7 @@ MEASURES: Mapping[str, tuple[str, str]] = {
     "wire_mb": (WIRE, "MB"),
     "moving_cpu_s": (CPU, "s"),
 }
-"""What is measured of an iteration: name and unit, by measure."""
+"""Name and unit of each measure of an iteration."""
 
 RATE = "uncompressed transfer, unthrottled"
 HANDOVER = "rounds to the learner, one machine"
@@ -61,7 +61,7 @@ CONTROL_DEAD = "control plane: until a dead node is noticed, beyond the deadline
 
 @dataclass(frozen=True)
 class Size:
-    """How much an iteration moves."""
+    """The size of an iteration."""
 
     actors: int
     steps: int
@@ -71,35 +71,35 @@ class Size:
 
 
 def group(measure: str, speed: str, size: Size | None = None) -> str:
-    """A measure of iterations over a link; ``size`` where it is not the usual one."""
+    """A measure of iterations over a link; ``size`` if it is not the usual size."""
     return f"{measure}, {speed}" if size is None else f"{measure}, {speed}, {size}"
 
 
 def case(measure: str, speed: str, who: str, size: Size | None = None) -> str:
-    """The same of one contestant."""
+    """A measure of one contestant's iterations over a link."""
     return f"{group(measure, speed, size)}: {who}"
 
 
 def first_use(speed: str) -> str:
-    """Weights across nodes: from publishing to first use."""
+    """Weights across nodes: the time from publishing to first use."""
     return f"weights to the actors of two nodes, {speed}"
 
 
 def copies(speed: str) -> str:
-    """Weights across nodes: how often a node receives them."""
+    """Weights across nodes: the number of copies that a node receives."""
     return f"copies of the weights a node receives, {speed}"
 
 
 def training(speed: str) -> str:
-    """A whole run of PPO on Pong, over links of a speed."""
+    """A whole run of PPO on Pong, over links of a given speed."""
     return f"iteration of training, {speed}"
 
 
 def training_wire(speed: str) -> str:
-    """What such a run puts on the wire for each update."""
+    """The bytes on the wire per update of such a run."""
     return f"bytes on the wire of training, {speed}"
 
 
 def fleet(workers: int) -> str:
-    """So many simulated workers."""
+    """A fleet of simulated workers."""
     return f"{OURS}, {workers:,} workers"

@@ -1,4 +1,4 @@
-"""The contestants that move rounds and weights: over which link, with what switched off."""
+"""The contestants that move rounds and weights, with their links and features."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _MILLISECONDS = 1e3
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: the usual size and others, iterations, links, fleets of workers."""
+    """The amount of work: the usual size and others, iterations, links, fleets of workers."""
 
     size: Size
     others: tuple[Size, ...]
@@ -103,7 +103,7 @@ class Contestants:
     # -- one machine ---------------------------------------------------------------------------
 
     def one_machine(self) -> Iterator[Contestant]:
-        """No link: rounds and weights between processes of one machine."""
+        """Rounds and weights between processes of one machine, without a link."""
         for who, flags in ((OURS, ()), (f"{OURS}, whole stacks", ("--whole",))):
             yield self._handover(who, *flags)
         cases = {"first_use_s": (f"{WEIGHTS_HERE}: {OURS}", "ms")}
@@ -141,7 +141,7 @@ class Contestants:
         return Contestant(f"{who}, one machine", cases, call, scale)
 
     def _ray_here(self) -> Contestant:
-        """Ray on one machine, also as what a link between hosts is compared with."""
+        """Ray on one machine; links between hosts are compared with it too."""
         cases = {
             "get_s": (f"{HANDOVER}: {RAY}, {IN_PLACE}", "ms"),
             "batch_s": (f"{HANDOVER}: {RAY}, {ONE_BATCH}", "ms"),
@@ -161,7 +161,7 @@ class Contestants:
     # -- over a link ---------------------------------------------------------------------------
 
     def over(self, speed: str) -> Iterator[Contestant]:
-        """All features, each off, none; the other libraries; over one link."""
+        """Over one link: ARTOS with all features, each off, and none; and the other libraries."""
         for who, off in VARIANTS.items():
             yield self._mine(who, off, speed)
         yield self._sockets(speed)
@@ -210,7 +210,7 @@ class Contestants:
     def _link(
         self, module: str, speed: str, environment: str, *arguments: str, workers: int = 1
     ) -> Callable[[], Answer]:
-        """A call of the ``link`` script; a baseline's environment is made at its first use."""
+        """A call of ``lab.link``; a baseline's environment is made at its first use."""
 
         def measured() -> Answer:
             python = environments.prepare(environment, self._say).python if environment else ""
@@ -246,7 +246,7 @@ class Contestants:
     # -- training ------------------------------------------------------------------------------
 
     def training(self, speed: str) -> Iterator[Contestant]:
-        """Whole runs on the cluster, everything real, with both pipelines and with none."""
+        """Whole real runs on a cluster, with both pipelines and with none."""
         size, mbit = self._scale.size, SPEEDS[speed]
         for who, pipeline in ((OURS, "dual+minibatch"), (NO_PIPELINE, "none")):
             cases = {
@@ -286,7 +286,7 @@ class Contestants:
 
 
 def _rated(call: Callable[[], Answer], size: Size) -> Callable[[], Answer]:
-    """The same call, its answer with the rate at which the learner got its rows."""
+    """The same call, with the rate at which the learner got its rows added to the answer."""
     gigabytes = size.actors * size.steps * (OBSERVATION_BYTES + SMALL_BYTES) / 1e9
 
     def measured() -> Answer:

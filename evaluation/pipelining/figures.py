@@ -1,6 +1,6 @@
-"""Pictures of the pipelining benchmark: Figures 4, 6 and 15a of the paper redrawn, and the rest.
+"""Figures of the pipelining benchmark: the paper's Figures 4, 6 and 15a redrawn, and others.
 
-All are drawn from a report, so that they can be drawn again from its JSON:
+All are drawn from a report, so they can be drawn again from its JSON:
 ``python -m evaluation.pipelining.figures pipelining.json``.
 """
 
@@ -60,7 +60,7 @@ class Medians:
 
 
 def draw_all(report: Report, path: Path) -> list[Path]:
-    """Write every picture beside ``path``; those for which nothing was measured are left out."""
+    """Write every figure beside ``path``; figures without measurements are left out."""
     medians, made = Medians(report), []
     drawings: dict[str, Callable[[Medians], Figure | None]] = {
         "figure-4": figure_4,
@@ -94,11 +94,11 @@ def _bars(report: Report, rows: Sequence[Row], path: Path) -> list[Path]:
     return [path]
 
 
-# -- the paper's -------------------------------------------------------------------------------
+# -- figures of the paper --------------------------------------------------------------------------
 
 
 def figure_4(medians: Medians) -> Figure | None:
-    """Transfer and its share of the iteration: by number of actors, and by steps."""
+    """Transfer and its share of the iteration, by number of actors and by steps."""
     sizes = _sizes(medians, (OURS, RAY))
     by_actors = [size for size in sizes if size.steps == USUAL.steps]
     by_steps = [size for size in sizes if size.actors == USUAL.actors]
@@ -115,7 +115,7 @@ def figure_4(medians: Medians) -> Figure | None:
 
 
 def figure_6(medians: Medians) -> Figure | None:
-    """Transfer with Ray, Redis and ours by number of actors."""
+    """Transfer with Ray, Redis and ARTOS by number of actors."""
     sizes = _sizes(medians, (OURS, RAY, REDIS))
     chosen = [size for size in sizes if size.steps == USUAL.steps]
     if not chosen:
@@ -128,7 +128,7 @@ def figure_6(medians: Medians) -> Figure | None:
 
 
 def figure_15a(medians: Medians) -> Figure | None:
-    """Sampling and transfer of an iteration, a panel a link."""
+    """Sampling and transfer of an iteration, one panel per link."""
     speeds = [speed for speed in SPEEDS if medians.of(case(TRANSFER, speed, OURS)) is not None]
     if not speeds:
         return None
@@ -155,7 +155,7 @@ def _stacked(axes: Axes, medians: Medians, speed: str) -> None:
 
 
 def _sizes(medians: Medians, who: Sequence[str]) -> list[Size]:
-    """Sizes at which all of these were measured, small ones first."""
+    """Sizes at which all of these contestants were measured, small sizes first."""
     found = {_size_of(name) for name in medians.cases if name.startswith(f"{TRANSFER}, {FASTEST}")}
     return sorted(
         (s for s in found if all(medians.at(TRANSFER, name, s) is not None for name in who)),
@@ -172,7 +172,7 @@ def _size_of(name: str) -> Size:
 def _grouped(
     axes: Axes, medians: Medians, who: Sequence[str], sizes: Sequence[Size], labels: Sequence[int]
 ) -> None:
-    """Bars of the transfer, and above each its share of the iteration."""
+    """Bars of the transfer, with its share of the iteration above each."""
     width = 0.8 / len(who)
     for place, name in enumerate(who):
         at = [n + (place - (len(who) - 1) / 2) * width for n in range(len(sizes))]
@@ -194,7 +194,7 @@ def _grouped(
 
 
 def control(medians: Medians) -> Figure | None:
-    """What the head does by number of workers; the thin line is linear growth of its CPU time."""
+    """The head's work by number of workers; the thin line is linear growth of its CPU time."""
     counts = [n for n in _counts(medians) if medians.of(f"{CONTROL_CPU}: {fleet(n)}") is not None]
     if not counts:
         return None
@@ -248,7 +248,7 @@ def _write(figure: Figure, report: Report, path: Path) -> Path:
 
 
 def main(paths: Iterable[str]) -> int:
-    """Draw the pictures of every report."""
+    """Draw the figures of every report."""
     for path in paths:
         print(*draw_all(read_json(Path(path)), Path(path)), sep="\n")
     return 0

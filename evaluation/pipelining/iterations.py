@@ -1,7 +1,7 @@
-"""Iterations of sampling, moving and learning as a contestant's head measures them.
+"""Iterations of sampling, moving and learning, as measured by a contestant's head.
 
-The head of a contestant is a process that talks to the benchmark: a line with a mark on its
-output when the measured part begins and when it ends, each answered by a line on its input.
+The head of a contestant is a process that talks to the benchmark: it prints a mark when the
+measured part begins and when it ends, and waits for a line on its input after each mark.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ BEGIN, END = "begin", "end"
 """The marks."""
 WARM_UP = 2
 STEP_SECONDS = 1.2e-3
-"""What a step of Pong takes an actor with a core of its own: 0.4 ms of emulator, 0.8 ms of network.
-Sampling is a pause of so many of these, as the cores of 16 actors would be elsewhere."""
+"""Seconds of a step of Pong on a core of its own: 0.4 ms of emulator, 0.8 ms of network.
+Sampling is a pause of this length per step, as 16 actors would run on other machines."""
 
 Lap = Mapping[str, float]
-"""What one iteration took, in seconds by measure."""
+"""The seconds of one iteration, by measure."""
 
 
 def iterate(lap: Callable[[], Lap], count: int, *, marked: bool) -> dict[str, float]:
-    """The medians of ``count`` laps after a warm-up; ``marked`` says when they begin and end."""
+    """The medians of ``count`` laps after a warm-up; ``marked``: print marks around them."""
     for _ in range(WARM_UP):
         lap()
     if marked:
@@ -37,14 +37,14 @@ def iterate(lap: Callable[[], Lap], count: int, *, marked: bool) -> dict[str, fl
 
 
 def mark(text: str) -> None:
-    """Report the present mark and wait until the benchmark has taken note."""
+    """Print a mark and wait until the benchmark has read its counters."""
     print(text, flush=True)
     if not sys.stdin.readline():
         raise SystemExit("the benchmark is gone")
 
 
 class Stopwatch:
-    """Times one iteration: sampling ends and data are ``ready``, all ``arrived``, ``ended``.
+    """Times one iteration: the end of sampling, the arrival of all rounds, the end.
 
     Sampling is a pause of ``steps`` steps at the start.
     """
@@ -61,11 +61,11 @@ class Stopwatch:
         self._arrived = time.perf_counter()
 
     def ended(self) -> dict[str, float]:
-        """The learner is done: what the iteration took.
+        """The learner is done; returns the times of the iteration.
 
-        ``transfer_s`` until all rounds were there; ``wait_s`` that the learner did not work though
-        rounds were sampled; ``iteration_s`` from the start of sampling, ``sample_s`` until its end;
-        ``learning_cpu_s`` CPU-seconds of the learner's work.
+        ``transfer_s``: from the end of sampling until all rounds had arrived; ``wait_s``: time
+        after sampling in which the learner did not work; ``iteration_s``: the whole iteration;
+        ``sample_s``: sampling; ``learning_cpu_s``: CPU-seconds of the learner's work.
         """
         end = time.perf_counter()
         busy = self._learning.seconds - self._seconds

@@ -1,7 +1,7 @@
-"""A data process of ours with no encryption on its TCP sockets: only to measure what that costs.
+"""A transfer agent or replay process without encryption on TCP, to measure the cost of encryption.
 
-``python -m evaluation.pipelining.not_encrypted ORDERS LEASH`` is the transfer agent or the replay
-process that the orders are for. Nothing but this benchmark can start one.
+``python -m evaluation.pipelining.not_encrypted ORDERS CONTROL_PIPE`` runs the transfer agent or the
+replay process that the orders are for. Only this benchmark can start one without encryption.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ MODULE = "evaluation.pipelining.not_encrypted"
 
 
 def main() -> None:
-    """Be the process, without keys."""
+    """Run the process without keys."""
     orders = json.loads(sys.argv[1])
     sys.argv[1] = json.dumps(orders | {"keys": ""})
     _allow_tcp_without_keys()
-    # Only an agent has a node.
+    # Only the orders of a transfer agent have a node.
     module = ChildModule.AGENT if "node" in orders else ChildModule.REPLAY
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

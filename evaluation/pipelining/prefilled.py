@@ -1,6 +1,6 @@
-"""Processes of actors that sample nothing: real roles, blocks and mailboxes, rows in place already.
+"""Actor processes that sample nothing: real roles, blocks and mailboxes, with rows in place.
 
-What is left out is the game, and the process manager that would start them and give them slots.
+Only the game is left out, and the process manager that would start them and give them slots.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from triggers.engine import QueuePasser
 
 SECONDS = 60.0
 SAMPLED = DataKey("sampled_at", (), "float64", per_env=False)
-"""Data key for when an actor had sampled (seconds); only the last row of a round has it."""
+"""Data key for the time at which an actor had sampled (seconds), in a round's last row only."""
 
 MakeLearner = Callable[[ObjectRegion], Any]
 
 
 class Prefilled:
-    """The actor: it stamps its rows with their version, and the last with the time."""
+    """An actor that stamps its rows with their version, and the last row with the time."""
 
     def __init__(self, module: Any) -> None:
         self._module, self.version = module, -1
@@ -62,26 +62,26 @@ class Prefilled:
         return {}
 
     def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """None ends."""
+        """No episode ends."""
         return (), ()
 
 
 class Mailboxes:
-    """Members, as far as a coordinator needs them: their mailboxes."""
+    """Members as a coordinator needs them: only their mailboxes."""
 
     def __init__(self, board: Board, members: int) -> None:
         self.passers = {n: QueuePasser(board.down(n)) for n in range(members)}
 
     def waits_for_slot(self, member: int) -> bool:
-        """Everybody has a CPU."""
+        """False: there are no slots."""
         return False
 
     def unplaced(self, member: int) -> str:
-        """Everybody has a place."""
+        """Return "": every member has a place."""
         return ""
 
     def end(self, number: int) -> None:
-        """Nothing dies here, and the number of actors stays."""
+        """Fail: no member ends or starts during the measurement."""
         raise DeadlineExceeded(f"member {number}, which failed", 0)
 
     start = prepare = retire = end
@@ -91,7 +91,7 @@ class Mailboxes:
 def members(
     node: Node, numbers: Sequence[int], learner: MakeLearner | None = None
 ) -> Iterator[Mailboxes]:
-    """The processes of these members; told to stop at the end, and waited for."""
+    """Start the processes of these members; stop them at the end."""
     module, context = network(), multiprocessing.get_context("fork")
     start = partial(context.Process, target=_member, daemon=True)
     processes = {n: start(args=(node.site, node.plan, n, module, learner)) for n in numbers}
@@ -107,7 +107,7 @@ def members(
 
 
 def _member(site: Site, plan: Plan, number: int, module: Any, learner: MakeLearner | None) -> None:
-    """A member's process: report, then serve until told to stop."""
+    """The process of a member: report ``Ready``, then serve until told to stop."""
     torch.set_num_threads(1)
     board = Board.attach(site.board_path, site.members)
     model = ModelBlock.attach(site.model_path)[MODEL]

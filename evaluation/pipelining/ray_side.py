@@ -1,8 +1,7 @@
 """Rounds from Ray actors with ``ray.get``, and weights to them with ``ray.put``.
 
-``python -m evaluation.pipelining.ray_side head|worker|local``. As a cluster the head is a node of
-its own with the driver, each worker one with its share of the actors; ``local`` is one node with
-all.
+``python -m evaluation.pipelining.ray_side head|worker|local``. On a cluster the head is a node with
+the driver, and each worker is a node with its share of the actors; ``local`` is a single node.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# Hosts do not share a home where a token could be; it makes no difference to what is measured.
+# Hosts have no common home directory for a token; this does not affect the measurement.
 os.environ["RAY_AUTH_MODE"] = "disabled"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
@@ -39,14 +38,14 @@ _SHARE = 1e-3
 
 
 class Sampler:
-    """An actor with a round sampled beforehand."""
+    """An actor with a round that was sampled beforehand."""
 
     def __init__(self, recording: str, number: int, steps: int) -> None:
         self._round = round_of(Recording(Path(recording)), number, steps)
         self._load: Any = None
 
     def ready(self) -> int:
-        """An answer says that it is set up."""
+        """An answer shows that the actor is set up."""
         return os.getpid()
 
     def sample(self) -> Round:
@@ -74,7 +73,7 @@ def store_bytes(options: argparse.Namespace) -> int:
 @contextmanager
 def node(options: argparse.Namespace, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A node of the cluster on this host, ended at the end."""
-    # Nodes that share one would take each other's sockets for their own.
+    # Nodes with a common folder would take each other's sockets for their own.
     folder = tempfile.mkdtemp(prefix=f"{options.role}{options.number}-")
     command = [
         sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats",
@@ -91,7 +90,7 @@ def node(options: argparse.Namespace, *arguments: str) -> Iterator[subprocess.Po
 
 
 def worker(options: argparse.Namespace) -> None:
-    """Be a node with room for actors for as long as the head lives."""
+    """Run a node with room for actors for as long as the head lives."""
     mine = f'{{"worker{options.number}": 1}}'
     room = (f"--num-cpus={options.actors}", f"--resources={mine}")
     with node(options, f"--address={options.head}:{_PORT}", *room) as process:
@@ -100,7 +99,7 @@ def worker(options: argparse.Namespace) -> None:
 
 @contextmanager
 def whole_cluster(options: argparse.Namespace) -> Iterator[None]:
-    """The head's node, this driver attached to it, all workers there."""
+    """The head's node, with this driver attached and all workers joined."""
     head = ("--head", f"--port={_PORT}", "--num-cpus=1", "--include-dashboard=false")
     with node(options, *head):
         _attach(options.address)
@@ -118,7 +117,7 @@ def _attach(address: str) -> None:
             ray.init(address=f"{address}:{_PORT}", _node_ip_address=address, log_to_driver=False)
         except (ConnectionError, RuntimeError) as error:
             if time.monotonic() > deadline:
-                raise SystemExit(f"Ray's head did not come up: {error}") from error
+                raise SystemExit(f"Ray's head did not start: {error}") from error
             time.sleep(0.5)
         else:
             return
@@ -149,7 +148,7 @@ def actors(options: argparse.Namespace) -> list[Any]:
 
 
 def moving(options: argparse.Namespace) -> dict[str, float]:
-    """Iterations with rounds: ``get_s`` until ``ray.get`` returns, before the copy to a batch."""
+    """Iterations with rounds; ``get_s`` ends when ``ray.get`` returns, before the copy."""
     samplers, learning = actors(options), Learning()
     place, got = Place(options.actors, options.steps), [0.0]
 
@@ -166,7 +165,7 @@ def moving(options: argparse.Namespace) -> dict[str, float]:
 
 
 def publishing(options: argparse.Namespace) -> dict[str, float]:
-    """Weights to all actors."""
+    """Iterations with weights to all actors."""
     from evaluation.pipelining.weights import weights  # noqa: PLC0415 (torch takes its time)
 
     samplers, arrays = actors(options), weights()

@@ -1,6 +1,6 @@
 """A recording of Pong for benchmarks that move frames: a random policy in 16 environments.
 
-Without the extra ``atari`` a ball is drawn instead; ``made_of`` says which it was.
+Without the extra ``atari`` a moving ball is drawn instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 def record(folder: Path, steps: int = STEPS) -> str:
-    """Write a recording of so many steps; what it was made of."""
+    """Write a recording of ``steps`` steps; returns a text about its content."""
     try:
         frames, ages = of_pong(steps)
     except Refused:
@@ -61,7 +61,7 @@ def _play(stepper: Stepper, steps: int) -> tuple[Array, Array]:
 
 
 def drawn(steps: int) -> tuple[Array, Array]:
-    """The same of a square that wanders over a plain field."""
+    """Frames and ages of a square that wanders over a plain field, (steps, 16, ...)."""
     frames = np.full((steps, ENVS, *FRAME), 87, np.uint8)
     at = np.arange(steps)
     for env in range(ENVS):

@@ -1,8 +1,8 @@
-"""Rounds through a Redis server on the head, as elastic frameworks on functions do: SET, then GET.
+"""Rounds through a Redis server on the head, as in serverless elastic frameworks: SET, then GET.
 
 ``python -m evaluation.pipelining.redis_side head|worker|local``. Every actor is a process with a
-connection of its own. Commands are packed by the Python client and answers parsed by hiredis, each
-the faster one for large values. The weights are SET once and GET by every actor, and loaded.
+connection of its own. The Python client packs commands and hiredis parses answers, as each is the
+faster at that for large values. The weights are SET once; every actor GETs and loads them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MISSING = "redis-server is missing: apt-get install redis-server"
 
 @contextmanager
 def server(address: str) -> Iterator[Any]:
-    """A server that keeps nothing on disk, and a client of it."""
+    """Start a server that stores nothing on disk; yields a client."""
     program = shutil.which("redis-server")
     if program is None:
         raise SystemExit(_MISSING)
@@ -56,7 +56,7 @@ def client(address: str) -> Any:
     """A client, once the server answers.
 
     Raises:
-        SystemExit: it did not in time.
+        SystemExit: the server did not answer in time.
     """
     pack = PythonRespSerializer(_CUTOFF, _encode)
     pool = redis.ConnectionPool(
@@ -82,7 +82,7 @@ def _encode(value: Any) -> Any:
 
 
 def actor(number: int, found: Round, address: str) -> None:
-    """Do what is asked for in the list of this actor, and say so in the list of all."""
+    """Obey the orders in this actor's list, and report each in the common list."""
     line, load, small = client(address), None, packed(found)
     line.rpush("done", number)
     while True:
@@ -115,7 +115,7 @@ def _loader() -> Any:
 
 
 def start(options: argparse.Namespace) -> list[Any]:
-    """Start the actors of this worker, a process each."""
+    """Start the actors of this worker, each in a process."""
     context = multiprocessing.get_context("fork")
     made = [
         context.Process(target=actor, args=(number, found, options.head), daemon=True)
@@ -130,20 +130,20 @@ def start(options: argparse.Namespace) -> list[Any]:
 
 
 class Actors:
-    """All actors, as the head sees them."""
+    """The head's handle on all actors."""
 
     def __init__(self, line: Any, count: int) -> None:
         self._line, self._count = line, count
 
     def ask(self, order: bytes) -> None:
-        """Have all of them do something."""
+        """Give all actors an order."""
         with self._line.pipeline(transaction=False) as batch:
             for number in range(self._count):
                 batch.rpush(f"actor {number}", order)
             batch.execute()
 
     def done(self) -> Iterator[int]:
-        """Numbers of the actors, each as soon as it has done what was asked."""
+        """Numbers of the actors, each as soon as it has carried out its order."""
         for _ in range(self._count):
             found = self._line.blpop("done", SECONDS)
             if found is None:
@@ -168,7 +168,7 @@ def moving(line: Any, actors: Actors, options: argparse.Namespace) -> dict[str, 
 
 
 def publishing(line: Any, actors: Actors, options: argparse.Namespace) -> dict[str, float]:
-    """Weights to all actors."""
+    """Iterations with weights to all actors."""
     from evaluation.pipelining.weights import weights  # noqa: PLC0415 (torch takes its time)
 
     data = np.concatenate([array.reshape(-1) for array in weights().values()])
@@ -188,7 +188,7 @@ _WHAT: Mapping[str, Any] = {"rounds": moving, "weights": publishing}
 
 
 def head(options: argparse.Namespace) -> dict[str, float]:
-    """Serve, and measure once all actors are there."""
+    """Start the server, and measure once all actors are ready."""
     with server(options.address) as line:
         local = start(options) if options.role == "local" else []
         actors = Actors(line, options.actors)

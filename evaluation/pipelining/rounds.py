@@ -1,7 +1,7 @@
-"""What all contestants move: rounds that actors sampled from Pong, one environment each.
+"""The rounds that all contestants move: sampled from Pong, with one environment per actor.
 
-A recording is made once (``evaluation.pipelining.recording``) and holds single frames; rounds are
-cut from it here, their frames stacked, so that all contestants move the very same arrays.
+A recording is made once (``evaluation.pipelining.recording``) and holds single frames. Rounds are
+cut from it here, with frames stacked, so that all contestants move the same arrays.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 Round = dict[str, Array]
-"""What one actor sampled in T steps, by data key: observations (T, 4, 84, 84), the others (T,)."""
+"""One actor's T steps by data key: observations (T, 4, 84, 84), the other keys (T,)."""
 
 FRAME, STACK = (84, 84), 4
 OBSERVATIONS = "observations"
@@ -28,7 +28,7 @@ SMALL = {
     "values": "float32",
     "bootstraps": "float32",
 }
-"""The data keys beside the observations, and their types."""
+"""The data keys except the observations, and their types."""
 SMALL_BYTES = sum(np.dtype(kind).itemsize for kind in SMALL.values())
 
 
@@ -47,9 +47,10 @@ class Recording:
         np.save(folder / "ages.npy", ages)
 
     def window(self, actor: int, steps: int) -> tuple[Array, Array]:
-        """The frames (steps, 84, 84) and ages (steps,) of an actor; no other's as far as it lasts.
+        """The frames (steps, 84, 84) and ages (steps,) of an actor.
 
-        The first row begins an episode: there are no frames before it to look back to.
+        Actors have different windows while the recording is long enough. The first row begins an
+        episode, as there are no frames before it.
         """
         length, envs = self._ages.shape
         start = actor // envs * steps % (length - steps + 1)
@@ -59,7 +60,7 @@ class Recording:
 
 
 def small_keys(actor: int, ages: Array) -> Round:
-    """Everything but the observations: few rewards, random values, no end of an episode."""
+    """All keys except the observations: few rewards, random values, no episode ends."""
     random, steps = np.random.default_rng(actor), len(ages)
     found: Round = {name: np.zeros(steps, kind) for name, kind in SMALL.items()}
     found["actions"][:] = random.integers(0, 6, steps)
@@ -71,7 +72,7 @@ def small_keys(actor: int, ages: Array) -> Round:
 
 
 def round_of(recording: Recording, actor: int, steps: int) -> Round:
-    """An actor's round, frames stacked."""
+    """An actor's round, with frames stacked."""
     frames, ages = recording.window(actor, steps)
     return {OBSERVATIONS: stacked(frames, ages)} | small_keys(actor, ages)
 

@@ -1,4 +1,4 @@
-"""The plan of PPO on Pong for parts that are measured without the game: its keys and triggers.
+"""The plan of PPO on Pong for measurements without the game: data keys and triggers.
 
 Rows of a recording are in place from the start, as if actors had just sampled them.
 """
@@ -29,7 +29,7 @@ from triggers.wiring import completed
 SPEC = EnvSpec(
     "rounds", (Part(OBSERVATIONS, FRAME, "uint8", STACK),), ActionSpec("discrete", (), (6,))
 )
-"""Pong as the network sees it."""
+"""The environment spec of Pong, as the network needs it."""
 PARAMS = 1_687_719
 """Parameters of the Nature network for Pong."""
 _MOMENTS = ("learner.exp_avg", "learner.exp_avg_sq")
@@ -47,7 +47,7 @@ def weights(readers: int) -> ObjectSpec:
 
 
 def keys(*, once: bool) -> tuple[DataKey, ...]:
-    """The data keys of a row: every frame once, or whole stacks."""
+    """The data keys of a row, with every frame stored once or with whole stacks."""
     found = (*SPEC.data_keys(), *POLICY_KEYS)
     whole = DataKey(OBSERVATIONS, (STACK, *FRAME), "uint8")
     return found if once else (whole, *found[1:])
@@ -62,7 +62,7 @@ def plan(
     once: bool = True,
     more: Sequence[DataKey] = (),
 ) -> tuple[Plan, Table]:
-    """A workload of so many actors with one environment each; ``more`` are further keys."""
+    """A workload of ``actors`` actors with one environment each; ``more`` are further keys."""
     data = (*keys(once=once), *more)
     names = tuple(key.name for key in data)
     table: Table = {
@@ -81,7 +81,7 @@ def plan(
 
 
 def fill(block: ActorBlock, recording: Recording, steps: int) -> None:
-    """Put the actor's round of so many steps into its block, again and again until it is full."""
+    """Fill the actor's block with its round of ``steps`` steps, repeated until it is full."""
     frames, ages = recording.window(block.spec.actor, steps)
     whole = block.key(OBSERVATIONS).stack == 1
     rows = {OBSERVATIONS: stacked(frames, ages) if whole else frames}

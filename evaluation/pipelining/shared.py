@@ -1,7 +1,7 @@
-"""What the contestants that move rounds have in common: options, and an iteration without pipeline.
+"""Shared by the contestants that move rounds: options, and an iteration without a pipeline.
 
 A contestant is a script with two roles: the ``head`` learns and answers, a ``worker`` has the
-actors. They run on hosts of their own, or both on this one.
+actors. They run on hosts of their own, or both on this host.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from evaluation.pipelining.rounds import (
 from evaluation.pipelining.stand_in_learner import Learning
 
 SECONDS = 120.0
-"""How long anything is waited for."""
+"""The limit of every wait."""
 _RETRY_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The rounds of A actors in T steps side by side: observations and small keys, (A, T, ...)."""
+    """The rounds of A actors with T steps, joined: observations and small keys, (A, T, ...)."""
 
     observations: Array
     small: Mapping[str, Array]
 
 
 class Place:
-    """Memory for the rounds of all actors, touched once so that no iteration pays for that."""
+    """Memory for the rounds of all actors, touched ahead so that no iteration pays for that."""
 
     def __init__(self, actors: int, steps: int) -> None:
         self.observations = np.zeros((actors, steps, STACK, *FRAME), np.uint8)
@@ -53,19 +53,19 @@ class Place:
         self._steps = steps
 
     def batch(self) -> Batch:
-        """What lies there, in place."""
+        """The rounds in this memory, without copying observations."""
         rounds = [unpacked(each, self._steps) for each in self.small]
         return Batch(self.observations, {n: np.stack([r[n] for r in rounds]) for n in SMALL})
 
     def put(self, rounds: list[Round]) -> Batch:
-        """Copy rounds there."""
+        """Copy rounds into this memory."""
         for actor, found in enumerate(rounds):
             self.observations[actor] = found[OBSERVATIONS]
         return Batch(self.observations, {n: np.stack([r[n] for r in rounds]) for n in SMALL})
 
 
 def whole(fetch: Callable[[], Batch], learning: Learning, steps: int) -> Lap:
-    """An iteration in which the learner begins once everything is there."""
+    """An iteration in which the learner begins once all rounds have arrived."""
     watch = Stopwatch(learning, steps)
     batch = fetch()
     watch.arrived()
@@ -76,19 +76,19 @@ def whole(fetch: Callable[[], Batch], learning: Learning, steps: int) -> Lap:
 
 
 def rounds_of(options: argparse.Namespace) -> dict[int, Round]:
-    """The rounds of the actors of this worker: every ``workers``-th, by actor."""
+    """The rounds of this worker's actors (every ``workers``-th actor), by actor."""
     recording = Recording(options.recording)
     mine = range(options.number, options.actors, options.workers)
     return {actor: round_of(recording, actor, options.steps) for actor in mine}
 
 
 def megabytes(options: argparse.Namespace) -> float:
-    """What an iteration moves, in MB as the learner reads it."""
+    """The MB that an iteration moves, as the learner reads it."""
     return float(options.actors * options.steps * (OBSERVATION_BYTES + SMALL_BYTES)) / 1e6
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """The options that every contestant knows."""
+    """The options of every contestant."""
     found = argparse.ArgumentParser(description=description)
     found.add_argument("role", choices=("head", "worker", "local"))
     found.add_argument("--what", choices=("rounds", "weights"), default="rounds")
@@ -123,7 +123,7 @@ def connected(address: str, port: int) -> socket.socket:
 
 
 def accepted(address: str, port: int, count: int) -> list[socket.socket]:
-    """The connections of so many workers."""
+    """The connections of ``count`` workers."""
     with socket.create_server((address, port)) as server:
         server.settimeout(SECONDS)
         lines = [server.accept()[0] for _ in range(count)]

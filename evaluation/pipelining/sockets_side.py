@@ -1,4 +1,4 @@
-"""Rounds over one plain TCP connection, received straight into their place: the limit of a link.
+"""Rounds over one plain TCP connection, received directly in place: the limit of a link.
 
 ``python -m evaluation.pipelining.sockets_side head|worker``
 """
@@ -28,7 +28,7 @@ _PORT, _GO = 7001, b"g"
 
 
 def worker(options: argparse.Namespace) -> None:
-    """Send everything each time a byte comes, until the head hangs up."""
+    """Send all rounds each time a byte comes, until the head disconnects."""
     rounds = rounds_of(options).values()
     parts = [np.stack([found[OBSERVATIONS] for found in rounds])]
     parts.append(np.stack([packed(found) for found in rounds]))
@@ -59,12 +59,12 @@ def receive(line: socket.socket, memory: memoryview) -> None:
     """Fill ``memory`` from the connection.
 
     Raises:
-        EOFError: the other side hung up.
+        EOFError: the other side disconnected.
     """
     while memory:
         count = line.recv_into(memory)
         if not count:
-            raise EOFError("the other side hung up")
+            raise EOFError("the other side disconnected")
         memory = memory[count:]
 
 

@@ -1,7 +1,7 @@
-"""A stand-in for a learner, the same for all: it reads every byte and always works as long.
+"""A stand-in for a learner, the same for all contestants: reads every byte, takes constant time.
 
-No network is trained, so that a machine without a GPU spends its cores on what is measured; the
-advantages are real, and every observation is made a float and multiplied with a matrix once.
+No network is trained, so that a machine without a GPU spends its cores on the measured work. The
+advantages are real, and every observation is converted to floats and multiplied with a matrix once.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from evaluation.pipelining.rounds import OBSERVATION_BYTES, Array
 
 PIECE = 64
-"""Rows that are worked on at once; as floats they fit a cache."""
+"""Rows processed at once; as floats they fit a cache."""
 _UNITS, _GAMMA, _LAMBDA = 16, 0.99, 0.95
 
 
 class Learning:
-    """Preprocessing and learning; what is done ``with learning.working()`` counts as its time."""
+    """Preprocessing and learning; ``with learning.working()`` counts the time of the work."""
 
     def __init__(self) -> None:
         random = np.random.default_rng(0)
@@ -31,7 +31,7 @@ class Learning:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Count what happens inside as work, in seconds and CPU-seconds of this thread."""
+        """Count the time inside as work, in seconds and CPU-seconds of this thread."""
         wall, cpu = time.perf_counter(), time.thread_time()
         try:
             yield
@@ -40,7 +40,7 @@ class Learning:
             self.cpu_seconds += time.thread_time() - cpu
 
     def preprocess(self, small: Mapping[str, Array]) -> Array:
-        """Advantages, (A, T), of rewards, values, bootstraps and flags of that shape."""
+        """Advantages, (A, T), from rewards, values, bootstraps and flags of that shape."""
         values, bootstraps = small["values"], small["bootstraps"]
         ends = small["terminations"] | small["truncations"]
         following = np.concatenate([values[:, 1:], bootstraps[:, -1:]], 1) * ~ends

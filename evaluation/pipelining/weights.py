@@ -1,4 +1,4 @@
-"""What all contestants publish: the Nature network's weights, 6.7 MB; how an actor loads them."""
+"""The weights that all contestants publish: the Nature network's, 6.7 MB; and how to load them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def weights(seed: int = 0) -> Weights:
 
 
 def loader() -> Callable[[Mapping[str, Any]], None]:
-    """A network to load weights into: what an actor does before it can act with them."""
+    """A function that loads weights into a network, as an actor does before it acts."""
     torch.set_num_threads(1)
     network = Nature(_ACTIONS)
 

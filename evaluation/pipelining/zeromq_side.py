@@ -1,7 +1,7 @@
-"""Rounds over a pair of ZeroMQ sockets in pieces of 1 MB, copied to their place once.
+"""Rounds over a pair of ZeroMQ sockets in pieces of 1 MB, copied into place once.
 
-``python -m evaluation.pipelining.zeromq_side head|worker [--curve]``. What encryption alone costs
-is the difference that ``--curve`` makes.
+``python -m evaluation.pipelining.zeromq_side head|worker [--curve]``. The difference that
+``--curve`` makes is the cost of encryption alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from evaluation.pipelining.stand_in_learner import Learning
 
 _PORT, _GO = 7001, b"g"
 _PIECE, _MOST_QUEUED = 1 << 20, 8
-# Both sides know the head's secret here: only what the arithmetic costs is of interest.
+# Both sides know the head's secret here: only the cost of the arithmetic is of interest.
 _SECRET = z85.encode(bytes(range(32)))
 
 
@@ -52,7 +52,7 @@ def _encrypt(socket: Any, *, serves: bool) -> None:
 
 
 def worker(options: argparse.Namespace) -> None:
-    """Send everything each time the head asks, until this process is ended."""
+    """Send all rounds each time the head asks, until this process is ended."""
     rounds = rounds_of(options).values()
     parts = [np.stack([found[OBSERVATIONS] for found in rounds])]
     parts.append(np.stack([packed(found) for found in rounds]))

@@ -1,1 +1,1 @@
-"""How soon a run begins and ends."""
+"""The start-up time of a run, and the time of a short run."""

@@ -1,9 +1,8 @@
-"""How long the ``artos`` command takes to begin, and to be done with a short run.
+"""Times the ``artos`` command: until the first step, and until the end of a short run.
 
 ``python -m evaluation.startup.artos_side run ppo --env CartPole-v1 --total-steps 2048`` answers
 with ``first_s``, seconds from the command to the first step of an environment, ``all_s``, seconds
-until the prompt is back, and ``bare_s``, seconds that ``python -c "import torch, gymnasium"``
-takes.
+until the prompt is back, and ``bare_s``, the seconds of ``python -c "import torch, gymnasium"``.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ BARE = (sys.executable, "-c", "import torch, gymnasium")
 
 
 def seconds(command: Sequence[str]) -> float:
-    """Seconds a command takes, by the clock.
+    """Wall-clock seconds of a command.
 
     Raises:
-        SystemExit: it failed; what it said.
+        SystemExit: the command failed; carries its error output.
     """
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""How soon a run begins and ends: the ``artos`` command beside a script with Stable-Baselines3."""
+"""Start-up and total time of a short run: ``artos`` and a script with Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GAMES = {"cartpole": "CartPole-v1", "pong": "PongNoFrameskip-v4"}
 
 
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
-    """Measure every environment by turns; ``quick`` only the small one."""
+    """Measure the environments in turn; ``quick`` measures only the small one."""
     games = ("cartpole",) if quick else tuple(_GAMES)
     results = Results("startup", repeats)
     alternate(results, [c for game in games for c in _contestants(game, say)], repeats, say)

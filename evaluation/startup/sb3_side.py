@@ -1,6 +1,6 @@
-"""How long a script with Stable-Baselines3 takes to begin, and to be done with a short run.
+"""Times a script with Stable-Baselines3: until the first step, and until the end of a short run.
 
-``python -m evaluation.startup.sb3_side --env cartpole --steps 2048`` runs itself anew with
+``python -m evaluation.startup.sb3_side --env cartpole --steps 2048`` runs itself again with
 ``--train`` and answers with ``first_s``, seconds from the command to the first step of an
 environment, and ``all_s``, seconds until the prompt is back.
 """
@@ -16,7 +16,7 @@ ENVS, STEPS = 8, 128
 
 
 def train(options: argparse.Namespace) -> None:
-    """PPO as in the benchmark of steps a second; prints when the first step was taken."""
+    """Train PPO as in the throughput benchmark; prints the time of the first step."""
     from evaluation.throughput import sb3_side  # noqa: PLC0415
 
     settings = argparse.Namespace(
@@ -37,7 +37,7 @@ def train(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Measure once, or be what is measured."""
+    """Measure once, or with ``--train`` be the measured script."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--env", choices=("cartpole", "pong"), default="cartpole")
     parser.add_argument("--steps", type=int, default=2048)

@@ -1,1 +1,1 @@
-"""Environment steps a second of the whole training loop."""
+"""Environment steps per second of the whole training loop."""

@@ -1,8 +1,8 @@
-"""One training run of ours, by the ``artos`` command: its steps a second and where the time went.
+"""One training run by the ``artos`` command: its steps per second and the time by activity.
 
 ``python -m evaluation.throughput.artos_side run ppo --env CartPole-v1 --total-steps 200000``
-answers with ``steps_per_second``, first action to last with start-up apart, and
-``seconds.ACTIVITY``, summed over the processes that spent them.
+answers with ``steps_per_second``, from the first action to the last, without start-up, and with
+``seconds.ACTIVITY``, summed over the processes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evaluation.core.runner import TIMES
 
 
 def run(arguments: list[str]) -> dict[str, float]:
-    """Train with these arguments of ``artos``; rates and the seconds by activity."""
+    """Train with these arguments of ``artos``; returns rates and the seconds by activity."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         start = time.perf_counter()
         status = artos([*arguments, "--run-dir", str(Path(folder, "run")), "--json"])

@@ -1,4 +1,4 @@
-"""The bare acting loop in several processes: environment, inference, storing, no handing over.
+"""The bare acting loop in several processes: environment, inference, storing; nothing is sent.
 
 ``python -m evaluation.throughput.bare_acting --env pong-ale --processes 2 --envs 4 --seconds 10``
 """

@@ -1,6 +1,6 @@
-"""Environment steps a second of the whole training loop, ours and baselines', start-up apart.
+"""Environment steps per second of the whole training loop, without start-up: ARTOS and baselines.
 
-Every group holds runs that may be compared: the same environment and either the same
+Every group has runs that may be compared: the same environment and either the same
 hyper-parameters (8 environments × 128 steps, 4 epochs of 4 minibatches of 256, two layers of 64 or
 the Nature network) or each library's own best settings.
 """
@@ -30,7 +30,7 @@ _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
 
 @dataclass(frozen=True)
 class Scale:
-    """How long a measurement lasts: seconds for baselines, steps for those that count steps."""
+    """The length of measurements: in seconds, or in steps for contestants that count steps."""
 
     seconds: float
     cartpole_steps: int
@@ -44,7 +44,7 @@ QUICK = Scale(1.0, 10_240, 65_536, 2_048)
 
 @dataclass(frozen=True)
 class Goal:
-    """The best of ``mine`` must reach ``goal`` times the best of ``theirs`` (``None``: no goal)."""
+    """The best of ``mine`` must reach ``goal`` times the best of ``theirs`` (None: no goal)."""
 
     mine: tuple[str, ...]
     theirs: tuple[str, ...]
@@ -129,7 +129,7 @@ class Contestants:
         yield self._sample_factory(PONG, "", "pong", self._scale.pong_steps // 2)
 
     def pong_bfloat16(self) -> Iterator[Contestant]:
-        """The same with the network in bfloat16 while it learns, where the CPU can."""
+        """The same with the network in bfloat16 while it learns, if the CPU supports that."""
         yield self._pong_ours(PONG_BFLOAT16, "", "bfloat16=true")
         yield self._pong_ours(PONG_BFLOAT16, "overlapped", "max_lag=1", "bfloat16=true")
         yield self._one_file(
@@ -143,7 +143,7 @@ class Contestants:
         )
 
     def pong_best(self) -> Iterator[Contestant]:
-        """One pass over every row, asynchronous where the baseline can."""
+        """One pass over every row, asynchronous if the baseline supports that."""
         one = ("epochs=1", "envs=8", "max_lag=1")
         yield self._pong_ours(PONG_BEST, "2 × 8 envs", *one, scale=2)
         yield self._sample_factory(
@@ -156,7 +156,7 @@ class Contestants:
         )  # fmt: skip
 
     def acting(self) -> Iterator[Contestant]:
-        """Acting alone."""
+        """Acting without learning."""
         source = f"{Path(acting.__file__)}:workload"
         arguments = ("run", source, "--total-steps", str(self._scale.pong_steps * 8))
         call = ours("throughput.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
@@ -237,7 +237,7 @@ def goals(cases: Sequence[str]) -> list[Goal]:
         if group == CARTPOLE_BEST:
             floor = tuple(case for case in theirs if f": {ONE_FILE}" in case)
             theirs = tuple(case for case in theirs if case not in floor)
-            # One process with 64 environments is no baseline's setting, but it should be seen.
+            # One process with 64 environments is not a baseline's setting, but should be shown.
             found.append(Goal(of(group, True), floor, None))
         found.append(Goal(of(group, True), theirs, goal))
     if faster := of(PONG_BFLOAT16, True):

@@ -1,4 +1,4 @@
-"""PPO and IMPALA of RLlib (new API stack): environment steps sampled a second, after a warm-up.
+"""PPO and IMPALA of RLlib (new API stack): environment steps sampled per second, after a warm-up.
 
 ``python -m evaluation.throughput.rllib_side --case cartpole --threads 2 --seconds 10``
 """
@@ -34,7 +34,7 @@ def make_pong(config: Any) -> Any:
 
 
 def network(pong: bool) -> Any:
-    """Two layers of 64, or the Nature convolutions."""
+    """Two layers of 64 units, or the Nature convolutions."""
     if not pong:
         return DefaultModelConfig(
             fcnet_hiddens=[64, 64], fcnet_activation="tanh", vf_share_layers=False
@@ -70,12 +70,12 @@ def config(case: str) -> Any:
 
 
 def sampled(result: dict[str, Any]) -> int:
-    """Environment steps so far, by the runners' own count."""
+    """Environment steps so far, as counted by the runners."""
     return int(result.get("env_runners", {}).get("num_env_steps_sampled_lifetime", 0))
 
 
 def speed(algorithm: Any, seconds: float) -> float:
-    """Steps a second of whole ``train`` calls over at least ``seconds``."""
+    """Steps per second of whole ``train`` calls over at least ``seconds``."""
     start, result = time.perf_counter(), algorithm.train()
     while time.perf_counter() - start < WARM_UP_SECONDS:
         result = algorithm.train()

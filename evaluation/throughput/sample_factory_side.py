@@ -1,8 +1,8 @@
-"""APPO of Sample Factory: the slope of its learner's step counter, start-up apart.
+"""APPO of Sample Factory: the slope of its learner's step counter, without start-up.
 
 ``python -m evaluation.throughput.sample_factory_side --case cartpole --steps 60000``
 
-It counts emulator frames on Atari; the answer is in agent steps like all others.
+On Atari it counts emulator frames; the answer is in agent steps, as for all contestants.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from evaluation.baselines.timing import answer
 
 @dataclass(frozen=True)
 class Case:
-    """A setting: the example it starts from, agent steps until it ends, and its arguments.
+    """A setting: the example it is based on, its number of agent steps, and its arguments.
 
     ``skip`` is the number of environment steps its counter adds for one agent step.
     """
@@ -50,9 +50,9 @@ CASES = {
     "cartpole": Case(_GYM, 60_000, (*_CARTPOLE, *_FOUR_EPOCHS, "--rollout=128")),
     "cartpole-short": Case(_GYM, 60_000, (*_CARTPOLE, *_FOUR_EPOCHS, "--rollout=32")),
     "cartpole-wide": Case(_GYM, 250_000, (*_CARTPOLE, *_WIDE)),
-    # Its own Atari defaults are the same hyper-parameters: synchronous, 4 epochs, 4 × 256.
+    # Its own Atari defaults have the same hyper-parameters: synchronous, 4 epochs, 4 × 256.
     "pong": Case(_ATARI, 9_000, ("--env=atari_pong", "--num_envs_per_worker=4"), skip=4),
-    # Asynchronous with one epoch: what the system was built for.
+    # Asynchronous with one epoch, for which the system was built.
     "pong-async": Case(
         _ATARI, 25_000,
         ("--env=atari_pong", "--num_envs_per_worker=8", "--async_rl=True", "--num_epochs=1",
@@ -64,13 +64,13 @@ CASES = {
 
 
 def register_atari() -> None:
-    """Give gymnasium 0.29 the old Atari names; its workers need them too, so it runs on import."""
+    """Give gymnasium 0.29 the old Atari names; called on import, as workers need them too."""
     if "PongNoFrameskip-v4" not in gymnasium.registry:
         ale_py.registration.register_v0_v4_envs()  # type: ignore[no-untyped-call]
 
 
 def run(case: Case, steps: int) -> list[tuple[float, int]]:
-    """Train; the learner's step counter with the time of each of its steps."""
+    """Train; returns the times at which the learner's step counter changed, and its values."""
     points: list[tuple[float, int]] = []
     count = Runner._learner_steps_handler
 

@@ -1,4 +1,4 @@
-"""PPO of Stable-Baselines3: environment steps a second over its ``learn``, after a warm-up.
+"""PPO of Stable-Baselines3: environment steps per second of its ``learn``, after a warm-up.
 
 ``python -m evaluation.throughput.sb3_side --env cartpole --seconds 10 --threads 2 --envs 8``
 """
@@ -31,7 +31,7 @@ def make_cartpole() -> gym.Env[Any, Any]:
 
 
 def build(options: argparse.Namespace) -> Any:
-    """The model with its environments."""
+    """Build the model with its environments."""
     make = make_pong if options.env == "pong" else make_cartpole
     kind = SubprocVecEnv if options.processes else DummyVecEnv
     return PPO(
@@ -42,7 +42,7 @@ def build(options: argparse.Namespace) -> Any:
 
 
 def speed(model: Any, batch: int, seconds: float) -> float:
-    """Steps a second of one ``learn`` that lasts about ``seconds``; a short one sets its length."""
+    """Steps per second of a ``learn`` of about ``seconds``; a short one first sets its length."""
     start = time.perf_counter()
     model.learn(2 * batch)
     guess = 2 * batch / (time.perf_counter() - start)

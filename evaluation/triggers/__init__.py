@@ -1,1 +1,1 @@
-"""What a trigger costs."""
+"""The latency of triggers."""

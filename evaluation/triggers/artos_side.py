@@ -1,13 +1,13 @@
-"""How long a commit takes to become an invocation in another process, beside a bare wake-up.
+"""The time from a commit to its invocation in another process, compared with a bare wake-up.
 
 ``python -m evaluation.triggers.artos_side --actors 100 --rounds 500`` prints medians in µs.
 
-Two processes on two cores. The node's runs the real coordinator, engine, trigger, journal, board
-and mailboxes of a workload of so many actors. The member's commits a row of the last actor and
-waits for the invocation in the learner's mailbox: a round trip of two wake-ups. ``bare`` is the
-same round trip of the same two processes with nothing but two semaphores; the two take turns.
-Before each round trip the member keeps its core busy for a while, so that the node is asleep each
-time.
+There are two processes on two cores. The node process has the real coordinator, engine, trigger,
+journal, board and mailboxes of a workload with that many actors. The member process commits a row
+of the last actor and waits for the invocation in the learner's mailbox: a round trip of two
+wake-ups. ``bare`` is the same round trip between the same processes with two semaphores only; both
+kinds take turns. Before each round trip the member process keeps its core busy for a while, so that
+the node process is asleep each time.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def plan(actors: int) -> Plan:
     )  # fmt: skip
 
 
-class Bells:
-    """Two semaphores in shared memory: one wakes the node, one the member."""
+class Doorbells:
+    """Two doorbells in shared memory: one wakes the node process, one the member process."""
 
     def __init__(self, segment: Segment, *, create: bool = False) -> None:
         self.node = Doorbell(segment.memory, 0, create=create)
@@ -74,39 +74,39 @@ class Bells:
 
 
 class Mailboxes:
-    """The members of the workload, as far as the coordinator needs them: their mailboxes."""
+    """The members of the workload as the coordinator needs them: only their mailboxes."""
 
     def __init__(self, board: Board) -> None:
         self.passers = {LEARNER: QueuePasser(board.down(LEARNER))}
 
     def waits_for_slot(self, member: int) -> bool:
-        """Everybody has a CPU."""
+        """False: there are no slots."""
         return False
 
     def unplaced(self, member: int) -> str:
-        """Everybody has a place."""
+        """Return "": every member has a place."""
         return ""
 
     def end(self, member: int) -> None:
-        """Nothing dies here."""
+        """Fail: no member dies here."""
         raise AssertionError(f"member {member} cannot be ended")
 
     def start(self, member: int) -> None:
-        """Nothing is restarted here."""
+        """Fail: no member is restarted here."""
         raise AssertionError(f"member {member} cannot be started")
 
     def prepare(self, member: int) -> None:
-        """The number of actors stays."""
+        """Fail: the number of actors is fixed."""
         raise AssertionError(f"actor member {member} cannot be prepared")
 
     def retire(self, member: int) -> None:
-        """The number of actors stays."""
+        """Fail: the number of actors is fixed."""
         raise AssertionError(f"actor member {member} cannot be retired")
 
 
 @contextmanager
 def coordinating(node: Node, folder: Path) -> Iterator[Coordinator]:
-    """The coordinator of the node's workload, every actor announced."""
+    """The coordinator of the node's workload, with every actor announced."""
     clock, journal = SystemClock(), Journal(folder / "journal.jsonl")
     members = Mailboxes(node.board)
     table: Table = {TARGET: DataKeyTrigger((REWARDS,), n=1, size=1)}
@@ -131,12 +131,12 @@ def serve(node: Node, coordinator: Coordinator, rounds: int) -> None:
                 answered += 1
 
 
-def echo(bells: Bells, rounds: int) -> None:
-    """Answer so many bare wake-ups."""
+def echo(doorbells: Doorbells, rounds: int) -> None:
+    """Answer ``rounds`` bare wake-ups."""
     for _ in range(rounds):
-        if not bells.node.wait(SECONDS):
+        if not doorbells.node.wait(SECONDS):
             raise DeadlineExceeded("the member's ring", SECONDS)
-        bells.member.ring()
+        doorbells.member.ring()
 
 
 # -- the member's process ----------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Member:
         self._line = Line(board, LEARNER)
 
     def round_trip(self) -> float:
-        """Seconds from before a commit until its invocation is decoded."""
+        """Seconds from just before a commit until its invocation is decoded."""
         step = self._block.allocate(1, SECONDS)
         self._block.arrays[REWARDS][self._block.index(step)] = 0.0
         began = time.perf_counter()
@@ -172,17 +172,17 @@ class Member:
             os.sched_yield()
 
 
-def bare_round_trip(bells: Bells) -> float:
+def bare_round_trip(doorbells: Doorbells) -> float:
     """Seconds of one bare round trip."""
     began = time.perf_counter()
-    bells.node.ring()
-    if not bells.member.wait(SECONDS):
+    doorbells.node.ring()
+    if not doorbells.member.wait(SECONDS):
         raise DeadlineExceeded("the node's ring", SECONDS)
     return time.perf_counter() - began
 
 
 def medians(trip: Callable[[], float], rounds: int) -> float:
-    """The median of so many round trips in seconds, the node asleep before each."""
+    """The median seconds of ``rounds`` round trips; the node process is asleep before each."""
     times = []
     for _ in range(WARM_UP + rounds):
         quiet = time.perf_counter() + _QUIET_SECONDS
@@ -192,10 +192,10 @@ def medians(trip: Callable[[], float], rounds: int) -> float:
     return statistics.median(times[WARM_UP:])
 
 
-def member_main(site: Site, actor: int, bells: Path, rounds: int, out: Connection) -> None:
-    """The member's process: both round trips by turns; sends the medians of the turns."""
+def member_main(site: Site, actor: int, doorbells: Path, rounds: int, out: Connection) -> None:
+    """The member process: both kinds of round trip in turn; sends the medians of each turn."""
     pin(-1)
-    member, ring = Member(site, actor), Bells(Segment.attach(bells))
+    member, ring = Member(site, actor), Doorbells(Segment.attach(doorbells))
     turns = [
         (medians(lambda: bare_round_trip(ring), rounds), medians(member.round_trip, rounds))
         for _ in range(TURNS)
@@ -212,14 +212,14 @@ def pin(core: int) -> None:
 
 
 def measure(actors: int, rounds: int) -> dict[str, float]:
-    """Medians in µs of both round trips."""
+    """Medians in µs of both kinds of round trip."""
     with tempfile.TemporaryDirectory() as logs, Node(plan(actors), "bench", Path(logs)) as node:
-        bells = Path(node.site.folder) / "bells"
-        ring = Bells(Segment.create(bells, PAGE), create=True)
+        doorbells = Path(node.site.folder) / "doorbells"
+        ring = Doorbells(Segment.create(doorbells, PAGE), create=True)
         receiver, sender = multiprocessing.Pipe(duplex=False)
-        # Forked, so that it is the very same program as the node's.
+        # Forked, so that it is the same program as the node process.
         process = multiprocessing.get_context("fork").Process(
-            target=member_main, args=(node.site, actors - 1, bells, rounds, sender), daemon=True
+            target=member_main, args=(node.site, actors - 1, doorbells, rounds, sender), daemon=True
         )
         process.start()
         pin(0)

@@ -1,4 +1,4 @@
-"""What a trigger costs: from a commit to the invocation in another process, by number of actors."""
+"""Trigger latency: from a commit to the invocation in another process, by number of actors."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Workloads that only the benchmarks run, each by its file, as a user's would be."""
+"""Workloads that only the benchmarks run, each named by its file, like a user's workload."""

@@ -1,7 +1,7 @@
-"""A workload whose learner learns nothing: what acting alone costs, with buffer and triggers.
+"""A workload whose learner does not learn: shows the cost of acting with buffer and triggers.
 
-``artos run evaluation/acting.py:workload --env PongNoFrameskip-v4``. The weights are published anew
-for every batch, so actors bind, sample and commit exactly as they do in training.
+``artos run evaluation/workloads/acting.py:workload --env PongNoFrameskip-v4``. The weights are
+published again for every batch, so actors bind, sample and commit exactly as in training.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Idle(TorchLearner):
     """Publishes the same weights again and again."""
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
-        """Look at nothing, change nothing, publish."""
+        """Publish without reading the batch or changing the weights."""
         self.fresh = True
         return {}
 

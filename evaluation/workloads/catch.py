@@ -1,4 +1,4 @@
-"""Catch, drawn as a picture: a quick task for the Nature CNN (Mnih et al. 2014 used its like).
+"""Catch as a picture: a quick task for the Nature CNN (Mnih et al. 2014 used a similar game).
 
 ``artos run ppo --env evaluation.workloads.catch:make``. A ball falls straight down a 12 × 12 field
 drawn 84 × 84; the paddle at the bottom goes left, stays or goes right. Reward 1 for catching it,
@@ -56,5 +56,5 @@ class Catch(gym.Env[NDArray[np.uint8], int]):
 
 
 def make() -> Catch:
-    """One game."""
+    """A game."""
     return Catch()

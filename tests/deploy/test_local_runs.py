@@ -191,7 +191,7 @@ def test_an_empty_folder_has_no_runs_and_says_where_others_are(
 ) -> None:
     for command in ("list", "status", "top"):
         assert main([command]) == 0
-        assert "no run is in runs; for a cluster's runs: --head" in capsys.readouterr().out
+        assert "there are no runs in runs; for a cluster's runs: --head" in capsys.readouterr().out
 
 
 def test_a_name_is_the_heads_where_one_is_given(

@@ -126,7 +126,7 @@ def test_a_log_gets_one_plain_line_every_five_seconds() -> None:
     assert "\x1b" not in stream.text
 
 
-def test_mishaps_appear_in_the_line_once_there_are_any() -> None:
+def test_failures_appear_in_the_line_once_there_are_any() -> None:
     assert "restarts" not in screen.line(STATUS)
     assert "restarts 2, rows lost 1,000" in screen.line(changed(restarts=2, rows_lost=1000))
 

@@ -12,7 +12,7 @@ from artos.buffer.mailbox import actor_member
 from artos.buffer.run_memory import Node
 from artos.errors import DeadlineExceeded
 from evaluation.baselines.processes import measure_ours
-from evaluation.control_plane.bench import shared_out
+from evaluation.control_plane.bench import divided
 from evaluation.lab.namespaces import why_not
 from evaluation.pipelining import artos_learner, not_encrypted
 from evaluation.pipelining.artos_learner import Learner
@@ -150,9 +150,9 @@ def test_processes_without_encryption_get_no_keys(monkeypatch):
     assert begun == ["workers.agent", "head.replay"]
 
 
-def test_simulated_workers_are_shared_out():
-    assert shared_out(5, 2) == [["node0", "node2", "node4"], ["node1", "node3"]]
-    assert shared_out(2, 4) == [["node0"], ["node1"]]
+def test_simulated_workers_are_divided():
+    assert divided(5, 2) == [["node0", "node2", "node4"], ["node1", "node3"]]
+    assert divided(2, 4) == [["node0"], ["node1"]]
 
 
 needs_network = pytest.mark.skipif(bool(why := why_not()), reason=f"no namespaces: {why}")

@@ -1,4 +1,4 @@
-"""One registered actor as its process manager sees it, and its life as a table of moves."""
+"""The process manager's record of one actor: its state, and the table of its moves."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from workers.host.slots import Slot
 
 
 class State(StrEnum):
-    """Where an actor is in its life. Only ``RUNNING`` holds a CPU slot by right."""
+    """The state of an actor. Only ``RUNNING`` entitles it to a CPU slot."""
 
     COLD = "cold"
     """No process and no image."""
     ARRIVING = "arriving"
     """Its image is on its way here from another node."""
     STARTING = "starting"
-    """A process of it is being made: from scratch, by fork, or as a clone."""
+    """Its process is being made: from scratch, by fork, or as a clone."""
     RUNNING = "running"
     """Holds a slot and carries out invocations."""
     PARKED = "parked"
-    """Alive and asleep, its slot given back."""
+    """Alive and asleep; it has given its slot back."""
     FROZEN = "frozen"
-    """Alive and stopped: it gets no CPU whatever it would do."""
+    """Alive and stopped by a signal: it gets no CPU."""
     DUMPING = "dumping"
     """Its image is being taken."""
     CHECKPOINTED = "checkpointed"
-    """An image and no process: its memory is given back."""
+    """It has an image and no process: its memory is given back."""
     RESTORING = "restoring"
     """A process is being made from its image."""
     DEAD = "dead"
-    """Its process exited or was killed; its supervisor knows, and has yet to end it here."""
+    """Its process exited or was killed; the supervisor was told and will end the actor here."""
 
 
 class Move(StrEnum):
-    """What can happen to an actor."""
+    """A change of an actor's state."""
 
     EXPECT = "expect"
     ARRIVE = "arrive"
@@ -95,19 +95,20 @@ _WAITING = (State.PARKED, State.FROZEN, State.CHECKPOINTED)
 
 @dataclass
 class ActorRecord:
-    """State, process, and what the actor has still to do; changed by its methods only.
+    """An actor's state, its process, and its pending invocations; changed by its methods only.
 
-    There is a method for each move of ``lifecycle``, of the same name. It raises ``ForbiddenMove``,
-    and changes nothing, where the table has no such move.
+    Each ``Move`` has a method of the same name. The method raises ``ForbiddenMove``, and changes
+    nothing, where the table has no such move.
 
-    ``waiting`` are invocations kept back until it holds a slot; ``unanswered`` counts those in its
-    mailbox. ``retired`` actors are beyond the number that takes part; ``fresh`` ones have not run
-    since they came up. ``stale`` ones must bind the newest weights before anything else: they were
-    away while those changed. ``pinned`` is where its process was moved to. ``refused`` says why no
-    image could be taken since it last ran, ``refusals`` how often in a row; ``lost`` why its image
-    was of no use. ``expected`` is since when it is to come here from another node, None once it
-    has. Times are seconds of the clock: when what it waits for was ``asked``, when what goes on was
-    ``begun``, since when it is idle.
+    ``waiting`` holds invocations until the actor has a slot; ``unanswered`` counts those in its
+    mailbox. ``retired``: the workload has shrunk and does not use this actor. ``fresh``: the actor
+    has not run since its process was made or an image was refused. ``stale``: it must bind the
+    newest weights first, because they changed while it was away. ``pinned`` is the slot its process
+    was moved to. ``refused`` says why no image could be taken since it last ran, ``refusals`` how
+    often that failed in a row, ``lost`` why its image could not be used. Times are seconds of the
+    clock: ``expected`` is since when its image is awaited from another node (None once it came),
+    ``asked`` when its oldest waiting invocation came, ``begun`` when the start, dump or restore
+    under way began.
     """
 
     member: int
@@ -131,7 +132,7 @@ class ActorRecord:
     begun: float = 0.0
     idle_since: float = 0.0
     forecast: IdleForecast = field(default_factory=IdleForecast)
-    _booked: State | None = None
+    _noted_state: State | None = None
 
     @property
     def actor(self) -> int:
@@ -149,21 +150,21 @@ class ActorRecord:
     # -- its process ---------------------------------------------------------------------------
 
     def start(self, now: float) -> None:
-        """A process of it is asked for."""
+        """A process for the actor has been requested."""
         self._move(Move.START)
         self.retired, self.begun = False, now
 
     def launched(self, child: Child, kind: Kind) -> None:
-        """This is the process; it is not set up yet."""
+        """``child`` is the actor's process; it is not set up yet."""
         self.child, self.kind = child, kind
 
     def started(self) -> None:
-        """It is set up, and waits."""
+        """Its process is set up, and waits."""
         self._move(Move.STARTED)
         self.fresh = True
 
     def moved_to(self, slot: Slot) -> None:
-        """Its process is on the slot's CPU, or would not go there."""
+        """Its process was moved to the slot's CPU, or could not be moved there."""
         self.pinned = slot
 
     def die(self) -> None:
@@ -172,24 +173,24 @@ class ActorRecord:
         self.child = self.pinned = None
 
     def end(self) -> None:
-        """It has no process and no image any more, and what was asked of it is void."""
+        """The actor has no process and no image any more, and its invocations are void."""
         self._move(Move.END)
         self.waiting.clear()
         self.unanswered = 0
-        self.child = self.pinned = self.expected = self._booked = None
+        self.child = self.pinned = self.expected = self._noted_state = None
         self.fresh = self.stale = False
         self.refused = self.lost = ""
 
     # -- what it has to do ---------------------------------------------------------------------
 
     def ask(self, call: Invoke, now: float) -> None:
-        """It is to carry this out after what it has to do already."""
+        """Queue an invocation behind those the actor already has."""
         if not self.waiting:
             self.asked = now
         self.waiting.append(call)
 
     def next_call(self) -> Invoke:
-        """What goes into its mailbox now."""
+        """Take the next invocation off the queue, to be put into the actor's mailbox."""
         call = self.waiting.popleft()
         if self.stale:
             call, self.stale = msgspec.structs.replace(call, bind=True), False
@@ -197,51 +198,51 @@ class ActorRecord:
         return call
 
     def answered(self) -> None:
-        """It has carried out the oldest call in its mailbox."""
+        """The actor has carried out the oldest invocation in its mailbox."""
         self.unanswered -= 1
 
     def retire(self) -> None:
-        """It takes no part any more."""
+        """The workload does not use this actor any more."""
         self.retired = True
 
     def recall(self) -> None:
-        """It takes part again, soon."""
+        """The workload will soon use this actor again."""
         self.retired = False
 
     # -- at work and idle ----------------------------------------------------------------------
 
     def run(self, now: float) -> None:
-        """It goes on after a pause."""
+        """The actor goes on after a pause."""
         self._move(Move.RUN)
         self.forecast.noted(now - self.idle_since)
-        self.fresh, self._booked, self.refused = False, None, ""
+        self.fresh, self._noted_state, self.refused = False, None, ""
 
     def park(self, now: float) -> None:
-        """It has done all it was given."""
+        """The actor has carried out all its invocations."""
         self._move(Move.PARK)
         self.rest(now)
 
     def rest(self, now: float) -> None:
-        """It is idle from now on."""
+        """The actor is idle from now on."""
         self.idle_since = now
 
     def freeze(self) -> None:
-        """It is stopped."""
+        """Its process is stopped."""
         self._move(Move.FREEZE)
 
     def thaw(self) -> None:
-        """It may go on."""
+        """Its process may go on."""
         self._move(Move.THAW)
 
-    def rests_anew(self) -> bool:
-        """Whether it waits in another state than when this was asked last."""
-        anew = self.state in _WAITING and self.state is not self._booked
+    def entered_new_state(self) -> bool:
+        """Whether the actor waits in another state than at the last call."""
+        anew = self.state in _WAITING and self.state is not self._noted_state
         if anew:
-            self._booked = self.state
+            self._noted_state = self.state
         return anew
 
     def release_weights(self) -> None:
-        """It holds none: the newest are bound first."""
+        """The actor holds no weights: it binds the newest before anything else."""
         self.stale = True
 
     # -- as an image ---------------------------------------------------------------------------
@@ -252,7 +253,7 @@ class ActorRecord:
         self.shot, self.begun = shot, now
 
     def dumped(self) -> None:
-        """Its image is there and its process gone, with the weights that held."""
+        """Its image is complete, its process is gone, and its pinned weights are released."""
         assert self.shot is not None
         self._move(Move.DUMPED)
         self.image, self.shot, self.refusals = self.shot.image, None, 0
@@ -260,27 +261,30 @@ class ActorRecord:
         self.release_weights()
 
     def refuse(self) -> None:
-        """No image could be taken. It is tried again when it has run, not at once."""
+        """No image could be taken. The next attempt is after the actor has run, not at once."""
         self._move(Move.REFUSE)
         self.shot, self.fresh = None, True
 
     def note_refusal(self, why: str) -> None:
-        """An image could not be taken, or not even begun."""
+        """A dump failed, or could not even be begun; ``why`` says for which reason."""
         self.refused = why
         self.refusals += 1
 
     def restore(self, revival: Operation | None, lost: str, now: float) -> None:
-        """A process is being made of its image since ``now``; None if that is ``lost``, and why."""
+        """A process is being made from its image since ``now``.
+
+        ``revival`` is None if the image cannot be used, and ``lost`` says why.
+        """
         self._move(Move.RESTORE)
         self.revival, self.lost, self.begun = revival, lost, now
 
     def restored(self, child: Child) -> None:
-        """This is the process."""
+        """``child`` is the process made from its image."""
         self._move(Move.RESTORED)
         self.revival, self.child, self.fresh = None, child, True
 
     def lose(self, why: str = "") -> None:
-        """Its image is of no use, or does not come: it has to begin anew."""
+        """Its image cannot be used, or does not come: the actor has to start anew."""
         self._move(Move.LOSE)
         self.revival, self.lost = None, why
 
@@ -302,12 +306,12 @@ class ActorRecord:
         self.retired, self.expected = False, now
 
     def arrive(self, image: Image) -> None:
-        """This is the image."""
+        """Its image has come from another node."""
         self._move(Move.ARRIVE)
         self.image = image
         self.release_weights()
 
     def waited(self, now: float) -> float | None:
-        """Seconds since it was expected, told once when it is over; None if it was not."""
+        """Seconds since the actor was expected, returned once; None if it was not expected."""
         expected, self.expected = self.expected, None
         return None if expected is None else now - expected

@@ -1,10 +1,11 @@
-"""Where actors wait that have nothing to do, and how they get in and out (paper §3.3).
+"""Moves idle actors into the tier where they wait, and out of it again (paper §3.3).
 
-Freezing is by SIGSTOP and SIGCONT, not by the kernel's freezer groups. Those of version 1 also hold
-SIGKILL back, so an actor frozen in one would outlive a supervisor that is killed. Those of version
-2 do not, but moving a process into its group takes about 10 ms for which the supervisor would stand
-still; a signal takes microseconds and no privileges, also across PID namespaces. A stopped child is
-not a dead one: ``waitpid`` only reports it when asked to (WUNTRACED), which nothing here does.
+Actors are frozen by SIGSTOP and SIGCONT, not by the kernel's freezer groups. Freezer groups of
+version 1 also hold SIGKILL back, so a frozen actor would outlive a supervisor that is killed.
+Freezer groups of version 2 do not, but moving a process into its group takes about 10 ms, which
+would hold up the process manager. A signal takes microseconds and no privileges, also across PID
+namespaces. ``waitpid`` does not report a stopped child unless it is asked to (WUNTRACED), and
+nothing here asks it to.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ _MEMORY: frozenset[Tier] = frozenset({"memory"})
 
 
 def freeze(pid: int) -> None:
-    """Stop a process and all its descendants. Returns at once, a moment before they stand still.
+    """Stop a process and all its descendants. Returns at once, a moment before they stop.
 
-    A child that the kernel was just about to make escapes; freezing again catches it. A process
-    that is gone is nothing to freeze: whoever reaps it tells of its death.
+    A child that the kernel is just about to make escapes; freezing again catches it. A process
+    that is gone is skipped.
     """
-    for each in family(pid):  # lazily: its children are listed after it was told to stop
+    for each in family(pid):  # lazy: a process is stopped before its children are listed
         _send(each, signal.SIGSTOP)
 
 
 def thaw(pid: int) -> None:
-    """Let a process and all its descendants go on; fine if they were not frozen, or are gone."""
+    """Let a process and all its descendants go on. No error if not frozen, or gone."""
     for each in reversed([*family(pid)]):
         _send(each, signal.SIGCONT)
 
@@ -52,7 +53,7 @@ def thaw(pid: int) -> None:
 def family(pid: int) -> Iterator[int]:
     """The process and its descendants, parents first."""
     yield pid
-    # By the kernel's own lists: psutil reads the parent of each process of the machine instead.
+    # From the kernel's own lists: psutil would read the parent of every process of the machine.
     for task in _tasks(pid):
         with suppress(OSError):
             for child in (task / "children").read_text().split():
@@ -60,7 +61,7 @@ def family(pid: int) -> Iterator[int]:
 
 
 def _send(pid: int, number: signal.Signals) -> None:
-    # Gone, or another user's (a program that changed its user): the others are frozen even so.
+    # Gone, or another user's (a program that changed its user): the rest must still get it.
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
@@ -73,11 +74,11 @@ def _tasks(pid: int) -> list[Path]:
 
 
 class IdleTiers:
-    """Puts actors into the tier that fits and brings them back; books what both took.
+    """Puts actors into the tier that fits and brings them back; records the time that both took.
 
-    Dumps and restores run in the background: ``look_at`` finishes them. An actor whose checkpoint
-    fails waits in memory, from the third failure in a row on for good (a CRIU that was killed or a
-    full disk may be mended, an open socket stays); one whose image is lost begins anew.
+    Dumps and restores run in the background; ``look_at`` finishes them. An actor whose dump fails
+    waits in memory, after the third failure in a row for good: a killed CRIU or a full disk may be
+    temporary, an open socket is not. An actor whose image is lost starts anew.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class IdleTiers:
     # -- in ------------------------------------------------------------------------------------
 
     def park(self, record: ActorRecord) -> bool:
-        """Bring a parked actor into its tier; returns whether that continues in the background."""
+        """Bring a parked actor into its tier; returns whether a dump goes on in the background."""
         if record.retired:
             self._unpin(record.actor)
             record.release_weights()
@@ -114,7 +115,7 @@ class IdleTiers:
 
     def _situation(self, record: ActorRecord) -> Situation:
         now = self._clock.now()
-        if now - self._looked >= _LOOK_SECONDS:  # reading it takes longer than a decision may
+        if now - self._looked >= _LOOK_SECONDS:  # not at every decision: it takes too long to read
             self._pressure, self._looked = under_pressure(), now
         return Situation(
             available=_MEMORY if record.refusals >= _REFUSALS else self._tiers,
@@ -141,10 +142,10 @@ class IdleTiers:
         return True
 
     def checkpoint(self, record: ActorRecord) -> None:
-        """Begin to make an image of an actor that waits; see ``look_at``.
+        """Begin to make an image of an idle actor; see ``look_at``.
 
         Raises:
-            ArtosError, OSError: it cannot be begun; the actor waits as before.
+            ArtosError, OSError: the dump cannot be begun; the actor waits as before.
         """
         assert record.child is not None
         if record.state is State.FROZEN:
@@ -161,9 +162,9 @@ class IdleTiers:
 
     # -- out -----------------------------------------------------------------------------------
 
-    def book(self, record: ActorRecord) -> None:
-        """Note what an actor that waits keeps; short pauses between two calls go unnoted."""
-        if not record.rests_anew():
+    def note_memory(self, record: ActorRecord) -> None:
+        """Note the memory an idle actor keeps; pauses that fall between two calls go unnoted."""
+        if not record.entered_new_state():
             return
         if record.image is not None:
             mb = _size_mb(record.image)
@@ -187,7 +188,7 @@ class IdleTiers:
         self._accounts.started("thaw", seconds)
 
     def restore(self, record: ActorRecord, slot: Slot, log: Path) -> None:
-        """Begin to make a process of a checkpointed actor's image; see ``look_at``."""
+        """Begin to make a process from a checkpointed actor's image; see ``look_at``."""
         assert record.image is not None
         began, revival, lost = self._clock.now(), None, ""
         try:
@@ -200,15 +201,15 @@ class IdleTiers:
 
     @property
     def criu(self) -> str:
-        """The version that makes images here, "" if none can."""
+        """The version of CRIU that makes images here, "" if images cannot be made."""
         return self.checkpointer.criu if "checkpoint" in self._tiers else ""
 
     # -- in the background --------------------------------------------------------------------
 
     def look_at(self, record: ActorRecord, log: Path) -> bool:
-        """Finish a dump or a restore that is over; whether it was. Never waits.
+        """Finish the actor's dump or restore if it is over; returns whether it is. Never waits.
 
-        Afterwards the actor is checkpointed, or parked, or cold if its image was of no use.
+        Afterwards the actor is checkpointed, or parked, or cold if its image could not be used.
         """
         if record.state is State.DUMPING:
             return self._look_at_dump(record)
@@ -228,7 +229,7 @@ class IdleTiers:
             return True
         self._costs.into("checkpoint", self._clock.now() - record.begun)
         self._accounts.unwatch(record.actor)
-        record.child.kill()  # it ended with the dump: that reaps it
+        record.child.kill()  # it ended with the dump; this reaps it
         self._unpin(record.actor)
         record.dumped()
         return True
@@ -256,7 +257,7 @@ class IdleTiers:
         return True
 
     def _lose(self, record: ActorRecord, why: str) -> None:
-        """Its image is of no use: it begins a new life, its episode is lost."""
+        """Its image cannot be used: the actor starts anew and loses its episode."""
         _log.warning("actor %d is started anew: %s", record.actor, why)
         record.lose(why)
         self._forget_image(record)
@@ -285,4 +286,4 @@ def _size_mb(image: Image) -> float:
     try:
         return sum(image.files().values()) / 1e6
     except OSError:
-        return 0.0  # it was removed, as its restore will report
+        return 0.0  # its image was removed; the restore will report that

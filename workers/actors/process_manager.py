@@ -1,7 +1,7 @@
-"""The process manager of a node: the life of its actor processes (paper §3.3, §4.3).
+"""The process manager of a run on a node: the life of its actor processes (paper §3.3, §4.3).
 
-An actor runs only while it holds a slot. What it is asked to do waits here until it has one; when
-it has answered the slot goes back and the actor is parked: asleep, frozen, or as an image.
+An actor runs only while it holds a slot, and its invocations wait here until it has one. When it
+has answered, it gives the slot back and is parked: asleep, frozen, or as an image.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from workers.host.slots import Slot, SlotTable
 
 _log = logging.getLogger(__name__)
 WORKLOAD = "workload"
-"""The one workload of a run in the books of slots; a node that serves several names each."""
+"""A run's name in its slot table, which knows no other workload."""
 
 
 class Arrival(NamedTuple):
-    """An actor from another node lives on here, ``seconds`` after it was expected; or ``lost``.
+    """An actor from another node goes on here, ``seconds`` after it was expected.
 
-    That says why its image was of no use; it begins anew.
+    ``lost`` is "", or says why its image could not be used; the actor then starts anew.
     """
 
     member: int
@@ -45,11 +45,11 @@ class Arrival(NamedTuple):
 class ProcessManager:
     """Starts a workload's actors, gives them slots in turn, parks them, notices their deaths.
 
-    ``mail`` is that of the node, ``recover`` makes the memory of an actor that was killed fit for
-    the next process. ``passers`` carry invocations to actors, ``images`` packs and unpacks images
-    of them, which CRIU of the version ``criu`` makes, "" if none can. Nothing here waits, except
-    ``stop`` and ``end``: what is being made, restored or checkpointed is looked at by ``deaths``,
-    which must be called whenever a child of this process ended.
+    ``mail`` are the node's mailboxes. ``recover`` repairs the memory of an actor that was killed
+    for its next process. ``passers`` carry invocations to actors; ``images`` packs and unpacks
+    actors' images; ``criu`` is the version of CRIU that makes them, "" if none can be made. No
+    method waits, except ``stop`` and ``end``. ``deaths`` finishes starts, dumps and restores; call
+    it whenever a child of this process has ended.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class ProcessManager:
         self._records = {m: ActorRecord(m) for m in map(actor_member, range(actors))}
         self.passers = direct_passers(self.send, self._records)
         self._under_way: set[int] = set()
-        self._gone = False
+        self._one_has_ended = False
         self._arrivals: list[Arrival] = []
 
     # -- what the coordinator asks for ---------------------------------------------------------
 
     def start(self, member: int) -> None:
-        """Empty its mailbox and have a process of it made; that reports ``Ready`` when set up."""
+        """Empty the actor's mailbox and launch its process, which reports ``Ready`` when set up."""
         record = self._records[member]
         record.start(self._clock.now())
         self._mail.clear(member)
@@ -97,7 +97,7 @@ class ProcessManager:
         self._serve(record)
 
     def prepare(self, member: int) -> None:
-        """The actor takes part soon: have it alive by then."""
+        """Have a process made for an actor that will soon be used."""
         record = self._records[member]
         record.recall()
         if record.state is State.COLD:
@@ -106,7 +106,7 @@ class ProcessManager:
             self._restore(record, self._nominal(record))
 
     def retire(self, member: int) -> None:
-        """The actor takes no part any more: once it is done it waits without using anything."""
+        """The actor is not used any more: once it is done it waits without using anything."""
         record = self._records[member]
         record.retire()
         if record.state is State.FROZEN and not record.busy:
@@ -115,15 +115,15 @@ class ProcessManager:
             self._park(record)
 
     def use(self, slots: Sequence[Slot]) -> None:
-        """These are the slots from now on; an actor that runs on another one finishes there."""
+        """Use these slots from now on; an actor that runs on another slot finishes there."""
         self._cpus = slots
         self._slots.have(slots)
         self._grant()
 
     def end(self, member: int) -> None:
-        """Kill what is left of an actor, and forget what it was asked to do.
+        """Kill an actor's process and forget its invocations and its image.
 
-        A commit that was cut short is finished, its pin of the weights dropped.
+        A commit that was cut short is finished, and the actor's pin of the weights dropped.
         """
         record = self._records[member]
         self._launcher.withdraw(member)
@@ -135,16 +135,16 @@ class ProcessManager:
         self._under_way.discard(member)
         record.end()
         self._recover(record.actor)
-        self._gone = True
+        self._one_has_ended = True
         self._grant()
 
     # -- from one node to another --------------------------------------------------------------
 
-    def shelve(self, member: int) -> Image | None:
-        """The image of an actor that has nothing to do; None while it is being made: ask again.
+    def image_of(self, member: int) -> Image | None:
+        """The image of an idle actor; None while it is being made: ask again.
 
         Raises:
-            ArtosError, OSError: there is none, and why; the actor waits as before.
+            ArtosError, OSError: no image can be made, and why; the actor waits as before.
         """
         record = self._records[member]
         state = record.state
@@ -160,44 +160,44 @@ class ProcessManager:
         return None
 
     def expect(self, member: int) -> None:
-        """An image of the actor is on its way here: what it is asked to do waits for that."""
+        """An image of the actor is on its way here; its invocations wait for the image."""
         self._records[member].expect(self._clock.now())
-        self._mail.clear(member)  # no process reads it until then
+        self._mail.clear(member)  # no process reads it until the image is here
 
     def take_in(self, member: int, image: Image) -> None:
-        """That image is here: have a process made of it; see ``arrivals``."""
+        """The expected image is here: make a process from it; see ``arrivals``."""
         record = self._records[member]
         record.arrive(image)
         self._restore(record, self._nominal(record))
 
-    def miss(self, member: int) -> None:
-        """There will be no such image: the actor begins anew."""
+    def give_up_image(self, member: int) -> None:
+        """The expected image will not come: the actor starts anew."""
         record = self._records[member]
         record.lose()
         record.waited(self._clock.now())
         self._settle(record)
 
     def arrivals(self) -> list[Arrival]:
-        """What became since the last call of actors that were expected and came."""
+        """Actors whose arrival from another node ended since the last call, well or not."""
         arrivals, self._arrivals = self._arrivals, []
         return arrivals
 
     def home_of(self, member: int) -> Home:
-        """Where the actor lives, as bundles know it."""
+        """Where the actor lives, in the form that bundles use."""
         place = self._place
         return Home(place.site_for(member), str(place.path_of(member)), place.code)
 
     # -- what happens --------------------------------------------------------------------------
 
     def reports(self, member: int) -> Iterator[FromMember]:
-        """What an actor said, oldest first; what the template said is dealt with here."""
+        """An actor's reports, oldest first; the template's reports go to the launcher instead."""
         for message in self._mail.take(member):
             if member == self.template:
                 self._launcher.heard(message)
                 self.step()
             else:
                 yield message
-                # Afterwards: what the answer made others or itself do is known by then.
+                # After the caller has reacted: a new invocation keeps the actor from being parked.
                 self._heard(self._records[member], message)
 
     def _heard(self, record: ActorRecord, message: FromMember) -> None:
@@ -211,7 +211,7 @@ class ProcessManager:
                 self._answered(record)
 
     def step(self) -> None:
-        """See what became of everything that was begun. Never waits."""
+        """Finish the starts, dumps and restores that are over. Never waits."""
         for launched in self._launcher.poll():
             record = self._records[launched.member]
             record.launched(launched.child, launched.kind)
@@ -224,41 +224,41 @@ class ProcessManager:
                 self._settle(record)
 
     def _arrived(self, record: ActorRecord) -> None:
-        """Book what became of an actor from elsewhere, if it is one."""
+        """Note the arrival of an actor from another node, if it is one."""
         if (seconds := record.waited(self._clock.now())) is not None:
             self._arrivals.append(Arrival(record.member, seconds, record.lost))
 
     def deaths(self) -> list[tuple[int, ExitReport]]:
-        """Actors that died since the last look, by member number, and of what. Never waits."""
+        """Actors that died since the last call: member number and cause of death. Never waits."""
         self.step()
         dead = []
         for record in self._records.values():
             child = record.child
-            # A checkpoint ends its process on purpose.
+            # A dump ends the process on purpose.
             if child is None or record.state is State.DUMPING:
                 continue
             if child.has_ended():
                 self.accounts.unwatch(record.actor)
                 record.die()
-                self._gone = True
+                self._one_has_ended = True
                 death = ExitReport.of_process(child.pid, child.died() or 0, child.log_tail())
                 dead.append((record.member, death))
         return dead
 
     def tick(self) -> None:
-        """Keep the books of those that wait. Called a few times a second."""
+        """Record what idle actors cost, and cap logs. Called a few times a second."""
         for record in self._records.values():
-            self._tiers.book(record)
+            self._tiers.note_memory(record)
             if record.child is not None:
                 record.child.cap_log()
         self._place.cap_template_log()
         self._free_memory()
 
     def _free_memory(self) -> None:
-        """What came with clones from elsewhere goes with the last of them."""
+        """Remove memory that came with clones from other nodes once nothing uses it."""
         quiet = not self._under_way and all(r.expected is None for r in self._records.values())
-        if self._gone and quiet:
-            self._gone = False
+        if self._one_has_ended and quiet:
+            self._one_has_ended = False
             self.images.free_memory(self.pids().values())
 
     def pids(self) -> dict[int, int]:
@@ -267,12 +267,12 @@ class ProcessManager:
         return {r.member: r.child.pid for r in records if r.child is not None}
 
     def waits_for_slot(self, member: int) -> bool:
-        """Whether what an actor was asked to do waits for a slot or for its process."""
+        """Whether an actor's invocations wait for a slot or for its process."""
         record = self._records.get(member)
         return record is not None and bool(record.waiting) and not record.unanswered
 
     def usage(self) -> Usage:
-        """What they cost so far."""
+        """What the actors have cost so far."""
         return self.accounts.usage(self._slots.held_seconds(WORKLOAD))
 
     def states(self) -> Mapping[int, State]:
@@ -280,13 +280,13 @@ class ProcessManager:
         return {member: record.state for member, record in self._records.items()}
 
     def tell_to_stop(self) -> None:
-        """Have each end once it is done with what it does."""
+        """Have each actor end once it has finished its present invocation."""
         for member in self._records:
             self._mail.clear(member)
             self._mail.passers[member].pass_message(Stop())
 
     def stop(self, seconds: float) -> None:
-        """Let actors end by themselves for ``seconds``, then kill them; nothing is left."""
+        """Let actors end by themselves for ``seconds``, then kill them and remove their images."""
         deadline = Deadline(seconds)
         self._launcher.close()
         for record in self._records.values():
@@ -294,14 +294,14 @@ class ProcessManager:
             if record.child is not None:
                 self.accounts.unwatch(record.actor)
                 record.child.end(deadline.left)
-                # Only now: a second Ctrl-C in the wait above must find it here and kill it.
+                # Only now: after a second Ctrl-C in the wait above the child must still be found.
                 record.end()
         self._tiers.close()
 
     # -- slots ---------------------------------------------------------------------------------
 
     def _nominal(self, record: ActorRecord) -> Slot:
-        """The slot on whose CPU it is made: spread evenly, before it holds one."""
+        """The slot on whose CPU the actor is made before it holds one; these are spread evenly."""
         return self._cpus[record.actor % len(self._cpus)]
 
     def _grant(self) -> None:
@@ -309,7 +309,7 @@ class ProcessManager:
             self._serve(self._records[member])
 
     def _serve(self, record: ActorRecord) -> None:
-        """Bring an actor that has something to do one step nearer to doing it."""
+        """Take the next step towards an actor's waiting invocations."""
         slot = self._slots.of(record.member)
         if slot is None or not record.waiting:
             return
@@ -328,14 +328,14 @@ class ProcessManager:
             case State.COLD:
                 self.start(record.member)
             case _:
-                pass  # it is served again when that is over
+                pass  # it is served again when this state is over
 
     def _restore(self, record: ActorRecord, slot: Slot) -> None:
         self._tiers.restore(record, slot, self._place.log_of(record.member))
         self._under_way.add(record.member)
 
     def _settle(self, record: ActorRecord) -> None:
-        """What was begun with it is over: it goes on, or rests."""
+        """A start, dump or restore of the actor is over: it goes on, or rests."""
         record.rest(self._clock.now())
         if record.state is State.COLD and (record.waiting or not record.retired):
             self.start(record.member)  # its image was lost
@@ -348,7 +348,7 @@ class ProcessManager:
         if record.state is State.PARKED:
             self._tiers.leave(record)
         self._put_on(record, slot)
-        # While others wait for a slot each gets one invocation at a time.
+        # While others wait for a slot, an actor gets one invocation at a time.
         crowded = self._slots.is_crowded(WORKLOAD)
         while record.waiting and not (crowded and record.unanswered):
             self._mail.passers[record.member].pass_message(record.next_call())

@@ -1,4 +1,4 @@
-"""Where an actor waits that has nothing to do: in memory, frozen, or as an image (paper §3.3)."""
+"""Decides where an idle actor waits: in memory, frozen, or as an image (paper §3.3)."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from artos.scaling.elastic import Park
 from artos.system.cgroups import ROOT, groups, text
 
 Tier = Literal["never", "memory", "freeze", "checkpoint"]
-"""Where an actor waits: with its slot; alive without one; stopped; as an image without process."""
+"""Where an actor waits: with its slot; alive without a slot; stopped; as an image, no process."""
 
 WORTH = 20
-"""A tier must cost at most one in this many of the seconds that an actor will be idle."""
+"""A tier may cost at most this fraction (one in 20) of the seconds an actor will be idle."""
 
 PRESSURE = 0.85
-"""Share of the memory in use from which on memory is worth giving back."""
+"""Memory is worth giving back once this share of it is in use."""
 
 _BELOW: dict[Tier, Tier] = {"checkpoint": "freeze", "freeze": "memory"}
 
-# Seconds in and out, until they have been measured: a Python actor with 150 MB of private memory.
+# Seconds in and out, until measured: those of a Python actor with 150 MB of private memory.
 _PRIORS: dict[Tier, tuple[float, float]] = {"freeze": (1e-4, 5e-4), "checkpoint": (0.13, 0.1)}
 
 
 class Costs:
-    """What a tier costs: running medians of the seconds it took into it and out of it again."""
+    """The costs of tiers: running medians of the seconds it takes to enter and to leave each."""
 
     def __init__(self, window: int = 15) -> None:
         self._window = window
         self._taken: dict[tuple[Tier, bool], deque[float]] = {}
 
     def into(self, tier: Tier, seconds: float) -> None:
-        """An actor went into the tier."""
+        """An actor took ``seconds`` to enter the tier."""
         self._note(tier, False, seconds)
 
     def out_of(self, tier: Tier, seconds: float) -> None:
-        """An actor came out of the tier and runs."""
+        """An actor took ``seconds`` to leave the tier and run."""
         self._note(tier, True, seconds)
 
     def of(self, tier: Tier) -> float:
-        """Seconds of one round trip; before the first of each way what is usual."""
+        """Seconds of one round trip; a usual value for each direction not yet measured."""
         priors = _PRIORS.get(tier, (0.0, 0.0))
         return sum(
             statistics.median(self._taken.get((tier, out)) or (priors[out],))
@@ -57,9 +57,9 @@ class Costs:
 
 
 class IdleForecast:
-    """How long one actor will be idle: at least as long as in the shortest of its last pauses.
+    """How long one actor will be idle: as long as the shortest of its last pauses.
 
-    The minimum, not the mean: ``choose`` promises something, and that rests on it.
+    The minimum, not the mean: the bound that ``choose`` promises depends on it.
     """
 
     def __init__(self, window: int = 5) -> None:
@@ -77,13 +77,12 @@ class IdleForecast:
 
 @dataclass(frozen=True)
 class Situation:
-    """What is known when an actor has finished a round.
+    """The facts for the decision when an actor has finished a round.
 
-    ``idle`` is the forecast in seconds (None: unknown), ``for_good`` that nobody will ask for the
-    actor until the workload grows again. ``pressure`` is whether memory is short, ``gives_back``
-    whether an image frees any: one on a tmpfs takes as much as it gives. ``burns_cpu`` is whether
-    the actor goes on computing while it has nothing to do. ``available`` are the tiers of this
-    host that this actor has not refused.
+    ``idle`` is the forecast in seconds (None: unknown). ``for_good``: the actor will not be used
+    until the workload grows again. ``pressure``: memory is short. ``gives_back``: an image frees
+    memory; one on a tmpfs takes as much as it frees. ``burns_cpu``: the actor goes on computing
+    while it has no invocation. ``available`` are the tiers of this host that the actor can enter.
     """
 
     available: frozenset[Tier] = frozenset({"memory", "freeze", "checkpoint"})
@@ -97,17 +96,16 @@ class Situation:
 def choose(park: Park, seen: Situation, costs: Costs) -> Tier:
     """The tier an actor is to wait in.
 
-    A fixed choice is obeyed, or the nearest below it that the host has. With ``never`` an actor
-    keeps its slot between rounds; it gives it back only when it is idle for good.
+    A fixed choice is obeyed, or the nearest tier below it that the host has. With ``never`` an
+    actor keeps its slot between rounds and gives it back only when it is idle for good.
 
-    ``auto`` keeps actors in memory, where going on costs nothing. It leaves it for what memory
-    cannot do: give memory back when that is short (checkpoint), stop an actor that burns the
-    CPU others need (freeze), and either only if the round trip costs at most 1/20 of the idle
-    time forecast. The forecast is never more than the actor's last pause, so all the round trips
+    ``auto`` keeps actors in memory, where going on costs nothing. It takes another tier only for
+    what that tier adds: ``checkpoint`` gives memory back when memory is short, ``freeze`` stops an
+    actor that burns the CPU others need; and each only if the round trip costs at most 1/20 of the
+    forecast idle time. The forecast is never more than the actor's last pause, so all round trips
     of a run together take at most 1/20 of its pauses, whatever their sequence. Hence ``auto`` is
-    at most five per cent of the idle time slower than the best fixed choice, which pays nothing
-    at best. An actor that is idle for good waits for nothing: it becomes an image, else it is
-    frozen.
+    slower than the best fixed choice, which at best pays nothing, by at most five per cent of the
+    idle time. An actor that is idle for good becomes an image, or is frozen if it cannot.
     """
     if park == "auto":
         return _auto(seen, costs)
@@ -140,19 +138,19 @@ def _nearest(tier: Tier, seen: Situation) -> Tier:
 
 
 def under_pressure(root: Path = ROOT) -> bool:
-    """Whether memory is short, on the machine or in the control groups this process is in."""
+    """Whether memory is short, on the machine or in the control groups of this process."""
     return memory_in_use(root) >= PRESSURE
 
 
 def memory_in_use(root: Path = ROOT) -> float:
-    """Share of the memory in use: of the machine's, or of the tightest control group's limit."""
+    """Largest share in use: of the machine's memory, or of a control group's limit."""
     machine = psutil.virtual_memory()
     shares = (_share(folder) for folder in groups("memory", root))
     return max(1 - machine.available / machine.total, *(s for s in shares if s is not None), 0.0)
 
 
 def _share(folder: Path) -> float | None:
-    """A group's use of its limit, without file pages the kernel would drop. None: no limit."""
+    """Share of its limit that a group uses, without droppable file pages. None: no limit."""
     for limit, used, droppable in (
         ("memory.max", "memory.current", "inactive_file"),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),

@@ -1,4 +1,4 @@
-"""What a workload's actors cost: how they were started, CPU used, memory kept while parked."""
+"""The costs of a workload's actors: starts, CPU used, memory kept while parked."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from artos.usage import Usage
 Start = Literal["cold", "fork", "clone", "restore", "moved", "thaw", "unpark"]
 """How an actor came to run."""
 
-_KEPT = 4096  # starts of a kind whose durations are remembered
-_WINDOW = 5  # parked intervals looked at to see whether an actor burns CPU
+_KEPT = 4096  # durations remembered for each kind of start
+_WINDOW = 5  # parked intervals that tell whether an actor burns CPU
 _BURNING = 0.1  # of one CPU
-_NOTICED = 0.05  # CPU seconds: the kernel counts in steps of 0.01
+_NOTICED = 0.05  # CPU seconds; less is noise, as the kernel counts in steps of 0.01
 
 
 @dataclass(frozen=True)
 class StartStats:
-    """Starts of one kind: how many, and median and 95th percentile of the latest (seconds)."""
+    """Starts of one kind: their number, and median and 95th percentile of the latest (seconds)."""
 
     count: int
     median_s: float
@@ -46,15 +46,15 @@ class _Starts:
 class _Parked:
     since: float
     mb: float
-    cpu: float | None  # used until then, of an actor whose process may run on
+    cpu: float | None  # CPU seconds used until then; None if the process cannot run meanwhile
 
 
 class Accounts:
-    """Books of one workload. Seconds are the clock's, CPU seconds the kernel's, MB are 10^6 bytes.
+    """The costs of one workload. Seconds are the clock's, CPU seconds the kernel's, MB 10^6 bytes.
 
-    CPU seconds are those of an actor's processes one after the other, and of children these have
-    waited for. Each is read from the kernel while it is there: call ``unwatch`` before a process is
-    reaped, or what it used since it was last read is lost.
+    An actor's CPU seconds are those of all its processes, one after the other, and of the children
+    they have waited for. They are read from the kernel while the process exists: call ``unwatch``
+    before a process is reaped, or the CPU it used since the last reading is lost.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -69,19 +69,19 @@ class Accounts:
     # -- starts --------------------------------------------------------------------------------
 
     def started(self, kind: Start, seconds: float) -> None:
-        """An actor runs, ``seconds`` after that was asked for."""
+        """An actor runs, ``seconds`` after its start was requested."""
         starts = self._starts.setdefault(kind, _Starts())
         starts.count += 1
         starts.latest.append(seconds)
 
     def starts(self) -> dict[Start, StartStats]:
-        """Statistics of the kinds of start that happened."""
+        """Statistics for each kind of start that happened."""
         return {kind: starts.stats() for kind, starts in self._starts.items()}
 
     # -- CPU -----------------------------------------------------------------------------------
 
     def usage(self, held_cpu_seconds: float) -> Usage:
-        """All of it as one record; CPU slots were held for ``held_cpu_seconds``."""
+        """All costs as one record; CPU slots were held for ``held_cpu_seconds``."""
         return Usage(
             starts={kind: asdict(stats) for kind, stats in self.starts().items()},
             held_cpu_seconds=held_cpu_seconds,
@@ -90,12 +90,12 @@ class Accounts:
         )
 
     def watch(self, actor: int, pid: int) -> None:
-        """The actor is this process from now on. All that it has used already counts too."""
+        """The actor is this process from now on. CPU the process has used already counts too."""
         self.unwatch(actor)
         self._live[actor] = _Reading(pid)
 
     def unwatch(self, actor: int) -> None:
-        """The actor's process ends; fine if it has none."""
+        """The actor's process ends. No error if it has none."""
         if reading := self._live.pop(actor, None):
             self._past[actor] = self._past.get(actor, 0.0) + reading.seconds()
 
@@ -111,16 +111,16 @@ class Accounts:
     # -- parking -------------------------------------------------------------------------------
 
     def parked(self, actor: int, mb: float, *, runs: bool = False) -> None:
-        """The actor waits from now on and keeps ``mb`` MB, of memory or of an image.
+        """The actor waits from now on and keeps ``mb`` MB of memory, or an image of that size.
 
-        ``runs`` is whether its process may use CPU meanwhile: neither frozen nor gone.
+        ``runs``: its process is neither frozen nor gone, so it may use CPU meanwhile.
         """
         self.unparked(actor)
         cpu = self.used_seconds(actor) if runs else None
         self._parked[actor] = _Parked(self._clock.now(), mb, cpu)
 
     def unparked(self, actor: int) -> None:
-        """The actor waits no longer; fine if it did not."""
+        """The actor waits no longer. No error if it did not wait."""
         if parked := self._parked.pop(actor, None):
             seconds = self._clock.now() - parked.since
             self._mb_seconds += parked.mb * seconds
@@ -135,14 +135,14 @@ class Accounts:
         return self._mb_seconds + open_ones
 
     def burns(self, actor: int) -> bool:
-        """Whether the actor used CPU while it was parked and had nothing to do, lately."""
+        """Whether the actor lately used CPU while it was parked and had nothing to do."""
         intervals = self._idle.get(actor, ())
         cpu = sum(used for used, _ in intervals)
         return cpu >= max(_NOTICED, _BURNING * sum(seconds for _, seconds in intervals))
 
 
 class _Reading:
-    """CPU seconds of a process, the last value read if it is gone."""
+    """CPU seconds of a process; the last value read if the process is gone."""
 
     def __init__(self, pid: int) -> None:
         self._last = 0.0
@@ -154,14 +154,14 @@ class _Reading:
     def seconds(self) -> float:
         if self._process:
             try:
-                self._last = sum(self._process.cpu_times()[:4])  # with those of its children
+                self._last = sum(self._process.cpu_times()[:4])  # including its children's
             except psutil.NoSuchProcess:
                 self._process = None
         return self._last
 
 
 def private_mb(pid: int) -> float:
-    """Memory (MB) that nobody shares with a process: about what parking it elsewhere gives back.
+    """Memory (MB) that a process shares with nobody: about what an image of it would give back.
 
     0 if the process is gone.
     """

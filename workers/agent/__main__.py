@@ -1,4 +1,4 @@
-"""Entry point of a transfer agent: ``python -P -m workers.agent ORDERS LEASH``."""
+"""Entry point of a transfer agent: ``python -P -m workers.agent ORDERS CONTROL_PIPE``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from workers.agent.agent import serve
 
 
 def main() -> int:
-    """Ship and fetch until told to finish, or until the executor is gone and all is shipped."""
+    """Ship rows and fetch weights until told to finish, or until the executor is gone."""
     faulthandler.enable()
     with logging_to(to_stderr):
         return serve(sys.argv[1], int(sys.argv[2]), _load)
 
 
 def _load(source: str, folder: str) -> Any:
-    """A trigger class of the user's, whose code is loaded only where the table has one."""
+    """Load a trigger class of the user; user code is loaded only if the table names any."""
     from artos.runtime.reference import load_object  # noqa: PLC0415
 
     return load_object(source, folder)

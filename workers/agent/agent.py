@@ -1,4 +1,4 @@
-"""The transfer agent of an executor: from its cache blocks to the replay processes (paper §4.2)."""
+"""The transfer agent: ships rows from an executor's blocks to replay processes (paper §4.2)."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from workers.agent.sender import Packing, Sender, streams
 from workers.agent.weights import Assembly, Pulling
 
 Fire = Callable[[int, int, int], None]
-"""Called with an actor, a stage and the row up to which that stage is to be shipped."""
+"""Called with an actor, a stage, and the row up to which that stage is to be shipped."""
 MODEL = "model_param"
 _TICK = 1.0
 _THREADS = 4
 
 Load = Callable[[str, str], Any]
-"""Imports a trigger class of the user's by its source, from the user's folder."""
+"""Imports a trigger class of the user by its source, from the user's folder."""
 
 
 @dataclass(slots=True)
 class _Cache:
-    """One actor's block; ``seen`` rows are known to the triggers, ``due`` fired per stage."""
+    """One actor's block. The triggers know of ``seen`` rows; ``due`` rows fired, per stage."""
 
     rings: Rings
     seen: int
@@ -56,10 +56,10 @@ class _Cache:
 
 
 class Caches:
-    """Watches the blocks for commits and keeps the cursors of the stages in them.
+    """Watches the blocks for commits and keeps each stage's cursors in them.
 
-    Each stage is a consumer: it claims what fired and acknowledges what arrived. So whoever takes
-    over from a dead agent knows which rows fired, and the rows that follow fire as they would have.
+    Each stage is a consumer: it claims rows that fired and acknowledges rows that arrived. So an
+    agent that replaces a dead one knows which rows fired, and later rows fire as they would have.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class Caches:
 
     @property
     def engine(self) -> Engine:
-        """Its triggers, which may wait for a time."""
+        """The transfer triggers, some of which may wait for a point in time."""
         return self._engine
 
     def place(self, actor: int, block: ActorBlock) -> tuple[list[int], list[int]]:
-        """The actor's rows are in this block; per stage the rows that fired and that arrived."""
+        """Watch an actor's block; returns, per stage, the rows that fired and that arrived."""
         header = [block.headers[stage.keys[0]] for stage in self._stages]
         cursors = [each.cursor(number) for number, each in enumerate(header)]
         due, arrived = [each[0] for each in cursors], [each[1] for each in cursors]
@@ -86,7 +86,7 @@ class Caches:
         return due, arrived
 
     def leave(self, actor: int) -> None:
-        """The actor lives on another node now: its block here is no longer read."""
+        """The actor lives on another node now: stop reading its block here."""
         del self._caches[actor]
 
     def rings(self, actor: int) -> Rings:
@@ -94,7 +94,7 @@ class Caches:
         return self._caches[actor].rings
 
     def look(self) -> None:
-        """See what was committed; what fires is to be shipped."""
+        """Feed new commits to the triggers; rows that fire are to be shipped."""
         for actor, cache in self._caches.items():
             block = cache.rings.block
             rows = block.written
@@ -105,13 +105,13 @@ class Caches:
                     self._engine.feed(Committed(actor, written, version))
 
     def flush(self) -> None:
-        """Have everything shipped that is committed, whatever the triggers wait for."""
+        """Have all committed rows shipped, whether or not a trigger fired for them."""
         for actor, cache in self._caches.items():
             for stage in range(len(self._stages)):
                 self._ship(actor, stage, cache.rings.block.written)
 
     def arrived(self, actor: int, stage: int, rows: int) -> None:
-        """So many rows of a stage are in the replay buffer: the actor may write over them."""
+        """``rows`` rows of a stage are in the replay buffer: the actor may overwrite them."""
         cache = self._caches[actor]
         cache.rings.block.acknowledge(self._stages[stage].name, cache.due[stage], rows)
 
@@ -133,13 +133,13 @@ class Caches:
 
 
 def serve(orders: str, control_pipe: int, load: Load) -> int:
-    """Be the agent that ``orders`` (JSON) describe; returns the exit status."""
+    """Run the transfer agent that ``orders`` (JSON) describe; returns the exit status."""
     given = msgspec.json.decode(orders, type=AgentOrders)
-    with ControlPipe.held(control_pipe) as line, Agent(given, line, load, SystemClock()) as agent:
+    with ControlPipe.held(control_pipe) as pipe, Agent(given, pipe, load, SystemClock()) as agent:
         while not agent.over:
             agent.turn()
         if agent.orphaned:
-            agent.clear_away()
+            agent.remove_memory()
     return 0
 
 
@@ -158,7 +158,7 @@ class Agent(Closing):
         self._caches = Caches(plan.consumers, table, clock, self._fire)
         self._stages = plan.consumers
         self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
-        # What is encrypted for one of them is encrypted by one thread.
+        # One thread encrypts all that goes to one endpoint.
         self._context: sockets.Context = zmq.Context(min(_THREADS, len(orders.endpoints)))
         self._shippings = [self._shipping(plan, endpoint) for endpoint in orders.endpoints]
         board = Board.attach(orders.site.board_path, orders.site.members)
@@ -203,13 +203,13 @@ class Agent(Closing):
 
     @property
     def over(self) -> bool:
-        """Whether it was told to finish and everything committed has arrived, or time is up."""
+        """Whether it was told to finish, and all committed rows have arrived or time is up."""
         if self._deadline is None:
             return False
         return self._deadline.passed or all(each.sender.settled for each in self._shippings)
 
     def turn(self) -> None:
-        """Sleep until something comes, and see to it."""
+        """Sleep until something comes, and handle it."""
         ready = self._sleep()
         if self._control_pipe.fileno() in ready:
             self._obey()
@@ -221,7 +221,7 @@ class Agent(Closing):
             each.turn(ready)
 
     def _sleep(self) -> set[sockets.Socket | int]:
-        """Sleep until there is something to read or time for something; what can be read."""
+        """Sleep until something can be read or is due; returns the sockets that can be read."""
         polled: list[Any] = [socket for each in self._all for socket in each.link.sockets]
         if not self._control_pipe.cut:
             polled.append(self._control_pipe.fileno())
@@ -233,21 +233,21 @@ class Agent(Closing):
         left = _TICK if self._deadline is None else min(_TICK, self._deadline.left)
         return left if due is None else min(left, max(0.0, due - self._clock.now()))
 
-    # -- the executor ------------------------------------------------------------------------------
+    # -- orders of the executor ----------------------------------------------------------------
 
     def _obey(self) -> None:
         for message in self._control_pipe.take():
             with self._faults.contained(type(message).__name__):
                 if isinstance(message, Terms):
-                    self._live(message.terms)
+                    self._use_terms(message.terms)
                 elif isinstance(message, Finish):
                     self._deadline = Deadline(message.seconds, self._clock)
         if self._control_pipe.cut and not self.orphaned:
             self.orphaned = True
             self._deadline = self._deadline or Deadline(self._orders.patience, self._clock)
 
-    def _live(self, terms: dict[int, int]) -> None:
-        """These actors live here, in these terms, and no others."""
+    def _use_terms(self, terms: dict[int, int]) -> None:
+        """Exactly these actors live here, each in its term."""
         changed = {
             actor
             for actor in terms.keys() | self._terms.keys()
@@ -271,14 +271,14 @@ class Agent(Closing):
 
     # -- the end -------------------------------------------------------------------------------
 
-    def clear_away(self) -> None:
-        """Remove the shared memory of an executor that is gone."""
+    def remove_memory(self) -> None:
+        """Remove the shared memory of the executor that is gone."""
         if self._orders.lock >= 0:
             lock = FileLock(self._orders.lock)
             ShmFolder(Path(self._orders.site.folder), lock).remove()
 
     def close(self) -> None:
-        """Hang up at once."""
+        """Close all connections at once."""
         for each in self._all:
             each.close()
         self._context.destroy(linger=0)

@@ -1,4 +1,4 @@
-"""Experience on its way out: the pieces a sender chooses, over a link to one replay process."""
+"""Ships experience: sends the pieces a sender chooses over a link to one replay process."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from artos.transport.sockets import Socket
 from workers.agent.sender import Packing, Piece, Sender
 
 _log = logging.getLogger(__name__)
-_SILENCE = 5.0  # seconds without an answer after which it is asked for again
-_RENEW = 2  # times that it is asked on the same connection
+_SILENCE = 5.0  # seconds without an answer until the question is repeated
+_RENEW = 2  # repetitions on the same connection before a new one is opened
 _UP, _DOWN = zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_DISCONNECTED
 
 Hear = Callable[[Message], None]
@@ -36,9 +36,8 @@ Hear = Callable[[Message], None]
 class Link(Closing):
     """A socket that knows when it is connected (again).
 
-    ``greet`` is called then, and again when what it asked for was not answered for some seconds: it
-    sends what brings both ends together. ``hear`` gets every message; ``counters`` counts the
-    ``bad`` ones.
+    ``greet`` is called on every connection, and again when its question was not answered for some
+    seconds. ``hear`` gets every message; ``counters`` counts the ``bad`` ones.
     """
 
     def __init__(
@@ -62,17 +61,17 @@ class Link(Closing):
 
     @property
     def sockets(self) -> tuple[Socket, Socket]:
-        """What to poll for reading; other ones after it was renewed."""
+        """The sockets to poll for reading; they change when the link is renewed."""
         return self.socket, self._monitor.socket
 
     def send(self, frame: bytes) -> bool:
-        """Send a message now, one that is large without a copy; False if there is no connection."""
+        """Send a message now, without copying large ones; False if there is no connection."""
         return sockets.push(self.socket, [frame], copy=False)
 
     def turn(self, ready: Container[object], *, waits: bool) -> None:
-        """Read from those sockets that are ``ready``.
+        """Read from those of its sockets that are ``ready``.
 
-        ``waits``: something was asked, so silence means something.
+        ``waits``: an answer is outstanding, so silence means that it may be lost.
         """
         for kind, _ in self._monitor.reports() if self._monitor.socket in ready else ():
             self._connected(kind == _UP)
@@ -87,7 +86,7 @@ class Link(Closing):
     def _connected(self, up: bool) -> None:
         self._up, self._heard = up, self._clock.now()
         if up:
-            self.socket.get(zmq.EVENTS)  # makes it notice its new connection before it sends
+            self.socket.get(zmq.EVENTS)  # makes ZeroMQ notice the new connection before it sends
             self._greet()
 
     def _next(self) -> zmq.Frame | None:
@@ -97,7 +96,7 @@ class Link(Closing):
             return None
 
     def _take(self, frame: zmq.Frame) -> None:
-        with self._faults.contained("what came from the head"):
+        with self._faults.contained("a message from the head"):
             try:
                 self._hear(codec.decode(frame.buffer))
             except BadMessage as error:
@@ -107,19 +106,19 @@ class Link(Closing):
     def _ask_again(self) -> None:
         self._heard, self._asked = self._clock.now(), self._asked + 1
         if self._asked % (_RENEW + 1) == 0:
-            self.close()  # a peer that refused our key once is not tried again on this one
+            self.close()  # a socket does not reconnect to a peer that has refused our key
             self._open()
         else:
             self._greet()
 
     def close(self) -> None:
-        """Hang up at once."""
+        """Close the connection at once."""
         self._monitor.close()
         self.socket.close(0)
 
 
 class _OnItsWay(NamedTuple):
-    """Bytes of a piece as it was sent, and when."""
+    """A piece, its bytes as sent, and when it was sent."""
 
     piece: Piece
     size: int
@@ -127,9 +126,9 @@ class _OnItsWay(NamedTuple):
 
 
 class Shipping(Closing):
-    """Ships rows of those actors that one replay process serves.
+    """Ships the rows of the actors that one replay process serves.
 
-    ``rings`` finds an actor's rows, ``arrived`` is told how far a stage of an actor is.
+    ``rings`` finds an actor's rows; ``arrived`` is told how many rows of an actor's stage arrived.
     """
 
     def __init__(
@@ -153,18 +152,18 @@ class Shipping(Closing):
         self.link = Link(opens, clock, self.greet, self._hear, counters, faults)
 
     def greet(self) -> None:
-        """Introduce this node, and send again all that is not known to have arrived."""
+        """Introduce this node, and send again all rows not known to have arrived."""
         self._way.clear()
         terms = self.sender.greet()
         if self.link.send(codec.encode(self._hello(terms, self.sender.number))):
             self._counters.add("greetings")
 
     def turn(self, ready: Container[object]) -> None:
-        """Read what came, send what may be sent."""
+        """Read the messages that came, and send the pieces that may be sent."""
         self.link.turn(ready, waits=self.sender.waits)
         while (piece := self.sender.next()) is not None:
             if not self._ship(piece):
-                return  # not connected: there is a greeting once it is
+                return  # not connected; the next connection begins with a greeting
 
     def _ship(self, piece: Piece) -> bool:
         rings = self._rings(piece.actor)
@@ -200,7 +199,7 @@ class Shipping(Closing):
                 self._counters.add("refused")
                 self._seldom.warning("refused: %s", message.why)
             case _:
-                raise BadMessage(f"{type(message).__name__} is nothing to tell an agent")
+                raise BadMessage(f"a transfer agent does not accept {type(message).__name__}")
 
     def _land(self, news: RowsTaken) -> None:
         moved = self.sender.hear(news)
@@ -209,9 +208,9 @@ class Shipping(Closing):
             self._arrived(news.actor, stage, rows)
 
     def _time(self, news: RowsTaken) -> None:
-        """Tell the packing how long what has arrived now was on its way, by itself."""
+        """Tell the packing how long the new arrivals took, not counting the pieces before them."""
         now, began, size = self._clock.now(), 0.0, 0
-        while self._way and _is_there(self._way[0].piece, news):
+        while self._way and _has_arrived(self._way[0].piece, news):
             gone = self._way.popleft()
             began = began or max(self._landed, gone.sent)
             size += gone.size
@@ -220,11 +219,11 @@ class Shipping(Closing):
             self._landed = now
 
     def close(self) -> None:
-        """Hang up at once."""
+        """Close the connection at once."""
         self.link.close()
 
 
-def _is_there(piece: Piece, news: RowsTaken) -> bool:
+def _has_arrived(piece: Piece, news: RowsTaken) -> bool:
     if piece.actor != news.actor:
         return False
     return all(news.written.get(name, 0) >= piece.rows.stop for name in piece.stream.keys)

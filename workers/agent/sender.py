@@ -1,8 +1,8 @@
-"""What to send next, and how: from which block, compressed or not.
+"""Decides what to send next to one replay process: from which block, and whether compressed.
 
-Decisions only, for one replay process. They depend on what arrived, how much room there is, what
-fired, what LZ4 makes of a key and how fast the link is. Rows are shipped in order, and again from
-the first that has not arrived whenever something may have been lost; the other end takes each row
+The decisions depend on which rows fired and arrived, how much room there is, how well LZ4
+compresses a key, and how fast the link is. Rows are shipped in order, and whenever something may
+have been lost, again from the first row that has not arrived; the replay process takes each row
 once.
 """
 
@@ -17,19 +17,19 @@ from artos.protocol.data import RowsTaken
 from artos.transport.chunk import PIECE
 
 SLOW = 125e6
-"""Bytes a second that a link is taken to carry before that was measured: 1 Gbit/s."""
-_LEAST = 1024  # bytes; of less there is nothing to gain
-_TELLING = 256 << 10  # bytes whose way takes long enough to be timed
-_KEY_LASTS, _LINK_LASTS = 1.0, 10.0  # seconds after which a measurement is made again
+"""Assumed speed of a link (bytes/s) until it is measured: 1 Gbit/s."""
+_LEAST = 1024  # bytes; compressing less gains nothing
+_TELLING = 256 << 10  # bytes; fewer cross too fast to be timed
+_KEY_LASTS, _LINK_LASTS = 1.0, 10.0  # seconds after which a measurement is repeated
 _WEIGHT = 0.25
 WINDOW = 8 << 20
-"""Bytes that may be on their way before the other end said how many."""
-_SMALL = 2048  # bytes of a row; smaller ones share chunks, for a frame of few bytes costs as much
+"""Bytes that may be on their way until the replay process has set a limit."""
+_SMALL = 2048  # bytes of a row; smaller keys share chunks, as a small frame costs as much
 
 
 @dataclass(slots=True)
 class _Measured:
-    """Of one key: bytes before by bytes after, bytes compressed a second, and when that was."""
+    """Measured for one key: bytes before / bytes after, bytes compressed a second, and when."""
 
     ratio: float
     speed: float
@@ -38,10 +38,10 @@ class _Measured:
 
 @dataclass
 class Packing:
-    """Decides for each frame. ``enabled=False`` leaves everything as it is.
+    """Decides for each frame whether to compress it. ``enabled=False`` compresses nothing.
 
-    Compressing, the way and unpacking are added up, as on machines without an idle core; unpacking
-    is taken to be as fast as packing, and it is faster.
+    The times of compressing, sending and decompressing are added up, as on machines without an idle
+    core. Decompressing is assumed to take as long as compressing; it is faster.
     """
 
     enabled: bool = True
@@ -59,7 +59,7 @@ class Packing:
         if not self.enabled or size < _LEAST:
             return False
         if size >= _TELLING and now - self._probed > _LINK_LASTS:
-            self._probed = now  # what is compressed is too short to tell how fast the link is
+            self._probed = now  # compressed bytes are too few to tell how fast the link is
             return False
         measured = self._keys.get(key)
         if measured is None or now - measured.at > _KEY_LASTS:
@@ -67,23 +67,23 @@ class Packing:
         return 2 / measured.speed + 1 / (measured.ratio * self.link) < 1 / self.link
 
     def packed(self, key: str, before: int, after: int, seconds: float, now: float) -> bool:
-        """Bytes of a key were compressed in so many seconds; whether to send them like that.
+        """Note how fast a key was compressed; returns whether to send the compressed bytes.
 
-        Best seconds of the processor: one that was taken away from us says nothing about LZ4.
+        ``seconds`` should be CPU time: time when another process ran says nothing about LZ4.
         """
         self._keys[key] = _Measured(before / after, before / max(seconds, 1e-9), now)
         return after < before
 
     def crossed(self, size: int, seconds: float) -> None:
-        """So many bytes took so long to arrive, counted from when those before them had."""
+        """``size`` bytes arrived ``seconds`` after those before them."""
         if size >= _TELLING and seconds > 0:
-            # A mean of times, not of rates: two answers that come together tell of no fast link.
+            # A mean of times, not of rates: two answers that come together do not show a fast link.
             pace = seconds / size
             self._pace = pace if not self._pace else self._pace + _WEIGHT * (pace - self._pace)
 
 
 class Stream(NamedTuple):
-    """Keys of one stage that travel in the same chunks; ``row_bytes`` of all of them together."""
+    """Keys of one stage that travel in the same chunks; ``row_bytes`` is the sum of the keys'."""
 
     stage: int
     keys: tuple[str, ...]
@@ -91,7 +91,7 @@ class Stream(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Rows ``start`` to ``stop`` of an actor, to be sent now; ``ends``: no more for the moment."""
+    """Rows of an actor to be sent now; ``ends``: no more rows follow for the moment."""
 
     actor: int
     term: int
@@ -106,7 +106,7 @@ class Piece(NamedTuple):
 
 
 def streams(stages: Sequence[Consumer], row_bytes: Mapping[str, int]) -> tuple[Stream, ...]:
-    """The streams of an actor: of each stage first its small keys, then each large one alone."""
+    """An actor's streams: for each stage one of its small keys, then one for each large key."""
     found = []
     for number, stage in enumerate(stages):
         small = tuple(name for name in stage.keys if row_bytes[name] < _SMALL)
@@ -119,7 +119,7 @@ def streams(stages: Sequence[Consumer], row_bytes: Mapping[str, int]) -> tuple[S
 
 @dataclass(slots=True)
 class _Flow:
-    """How far one stream of an actor is: rows that may go, have gone, and have arrived."""
+    """How far one stream of an actor is: rows that may be sent, were sent, and have arrived."""
 
     due: int
     sent: int
@@ -128,9 +128,9 @@ class _Flow:
 
 @dataclass(slots=True)
 class _Shipment:
-    """One actor's rows. ``known``: its arrivals have been reported since the last greeting.
+    """One actor's rows. ``known``: ``RowsTaken`` has come for it since the last greeting.
 
-    ``void``: the actor lives elsewhere by now, so its rows are not taken from here.
+    ``void``: the actor lives elsewhere by now, so rows from here are not accepted.
     """
 
     term: int
@@ -142,11 +142,11 @@ class _Shipment:
 
 @dataclass
 class Sender:
-    """Chooses pieces of about ``piece`` bytes, at most ``credit`` bytes on their way at a time.
+    """Chooses pieces of about ``piece`` bytes, with at most ``credit`` bytes on their way at once.
 
-    Earlier stages go first, actors in the order in which they became due. An actor for whom the
+    Earlier stages go first, actors in the order in which they became due. An actor for which the
     replay buffer has no room does not hold up the others. ``number`` counts greetings, ``flight``
-    are the bytes on their way.
+    is the number of bytes on their way.
     """
 
     streams: Sequence[Stream]
@@ -164,9 +164,9 @@ class Sender:
     # -- what there is to ship -----------------------------------------------------------------
 
     def place(self, actor: int, term: int, due: Sequence[int], arrived: Sequence[int]) -> None:
-        """An actor lives here (anew); per stage the rows that fired and those known to be there.
+        """An actor lives here (anew); per stage, ``due`` rows fired and ``arrived`` rows arrived.
 
-        Nothing is sent for it before the next greeting was answered.
+        Nothing is sent for the actor before the next greeting was answered.
         """
         self.leave(actor)
         flows = [_Flow(due[s.stage], arrived[s.stage], arrived[s.stage]) for s in self.streams]
@@ -186,12 +186,12 @@ class Sender:
                 flow.due = stop
                 self._sort(actor, shipment, number)
 
-    # -- what the other end says ---------------------------------------------------------------
+    # -- answers of the replay process ---------------------------------------------------------
 
     def greet(self) -> dict[int, int]:
-        """What was sent may be lost: begin again from what arrived. Returns the actors' terms.
+        """Begin again after the arrived rows: rows sent may be lost. Returns the actors' terms.
 
-        Send them with ``number`` in a ``Greet``; nothing else is to be sent until it is answered.
+        Send the terms with ``number`` in a ``Greet``, and nothing else until it is answered.
         """
         self.number += 1
         for actor, shipment in self._shipments.items():
@@ -199,7 +199,7 @@ class Sender:
         return {actor: shipment.term for actor, shipment in self._shipments.items()}
 
     def hear(self, news: RowsTaken) -> dict[int, int]:
-        """Take note of what arrived; returns the stages that got further, with their rows."""
+        """Note the rows that arrived; returns the rows of each stage that got further."""
         shipment = self._shipments.get(news.actor)
         if shipment is None or shipment.term > news.term:
             return {}
@@ -231,7 +231,7 @@ class Sender:
             rows[stage] = min(flow.arrived, rows.get(stage, flow.arrived))
         return rows
 
-    # -- what to do ----------------------------------------------------------------------------
+    # -- what to send --------------------------------------------------------------------------
 
     def next(self) -> Piece | None:
         """The next piece, which counts as sent from now on; None if nothing can be sent now."""
@@ -257,7 +257,7 @@ class Sender:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits to hear something: of rows on their way, or of an actor."""
+        """Whether an answer is outstanding: about rows on their way, or about an actor."""
         return self.flight > 0 or not all(each.known for each in self._live())
 
     @property
@@ -275,7 +275,7 @@ class Sender:
         return enumerate(shipment.flows)
 
     def _sort(self, actor: int, shipment: _Shipment, number: int) -> None:
-        """Put a stream among those that can be sent, at the end, or take it away from there."""
+        """Append a stream to those that can be sent, or remove it, whichever is right now."""
         flow, ready = shipment.flows[number], self._ready[self.streams[number].stage]
         if shipment.known and flow.sent < min(flow.due, shipment.room):
             ready.setdefault((actor, number))

@@ -1,4 +1,4 @@
-"""Weights on their way in: pulled once for all actors of an executor, checked, and published."""
+"""Fetches weights: pulled once for all actors of an executor, checked, and published."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PARAMS = "params"
 
 
 class Assembly:
-    """Puts the pieces of one version after the other together.
+    """Puts the pieces of a version together, one version after the other.
 
-    Until the last piece of a version is there and every checksum was right, nobody can see any of
-    it; what is torn or damaged is dropped as a whole.
+    A version becomes visible once its last piece is here and every checksum was right; an
+    incomplete or damaged version is dropped as a whole.
     """
 
     def __init__(self, region: ObjectRegion) -> None:
@@ -43,11 +43,11 @@ class Assembly:
         return self._region.version
 
     def take(self, piece: Weights) -> bool:
-        """Take a piece; True if a version is complete and published, or was given up."""
+        """Take a piece; True if its version is now published, or was dropped as damaged."""
         if piece.start == 0:
             self._begin(piece)
         if piece.version != self._version or piece.start != self._next:
-            return False  # of a version that is not wanted or was given up
+            return False  # a piece of a version that is not wanted or was dropped
         if not self._fits(piece):
             self.drop()
             return True
@@ -58,7 +58,7 @@ class Assembly:
         return True
 
     def drop(self) -> None:
-        """Forget what came of a version so far: its rest will not come."""
+        """Forget the pieces of an incomplete version: the rest will not come."""
         self._version = -1
 
     def _begin(self, piece: Weights) -> None:
@@ -97,7 +97,7 @@ class Assembly:
 class Pulling(Closing):
     """A long pull: asks for newer weights, gets them when there are any, and asks again.
 
-    ``published`` is called when a new version is there.
+    ``published`` is called when a new version is published here.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Pulling(Closing):
         self.link.send(codec.encode(Pull(self._assembly.have)))
 
     def turn(self, ready: Container[object]) -> None:
-        """Take in what came. Silence means only that the learner is at work."""
+        """Read the messages that came. Silence means only that the learner is at work."""
         self.link.turn(ready, waits=False)
 
     def _hear(self, message: Message) -> None:
@@ -129,9 +129,9 @@ class Pulling(Closing):
             return
         self._pull()
         if self._assembly.have == had:
-            raise BadMessage(f"weights of version {message.version} came damaged")
+            raise BadMessage(f"weights of version {message.version} arrived damaged")
         self._published()
 
     def close(self) -> None:
-        """Hang up at once."""
+        """Close the connection at once."""
         self.link.close()

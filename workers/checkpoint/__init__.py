@@ -1,1 +1,1 @@
-"""Images of processes: taken, kept, moved and brought back to life (paper §3.3)."""
+"""Images of processes: dumped, stored, moved and restored (paper §3.3)."""

@@ -1,4 +1,4 @@
-"""Which build a mapped library is: the id its linker wrote into it."""
+"""Identifies the build of a mapped library by the id that its linker wrote into it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _KNOWN: dict[tuple[int, int, int, int], str] = {}
 
 
 def build_id(path: str | Path) -> str | None:
-    """The GNU build id of a file in hex; size and time of change where it has none.
+    """The GNU build id of a file in hex, or its size and time of change if it has none.
 
-    None if there is no such file. Remembered by inode and time of change.
+    None if there is no such file. Results are cached by inode, size and time of change.
     """
     try:
         stat = Path(path).stat()
     except (OSError, ValueError):
         return None
     if not S_ISREG(stat.st_mode):
-        return None  # the path may be what a peer says: a pipe would be waited for
+        return None  # a peer may have named any path, and opening a pipe would wait
     key = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
     if key not in _KNOWN:
         _KNOWN[key] = _read(Path(path)) or f"size {stat.st_size}, changed {stat.st_mtime_ns}"
@@ -35,7 +35,7 @@ def mapped_files(pid: int) -> set[str]:
     """Files whose code the process has mapped.
 
     Raises:
-        OSError: the process is gone, or is not ours to look into.
+        OSError: the process is gone, or this user may not look into it.
     """
     found = set()
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():

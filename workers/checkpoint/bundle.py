@@ -1,10 +1,10 @@
-"""An actor moves house: its image and what it needs travel as one file to another worker.
+"""Bundles: an actor's image and the files it needs, as one file for another worker.
 
-With the image go the actor's block, unless its rows are elsewhere already, and, if it is a clone,
-the memory it shares with its template. What a process sleeps on goes too: a semaphore's memory
-counts its sleepers, so on a fresh one a sleeper that moved in would never be woken. The weights
-do not: the actor binds those of the worker it came to. Paths may differ there; what the image names
-is opened where it then lies.
+A bundle holds the image, the actor's block unless its rows have already been sent, and for a clone
+the memory it shares with its template. It also holds the semaphore that the process sleeps on: a
+semaphore's memory counts its sleepers, so a restored sleeper would never be woken on a fresh one.
+Weights do not travel: the actor binds those of its new worker. Paths may differ there; each file
+that the image names is opened at its new place.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _FORMAT = 1
 _MANIFEST, _IMAGE = "bundle.json", "image/"
 _BLOCK, _MEMORY, _LOG = "block", "memory", "log"
 _MOVED = "moved.json"
-"""Lies in an image that came from elsewhere: where the files are that it names."""
+"""A file in an image from another node: the new place of each file that the image names."""
 _SHARED = (_BLOCK, "model", "board")
 _PARTIAL = ".partial"
 _LONGEST_NAME = 200
 
 
 class Home(msgspec.Struct, frozen=True):
-    """Where an actor lives: its site, whose member it is, and the file it logs to.
+    """Where an actor lives: its site, which includes its member number, and its log file.
 
-    ``code`` is the folder that the user's modules are imported from.
+    ``code`` is the folder from which the user's modules are imported.
     """
 
     site: Site
@@ -54,7 +54,7 @@ class Home(msgspec.Struct, frozen=True):
 
     @property
     def shared(self) -> dict[str, Path]:
-        """The files that an actor there shares with others, by what they are."""
+        """The files that the actor shares with other processes, by kind."""
         site = self.site
         paths = {
             _BLOCK: site.block_path(actor_of(site.member)),
@@ -65,7 +65,7 @@ class Home(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a bundle begins with: all that has to be known to refuse it before the bulk arrives.
+    """The beginning of a bundle: all facts needed to refuse the bundle before unpacking the rest.
 
     ``names`` are the paths in the image by what they are, ``sizes`` bytes of the shared files,
     ``doorbell`` is the semaphore of the actor's mailbox. ``rows``: the block is in the bundle.
@@ -83,14 +83,14 @@ class Manifest(msgspec.Struct, frozen=True):
     format: int = _FORMAT
 
 
-# -- away ------------------------------------------------------------------------------------------
+# -- packing ---------------------------------------------------------------------------------------
 
 
 def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
-    """Write one file with the image of the actor that lived in ``home``, and what it needs.
+    """Write a bundle of the image of an actor that lived in ``home``.
 
-    The image stays; drop it once the bundle arrived, for there must not be two of one actor.
-    Without ``rows`` the block stays, too: whoever unpacks has one that begins where it ends.
+    The image stays; drop it once the bundle has arrived, for an actor must not have two images.
+    Without ``rows`` the block is left out: the new node's block begins where this one ends.
 
     Raises:
         ImageUnusable: the image is damaged, or names files that would stay behind.
@@ -117,7 +117,7 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
 
 
 def _names(image: Image, home: Home) -> dict[str, str]:
-    """What the image calls the files that its actor has open or mapped in its home."""
+    """The paths in the image, by kind, of the files that its actor has open or mapped."""
     known = {str(path): what for what, path in home.shared.items()}
     known[os.path.realpath(home.log)] = _LOG
     found, stay = {}, []
@@ -136,16 +136,16 @@ def _names(image: Image, home: Home) -> dict[str, str]:
     return found
 
 
-# -- in --------------------------------------------------------------------------------------------
+# -- unpacking -------------------------------------------------------------------------------------
 
 
 def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
     """Move the actor in a bundle into ``home`` on this worker; its image is then ready to restore.
 
-    Its block, if it came along, takes the place of what lies there; model block and board are there
-    already. A bundle that is refused changes nothing. ``criu`` is the version that will restore it.
-    Until this returns nobody may put a message into the actor's mailbox, and the first one
-    afterwards must have it bind weights.
+    A block in the bundle replaces the one in ``home``; model block and board exist already. A
+    bundle that is refused changes nothing. ``criu`` is the version that will restore the image.
+    Until this returns, nobody may put a message into the actor's mailbox; the first message
+    afterwards must have the actor bind weights.
 
     Raises:
         ImageUnusable: the bundle is damaged, or does not fit this host or home; says why.
@@ -162,7 +162,7 @@ def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
             _receive(opened, manifest, image, arriving)
             memory = home.folder / f"{opened.sums.get(_MEMORY, '')[:16]}.{_MEMORY}"
             _note_moves(image, manifest.names, home, memory)
-            _furnish(home, arriving, memory, manifest.doorbell)
+            _put_in_place(home, arriving, memory, manifest.doorbell)
             image.seal(manifest.facts)
         finally:
             image.abandon()  # unless it was sealed
@@ -172,15 +172,15 @@ def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
 
 
 def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
-    """Every reason why the actor cannot live in that home on this host, in words."""
+    """Every reason why the actor cannot live in ``home`` on this host, in words."""
     if manifest.format != _FORMAT:
-        return [f"its bundle has format {manifest.format}, {_FORMAT} is known here"]
+        return [f"its bundle has format {manifest.format}, this version reads {_FORMAT}"]
     facts, was, site = manifest.facts, manifest.site, home.site
     found = [*_malformed(manifest), *faults(facts, Host.here(criu, facts.host.libraries))]
     if found:
         return found
     if manifest.code and not Path(manifest.code).is_dir():
-        found.append(f"its code is looked for in {manifest.code}, which is not here")
+        found.append(f"its code folder {manifest.code} does not exist here")
     if (was.member, was.members) != (site.member, site.members):
         found.append(
             f"it is member {was.member} of {was.members}, not {site.member} of {site.members}"
@@ -191,7 +191,7 @@ def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
         if here is None and not (what == _BLOCK and manifest.rows):
             found.append(f"there is no {what} {path}")
         if here not in (None, size):
-            found.append(f"the {what} {path} has {here} bytes, where it comes from {size}")
+            found.append(f"the {what} {path} has {here} bytes here, {size} on its old node")
     if not found and not manifest.rows:
         rows = ActorBlock.attach(home.shared[_BLOCK]).written
         if rows != facts.step:
@@ -200,24 +200,24 @@ def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
 
 
 def _malformed(manifest: Manifest) -> Iterator[str]:
-    """What no bundle of ours says, in words."""
+    """Everything in a manifest that ``pack`` would never write, in words."""
     facts, known = manifest.facts, {*_SHARED, _MEMORY, _LOG}
     if not all(map(_is_name, (manifest.image, *facts.files))):
         yield "it has files outside of its image"
     if strange := {*manifest.names, *manifest.sizes} - known:
-        yield f"it names what is not known here: {', '.join(map(repr, sorted(strange)))}"
+        yield f"it names unknown kinds of files: {', '.join(map(repr, sorted(strange)))}"
     if min((*facts.files.values(), *manifest.sizes.values()), default=0) < 0:
-        yield "it has files of less than nothing"
+        yield "it has files of negative size"
     if missing := {*manifest.names, *_SHARED} - {*manifest.sizes, _LOG}:
-        yield f"it does not say how large these are: {', '.join(sorted(missing))}"
+        yield f"it gives no sizes for: {', '.join(sorted(missing))}"
     if len(manifest.doorbell) != SEMAPHORE_BYTES:
         yield f"its semaphore has {len(manifest.doorbell)} bytes"
     if "\0" in manifest.code:
-        yield "its code is nowhere"
+        yield "the path of its code has a zero byte"
 
 
 def _is_name(name: str) -> bool:
-    """Whether it can name a file of its folder that is not one of the reserved ones."""
+    """Whether it is a plain file name that is not reserved."""
     taken = name in ("", ".", "..", FACTS) or name.endswith(_PARTIAL)
     return not taken and len(name) <= _LONGEST_NAME and not {"/", "\0"} & {*name}
 
@@ -230,44 +230,46 @@ def _arriving(home: Home, what: str) -> Path:
 def _receive(
     bundle: Unpacker, manifest: Manifest, image: Image, arriving: Mapping[str, Path]
 ) -> None:
-    """Take everything out, in the order it was packed; only then see whether it is the same."""
+    """Take everything out, in the order it was packed; then compare the checksums."""
     for what, path in arriving.items():
         if what in manifest.names:
             bundle.file(what, path, manifest.sizes[what])
     for name in _travelling(manifest.facts):
         bundle.file(f"{_IMAGE}{name}", image.folder / name, manifest.facts.files[name])
     if changed := bundle.changed():
-        raise ImageUnusable(image.name, [f"{name} is not what was packed" for name in changed])
+        raise ImageUnusable(
+            image.name, [f"{name} differs from what was packed" for name in changed]
+        )
 
 
 def _note_moves(image: Image, names: Mapping[str, str], home: Home, memory: Path) -> None:
-    """Remember in the image where the files are now that it names."""
+    """Write into the image where the files that it names are now."""
     places = {**home.shared, _LOG: Path(os.path.realpath(home.log)), _MEMORY: memory}
     moves = {name: str(places[what]) for what, name in names.items()}
     (image.folder / _MOVED).write_bytes(msgspec.json.encode(moves))
 
 
-def _furnish(home: Home, arriving: Mapping[str, Path], memory: Path, doorbell: bytes) -> None:
-    """Memory, block and mailbox become those that the sleeping process left."""
-    # Clones of one template share it here too: the name is that of the content.
+def _put_in_place(home: Home, arriving: Mapping[str, Path], memory: Path, doorbell: bytes) -> None:
+    """Put the template's memory, the block and the semaphore where the process will find them."""
+    # The memory is named after its content, so clones of one template share it here too.
     if arriving[_MEMORY].exists() and not memory.exists():
         arriving[_MEMORY].rename(memory)
     if _BLOCK in arriving:
         came, block = Segment.attach(arriving[_BLOCK]), home.shared[_BLOCK]
-        # In place if it is there: others may have it mapped.
+        # An existing block is overwritten in place: other processes may have it mapped.
         lies = Segment.attach(block) if block.exists() else Segment.create(block, len(came))
         lies.memory[:] = came.memory
     _doorbell(home)[:] = doorbell
 
 
-# -- alive again -----------------------------------------------------------------------------------
+# -- restoring -------------------------------------------------------------------------------------
 
 
 @contextmanager
 def belongings(image: Image, home: Home) -> Iterator[dict[str, int]]:
-    """What to restore the image with (``inherit``) in that home, whether it came there or not.
+    """The files to restore the image with (``inherit``) in ``home``, moved there or not.
 
-    Open descriptors by the paths that the image names; CRIU opens and maps those instead.
+    The files are open descriptors by the paths that the image names; CRIU uses these instead.
     """
     log = os.path.realpath(home.log)
     with ExitStack() as stack:
@@ -278,10 +280,10 @@ def belongings(image: Image, home: Home) -> Iterator[dict[str, int]]:
 
 
 def moved(image: Image) -> dict[str, str]:
-    """Where the files are that the image names, if they are not where it names them.
+    """The new places of the files that the image names; empty if the image was not moved.
 
     Raises:
-        ImageUnusable: that cannot be told any more.
+        ImageUnusable: the list of places cannot be read.
     """
     try:
         return msgspec.json.decode((image.folder / _MOVED).read_bytes(), type=dict[str, str])

@@ -1,7 +1,7 @@
-"""A bundle: files and notes in one file, in order, with a checksum of each at its end.
+"""The file format of a bundle: files and JSON notes in order, with their checksums at the end.
 
-It is compressed (LZ4): memory of a process takes a quarter of its bytes then, in less time than it
-takes to send the rest.
+It is compressed (LZ4): process memory shrinks to a quarter, which costs less time than sending
+the rest would.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _SUMS = "sums.json"
 _PARTIAL = ".partial"
 _CHUNK = 1 << 18
 _NOTES, _FRAME = 4 << 20, 16 << 10
-"""Bytes that all that is no file may take, and what the archive adds to each file."""
+"""Bytes that notes and headers together may take, and bytes the archive adds to each file."""
 _BROKEN = (EOFError, RuntimeError, ValueError)
-"""What LZ4 raises when it is given something else, or only the beginning; and odd headers."""
+"""Errors for data that is not LZ4, that is cut short, or that has odd headers."""
 
 
 class _Summing:
-    """A file being read, and the checksum of what was."""
+    """A file being read, and the checksum of what was read so far."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._sum = file, hashlib.sha256()
@@ -47,21 +47,21 @@ class _Summing:
 
 
 class Packer:
-    """Fills a bundle; what was put in is summed as it is written, so it may change meanwhile."""
+    """Fills a bundle. Checksums are of the bytes as written, so a file may change meanwhile."""
 
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
         self.sums: dict[str, str] = {}
 
     def note(self, name: str, content: Any) -> None:
-        """Put in a value as JSON."""
+        """Add a value as JSON."""
         data = msgspec.json.encode(content)
         entry = tarfile.TarInfo(name)
         entry.size = len(data)
         self._put(entry, io.BytesIO(data))
 
     def file(self, name: str, path: Path) -> None:
-        """Put in the content of a file."""
+        """Add the content of a file."""
         with path.open("rb") as file:
             self._put(self._tar.gettarinfo(arcname=name, fileobj=file), file)
 
@@ -72,7 +72,7 @@ class Packer:
 
 
 class _Bounded:
-    """A file of which no more is read than is allowed: a few bytes may unpack to any number."""
+    """A file with a limit on what is read from it: a few bytes may decompress to any number."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.left = file, _NOTES
@@ -81,12 +81,12 @@ class _Bounded:
         data = self._file.read(min(size, self.left + 1))
         self.left -= len(data)
         if self.left < 0:
-            raise tarfile.TarError("it holds more than it says")
+            raise tarfile.TarError("it holds more than it declares")
         return data
 
 
 class Unpacker:
-    """Takes out of a bundle what was put in, in the same order."""
+    """Takes files and notes out of a bundle, in the order in which they were put in."""
 
     def __init__(self, tar: tarfile.TarFile, bounded: _Bounded) -> None:
         self._tar, self._bounded = tar, bounded
@@ -101,7 +101,7 @@ class Unpacker:
         return msgspec.json.decode(data, type=kind)
 
     def file(self, name: str, target: Path, size: int) -> None:
-        """Take out a file of ``size`` bytes; where it has only zeros the copy has holes."""
+        """Take out a file of ``size`` bytes; where the file has only zeros, the copy has holes."""
         self._bounded.left += size + _FRAME
         with self._next(name, size) as source, target.open("wb") as copy:
             summing = _Summing(source)
@@ -114,7 +114,7 @@ class Unpacker:
         self.sums[name] = summing.sum
 
     def changed(self) -> list[str]:
-        """What is not what was put in, of all that was taken out; asked last."""
+        """The names of items that differ from what was put in; call this last."""
         found = dict(self.sums)
         packed = self.note(_SUMS, dict[str, str])
         return [name for name in found if packed.get(name) != found[name]]
@@ -132,7 +132,7 @@ class Unpacker:
 
 @contextmanager
 def packing(target: Path) -> Iterator[Packer]:
-    """Make a bundle that is there when it is whole, and not before."""
+    """Make a bundle that appears at ``target`` once it is complete, and not before."""
     partial = target.with_name(f"{target.name}{_PARTIAL}")
     try:
         with lz4.frame.open(partial, "wb") as file, tarfile.open(fileobj=file, mode="w|") as tar:
@@ -150,7 +150,7 @@ def unpacking(bundle: Path) -> Iterator[Unpacker]:
     """Open a bundle.
 
     Raises:
-        ImageUnusable: it is damaged, as far as can be told by its form.
+        ImageUnusable: the bundle is damaged, as far as its form can show.
     """
     try:
         with lz4.frame.open(bundle, "rb") as file:

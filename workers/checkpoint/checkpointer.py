@@ -1,4 +1,4 @@
-"""Images of actors: taken, kept and brought back to life (paper §3.3, §4.3)."""
+"""Dumps actors into images and restores them (paper §3.3, §4.3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workers.host.slots import Slot
 
 
 class Progress(NamedTuple):
-    """How far an actor is: rows it committed, and the policy version it sampled with."""
+    """How far an actor is: the rows it committed, and the policy version it sampled with."""
 
     step: int
     version: int
@@ -31,7 +31,7 @@ _TRIES = 5
 
 @dataclass
 class Shot:
-    """A dump that goes on, what it is of, and how often it was begun."""
+    """A dump under way: its image, the facts of its process, and how often it was begun."""
 
     image: Image
     operation: Operation
@@ -40,9 +40,9 @@ class Shot:
 
 
 class Checkpointer:
-    """Takes images into a store and restores them; both run in the background.
+    """Dumps processes into an image store and restores them; both run in the background.
 
-    ``gives_back`` says whether an image frees the memory of its process: one on a tmpfs does not.
+    ``gives_back``: an image frees the memory of its process; an image on a tmpfs does not.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Checkpointer:
         remove_left(Path.cwd())
 
     def take(self, pid: int, name: str, actor: int = -1) -> Shot:
-        """Begin to checkpoint a process that is asleep; it ends with the dump.
+        """Begin to dump a process that is asleep; the process ends with the dump.
 
         Raises:
-            CriuUnavailable: this host cannot.
+            CriuUnavailable: this host cannot make images.
             ImageBudget: there is no room for the image.
             OSError: the process is gone.
         """
@@ -86,16 +86,16 @@ class Checkpointer:
         )
 
     def is_done(self, shot: Shot) -> bool:
-        """Whether a dump is over; then its image is sealed.
+        """Whether the dump is over; if so, its image is sealed.
 
         Raises:
-            CheckpointRefused: it failed; the process runs on, nothing is left of the image.
+            CheckpointRefused: the dump failed; the process runs on, nothing is left of the image.
         """
         try:
             if shot.operation.poll() is None:
                 return False
         except CheckpointRefused as refused:
-            remove_left(Path.cwd())  # members work where we do
+            remove_left(Path.cwd())  # which is also the members' working directory
             if shot.tries == _TRIES or not is_collision(refused.log):
                 raise
             self._again(shot, refused.pid)
@@ -109,15 +109,15 @@ class Checkpointer:
         shot.tries += 1
 
     def revive(self, image: Image, log: Path, slot: Slot | None) -> Operation:
-        """Begin to restore an image on a slot's CPU, its output going to ``log``.
+        """Begin to restore an image on a slot's CPU, with its output going to ``log``.
 
         Raises:
-            ImageUnusable: it is damaged or does not fit this host.
+            ImageUnusable: the image is damaged or does not fit this host.
         """
         with belongings(image, Home(self._site, str(log))) as inherit:
             return self._criu.restore(image, inherit, self._prefix(slot))
 
-    # -- from one node to another; these take long, and may be called by another thread --------
+    # -- from one node to another; these take long and may be called from another thread -------
 
     @property
     def criu(self) -> str:
@@ -125,15 +125,15 @@ class Checkpointer:
         return self._criu.version
 
     def bundle(self, number: int) -> Path:
-        """Where the bundle of that number lies, beside the images."""
+        """The path of the bundle with that number, beside the images."""
         return self._store.folder / f"{number}.bundle"
 
     def pack(self, image: Image, home: Home, number: int) -> None:
-        """See ``migration.pack``; the actor's rows do not come along."""
+        """See ``bundle.pack``; the actor's rows are left out."""
         pack(image, home, self.bundle(number), rows=False)
 
     def unpack(self, number: int, home: Home) -> Image:
-        """See ``migration.unpack``; nothing is left of the bundle."""
+        """See ``bundle.unpack``; the bundle is removed in any case."""
         bundle = self.bundle(number)
         try:
             return unpack(bundle, self._store, home, self._criu.version)
@@ -147,9 +147,9 @@ class Checkpointer:
         self._store.drop(image.name)
 
     def free_memory(self, pids: Iterable[int]) -> None:
-        """Remove what came with clones from elsewhere, if no image and none of ``pids`` needs it.
+        """Remove memory that came with clones from other nodes and that nothing here needs.
 
-        Nothing may be under way.
+        Images and the processes ``pids`` may need it. No dump or restore may be under way.
         """
         for path in unused(Path(self._site.folder), self._store.images, pids):
             path.unlink(missing_ok=True)

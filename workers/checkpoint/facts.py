@@ -1,4 +1,4 @@
-"""What an image was taken of and where: kept beside it, compared before it is restored."""
+"""Facts about an image, its process and its host; kept with it, compared before a restore."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CPUS = Path("/proc/cpuinfo")
 
 
 class Host(msgspec.Struct, frozen=True):
-    """What a machine offers an image: versions, and the build id of each library by its path.
+    """The properties of a machine that images depend on: versions, build ids of libraries by path.
 
-    ``features`` are those of its processor, as the kernel names them: a process may use any.
+    ``features`` are the processor's, as the kernel names them: a process may use any of them.
     """
 
     criu: str
@@ -32,18 +32,18 @@ class Host(msgspec.Struct, frozen=True):
 
     @classmethod
     def here(cls, criu: str, libraries: Iterable[str]) -> Host:
-        """This machine, with those of the libraries that it has."""
+        """This machine, with the build ids of those libraries that exist here."""
         ids = {path: found for path in libraries if (found := build_id(path)) is not None}
         kernel, machine = os.uname().release, platform.machine()
         return cls(criu, kernel, machine, LAYOUT_VERSION, ids, features_of(_CPUS))
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What must be known of an image: where it fits, its actor, how large its files are.
+    """The facts about an image: the host it was taken on, its actor, its files.
 
-    ``step`` and ``policy_version`` are the actor's at the dump, ``block`` the path of its block,
-    ``files`` bytes by name, ``sums`` checksums of those that are no memory pages (both filled in
-    when the image is sealed), ``created`` seconds since 1970.
+    ``step`` and ``policy_version`` are the actor's at the dump, ``block`` is the path of its block.
+    ``files`` are bytes by file name, ``sums`` checksums of the files other than memory pages; both
+    are filled in when the image is sealed. ``created`` is in seconds since 1970.
     """
 
     host: Host
@@ -69,7 +69,7 @@ class Facts(msgspec.Struct, frozen=True):
         """The facts of a live process that is about to be dumped by that version of CRIU.
 
         Raises:
-            OSError: the process is gone, or is not ours to look into.
+            OSError: the process is gone, or this user may not look into it.
         """
         host = Host.here(criu, mapped_files(pid))
         return cls(host, block, actor, step, policy_version, created=time.time())
@@ -77,7 +77,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 @functools.cache
 def features_of(cpus: Path) -> tuple[str, ...]:
-    """What the first processor can do of which that file of the kernel's tells."""
+    """The features of the first processor that the kernel's file ``cpus`` lists."""
     for line in cpus.read_text().splitlines():
         name, _, words = line.partition(":")
         if name.strip() in ("flags", "Features"):
@@ -86,7 +86,7 @@ def features_of(cpus: Path) -> tuple[str, ...]:
 
 
 def faults(facts: Facts, here: Host) -> list[str]:
-    """Every reason why an image with these facts must not be restored on that host, in words."""
+    """Every reason why an image with these facts must not be restored on ``here``, in words."""
     was = facts.host
     pairs = (
         ("CRIU", was.criu, here.criu),

@@ -1,4 +1,4 @@
-"""Memory of templates of other nodes: came with their clones, and goes with the last of them."""
+"""Template memory from other nodes: came with their clones, removed once no clone needs it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CAME = re.compile(r"[0-9a-f]{16}\.memory")
 
 
 def unused(folder: Path, images: Iterable[Image], pids: Iterable[int]) -> list[Path]:
-    """Such files in a run's shared memory that neither an image nor a process here needs."""
+    """Files of such memory in a run's shared memory that no image and no process here needs."""
     here = folder.resolve()
     came = {str(path) for path in here.glob("*.memory") if _CAME.fullmatch(path.name)}
-    if came:  # else there is no reason to read all that
+    if came:  # else skip the slow reading below
         for needed in (*map(_named_by, images), *map(_mapped_by, pids)):
             came.difference_update(needed)
     return sorted(map(Path, came))
@@ -29,12 +29,12 @@ def _named_by(image: Image) -> set[str]:
         places = moved(image)
         return {places.get(name, name) for name in opened_in(image.folder)}
     except (ArtosError, OSError):
-        return set()  # it cannot be restored
+        return set()  # an unreadable image cannot be restored
 
 
 def _mapped_by(pid: int) -> set[str]:
     try:
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     except OSError:
-        return set()  # it has just ended
+        return set()  # the process has just ended
     return {line[line.index("/") :] for line in lines if "/" in line}

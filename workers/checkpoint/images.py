@@ -1,4 +1,4 @@
-"""Process images on tmpfs or disk: whole or not there, within a budget, gone with the workload."""
+"""Stores process images on tmpfs or disk: complete or absent, within a budget, for one workload."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOGS = ("*.log", "stats-*")
 _PAGES = "pages-"
 _FACTS_ROOM = 256 << 10
 _SMALL_FILES = 1 << 20
-"""What an image takes beside its memory pages (bytes, generous)."""
+"""Bytes an image takes beside its memory pages; a generous estimate."""
 
 
 class Image:
@@ -35,15 +35,15 @@ class Image:
 
     @property
     def folder(self) -> Path:
-        """Where its files are at present; sealing moves it."""
+        """Where its files are now; sealing renames the folder."""
         return self._store.folder / (self.name if self.sealed else f"{self.name}{_PARTIAL}")
 
     @property
     def facts(self) -> Facts:
-        """What it was taken of.
+        """Facts about its process and host.
 
         Raises:
-            ImageUnusable: they cannot be read, so what this is an image of is unknown.
+            ImageUnusable: the facts cannot be read.
         """
         try:
             return msgspec.json.decode((self.folder / FACTS).read_bytes(), type=Facts)
@@ -60,10 +60,10 @@ class Image:
         }
 
     def seal(self, facts: Facts) -> None:
-        """Declare it whole: note how its files are, and give it its name in one step.
+        """Declare the image complete: note sizes and checksums, then rename the folder in one step.
 
-        An older image of that name is dropped. The budget is not asked again: this is the only
-        copy of its process.
+        An older image of that name is dropped. The budget is not checked again, because this is
+        the only copy of its process.
         """
         sizes = self.files()
         facts = msgspec.structs.replace(facts, files=sizes, sums=self._sums(sizes))
@@ -73,15 +73,15 @@ class Image:
         self._store._sealed(self, sum(sizes.values()))
 
     def abandon(self, log: str = "") -> None:
-        """Remove what a dump left that came to nothing; its ``log`` is kept beside the images."""
+        """Remove the files of a dump that failed; its ``log`` is kept beside the images."""
         if not self.sealed:
             self._store._abandoned(self, log)
 
     def check(self, criu: str | None = None) -> None:
-        """See that it is whole and fits this host, and that version of CRIU if one is given.
+        """Check that the image is complete and fits this host, and CRIU's version if it is given.
 
         Raises:
-            ImageUnusable: names every file that is missing, truncated or changed, every mismatch.
+            ImageUnusable: lists every file missing, truncated or changed, and every mismatch.
         """
         if not self.sealed:
             raise ImageUnusable(self.name, ["it was never finished"])
@@ -108,7 +108,7 @@ class Image:
         return [f"{name} was changed" for name in sums if facts.sums.get(name) != sums[name]]
 
     def _sums(self, names: Iterable[str]) -> dict[str, str]:
-        """A checksum of each file but memory pages: of those it would take too long."""
+        """A checksum of each file except memory pages, which would take too long."""
         return {
             name: xxh3_64_hexdigest((self.folder / name).read_bytes())
             for name in names
@@ -116,7 +116,7 @@ class Image:
         }
 
     def next_name(self, kind: str, suffix: str = "") -> str:
-        """A name in its folder for what belongs to one restore: several may run at once."""
+        """A new name in its folder for a file of one restore; several restores may run at once."""
         self._restores += 1
         return f"{kind}-{self._restores}{suffix}"
 
@@ -125,10 +125,10 @@ class Image:
 
 
 class ImageStore:
-    """The images of one workload in ``folder``, at most ``budget`` bytes of them.
+    """The images of one workload in ``folder``, together at most ``budget`` bytes.
 
-    Invariant: a folder without the partial suffix holds a whole image. The budget is held by
-    estimates before a dump, so it can be exceeded by as much as one estimate was short.
+    Invariant: a folder without the partial suffix holds a complete image. The budget is checked
+    against estimates before dumps, so an estimate that was too low can exceed it.
     """
 
     def __init__(self, folder: Path, budget: int) -> None:
@@ -140,7 +140,7 @@ class ImageStore:
         self._adopt()
 
     def _adopt(self) -> None:
-        """Take over what an earlier owner sealed, and remove what it did not finish."""
+        """Take over the images that an earlier owner sealed, and remove those it did not finish."""
         for path in self.folder.iterdir():
             if path.name.endswith(_PARTIAL) or not path.is_dir():
                 _remove(path)
@@ -149,12 +149,12 @@ class ImageStore:
                 self._keep(image, sum(image.files().values()))
 
     def begin(self, name: str, estimate: int = 0) -> Image:
-        """An empty partial image; ``estimate`` is how many bytes its dump will take.
+        """An empty partial image, whose dump will take ``estimate`` bytes.
 
-        An image that ``name`` has already stays until the new one is sealed.
+        An older image called ``name`` stays until the new one is sealed.
 
         Raises:
-            ImageBudget: budget or filesystem have no room for it.
+            ImageBudget: the budget or the filesystem has no room for it.
             OSError: the filesystem has just become full.
         """
         needed = estimate + _SMALL_FILES
@@ -178,16 +178,16 @@ class ImageStore:
 
     @property
     def images(self) -> tuple[Image, ...]:
-        """All that are sealed."""
+        """All sealed images."""
         return tuple(self._images.values())
 
     @property
     def used(self) -> int:
-        """Bytes of the sealed images, and of the estimates for those being dumped."""
+        """Bytes of the sealed images, plus the estimates for images being dumped."""
         return sum(self._sizes.values()) + sum(self._pending.values())
 
     def drop(self, name: str) -> None:
-        """Remove an image, whole or partial; fine if there is none."""
+        """Remove an image, sealed or partial. No error if there is none."""
         self._pending.pop(name, None)
         self._sizes.pop(name, None)
         self._images.pop(name, None)
@@ -195,13 +195,13 @@ class ImageStore:
             _remove(path)
 
     def close(self) -> None:
-        """Remove everything. Doing it twice is fine."""
+        """Remove all images. Closing twice is fine."""
         self._images, self._sizes, self._pending = {}, {}, {}
         private_folder.remove(self.folder)
 
     def _sealed(self, image: Image, size: int) -> None:
         final = self.folder / image.name
-        # Away first: a folder cannot be renamed over one that is not empty.
+        # Remove first: a folder cannot be renamed over one that is not empty.
         _remove(final)
         image.folder.rename(final)
         image.sealed = True
@@ -215,7 +215,7 @@ class ImageStore:
         self._pending.pop(image.name, None)
         _remove(image.folder)
         if log:
-            with suppress(OSError):  # it may be about a filesystem that is full
+            with suppress(OSError):  # the filesystem may be full
                 (self.folder / f"{image.name}.log").write_text(log)
 
     def __repr__(self) -> str:
@@ -223,7 +223,7 @@ class ImageStore:
 
 
 def estimate(pid: int) -> int:
-    """Bytes an image of the process will take: the memory that is its own (0 if it is gone)."""
+    """Bytes an image of the process will take: its private memory (0 if the process is gone)."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -233,7 +233,7 @@ def estimate(pid: int) -> int:
 
 
 def _reserve(file: Path) -> None:
-    """Room for the facts: once its process has ended an image must not fail for want of that."""
+    """Reserve room for the facts: after the process has ended, sealing must not fail."""
     with file.open("xb") as facts:
         os.posix_fallocate(facts.fileno(), 0, _FACTS_ROOM)
 

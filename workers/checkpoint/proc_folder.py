@@ -1,8 +1,8 @@
-"""The folder that CRIU makes for a moment where a dumped process works, removed if it is left.
+"""Removes the folder ``proc.crtools`` if CRIU left it in a dumped process's working directory.
 
-To look into a PID namespace CRIU has the process itself mount ``/proc`` on ``proc.crtools`` in its
-working directory. Killed just then it leaves that behind, and no dump would succeed there again.
-Two dumps of processes that work in one directory may want it in the same moment: one fails.
+To look into a PID namespace, CRIU has the process itself mount ``/proc`` on that folder for a
+moment. If CRIU is killed just then the folder stays, and no dump would succeed there again. Two
+dumps of processes with one working directory may need the folder at the same moment: one fails.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _MOMENT = 1.0
 
 
 def is_collision(log: str) -> bool:
-    """Whether a dump failed, as its log says, for the folder was there: to be tried again."""
+    """Whether a dump failed because the folder existed, as its log says; it can be tried again."""
     return _TAKEN in log
 
 
 def remove_left(folder: Path, moment: float = _MOMENT) -> bool:
-    """Remove it from a working directory unless it is younger than a ``moment`` (seconds).
+    """Remove CRIU's folder from a working directory, unless it is younger than ``moment`` seconds.
 
-    A younger one may belong to a dump that goes on. Returns whether there was one to remove.
+    A younger folder may belong to a dump under way. Returns whether a folder was removed.
     """
     path = folder / _NAME
     try:

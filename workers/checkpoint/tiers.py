@@ -1,6 +1,6 @@
-"""What this host can do with an actor that waits: the tiers, why one is missing, what would help.
+"""Which tiers this host offers to idle actors, why a tier is missing, and how to get it.
 
-``look()`` tries everything for real, ``tiers_of()`` decides; ``probe()`` is both, once a process.
+``look()`` really tries everything, ``tiers_of()`` decides; ``probe()`` does both, once per process.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from workers.checkpoint.criu.find import cache_folder, find_criu, version_of
 
 _PATIENCE = 20.0
 _NEEDED = {"SYS_ADMIN": 21, "SYS_PTRACE": 19, "NET_ADMIN": 12}
-"""Capabilities CRIU uses on a process in a PID namespace of its own, with their bits."""
+"""Capabilities CRIU needs for a process in a PID namespace of its own, with their bits."""
 _LAZY = ("--feature", "uffd-noncoop")
 
 
 class Tier(msgspec.Struct, frozen=True):
-    """Whether this host has it. ``reason`` says through what, or why not; ``fix`` is a command."""
+    """Whether this host has a tier. ``reason``: by what means, or why not; ``fix``: a command."""
 
     available: bool
     reason: str
@@ -34,14 +34,14 @@ class Tier(msgspec.Struct, frozen=True):
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found by trying. A text says what is wrong; empty, nothing is."""
+    """The results of trying. A text says what is wrong; an empty text means that all is well."""
 
     criu: str = ""
-    """The CRIU that is used, with its version."""
+    """The CRIU in use, with its version."""
     no_criu: str = ""
     criu_fix: str = ""
     check: str = ""
-    """What ``criu check`` complains about."""
+    """The complaint of ``criu check``."""
     no_binding: str = ""
     no_rights: str = ""
     no_namespace: str = ""
@@ -51,12 +51,12 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.cache
 def probe() -> dict[str, Tier]:
-    """The tiers of this host by name: memory freeze checkpoint clone fork pin lazy."""
+    """The tiers of this host by name: memory, freeze, checkpoint, clone, fork, pin, lazy."""
     return tiers_of(look())
 
 
 def tiers_of(found: Findings) -> dict[str, Tier]:
-    """Decide from what was found."""
+    """Decide which tiers there are."""
     checkpoint = _checkpoint(found)
     return {
         "memory": Tier(True, "always: the actor stays alive and gives its slot back"),
@@ -98,7 +98,7 @@ def _pin(found: Findings) -> Tier:
 
 
 def look() -> Findings:
-    """Try all of it. Takes milliseconds: what CRIU says of this kernel is remembered."""
+    """Try everything. Takes milliseconds, because CRIU's answers about this kernel are cached."""
     found = Findings(
         no_binding="" if _is_installed("pycriu") else "pycriu is not installed",
         no_rights=rights_missing(),
@@ -111,7 +111,7 @@ def look() -> Findings:
         return msgspec.structs.replace(found, no_criu=error.reason, criu_fix=error.fix)
     found = msgspec.structs.replace(found, criu=_describe(binary))
     if found.no_rights:
-        return found  # then CRIU can only complain about that
+        return found  # CRIU would only complain about the missing rights
     return msgspec.structs.replace(found, check=_check(binary), no_lazy=_check(binary, *_LAZY))
 
 
@@ -120,7 +120,7 @@ def _describe(binary: Path) -> str:
 
 
 def rights_missing() -> str:
-    """What this process lacks to checkpoint others; nothing if it may."""
+    """The rights this process lacks to checkpoint others; empty if it has them."""
     if os.geteuid() != 0:
         return "CRIU needs root"
     effective = int(_status()["CapEff"], 16)
@@ -129,7 +129,7 @@ def rights_missing() -> str:
 
 
 def _is_installed(package: str) -> bool:
-    # Importing it would take 0.1 s, also of the runs that never ask CRIU for anything.
+    # Importing it would take 0.1 s, also in runs that never use CRIU.
     return any((Path(folder) / package / "__init__.py").exists() for folder in sys.path)
 
 
@@ -143,7 +143,7 @@ def _some_cpu() -> int:
 
 
 def _complaint(*command: str | Path) -> str:
-    """The last thing a command says when it fails; nothing if it does well."""
+    """The last error line of a command that fails; empty if it succeeds."""
     if not shutil.which(command[0]):
         return f"{command[0]} is not installed"
     try:
@@ -162,11 +162,11 @@ def _worst(lines: Sequence[str]) -> str:
     return next((line.strip() for line in reversed(errors or lines) if line.strip()), "")
 
 
-# -- what CRIU says of this kernel, remembered ----------------------------------------------------
+# -- CRIU's answers about this kernel, cached -----------------------------------------------------
 
 
 def _check(binary: Path, *arguments: str) -> str:
-    """``criu check``, or the feature named: its complaint. What went well is not asked again."""
+    """The complaint of ``criu check``, or of the feature named; a success is cached."""
     stamp = cache_folder() / f"criu-check{''.join(arguments)}"
     key = _key(binary)
     if _text(stamp) == key:
@@ -178,7 +178,7 @@ def _check(binary: Path, *arguments: str) -> str:
 
 
 def _key(binary: Path) -> str:
-    """All that the answer depends on."""
+    """Everything that the answer depends on."""
     stat = binary.stat()
     rights = _status()["CapEff"]
     return f"{binary} {stat.st_mtime_ns} {stat.st_size} {platform.release()} {rights}"
@@ -198,4 +198,4 @@ def _remember(path: Path, text: str) -> None:
         own.write_text(text)
         own.replace(path)
     except OSError:
-        return  # a folder we may not write to: it is asked again next time
+        return  # the folder is not writable: CRIU is asked again next time

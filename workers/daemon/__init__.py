@@ -1,1 +1,1 @@
-"""The worker's daemon: one a node; opens and closes executors as the head says."""
+"""The worker daemon: one per node; opens and closes executors as the head daemon orders."""

@@ -1,4 +1,4 @@
-"""``artos worker``: one daemon per node that opens and closes executors as the head says."""
+"""``artos worker``: the worker daemon, one per node; opens and closes executors for the head."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from workers.host.cpus import usable_cpus
 _log = logging.getLogger(__name__)
 _LOAD_PERIOD = 1.0
 _FIRST_WORD = 60.0
-"""Seconds for the head's first word; one that has answered once may be away for any time."""
+"""Seconds for the head's first answer; a head that answered once may be away for any time."""
 _HANDOVER = 1 / 3
-"""Share of the time for leaving that the head has to close the executors; then it is done here."""
+"""Share of the time for leaving in which the head closes the executors; then this daemon does."""
 _CLOSING = 30.0
-"""Seconds for an executor to close: its actors end, their rows are sent, the run is told."""
+"""Seconds for an executor to close: end its actors, send their rows, tell the run."""
 _FAREWELL = 2.0
 _LAST_TICK = 0.1
 _NEVER = float("inf")
@@ -47,9 +47,9 @@ _ANY_HOST = re.compile(r"^tcp://(0\.0\.0\.0|\*|\[::\])(?=:)")
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """What ``artos worker`` was told. ``slots`` 0: all CPUs that may be used here.
+    """The options of ``artos worker``. ``slots`` 0: all CPUs that may be used here.
 
-    ``stop_seconds`` is the time from SIGTERM until nothing is left.
+    ``stop_seconds`` is the time from SIGTERM until all executors are gone.
     """
 
     head: str
@@ -82,7 +82,7 @@ class WorkerOptions:
 
 
 class WorkerDaemon(Closing):
-    """One node of a cluster. Sleeps until the head, an executor or a signal wakes it."""
+    """The daemon of one worker node. Sleeps until the head, an executor or a signal wakes it."""
 
     def __init__(self, options: WorkerOptions, clock: Clock | None = None) -> None:
         self._options, self._clock = options, clock or SystemClock()
@@ -111,11 +111,11 @@ class WorkerDaemon(Closing):
         self._leaving_since = self._bye_since = _NEVER
 
     def close(self) -> None:
-        """End what is left and let go of everything; twice is fine."""
+        """Kill the executors that are left and release everything; closing twice is fine."""
         self._owned.close()
 
     def run(self) -> None:
-        """Serve until told to stop (SIGTERM, Ctrl-C) and nothing is left.
+        """Serve until told to stop (SIGTERM, Ctrl-C) and all executors are closed.
 
         Raises:
             Refused: the head does not want this node, and why.
@@ -130,7 +130,7 @@ class WorkerDaemon(Closing):
                     self.turn()
 
     def turn(self) -> None:
-        """Do all there is to do now."""
+        """Handle messages and executors once, without waiting."""
         now = self._clock.now()
         contained = self._faults.contained
         for _, message in self._messenger.take():
@@ -138,8 +138,8 @@ class WorkerDaemon(Closing):
                 self._heard(message)
         if self._stopping:
             self._leave(now)
-        for word in self._executors.step():
-            self._send(word)
+        for report in self._executors.step():
+            self._send(report)
         if self._welcome and now >= self._next_load:
             self._next_load = now + _LOAD_PERIOD
             self._send(self._load())
@@ -149,10 +149,10 @@ class WorkerDaemon(Closing):
             raise self._unreachable() or DeadlineExceeded(what, _FIRST_WORD)
 
     def _look_at_link(self) -> None:
-        """Say once why the head cannot be reached, each time that it begins to be so."""
+        """Log why the head cannot be reached, once each time the connection is lost."""
         before, self._link_fault = self._link_fault, self._messenger.link_fault
         if self._link_fault is not before and (why := self._unreachable()):
-            _log.warning("%s; %s goes on trying", why, self._options.name)
+            _log.warning("%s; %s keeps trying", why, self._options.name)
 
     def _unreachable(self) -> NoHead | WrongKeys | None:
         options, fault = self._options, self._link_fault
@@ -179,7 +179,7 @@ class WorkerDaemon(Closing):
             malformed=self._messenger.malformed,
         )
 
-    # -- what the head says --------------------------------------------------------------------
+    # -- messages of the head ------------------------------------------------------------------
 
     def _heard(self, message: Message) -> None:
         match message:
@@ -204,7 +204,7 @@ class WorkerDaemon(Closing):
                 self._over = self._bye_since < _NEVER
 
     def _greet(self) -> None:
-        """Say hello, to a head that does not know of us (any more)."""
+        """Say hello to a head that does not know this node, or no longer does."""
         self._welcome, self._greeted_at = False, self._clock.now()
         self._executors.ask_again()
         self._send(msgspec.structs.replace(self._hello, runs=self._executors.runs))
@@ -215,10 +215,10 @@ class WorkerDaemon(Closing):
         try:
             self._executors.archived(archive)
         except (Refused, OSError) as error:
-            _log.warning("the code of a run cannot be kept: %s; it is asked for again", error)
+            _log.warning("a run's code cannot be stored: %s; asking for it again", error)
 
     def _reachable(self, assign: control.Assign) -> control.Assign:
-        """A head that listens on any address is where it was found."""
+        """The assignment with a head that listens on any address at the address we found it at."""
         host = self._options.head.rpartition(":")[0]
         steering, *experience = (
             _ANY_HOST.sub(host, end) for end in (assign.steering, *assign.experience)
@@ -233,10 +233,10 @@ class WorkerDaemon(Closing):
         self._waker.ring()
 
     def _leave(self, now: float) -> None:
-        """The head takes the actors elsewhere; what it leaves is closed; then say goodbye."""
+        """Let the head move the actors elsewhere, close the executors that remain, say goodbye."""
         if self._leaving_since == _NEVER:
             self._leaving_since = now
-            _log.info("leaving: actors end, what they committed is sent (again: at once)")
+            _log.info("leaving: actors end and their rows are sent (stop again to leave at once)")
             self._send(control.Leaving(_WHY))
         since, most = now - self._leaving_since, self._options.stop_seconds
         if not self._welcome or since > _HANDOVER * most:

@@ -1,4 +1,4 @@
-"""The executors on this node: one process per run, as the head wants them, each with its CPUs."""
+"""The executors on this node: one process per run the head assigned, each with its CPUs."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from workers.daemon.orphans import Orphans
 _SETTLED = 1.0
 _MOST_OF_A_LOG = 100_000  # bytes of an answer
 _MOST_RUNS = 20
-"""Runs whose logs are kept on a node after they are over."""
+"""Number of finished runs whose logs are kept on a node."""
 
 
 def allot(
     cpus: Sequence[int], shares: Mapping[str, int], before: Mapping[str, Sequence[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """CPUs for each run; one that had some keeps as many of them as its share allows.
+    """CPUs for each run. A run that had CPUs keeps as many of them as its share allows.
 
-    No two runs get the same CPU unless the shares add up to more than there are.
+    No two runs get the same CPU unless the shares add up to more CPUs than there are.
     """
     shares = {run: min(count, len(cpus)) for run, count in shares.items()}
     kept = {run: [c for c in before.get(run, ()) if c in cpus][:n] for run, n in shares.items()}
@@ -62,7 +62,7 @@ def allot(
 
 @dataclass(slots=True)
 class _Opened:
-    """An executor's process. ``end_by`` is when it is killed, None while it may live."""
+    """An executor's process. ``end_by``: when it will be killed; None while it is wanted."""
 
     order: ExecutorOrder
     child: Child
@@ -75,9 +75,10 @@ class _Opened:
 
 
 class ExecutorHost:
-    """Brings the processes there are in line with the orders of the head, a ``step`` at a time.
+    """Opens and ends executors so that they match the head's orders, a ``step`` at a time.
 
-    ``folder`` has a folder for each run with its order, logs and images.
+    ``folder`` has a folder for each run with its order, logs and images. ``patience``: the seconds
+    an executor has to close before it is killed.
     """
 
     def __init__(
@@ -95,11 +96,11 @@ class ExecutorHost:
         self._tidy_at = clock.now()
 
     def __repr__(self) -> str:
-        return f"<ExecutorHost {self._node} wanted={[*self._wanted]} there={[*self._executors]}>"
+        return f"<ExecutorHost {self._node} wanted={[*self._wanted]} open={[*self._executors]}>"
 
     @property
     def runs(self) -> dict[str, int]:
-        """The runs that have, or are about to have, an executor here, and its epoch."""
+        """The runs with an executor that is open or wanted here, and the epoch of each."""
         here = {run: executor.epoch for run, executor in self._living().items()}
         return here | {run: assign.epoch for run, assign in self._wanted.items()}
 
@@ -110,7 +111,7 @@ class ExecutorHost:
 
     @property
     def descriptors(self) -> list[int]:
-        """Can be read when an executor has ended, or what was left of one."""
+        """Become readable when an executor, or an orphan of an earlier executor, has ended."""
         left = [each for orphans in self._orphans.values() for each in orphans.descriptors]
         return [*(executor.process.fileno() for executor in self._executors.values()), *left]
 
@@ -122,36 +123,36 @@ class ExecutorHost:
     # -- what the head wants -------------------------------------------------------------------
 
     def assign(self, assign: Assign) -> None:
-        """Have this executor, in the place of an older one of the run."""
+        """Open this executor, in place of an older executor of the run."""
         self._wanted[assign.run] = assign
 
     def unassign(self, run: str) -> None:
-        """Have no executor of this run; one that is wanted afterwards is another one."""
+        """End the executor of this run; a later ``assign`` opens a new one."""
         self._wanted.pop(run, None)
         if run in self._executors:
             self._end(self._executors[run])
 
     def unassign_all(self) -> None:
-        """Have no executors."""
+        """End all executors."""
         for run in {*self._wanted, *self._executors}:
             self.unassign(run)
 
     def archived(self, archive: Archive) -> None:
-        """Code came from the head, or it has none of that name.
+        """The head sent a code archive; one without content means that the head does not have it.
 
         Raises:
-            Refused: it is damaged; it will be asked for again.
+            Refused: the archive is damaged; the head will be asked for it again.
         """
         self._asked.discard(archive.archive)
         if archive.content:
             self._archives.put(archive.archive, archive.content)
 
     def ask_again(self) -> None:
-        """The head has forgotten what it was asked for."""
+        """Ask for missing archives again: the head has restarted and forgotten the requests."""
         self._asked.clear()
 
     def log(self, wanted: ReadNodeLog) -> LogPiece:
-        """A piece of a log of a run, also of one that is over."""
+        """A piece of a log of a run, which may be over."""
         file = self._folder / wanted.run / "logs" / f"{wanted.log}.log"
         if not file.exists():
             there = ", ".join(sorted(path.stem for path in file.parent.glob("*.log"))) or "none"
@@ -160,25 +161,25 @@ class ExecutorHost:
         data, end = piece(file, wanted.offset, _MOST_OF_A_LOG)
         return LogPiece(wanted.number, end, content=data)
 
-    # -- what becomes of it --------------------------------------------------------------------
+    # -- following the executors ---------------------------------------------------------------
 
     def step(self) -> list[Message]:
-        """Reap, end, open and change executors; returns what to tell the head. Never blocks."""
-        said: list[Message] = []
+        """Reap, end, open and change executors; returns messages for the head. Never blocks."""
+        reports: list[Message] = []
         contained = self._faults.contained
         for run, executor in [*self._executors.items()]:
             with contained(f"the executor of {run}"):
-                said += self._look_at(run, executor)
+                reports += self._look_at(run, executor)
         for run, assign in [*self._wanted.items()]:
             if run not in self._executors:
-                said += self._open(assign)
+                reports += self._open(assign)
         for run in self._orphans.keys() - self._wanted.keys():
             self._orphans.pop(run).close()
         with contained("sharing out the CPUs"):
             self._share()
         with contained("tidying up"):
             self._tidy()
-        return said
+        return reports
 
     def _look_at(self, run: str, executor: _Opened) -> list[Message]:
         executor.child.cap_log()
@@ -187,11 +188,11 @@ class ExecutorHost:
         if executor.end_by is not None:
             self._end(executor)
         elif self._wanted[run].epoch != executor.epoch:
-            self._end(executor, signal.SIGINT)  # the run process that began it is dead
+            self._end(executor, signal.SIGINT)  # the run process that opened it is dead
         return []
 
     def _tidy(self) -> None:
-        """Remove memory and images of executors that were killed, also with an earlier daemon."""
+        """Remove memory and images of executors that were killed, also under an earlier daemon."""
         if self._clock.now() >= self._tidy_at:
             self._tidy_at = float("inf")
             reap_orphans()
@@ -207,13 +208,13 @@ class ExecutorHost:
             executor.child.kill()
 
     def _forget(self, run: str, executor: _Opened, status: int) -> str:
-        """Why an executor ended, "" if it was told to."""
+        """Forget an executor that ended; returns why it ended, "" if it was told to."""
         executor.process.close()
         del self._executors[run]
         self._file(run).unlink(missing_ok=True)
         wanted = self._wanted.get(run)
         if executor.end_by is None and wanted is not None and wanted.epoch == executor.epoch:
-            del self._wanted[run]  # only the head says whether there is another try
+            del self._wanted[run]  # only the head decides whether to try again
         if status < 0:
             self._tidy_at = self._clock.now() + _SETTLED
         if status == 0 or (executor.end_by is not None and status == -signal.SIGTERM):
@@ -241,7 +242,7 @@ class ExecutorHost:
         return [ExecutorEnded(assign.run, assign.epoch, f"it could not be opened: {why}")]
 
     def _alone(self, run: str) -> bool:
-        """Whether nothing is left of an earlier executor, which would be taken for this one."""
+        """Whether no process of an earlier executor is left: it could be taken for the new one."""
         now = self._clock.now()
         if run not in self._orphans:
             self._orphans[run] = Orphans(self._folder / run, now + self._patience)
@@ -270,7 +271,7 @@ class ExecutorHost:
         self._executors[assign.run] = _Opened(order, child, PidFd(child.pid))
 
     def _share(self) -> None:
-        """Tell executors whose share has changed."""
+        """Tell executors whose CPUs or assignment have changed."""
         living = self._living()
         for run, cpus in self._allot({}).items():
             executor = living[run]
@@ -291,13 +292,13 @@ class ExecutorHost:
         return self._folder / run / "executor.json"
 
     def _make_room(self) -> None:
-        """Remove the logs of runs that are over for longest."""
+        """Remove the folders of finished runs, but for the latest few."""
         over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
         for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
             shutil.rmtree(path, ignore_errors=True)
 
     def kill(self) -> None:
-        """End every executor at once."""
+        """Kill every executor at once."""
         for run, executor in [*self._executors.items()]:
             executor.child.kill()
             self._forget(run, executor, -signal.SIGKILL)
@@ -308,7 +309,7 @@ class ExecutorHost:
 
 @contextmanager
 def _blocked(*numbers: signal.Signals) -> Iterator[None]:
-    """What is started meanwhile hears these signals only once it wants to."""
+    """Block these signals, so that a process started meanwhile begins with them blocked."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield

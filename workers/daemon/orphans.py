@@ -1,4 +1,4 @@
-"""Processes of ours that outlive those who started them, for as long as they have rows to send."""
+"""Processes that outlive the executor that started them, while they have rows to send."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from artos.system.process_list import find
 
 
 class Orphans(Closing):
-    """What still runs of an earlier executor, found by its folder; waited for, then killed."""
+    """The processes left of an earlier executor, found by its folder; waited for, then killed."""
 
     def __init__(self, folder: Path, end_by: float) -> None:
         self._end_by, self._folder = end_by, f"{folder}/"
-        self._processes = [*find(self._is_left)]
+        self._processes = [*find(self._is_orphan)]
 
     @property
     def descriptors(self) -> list[int]:
-        """Can be read when one has ended."""
+        """Become readable when one of the processes has ended."""
         return [process.fileno() for process in self._processes]
 
     def gone(self, now: float) -> bool:
-        """Whether none is left. Those that are late are killed."""
+        """Whether no process is left. After ``end_by`` those left are killed."""
         for process in [*self._processes]:
             if process.has_ended():
                 process.close()
@@ -34,10 +34,10 @@ class Orphans(Closing):
         return not self._processes
 
     def close(self) -> None:
-        """Wait for them no longer; twice is fine."""
+        """Stop waiting for the processes; closing twice is fine."""
         while self._processes:
             self._processes.pop().close()
 
-    def _is_left(self, words: Sequence[str]) -> bool:
+    def _is_orphan(self, words: Sequence[str]) -> bool:
         ours = "-m" in words and not OF_A_WORKER.isdisjoint(words)
         return ours and any(self._folder in word for word in words)

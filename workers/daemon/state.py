@@ -1,4 +1,4 @@
-"""What a worker node keeps between two lives of its daemon, and the lock that there is one only."""
+"""The state a worker node keeps between two lives of its daemon, and the lock of the daemon."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from artos.system.locks import FileLock
 
 
 class WorkerState(Closing):
-    """The folder of a node by its name and head: one daemon on this machine has it at a time.
+    """The folder of a node, by its name and head; one daemon on this machine holds it at a time.
 
-    ``peer`` is what this daemon is called towards the head, ``before`` what the last one was: as
-    the lock could be taken, that one is dead.
+    ``peer`` is this daemon's name towards the head, ``before`` that of the last daemon, which is
+    dead, as its lock could be taken.
     """
 
     def __init__(self, root: Path, name: str, head: str) -> None:
@@ -24,16 +24,16 @@ class WorkerState(Closing):
         try:
             private_folder.keep(self.folder)
         except OSError as error:
-            why = f"what this worker keeps cannot be written: {error}"
+            why = f"this worker's state cannot be written: {error}"
             raise Refused([f"{why}; set XDG_CACHE_HOME to a folder of yours"]) from error
         lock = FileLock.take(self.folder / "lock")
         if lock is None:
-            why = f"a worker called {name} is alive on this machine"
+            why = f"a worker called {name} already runs on this machine"
             raise Refused([f"{why}: stop it, or give this one another --name"])
         self._lock, self.before = lock, lock.read()
         self.peer = f"{name}/{secrets.token_hex(4)}"
         lock.write(self.peer)
 
     def close(self) -> None:
-        """Let another daemon have it; twice is fine."""
+        """Release the folder; closing twice is fine."""
         self._lock.close()

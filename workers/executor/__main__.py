@@ -1,6 +1,6 @@
 """``python -P -m workers.executor FILE``: a run's executor on this worker (see ``ExecutorOrder``).
 
-Exit status 0 says that it was told to close, 1 that it closed of itself; why is in its log.
+Exit status 0: it was told to close. Exit status 1: it closed by itself; its log says why.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from workers.executor.agent_host import AgentHost
 from workers.executor.executor import Executor, local_plan
 
 _log = logging.getLogger(__name__)
-_POST_SECONDS = 5.0
+_SEND_SECONDS = 5.0
 
 
 class ExecutorProcess:
-    """The executor that the order in ``file`` asks for; SIGHUP says that the file has changed.
+    """Runs the executor ordered in ``file``; SIGHUP says that the file has changed.
 
-    SIGTERM closes it in order, SIGINT without sending what is still here.
+    SIGTERM closes the executor in order, SIGINT without sending the rows that are still here.
     """
 
     def __init__(self, file: Path) -> None:
@@ -38,7 +38,7 @@ class ExecutorProcess:
         self._changed = False
 
     def run(self) -> str:
-        """Be that executor; returns why it closed, "" if it was told to."""
+        """Run the executor; returns why it closed, "" if it was told to."""
         order, assign, clock = self._order, self._order.assign, SystemClock()
         plan = local_plan(assign.plan, assign.folder, order.code)
         name = f"{assign.run}.{order.node}"
@@ -57,7 +57,7 @@ class ExecutorProcess:
             executor = Executor(order, node, messenger, agent, clock)
             with _handling(self._handlers(executor)):
                 why = self._serve(executor)
-            messenger.close(0.0 if executor.abandoned else _POST_SECONDS)
+            messenger.close(0.0 if executor.abandoned else _SEND_SECONDS)
         return why
 
     def _serve(self, executor: Executor) -> str:
@@ -87,7 +87,7 @@ class ExecutorProcess:
 
 @contextmanager
 def _handling(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
-    """React to signals like that, also to those that came before and were held back."""
+    """Call these handlers on signals, including signals that came earlier and were blocked."""
     for number, handler in handlers.items():
         signal.signal(number, lambda *_, handler=handler: handler())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
@@ -100,7 +100,7 @@ def _handling(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator
 
 def main(arguments: Sequence[str]) -> int:
     """Run the process; returns its exit status."""
-    # What comes before there is anything to close is seen as soon as there is.
+    # Signals that come before the handlers are installed are handled as soon as they are.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     end_with_parent(signal.SIGTERM)
     faulthandler.enable()

@@ -1,4 +1,4 @@
-"""The transfer agent of an executor, on a worker node: started, told, started again."""
+"""Starts the transfer agent of an executor, talks to it, and restarts it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _EXIT = 1.0  # seconds that a process takes to end once it wants to
 class AgentHost:
     """Starts the transfer agent of an executor and keeps it alive.
 
-    ``plan`` (and what ``plan_file`` holds) is the plan of the workers: a consumer per stage.
-    ``lock`` is the descriptor of the lock of the executor's shared memory: the agent holds it too,
-    and removes the folder if it outlives the executor. ``process`` is the module to run.
+    ``plan`` (also in ``plan_file``) is the workers' plan, with one consumer per stage. ``lock`` is
+    the descriptor of the lock on the executor's shared memory: the agent holds the lock too, and
+    removes the folder if it outlives the executor. ``process`` is the module to run.
     """
 
     def __init__(
@@ -41,64 +41,64 @@ class AgentHost:
 
     @property
     def wire_bytes(self) -> int:
-        """Bytes that went out as experience and that came in as weights."""
+        """Bytes sent as experience and received as weights."""
         return self._counters["bytes"] + self._counters["weights"]
 
     @property
     def faults(self) -> int:
-        """What it survived so far."""
+        """Number of faults the agent has survived so far."""
         return self._counters["faults"]
 
     @property
     def malformed(self) -> int:
-        """Messages that it refused so far."""
+        """Number of messages the agent has refused so far."""
         return self._counters["bad"]
 
     def start(self) -> None:
-        """Start it; it connects by itself."""
+        """Start the agent, which connects by itself."""
         lock = [self._orders.lock] if self._orders.lock >= 0 else []
         self._sidecar.start(self._orders, self._terms, lock)
 
     def terms(self, terms: Mapping[int, int], bases: Mapping[int, int]) -> None:
-        """These actors live here, in these terms, and no others; their blocks are there.
+        """Tell the agent that exactly these actors live here, each in its term; their blocks exist.
 
-        Never blocks.
+        Never waits.
         """
         self._terms = Terms(dict(terms), dict(bases))
         self._sidecar.tell(self._terms)
 
     def nudge(self) -> None:
-        """Rows were committed. Never blocks."""
+        """Tell the agent that rows were committed. Never waits."""
         self._sidecar.tell(Nudge())
 
     def reap(self) -> None:
-        """Start it again if it died. Call it on SIGCHLD and on ticks.
+        """Start the agent again if it died. Call this on SIGCHLD and on ticks.
 
         Raises:
-            DataPathFailed: it died too often in a row.
+            DataPathFailed: the agent died too often in a row.
         """
         if self._sidecar.due():
             self.start()
 
     def pids(self) -> dict[str, int]:
-        """Its process id by name."""
+        """The agent's process id by name."""
         pid = self._sidecar.pid
         return {} if pid is None else {"agent": pid}
 
     def finish(self, seconds: float) -> dict[int, int]:
-        """Have it ship what is committed within ``seconds`` and end; returns rows left per actor.
+        """Have the agent ship all committed rows within ``seconds`` and end; returns ``unsent()``.
 
-        Call it when no actor is at work any more.
+        Call this when no actor is at work any more.
         """
         deadline = Deadline(seconds, self._clock)
         self._sidecar.tell(Finish(deadline.left))
         while not self._sidecar.end(deadline.left + _EXIT) and not deadline.passed:
-            self.start()  # it was killed on the way: another one goes on
+            self.start()  # the agent was killed: another one goes on
             self._sidecar.tell(Finish(deadline.left))
         return self.unsent()
 
     def unsent(self) -> dict[int, int]:
-        """Rows that are committed here and not known to have arrived, by actor."""
+        """The number of rows committed here and not known to have arrived, by actor."""
         left = {actor: self._unsent(actor) for actor in self._terms.terms}
         return {actor: rows for actor, rows in left.items() if rows}
 
@@ -111,5 +111,5 @@ class AgentHost:
         return block.written - min(arrived)
 
     def stop(self) -> None:
-        """End it at once; what was not shipped stays in the blocks."""
+        """End the agent at once; rows that were not shipped stay in the blocks."""
         self._sidecar.end(0.0)

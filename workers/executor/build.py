@@ -1,4 +1,4 @@
-"""Wires the process manager of one run's actors from what this host can do."""
+"""Builds the process manager of one run's actors, with what this host can do."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ def build(
     preloaded: Preloaded | None = None,
     cpus: Sequence[int] | None = None,
 ) -> ProcessManager:
-    """The process manager of the actors of ``node``, whose mailboxes are those of ``mail``.
+    """The process manager of the actors of ``node``, whose mailboxes are ``mail``.
 
-    Images are kept in ``home`` by default.
-
-    It has a slot for each of ``cpus``, by default of those that may be used here.
+    Images are kept in ``home`` unless the plan says otherwise. There is a slot for each of
+    ``cpus``, by default for each CPU that may be used here.
     """
 
     def recover(actor: int) -> None:
@@ -71,7 +70,7 @@ def build(
 
 
 def faults(plan: Plan) -> list[str]:
-    """Everything about how the plan's actors are to live that this host cannot do, in words."""
+    """Everything the plan demands for its actors that this host cannot do, in words."""
     found = image_faults(plan.elastic.images)
     try:
         slots = len(slots_here(plan.elastic))
@@ -86,10 +85,10 @@ def faults(plan: Plan) -> list[str]:
 
 
 def slots_here(elastic: Elastic) -> list[Slot]:
-    """A slot for each CPU that actors may use, or the first few of them.
+    """A slot for each CPU that actors may use, or only the first ``elastic.slots``.
 
     Raises:
-        Refused: more are asked for than there are.
+        Refused: the plan asks for more slots than there are CPUs.
     """
     slots = host_slots()
     if elastic.slots > len(slots):
@@ -98,7 +97,7 @@ def slots_here(elastic: Elastic) -> list[Slot]:
 
 
 def slots_on(elastic: Elastic, cpus: Sequence[int]) -> list[Slot]:
-    """A slot for each of these CPUs, or the first few of them if no more are asked for."""
+    """A slot for each of these CPUs, or only the first ``elastic.slots``."""
     return list(host_slots(affinity=cpus)[: elastic.slots or None])
 
 
@@ -138,7 +137,7 @@ def _strategies(
     actors: int,
     preloaded: Preloaded | None,
 ) -> list[Callable[[], LaunchStrategy]]:
-    """Strategies to launch actors, best first; the one asked for, and those below it."""
+    """Strategies to launch actors, best first: the one asked for, and those below it."""
     member, begin = template_member(place.site.members), preloaded.start if preloaded else start
     early = None
     if preloaded is not None and elastic.start == "auto":

@@ -1,8 +1,8 @@
-"""A run's executor on a worker: its actors here, their shared memory, and what ships their rows.
+"""A run's executor on a worker: its actors here, their shared memory, and the transfer agent.
 
-The run process steers it; rows and weights go past it, between the transfer agent and the replay
-buffer. It is to its actors what the supervisor is on one machine. A call that needs newer weights
-waits at the version gate until they are here.
+The run process steers the executor. Rows and weights bypass it: they go between the transfer agent
+and the replay process. It does for its actors what the supervisor does on one machine. A call that
+needs newer weights waits at the version gate until they are here.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
 _SHIP_SECONDS = 10.0
 _ALONE_SECONDS = 60.0
-"""A run that is silent for so long has given this executor up."""
-_MOST_OF_A_LOG = 64 << 10  # bytes, when it is over
+"""Seconds of silence after which the run is taken to have given this executor up."""
+_MOST_OF_A_LOG = 64 << 10  # bytes of each log that are sent at the end
 _NEWS_SECONDS = 5.0
-"""News that change nothing but the bill are told that seldom."""
+"""Seconds between reports in which only usage has changed."""
 
 
 class VersionGate:
-    """Passes a call on once ``version`` says that its weights, or any at all, are here."""
+    """Holds a call back until ``version()`` says that its weights, or any at all, are here."""
 
     def __init__(
         self, version: Callable[[], int], passers: Mapping[int, MessagePasser[Invoke]]
@@ -54,21 +54,21 @@ class VersionGate:
         self._waiting: dict[int, deque[Call]] = {}
 
     def send(self, call: Call) -> None:
-        """Pass it on as soon as may be, after what the member was sent before."""
+        """Pass a call on as soon as its weights are here, after the member's earlier calls."""
         self._waiting.setdefault(call.member, deque()).append(call)
         self._let_pass(call.member)
 
     def look(self) -> None:
-        """There may be newer weights."""
+        """Let calls pass whose weights have come."""
         for member in tuple(self._waiting):
             self._let_pass(member)
 
     def forget(self, member: int) -> None:
-        """What the member was sent is void."""
+        """Drop the calls of a member."""
         self._waiting.pop(member, None)
 
     def holds(self, member: int) -> bool:
-        """Whether the member's calls wait here."""
+        """Whether calls of the member wait here."""
         return member in self._waiting
 
     def _let_pass(self, member: int) -> None:
@@ -80,7 +80,7 @@ class VersionGate:
 
 
 class Executor(Loop):
-    """Obeys the run process, tells it what its actors say, and closes in order."""
+    """Obeys the run process, passes on the actors' reports, and closes in order."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Executor(Loop):
         )
         self._terms: dict[int, int] = {}
         self._bases: dict[int, int] = {}
-        self._lodged: set[int] = set()
+        self._members_here: set[int] = set()
         self._told: steering.ExecutorNews | None = None
         self._news_due = clock.now()
         self.closing = False
@@ -109,7 +109,7 @@ class Executor(Loop):
         self._given_up = False
 
     def run(self, after: Callable[[], None]) -> str:
-        """Open and serve until it is to be closed; returns why, "" if it was told to."""
+        """Serve until the executor is to close; returns why, "" if it was told to."""
         self._agent.start()
         assign = self._order.assign
         criu = self._actors.criu
@@ -123,7 +123,7 @@ class Executor(Loop):
         self._board.doorbell.ring()
 
     def give_up(self) -> None:
-        """As ``close_soon``, for a run that has begun anew. Safe in a signal handler."""
+        """As ``close_soon``, for a run that has started anew. Safe in a signal handler."""
         self._given_up = True
         self.close_soon()
 
@@ -135,7 +135,7 @@ class Executor(Loop):
     def _tell(self, message: Message) -> None:
         self._messenger.send(HEAD, message)
 
-    # -- what the run process wants ------------------------------------------------------------
+    # -- messages of the run process -----------------------------------------------------------
 
     def _take_mail(self) -> None:
         for _, message in self._messenger.take():
@@ -153,8 +153,8 @@ class Executor(Loop):
         match message:
             case steering.Start() | steering.Prepare():
                 self._bring_up(message)
-            case steering.Call(member=member) if member in self._lodged:
-                self._migration.stays(member)
+            case steering.Call(member=member) if member in self._members_here:
+                self._migration.remove_bundle(member)
                 self._gate.send(message)
             case steering.End(member=member, leaves=leaves):
                 self._end(member)
@@ -162,18 +162,18 @@ class Executor(Loop):
                     self._leave(actor_of(member))
             case steering.Pack() | steering.ReadPiece() | steering.BundlePiece():
                 self._carry(message)
-            case steering.Retire(member=member) if member in self._lodged:
+            case steering.Retire(member=member) if member in self._members_here:
                 self._actors.retire(member)
             case steering.CloseExecutor():
                 self.closing = True
             case Restarted():
                 self.closing, self.why = True, "the run does not know this executor any more"
             case Refusal(why=why):
-                self._seldom.warning("the run refused what it was told: %s", why)
+                self._seldom.warning("the run refused a message: %s", why)
             case steering.Call() | steering.Retire():
-                pass  # of one that was ended meanwhile
+                pass  # for an actor that was ended meanwhile
             case _:
-                raise BadMessage(f"{type(message).__name__} is nothing to tell an executor")
+                raise BadMessage(f"an executor does not accept {type(message).__name__}")
 
     def _bring_up(self, message: steering.Start | steering.Prepare) -> None:
         member = message.member
@@ -182,7 +182,7 @@ class Executor(Loop):
         if isinstance(message, steering.Start) or message.bundle:
             self._end(member)
         try:
-            self._lodge(message)
+            self._open_block(message)
         except ShmTooSmall as error:
             self._tell(_no_room(message, error))
             return
@@ -193,40 +193,40 @@ class Executor(Loop):
         else:
             self._actors.prepare(member)
 
-    def _lodge(self, message: steering.Start | steering.Prepare) -> None:
+    def _open_block(self, message: steering.Start | steering.Prepare) -> None:
         actor = actor_of(message.member)
         if self._terms.get(actor) != message.term:
             self._node.open(actor, message.term, message.base)
             self._terms[actor], self._bases[actor] = message.term, message.base
             self._agent.terms(dict(self._terms), dict(self._bases))
-        self._lodged.add(message.member)
+        self._members_here.add(message.member)
 
     def _carry(self, message: steering.Pack | steering.ReadPiece | steering.BundlePiece) -> None:
         match message:
-            case steering.Pack(member=member, number=number) if member not in self._lodged:
-                self._tell(steering.Packed(number, "it does not live here"))
+            case steering.Pack(member=member, number=number) if member not in self._members_here:
+                self._tell(steering.Packed(number, "the actor does not live here"))
             case steering.Pack():
                 self._migration.pack(message)
             case steering.ReadPiece():
-                self._migration.bring(message)
+                self._migration.send_piece(message)
             case steering.BundlePiece():
                 self._migration.take(message)
 
     def _end(self, member: int) -> None:
-        self._lodged.discard(member)
+        self._members_here.discard(member)
         self._gate.forget(member)
         self._migration.forget(member)
         if actor_of(member) in self._node.blocks:
             self._actors.end(member)
 
     def _leave(self, actor: int) -> None:
-        """It lives elsewhere, and all its rows are there."""
+        """The actor lives elsewhere now, and all its rows have arrived there."""
         self._terms.pop(actor, None)
         self._bases.pop(actor, None)
         self._agent.terms(dict(self._terms), dict(self._bases))
         self._node.shut(actor)
 
-    # -- what happens here ---------------------------------------------------------------------
+    # -- events of actors ----------------------------------------------------------------------
 
     def _changed(self, member: int) -> None:
         if member == LEARNER:
@@ -239,17 +239,17 @@ class Executor(Loop):
                 self._pass_on(member, message)
 
     def _pass_on(self, member: int, told: FromMember) -> None:
-        if member not in self._lodged:
+        if member not in self._members_here:
             return
         written = self._node.blocks[actor_of(member)].written
         self._tell(steering.ActorReport(member, self._terms[actor_of(member)], told, written))
         if isinstance(told, Failed):
-            self._end(member)  # so its process does not also die of it
+            self._end(member)  # now, so that its death is not reported as well
 
     def _follow_children(self) -> None:
         for member, death in self._actors.deaths():
-            self._changed(member)  # its last words come first
-            if member in self._lodged:
+            self._changed(member)  # the reports it still made come first
+            if member in self._members_here:
                 self._end(member)
                 written = self._node.blocks[actor_of(member)].written
                 self._agent.nudge()
@@ -268,7 +268,7 @@ class Executor(Loop):
         self._agent.reap()
 
     def _arrived(self, member: int, seconds: float) -> None:
-        """An actor from another node goes on here; it does not know, so it does not say so."""
+        """Report an actor from another node as ready: as a restored process it does not do so."""
         incarnation = self._node.blocks[actor_of(member)].incarnation
         self._pass_on(member, Ready(seconds, incarnation, "moved"))
 
@@ -276,15 +276,17 @@ class Executor(Loop):
         self._actors.tick()
         self._gate.look()
         if self._messenger.silent().get(HEAD, 0.0) > _ALONE_SECONDS:
-            self.closing, self.why = True, f"nothing of the run for {_ALONE_SECONDS:g} s"
+            self.closing, self.why = True, f"no message from the run for {_ALONE_SECONDS:g} s"
         now, news = self._clock.now(), self._news()
         if now >= self._news_due or not _same(news, self._told):
             self._told, self._news_due = news, now + _NEWS_SECONDS
             self._tell(news)
 
     def _news(self) -> steering.ExecutorNews:
-        waiting = [m for m in self._lodged if self._gate.holds(m) or self._actors.waits_for_slot(m)]
-        written = {m - 1: self._node.blocks[m - 1].written for m in self._lodged}
+        waiting = [
+            m for m in self._members_here if self._gate.holds(m) or self._actors.waits_for_slot(m)
+        ]
+        written = {m - 1: self._node.blocks[m - 1].written for m in self._members_here}
         return steering.ExecutorNews(
             self._usage(),
             tuple(sorted(waiting)),
@@ -298,17 +300,17 @@ class Executor(Loop):
         return msgspec.structs.asdict(self._actors.usage())
 
     def use(self, cpus: tuple[int, ...]) -> None:
-        """These are the CPUs of its actors from now on."""
+        """Use these CPUs for the actors from now on."""
         self._actors.use(slots_on(self._node.plan.elastic, cpus))
 
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let actors end, ship what they committed, report. Nothing of theirs is left."""
+        """Let actors end, ship their committed rows, report; no process of theirs is left."""
         self._migration.close()
         self._actors.tell_to_stop()
         self._actors.stop(_STOP_SECONDS)
-        for member in tuple(self._lodged):
+        for member in tuple(self._members_here):
             self._node.blocks[actor_of(member)].recover()
             for told in self._mail.take(member):
                 self._pass_on(member, told)
@@ -324,7 +326,7 @@ class Executor(Loop):
                 self._tell(steering.ExecutorLog(log.stem, end(log, _MOST_OF_A_LOG)))
 
     def kill(self) -> None:
-        """End everything at once."""
+        """End actors and transfer agent at once."""
         self._migration.close()
         self._actors.stop(0.0)
         self._agent.stop()
@@ -345,7 +347,7 @@ def _no_room(message: steering.Start | steering.Prepare, error: ShmTooSmall) -> 
 
 
 def local_plan(encoded: bytes, there: str, here: str) -> Plan:
-    """The plan with all paths below the folder ``there`` of the head as they are ``here``."""
+    """The plan, with all paths below the head's folder ``there`` moved to the folder ``here``."""
     plan = msgspec.json.decode(encoded)
     return msgspec.convert(_moved(plan, there, here) if there and here else plan, Plan)
 

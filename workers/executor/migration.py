@@ -1,4 +1,4 @@
-"""Carries actors out of an executor and in: their images, as bundles that the run passes on."""
+"""Moves actors out of an executor and into it: their images travel as bundles through the run."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _AT_ONCE = 2
-"""Bundles that are fetched at a time: each has one piece on its way."""
+"""Bundles fetched at a time; each has one piece on its way."""
 _PIECE_SECONDS = 30.0
-"""For a piece of a bundle to come, after which its actor begins anew."""
-_HANDS_SECONDS = 60.0
-"""For what is being unpacked and is not wanted any more."""
+"""Longest wait for a piece of a bundle; then its actor starts anew."""
+_UNPACK_SECONDS = 60.0
+"""Longest wait for the unpacking of a bundle that is not wanted any more."""
 
 
 @dataclass
 class _Outgoing:
-    """An actor that is to move out. ``packing`` goes on once there is an image of it."""
+    """An actor that is to move out. ``packing`` begins once there is an image of the actor."""
 
     member: int
     packing: Future[None] | None = None
@@ -39,7 +39,7 @@ class _Outgoing:
 
 @dataclass
 class _Coming:
-    """An actor that moves in; ``until`` the next piece must be here, once it is fetched."""
+    """An actor that is to move in. ``until`` is the deadline of the piece that was asked for."""
 
     member: int
     file: Incoming
@@ -49,10 +49,10 @@ class _Coming:
 
 
 class Migration(Closing):
-    """Packs and unpacks with a thread of its own; all else goes on a ``look`` at a time.
+    """Packs and unpacks in a thread of its own; everything else advances by ``look``.
 
-    ``tell`` sends to the run, ``ring`` asks for a ``look`` soon, ``arrived`` is told of a member
-    that goes on here, and how many seconds that took.
+    ``tell`` sends to the run, ``ring`` asks for a ``look`` soon. ``arrived`` is called with a
+    member that goes on here, and the seconds that its move took.
     """
 
     def __init__(
@@ -67,37 +67,37 @@ class Migration(Closing):
         self._tell_arrived, self._clock = arrived, clock
         self._outgoing: dict[int, _Outgoing] = {}
         self._coming: dict[int, _Coming] = {}
-        # A process that is restored dies with the thread that asked for it: that is not this one.
-        self._hands = ThreadPoolExecutor(1, "migration")
+        # Not for restores: a restored process dies with the thread that asked for it.
+        self._thread = ThreadPoolExecutor(1, "migration")
 
     # -- out -----------------------------------------------------------------------------------
 
     def pack(self, order: steering.Pack) -> None:
-        """Make a bundle of a member that lives here and is idle."""
+        """Make a bundle of an idle member that lives here."""
         self._outgoing[order.number] = _Outgoing(order.member)
         self.look()
 
-    def bring(self, wish: steering.ReadPiece) -> None:
-        """The run wants a piece of a bundle."""
+    def send_piece(self, wanted: steering.ReadPiece) -> None:
+        """Send the run a piece of a bundle."""
         outgoing, piece = (
-            self._outgoing.get(wish.number),
-            steering.BundlePiece(wish.number, wish.start),
+            self._outgoing.get(wanted.number),
+            steering.BundlePiece(wanted.number, wanted.start),
         )
         if outgoing is not None and outgoing.packed:
             try:
-                piece = cut(self._bundle(wish.number), wish)
+                piece = cut(self._bundle(wanted.number), wanted)
             except (BadMessage, OSError) as error:
                 self._tell(Refusal(str(error)))
         self._tell(piece)
 
-    def _see_to_outgoing(self, number: int, outgoing: _Outgoing) -> None:
+    def _advance_outgoing(self, number: int, outgoing: _Outgoing) -> None:
         member, images = outgoing.member, self._actors.images
         try:
             if outgoing.packing is None:
-                image = self._actors.shelve(member)
+                image = self._actors.image_of(member)
                 if image is not None:
                     home = self._actors.home_of(member)
-                    outgoing.packing = self._do(images.pack, image, home, number)
+                    outgoing.packing = self._in_thread(images.pack, image, home, number)
             elif outgoing.packing.done():
                 outgoing.packing.result()
                 outgoing.packed = True
@@ -109,22 +109,22 @@ class Migration(Closing):
     # -- in ------------------------------------------------------------------------------------
 
     def fetch(self, member: int, number: int) -> None:
-        """The run has a bundle of a member that is to live here."""
+        """Fetch the bundle of a member that is to live here from the run."""
         self._actors.expect(member)
         try:
             file = Incoming(number, self._bundle(number))
         except OSError as error:
             self._tell(steering.BundleRejected(number, str(error)))
-            self._actors.miss(member)
+            self._actors.give_up_image(member)
             return
         self._coming[number] = _Coming(member, file)
         self.look()
 
     def take(self, piece: steering.BundlePiece) -> None:
-        """A piece of a bundle came."""
+        """Take in a piece of a bundle."""
         coming = self._coming.get(piece.number)
         if coming is None or coming.unpacking is not None:
-            return  # of one that is not wanted any more
+            return  # a piece of a bundle that is not wanted any more
         try:
             coming.file.take(piece)
         except (BadBundle, OSError) as error:
@@ -132,7 +132,7 @@ class Migration(Closing):
             return
         if coming.file.whole:
             home = self._actors.home_of(coming.member)
-            coming.unpacking = self._do(self._actors.images.unpack, piece.number, home)
+            coming.unpacking = self._in_thread(self._actors.images.unpack, piece.number, home)
             self.look()
         else:
             self._ask(coming)
@@ -141,17 +141,17 @@ class Migration(Closing):
         coming.until = Deadline(_PIECE_SECONDS, self._clock)
         self._tell(coming.file.wish)
 
-    def _see_to_coming(self, number: int, coming: _Coming) -> None:
+    def _advance_coming(self, number: int, coming: _Coming) -> None:
         if coming.unpacking is None:
             if coming.until is not None and coming.until.passed:
-                why = f"nothing came of its bundle for {_PIECE_SECONDS:g} s"
+                why = f"no piece of its bundle came for {_PIECE_SECONDS:g} s"
                 self._give_up(number, coming, why)
             return
         if coming.restoring or not coming.unpacking.done():
             return
         try:
             image = coming.unpacking.result()
-        except Exception as error:  # a bundle is what another node made it
+        except Exception as error:  # a bundle from another node may hold anything
             self._give_up(number, coming, str(error))
             return
         coming.restoring = True
@@ -167,7 +167,7 @@ class Migration(Closing):
         del self._coming[number]
         coming.file.close()
         self._tell(steering.BundleRejected(number, why))
-        self._actors.miss(coming.member)
+        self._actors.give_up_image(coming.member)
 
     def _settle(self, arrival: Arrival) -> None:
         for number, coming in tuple(self._coming.items()):
@@ -181,33 +181,33 @@ class Migration(Closing):
     # -- both ----------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """See what became of what was begun, and begin what can be. Never waits."""
+        """Advance all moves that are under way. Never waits."""
         for number, outgoing in tuple(self._outgoing.items()):
             if not outgoing.packed:
-                self._see_to_outgoing(number, outgoing)
+                self._advance_outgoing(number, outgoing)
         for number, coming in tuple(self._coming.items()):
-            self._see_to_coming(number, coming)
+            self._advance_coming(number, coming)
         for arrival in self._actors.arrivals():
             self._settle(arrival)
         self._begin_to_fetch()
 
-    def stays(self, member: int) -> None:
-        """The member does not move out (any more): nothing is left of a bundle of it."""
+    def remove_bundle(self, member: int) -> None:
+        """The member does not move out (any more): remove its bundle."""
         for number, outgoing in tuple(self._outgoing.items()):
             if outgoing.member == member:
                 del self._outgoing[number]
                 self._remove(self._bundle(number), outgoing.packing)
 
     def _remove(self, bundle: Path, packing: Future[None] | None) -> None:
-        """Now, or once it is made, without waiting for that."""
+        """Remove a bundle now, or as soon as it is packed, without waiting."""
         if packing is None or packing.cancel():
             bundle.unlink(missing_ok=True)
         else:
             packing.add_done_callback(lambda _: bundle.unlink(missing_ok=True))
 
     def forget(self, member: int) -> None:
-        """The member is ended: nothing is left of its bundles."""
-        self.stays(member)
+        """The member is ended: remove its bundles."""
+        self.remove_bundle(member)
         for number, coming in tuple(self._coming.items()):
             if coming.member == member:
                 del self._coming[number]
@@ -216,25 +216,25 @@ class Migration(Closing):
                 self._bundle(number).unlink(missing_ok=True)
 
     def _drop(self, coming: _Coming) -> None:
-        """Nothing of it may appear any more: another process is about to take its place."""
+        """Discard the image of an arriving actor: another process is about to take its place."""
         unpacking = coming.unpacking
         if unpacking is None or coming.restoring or unpacking.cancel():
             return
-        wait([unpacking], _HANDS_SECONDS)
+        wait([unpacking], _UNPACK_SECONDS)
         if unpacking.done() and unpacking.exception() is None:
             self._actors.images.drop(unpacking.result())
 
     def _bundle(self, number: int) -> Path:
         return self._actors.images.bundle(number)
 
-    def _do(self, what: Callable[P, T], *about: P.args, **named: P.kwargs) -> Future[T]:
-        work = self._hands.submit(what, *about, **named)
+    def _in_thread(self, what: Callable[P, T], *about: P.args, **named: P.kwargs) -> Future[T]:
+        work = self._thread.submit(what, *about, **named)
         work.add_done_callback(lambda _: self._ring())
         return work
 
     def close(self) -> None:
-        """Let go of everything; what is being packed is finished first."""
-        self._hands.shutdown(cancel_futures=True)
+        """Release everything, after finishing the bundle that is being packed or unpacked."""
+        self._thread.shutdown(cancel_futures=True)
         for coming in self._coming.values():
             coming.file.close()
         for number in (*self._outgoing, *self._coming):

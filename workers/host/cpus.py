@@ -1,4 +1,4 @@
-"""Which CPUs this process may really use, and on which memory node each of them is."""
+"""The CPUs this process may really use, and the memory node of each."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _NODES = "sys/devices/system/node"
 def usable_cpus(root: Path = ROOT, affinity: Iterable[int] | None = None) -> tuple[int, ...]:
     """CPUs that actors may be pinned to, in order; at least one.
 
-    They are those of the affinity mask (by default this process's), but not more than the
-    control groups' quota pays for: a mask of eight CPUs under a quota of 2.5 gives the first two,
+    These are the CPUs of the affinity mask (by default this process's), but no more than the
+    control groups' quota allows: a mask of eight CPUs under a quota of 2.5 gives the first two,
     as a third would be throttled half of its time.
     """
     mask = sorted(os.sched_getaffinity(0) if affinity is None else affinity)
@@ -26,7 +26,7 @@ def usable_cpus(root: Path = ROOT, affinity: Iterable[int] | None = None) -> tup
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:
-    """How many CPUs' worth of time the control groups grant, None without a limit."""
+    """The CPU time that the control groups allow, in CPUs; None without a limit."""
     return min(
         (q for folder in groups("cpu", root) if (q := _quota(folder)) is not None), default=None
     )

@@ -1,4 +1,4 @@
-"""``artos doctor``: what this machine can do for elastic actors, what it lacks, what helps."""
+"""``artos doctor``: reports what this machine offers elastic actors, what it lacks, and fixes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST_PROCESSES = 1024
 
 
 class Cpus(msgspec.Struct, frozen=True):
-    """The CPUs this process may use, how many there are, the quota in CPUs, the NUMA nodes."""
+    """The CPUs this process may use, the number present, the quota in CPUs, their NUMA nodes."""
 
     usable: tuple[int, ...]
     present: int
@@ -60,13 +60,13 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def examine() -> Report:
-    """Examine this machine. It really tries things, and changes nothing."""
+    """Examine this machine by really trying things; nothing is changed."""
     tiers, shm, limits = probe(), _shm(), _limits()
     return Report(tiers, _cpus(), shm, limits, missing(tiers, shm, limits))
 
 
 def missing(tiers: dict[str, Tier], shm: Shm, limits: Limits) -> list[Missing]:
-    """What is missing. A remedy that helps several tiers is named once."""
+    """Everything that is missing. A fix that helps several tiers is listed once."""
     return [*_missing_tiers(tiers), *_narrow(shm, limits)]
 
 

@@ -1,4 +1,4 @@
-"""Pinning a process to the CPU and memory node of its slot, and seeing that it really is."""
+"""Pins a process to the CPU and memory node of its slot, and verifies it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S*)", re.MULTILINE)
 
 
 def numactl_prefix(slot: Slot) -> list[str]:
-    """The command to put before the one that starts or restores a process of this slot.
+    """The prefix for a command that starts or restores a process on this slot.
 
-    Affinity and memory policy are inherited, and not part of an image: a restored process has
+    Affinity and memory policy are inherited and not part of an image: a restored process has
     those of the process that restores it.
     """
     memory = [] if slot.node is None else [f"--membind={slot.node}"]
@@ -30,20 +30,20 @@ def pin(pid: int, slot: Slot) -> None:
         NotPinned: the kernel did not do it, or the process is gone.
     """
     done: set[int] = set()
-    # A thread that is not pinned yet may start another one meanwhile: until none is new.
+    # A thread that is not pinned yet may start another thread meanwhile: repeat until none is new.
     while new := _threads(pid) - done:
         for thread in new:
-            with suppress(OSError):  # it ended, or we may not: `verify` tells
+            with suppress(OSError):  # it ended, or this is not permitted: `verify` finds out
                 os.sched_setaffinity(thread, {slot.cpu})
         done |= new
     verify(pid, slot)
 
 
 def verify(pid: int, slot: Slot) -> None:
-    """See in /proc that every thread of a process may run on the slot's CPU and on no other.
+    """Check in /proc that every thread of a process may run on the slot's CPU and on no other.
 
     Raises:
-        NotPinned: some thread may not, or runs elsewhere, or the process is gone.
+        NotPinned: some thread may run elsewhere, or the process is gone.
     """
     found = {thread: cpus for thread in _threads(pid) if (cpus := _allowed(pid, thread))}
     if set(found.values()) != {str(slot.cpu)}:

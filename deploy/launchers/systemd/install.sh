@@ -1,14 +1,14 @@
 #!/bin/sh
-# Make this node a part of a cluster, now and after every start of the machine:
+# Makes this machine part of a cluster, now and after every boot:
 #   sudo deploy/launchers/systemd/install.sh head tcp://IP:PORT KEYS_DIR [RUNS_DIR]
 #   sudo deploy/launchers/systemd/install.sh worker tcp://IP:PORT KEYS_DIR [FLAGS...]
-# Needs what `make setup` made. Runs as the user who called sudo; nothing is overwritten in
-# /etc/artos, so what was changed there stays.
+# Needs the .venv of `make setup`. The service runs as the user who called sudo. Existing files in
+# /etc/artos are not overwritten, so changes there stay.
 set -eu
 
 fail() { echo "install.sh: $*" >&2; exit 2; }
 
-[ $# -ge 3 ] || fail "say head or worker, tcp://IP:PORT and the folder of keys"
+[ $# -ge 3 ] || fail "give head or worker, tcp://IP:PORT and the folder of keys"
 role=$1 head=$2 keys=$(realpath "$3")
 shift 3
 here=$(dirname "$(realpath "$0")")
@@ -16,8 +16,8 @@ artos=${ARTOS:-$(realpath "$here/../../..")/.venv/bin/artos}
 user=${SUDO_USER:-$(id -un)}
 units=${UNITS:-/etc/systemd/system} etc=${ETC:-/etc/artos}
 
-[ -x "$artos" ] || fail "$artos is not there: run make setup"
-[ -f "$keys/head.key" ] || fail "$keys holds no keys: run artos keys $keys on the head, which says what to copy"
+[ -x "$artos" ] || fail "there is no $artos: run make setup"
+[ -f "$keys/head.key" ] || fail "$keys holds no keys: run artos keys $keys on the head, and copy what it says"
 mkdir -p "$etc"
 
 case $role in
@@ -36,7 +36,7 @@ ARTOS_KEYS=$keys
 WORKER_FLAGS=$*
 END
     ;;
-*) fail "say head or worker, not $role" ;;
+*) fail "give head or worker, not $role" ;;
 esac
 
 sed -e "s|@ARTOS@|$artos|" -e "s|@USER@|$user|" "$here/artos-$role.service" \

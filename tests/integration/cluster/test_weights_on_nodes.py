@@ -164,4 +164,4 @@ def test_damaged_weights_are_refused_and_asked_for_again(cluster: Cluster, tmp_p
         assert tamperer.pulls.count((who, version - 1)) > 1, "asked for once, and once again"
     for node in NODES.values():
         agent = cluster.folder / node / "logs" / "agent.log"
-        assert "weights of version 3 came damaged" in agent.read_text()
+        assert "weights of version 3 arrived damaged" in agent.read_text()

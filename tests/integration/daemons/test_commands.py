@@ -11,7 +11,7 @@ from artos.errors import Refused
 from artos.exit_status import ExitStatus
 from artos.protocol.control import Submit
 from deploy.client import overview
-from deploy.client.submit import Wanted, code_of, last_words
+from deploy.client.submit import Wanted, code_of, outcome_text
 from head.daemon.client_api import admitted, request_of
 from head.daemon.scheduler import Run, Schedule
 
@@ -37,7 +37,7 @@ def test_nodes_and_runs_as_tables() -> None:
 @pytest.mark.parametrize(
     ("nodes", "runs", "words"),
     [
-        ([], [], "no worker is there"),
+        ([], [], "there are no workers"),
         ([NODE | {"alive": False, "silent_seconds": 40}], [], "gone for 40 s"),
         ([NODE | {"leaves": "it is drained"}], [], "it is drained"),
         ([NODE], [RUN | {"waits_for": "a worker"}], "waits for a worker"),
@@ -100,12 +100,12 @@ def test_the_exit_status_is_that_of_the_run(outcome: str, status: int) -> None:
     assert ExitStatus.of_outcome(outcome) == status
 
 
-def test_last_words() -> None:
+def test_the_outcome_in_words() -> None:
     over = RUN | {"outcome": "interrupted", "summary": None}
-    assert last_words(over) == "r1: interrupted\nrun folder on the head: /runs/r1"
+    assert outcome_text(over) == "r1: interrupted\nrun folder on the head: /runs/r1"
     summary = {"mean_return_100": 3.25, "steps": 1200, "seconds": 5.0}
-    assert "mean return 3.2" in last_words(over | {"summary": summary})
-    assert "1,200 steps in 5 s" in last_words(over | {"summary": summary})
+    assert "mean return 3.2" in outcome_text(over | {"summary": summary})
+    assert "1,200 steps in 5 s" in outcome_text(over | {"summary": summary})
 
 
 # -- what a submission becomes ---------------------------------------------------------------------

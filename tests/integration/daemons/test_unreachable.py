@@ -110,4 +110,4 @@ def test_a_worker_says_once_why_it_reaches_nobody(
             time.sleep(0.005)
     (line,) = said
     assert words in line
-    assert "w1 goes on trying" in line
+    assert "w1 keeps trying" in line

@@ -32,7 +32,7 @@ def test_a_connection_to_somewhere(start: Start, home: Path, port: int) -> None:
     assert "actors cannot be started by clone" in template
     assert "an open TCP connection" in template
     assert culprit in template
-    assert "close that before a round ends, or keep actors in memory" in template
+    assert "close it before a round ends, or keep actors in memory" in template
     for actor in (0, 1):
         (why,) = [x for x in actors if f"actor {actor} waits in memory from now on" in x]
         assert culprit in why

@@ -38,12 +38,12 @@ def test_an_idle_actor_becomes_an_image_wherever_it_waits(host: Build, park: Par
     there.up(1)
     there.ask(1)
     there.answer(1)
-    assert there.manager.shelve(1) is None
+    assert there.manager.image_of(1) is None
     assert there.state(1) is State.DUMPING
-    assert there.manager.shelve(1) is None
+    assert there.manager.image_of(1) is None
     assert len(there.checkpointer.dumps) == 1
     dumped(there)
-    assert there.manager.shelve(1) == IMAGE
+    assert there.manager.image_of(1) == IMAGE
     there.manager.end(1)
     assert there.checkpointer.dropped == [IMAGE]
 
@@ -51,10 +51,10 @@ def test_an_idle_actor_becomes_an_image_wherever_it_waits(host: Build, park: Par
 def test_who_stays_after_all_comes_back_and_binds_first(host: Build) -> None:
     there = host()
     there.up(1)
-    there.manager.shelve(1)
+    there.manager.image_of(1)
     dumped(there)
     there.ask(1)
-    assert there.manager.shelve(1) is None
+    assert there.manager.image_of(1) is None
     there.checkpointer.restores[0].result = Restored()
     there.manager.step()
     assert [call.bind for _, call in there.delivered] == [True]
@@ -64,36 +64,36 @@ def test_who_stays_after_all_comes_back_and_binds_first(host: Build) -> None:
 def test_who_is_at_work_or_not_there_has_no_image(host: Build) -> None:
     there = host()
     with pytest.raises(NoImage, match="actor 0: it is cold"):
-        there.manager.shelve(1)
+        there.manager.image_of(1)
     there.up(1)
     there.ask(1)
     with pytest.raises(NoImage, match="it is running"):
-        there.manager.shelve(1)
+        there.manager.image_of(1)
 
 
 def test_what_holds_an_actor_back_is_said_and_tried_again_once_it_has_run(host: Build) -> None:
     there = host()
     there.up(1)
-    there.manager.shelve(1)
+    there.manager.image_of(1)
     dumped(there, CheckpointRefused(7, "an open TCP connection"))
     for _ in range(2):
         with pytest.raises(NoImage, match="an open TCP connection"):
-            there.manager.shelve(1)
+            there.manager.image_of(1)
     assert there.state(1) is State.PARKED
     there.ask(1)
     there.answer(1)
-    assert there.manager.shelve(1) is None
+    assert there.manager.image_of(1) is None
     assert there.state(1) is State.DUMPING
 
 
 def test_what_held_one_process_back_is_not_said_of_the_next(host: Build) -> None:
     there = host()
     there.up(1)
-    there.manager.shelve(1)
+    there.manager.image_of(1)
     dumped(there, CheckpointRefused(7, "an open TCP connection"))
     there.manager.end(1)
     there.up(1)
-    assert there.manager.shelve(1) is None
+    assert there.manager.image_of(1) is None
     assert there.state(1) is State.DUMPING
 
 
@@ -124,7 +124,7 @@ def test_whose_image_never_comes_begins_anew(host: Build) -> None:
     there = host()
     there.manager.expect(1)
     there.ask(1)
-    there.manager.miss(1)
+    there.manager.give_up_image(1)
     assert there.state(1) is State.STARTING
     there.manager.step()
     there.say(1, Ready(0.0))
@@ -151,7 +151,7 @@ def test_who_is_put_away_meanwhile_is_not_made(host: Build) -> None:
     there = host()
     there.manager.expect(1)
     there.manager.retire(1)
-    there.manager.miss(1)
+    there.manager.give_up_image(1)
     assert there.state(1) is State.COLD
     assert there.strategy.asked == []
 
@@ -166,7 +166,7 @@ def test_who_is_ended_meanwhile_is_expected_no_more(host: Build) -> None:
 
 def assert_is_at_home(there: Host) -> None:
     """Its next image is one of here, and nobody is told that it arrived."""
-    assert there.manager.shelve(1) is None
+    assert there.manager.image_of(1) is None
     dumped(there)
     there.ask(1)
     there.checkpointer.restores[0].result = Restored()

@@ -68,7 +68,7 @@ def test_a_refused_dump_names_the_culprit_and_the_process_runs_on(
             stage.criu.dump(one.pid, image).wait(PATIENCE)
         for end_of_it in other_end:
             end_of_it.close()
-    assert "close that before a round ends, or keep actors in memory" in str(refused.value)
+    assert "close it before a round ends, or keep actors in memory" in str(refused.value)
     assert "Error" in refused.value.log
     assert refused.value.pid == one.pid
     assert one.count() == 1

@@ -13,15 +13,15 @@ from workers.checkpoint.criu.log import culprit, error_lines
     ("line", "words", "remedy"),
     [
         ("(00.1) Error (criu/sk-inet.c:191): inet: Connected TCP socket, consider using "
-         "--tcp-established option.", "TCP connection", "close that"),
+         "--tcp-established option.", "TCP connection", "close it"),
         ("(00.1) Error (criu/sk-unix.c:815): unix: Can't dump half of stream unix connection.",
-         "Unix socket", "close that"),
+         "Unix socket", "close it"),
         ("(00.1) Error (criu/files-ext.c:98): Can't dump file 7 of that type [20666] (chr 195:255)",
          r"descriptor 7.*chr 195:255.*GPU", "--set park=memory"),
         ("(00.1) Error (criu/files-ext.c:98): Can't dump file 9 of that type [600] "
-         "(unknown anon_inode:[io_uring])", "io_uring", "close that"),
+         "(unknown anon_inode:[io_uring])", "io_uring", "close it"),
         ("(00.1) Error (criu/proc_parse.c:98): handle_device_vma plugin failed: No such file or "
-         "directory", "GPU context", "close that"),
+         "directory", "GPU context", "close it"),
         ("(00.1) Error (criu/files-reg.c:2215): File dev/shm/x.log has bad size 12 (expect 4)",
          r"/dev/shm/x\.log changed.*size", ""),
         ("(00.1) Error (criu/image.c:1): write failed: No space left on device",

@@ -77,7 +77,7 @@ class Site:
     def home_of(self, member: int) -> object:
         return f"home of {member}"
 
-    def shelve(self, member: int) -> object:
+    def image_of(self, member: int) -> object:
         if isinstance(self.shelved, Exception):
             raise self.shelved
         return self.shelved
@@ -88,8 +88,8 @@ class Site:
     def take_in(self, member: int, image: object) -> None:
         self.done.append(("take in", member, image))
 
-    def miss(self, member: int) -> None:
-        self.done.append(("miss", member))
+    def give_up_image(self, member: int) -> None:
+        self.done.append(("give_up_image", member))
 
     def arrivals(self) -> list[Arrival]:
         came, self.came = self.came, []
@@ -139,16 +139,16 @@ def test_who_moves_out_is_packed_and_handed_over(site: Site) -> None:
     assert site.told() == []
     site.shelved = "image"
     site.migration.look()
-    site.migration.bring(steering.ReadPiece(7))
+    site.migration.send_piece(steering.ReadPiece(7))
     assert site.told() == [steering.BundlePiece(7, 0)]
     site.work()
     assert site.told() == [steering.Packed(7)]
-    site.migration.bring(steering.ReadPiece(7, 5))
+    site.migration.send_piece(steering.ReadPiece(7, 5))
     assert site.told() == [steering.BundlePiece(7, 5, len(IMAGE), IMAGE[5:])]
     assert site.files() == ["7.bundle"]
     site.migration.forget(2)
     assert site.files() == []
-    site.migration.bring(steering.ReadPiece(7, 5))
+    site.migration.send_piece(steering.ReadPiece(7, 5))
     assert site.told() == [steering.BundlePiece(7, 5)]
 
 
@@ -171,7 +171,7 @@ def test_who_stays_after_all_leaves_no_bundle(site: Site) -> None:
     site.migration.pack(steering.Pack(2, 7))
     site.migration.look()
     assert site.images.begun.wait(PATIENCE)
-    site.migration.stays(2)
+    site.migration.remove_bundle(2)
     site.images.may.set()
     site.work()
     site.migration.close()
@@ -184,7 +184,7 @@ def test_nobody_reads_beyond_the_end(site: Site) -> None:
     site.migration.look()
     site.work()
     site.told()
-    site.migration.bring(steering.ReadPiece(7, 99))
+    site.migration.send_piece(steering.ReadPiece(7, 99))
     refusal, piece = site.told()
     assert isinstance(refusal, Refusal)
     assert piece == steering.BundlePiece(7, 99)
@@ -225,7 +225,7 @@ def test_what_does_not_fit_here_is_told_of(site: Site) -> None:
     _, unfit = site.told()
     assert isinstance(unfit, steering.BundleRejected)
     assert "the kernel is another" in unfit.why
-    assert site.done == [("expect", 2), ("miss", 2)]
+    assert site.done == [("expect", 2), ("give_up_image", 2)]
 
 
 def test_a_bundle_that_is_not_there_any_more(site: Site) -> None:
@@ -233,7 +233,7 @@ def test_a_bundle_that_is_not_there_any_more(site: Site) -> None:
     site.told()
     site.migration.take(steering.BundlePiece(7, 0))
     assert site.told() == [steering.BundleRejected(7, "bundle 7: the file is no longer there")]
-    assert site.done == [("expect", 2), ("miss", 2)]
+    assert site.done == [("expect", 2), ("give_up_image", 2)]
     site.migration.take(steering.BundlePiece(7, 0, 3, b"abc"))
     assert site.told() == []
 
@@ -247,8 +247,8 @@ def test_a_piece_that_never_comes_is_waited_for_thirty_seconds(site: Site) -> No
     assert site.told() == [steering.ReadPiece(7, 0), steering.ReadPiece(7, 5)]
     site.clock.advance(1.0)
     site.migration.look()
-    assert site.told() == [steering.BundleRejected(7, "nothing came of its bundle for 30 s")]
-    assert site.done == [("expect", 2), ("miss", 2)]
+    assert site.told() == [steering.BundleRejected(7, "no piece of its bundle came for 30 s")]
+    assert site.done == [("expect", 2), ("give_up_image", 2)]
 
 
 def test_two_are_fetched_at_a_time_and_the_others_wait_for_their_turn(site: Site) -> None:
@@ -260,7 +260,7 @@ def test_two_are_fetched_at_a_time_and_the_others_wait_for_their_turn(site: Site
     assert site.told() == [steering.ReadPiece(9, 0)]
     site.clock.advance(1.0)
     site.migration.look()
-    assert site.told() == [steering.BundleRejected(7, "nothing came of its bundle for 30 s")]
+    assert site.told() == [steering.BundleRejected(7, "no piece of its bundle came for 30 s")]
 
 
 def test_who_is_ended_while_it_is_fetched_leaves_nothing(site: Site) -> None:

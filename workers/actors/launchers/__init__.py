@@ -1,1 +1,1 @@
-"""How processes of actors come to be: as clones of an image, as forks, or from nothing."""
+"""The ways to make actor processes: clones of an image, forks, or starts from scratch."""

@@ -26,10 +26,10 @@ _FAILURES = 3
 
 
 class Early:
-    """Forks the first ``most`` actors, so that images can be made of them like of clones.
+    """Forks the first ``most`` actors. Images can be made of them as of clones.
 
-    Of no more: what a fork shares with others only the kernel knows, so each of their images holds
-    all of the memory. ``others`` is whether there may be actors beyond.
+    No more are forked: only the kernel knows which pages a fork shares, so the image of each fork
+    holds all of its memory. ``others``: there may be more actors than ``most``.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Early:
         self._left, self.others = most, others
 
     def launch(self, member: int, slot: Slot | None) -> Launched | None:
-        """A process of that actor; None if it is to be launched otherwise."""
+        """A new process of that actor; None if another way to launch it must be taken."""
         if not self._left:
             return None
         self._left -= 1
@@ -60,14 +60,14 @@ class Early:
 
 
 class Clones:
-    """One template is started, checkpointed and gone; every actor is a restored copy of it.
+    """One template is started and checkpointed, and ends; every actor is a restored copy of it.
 
-    Only the first are forked, if there is an ``early`` strategy: they need not wait for the
-    template, which is only started if there are to be others.
-    First its memory goes to a file that all clones share, where the machine allows that.
-    Restores run side by side, ``at_once`` at a time. A clone is told who it is through the file it
-    inherits in the place of the template's identity file; then a signal wakes it. A restore that
-    fails is tried again; three failures in a row bar this strategy.
+    With an ``early`` strategy the first actors are forked and need not wait for the template; it is
+    only started if there may be other actors. Where the machine allows it, the template's memory is
+    first moved to a file that all clones share. Restores run in parallel, ``at_once`` at a time. A
+    clone reads its identity from a file that it inherits in place of the template's identity file;
+    then a signal wakes it. A restore that fails is tried again; after three failures in a row the
+    launcher takes its next strategy.
     """
 
     kind: Kind = "clone"
@@ -102,7 +102,7 @@ class Clones:
         self._template: Child | None = None
 
     def request(self, member: int, slot: Slot | None) -> None:
-        """See ``LaunchStrategy.request``. An actor that is being made is not made twice."""
+        """See ``LaunchStrategy.request``. A second request for an actor changes nothing."""
         if member in self._restores or any(member == asked for asked, _ in self._asked):
             return
         if not self._has_forked(member, slot):
@@ -116,7 +116,7 @@ class Clones:
             self._launched.append(early)
         return early is not None
 
-    def _see_to_template(self) -> None:
+    def _start_template_if_needed(self) -> None:
         wanted = self._asked or self._early is None or self._early.others
         if self._template is not None or self._image is not None or not wanted:
             return
@@ -144,7 +144,7 @@ class Clones:
 
     def _share(self) -> subprocess.Popen[bytes]:
         file = Path(self._place.site.folder) / "template.memory"
-        # In a process of its own: the supervisor has no time for it.
+        # In a process of its own, because it would hold up the process manager.
         with self._log.open("ab") as log:
             return subprocess.Popen(
                 command(common_memory.__name__, str(self._pid), str(file)),
@@ -163,10 +163,10 @@ class Clones:
         """See ``LaunchStrategy.poll``."""
         if self._failed:
             raise TemplateFailed(self.kind, self._failed)
-        self._see_to_template()
+        self._start_template_if_needed()
         self._watch_template()
         if self._sharing is not None and self._sharing.poll() is not None:
-            self._sharing = None  # and if it failed, each clone has all of its memory for itself
+            self._sharing = None  # if it failed, each clone has a copy of all the memory
             self._take()
         try:
             self._finish_dump()
@@ -175,7 +175,7 @@ class Clones:
         except ArtosError as error:
             self._failed = str(error)
         launched, self._launched = self._launched, []
-        if self._failed and not launched:  # else raised the next time, so that no process is lost
+        if self._failed and not launched:  # else raised next time, so that no process is lost
             raise TemplateFailed(self.kind, self._failed)
         return launched
 
@@ -208,9 +208,9 @@ class Clones:
         tell(identity, Identity(self._place.site_for(member)))
         with ExitStack() as stack:
             log = stack.enter_context(self._place.log_of(member).open("ab"))
-            who = stack.enter_context(identity.open("rb"))
-            # By the paths that CRIU saw: absolute and without links.
-            held = {self._identity: who.fileno(), self._log: log.fileno()}
+            identity_file = stack.enter_context(identity.open("rb"))
+            # Keyed by the paths that CRIU saw: absolute and without links.
+            held = {self._identity: identity_file.fileno(), self._log: log.fileno()}
             inherit = {os.path.realpath(path): descriptor for path, descriptor in held.items()}
             return self._criu.restore(self._image, inherit, self._prefix(slot))
 
@@ -247,10 +247,10 @@ class Clones:
 
 
 def _first_of_namespace(pid: int) -> int:
-    """The process itself, or that which ``unshare`` forked in it, by its number here.
+    """The pid, as seen here, of the process itself or of the child that ``unshare`` forked.
 
     Raises:
-        OSError: it has ended.
+        OSError: the process has ended.
     """
     (numbers,) = re.findall(r"NSpid:(.*)", Path(f"/proc/{pid}/status").read_text())
     if numbers.split()[-1] == "1":

@@ -1,6 +1,7 @@
-"""How processes of actors come to be: the fastest way this host allows, and the next if it fails.
+"""Makes actor processes in the fastest way this host allows, and in the next way if that fails.
 
-A clone of a warm template's image, a fork of a warm template, or a start from scratch (paper §4.3).
+The ways: a clone of a warm template's image, a fork of a warm template, a start from scratch
+(paper §4.3).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Launched(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where actors of a run live: its shared memory, its logs, its plan, the user's code."""
+    """What actor processes of a run need: shared memory, logs, the plan, the user's code."""
 
     site: Site
     plan_file: Path
@@ -57,19 +58,19 @@ class Place(NamedTuple):
         return msgspec.json.encode(self.site_for(member)).decode()
 
     def log(self, name: str) -> Path:
-        """The log file of that name for a new process, rotated if it grew large."""
+        """The log file of that name for a new process, rotated if it has grown large."""
         return _fit_to_append(self._path(name))
 
     def log_of(self, member: int) -> Path:
-        """The actor's log file for a new process of it, rotated if it grew large."""
+        """The log file for a new process of the actor, rotated if it has grown large."""
         return _fit_to_append(self.path_of(member))
 
     def cap_template_log(self) -> None:
-        """Keep what a template prints from filling the disk; see ``rotate``."""
+        """Keep the template's output from filling the disk; see ``rotate``."""
         rotate(self._path(TEMPLATE))
 
     def path_of(self, member: int) -> Path:
-        """Where the actor's log file is."""
+        """The path of the actor's log file."""
         return self._path(f"actor-{actor_of(member)}")
 
     def _path(self, name: str) -> Path:
@@ -83,12 +84,12 @@ def _fit_to_append(log: Path) -> Path:
 
 
 class LaunchStrategy(Protocol):
-    """How processes of actors are made."""
+    """One way to make actor processes."""
 
     kind: Kind
 
     def request(self, member: int, slot: Slot | None) -> None:
-        """Ask for a process, on that slot's CPU if there is one; it comes by ``poll``."""
+        """Ask for a process, on that slot's CPU if one is given; ``poll`` will return it."""
 
     def heard(self, message: FromMember) -> None:
         """The template reported."""
@@ -97,11 +98,11 @@ class LaunchStrategy(Protocol):
         """Processes made since the last call. Never waits.
 
         Raises:
-            TemplateFailed: this strategy is barred; what was requested will not come.
+            TemplateFailed: the strategy cannot be used any more; pending requests are lost.
         """
 
     def close(self) -> None:
-        """End the template and everything under way."""
+        """End the template, and every start that is under way."""
 
 
 class ColdStart:
@@ -133,7 +134,7 @@ class ColdStart:
 
 
 class Launcher:
-    """Launches actors by the best of its strategies; by the next one once that has failed."""
+    """Launches actors by the best of its strategies, and by the next one after it has failed."""
 
     def __init__(self, strategies: Sequence[Callable[[], LaunchStrategy]]) -> None:
         self._later = list(strategies)
@@ -141,14 +142,14 @@ class Launcher:
         self._strategy: LaunchStrategy | None = None
 
     def request(self, member: int, slot: Slot | None = None) -> None:
-        """See ``LaunchStrategy.request``. The first one starts the template."""
+        """See ``LaunchStrategy.request``. The first request starts the template."""
         if self._strategy is None:
             self._strategy = self._later.pop(0)()
         self._asked[member] = slot
         self._strategy.request(member, slot)
 
     def withdraw(self, member: int) -> None:
-        """The process is not wanted any more; if it is made all the same, ``poll`` kills it."""
+        """The process is not wanted any more; if it is made anyway, ``poll`` kills it."""
         self._asked.pop(member, None)
 
     def heard(self, message: FromMember) -> None:
@@ -184,17 +185,17 @@ class Launcher:
         return strategy
 
     def close(self) -> None:
-        """End everything under way."""
+        """End every start that is under way."""
         if self._strategy is not None:
             self._strategy.close()
 
 
 class Forks:
-    """One process that has imported everything and forks on request.
+    """One process, the fork server, has imported everything and forks on request.
 
-    What it forks is adopted by this process, which thereby hears of its death at once. A fork has
-    none of the threads there were, and what waits for one of them waits for ever: with threads
-    this strategy is barred.
+    This process adopts the forks, so that it hears of their deaths at once. A fork has none of the
+    fork server's other threads, and code that waits for one of them would wait for ever; so this
+    strategy fails if user code has started threads.
     """
 
     kind: Kind = "fork"

@@ -1,1 +1,1 @@
-"""CRIU: where it is, how it is asked, and what it says when it is not there."""
+"""CRIU: finds it, sends it requests, and explains its failures or its absence."""

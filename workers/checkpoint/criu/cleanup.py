@@ -1,8 +1,8 @@
-"""Half-restored processes that a CRIU which died left behind: found, killed, reaped.
+"""Finds, kills and reaps the half-restored process that a dead CRIU left behind.
 
-CRIU makes the restored process a child of ours from its first moment on, so if CRIU dies nobody
-else ends it. It is known by CRIU's environment as long as it still has CRIU's memory, later by the
-files that only this restore gave it, and as a zombie by the process group it came from.
+CRIU makes the restored process a child of this process from its first moment on, so if CRIU dies
+nothing else ends it. It is recognised by CRIU's environment as long as it still has CRIU's memory,
+later by the files that only this restore gave it, and as a zombie by its process group.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import psutil
 from artos.system.pidfd import PidFd
 
 MARK = "ARTOS_RESTORE"
-"""Environment variable of a CRIU process of ours, with a value that no other has."""
+"""Environment variable that marks a CRIU process of ours; its value is unique."""
 
 _PATIENCE = 5.0
 
 
 @dataclass
 class Traces:
-    """How to know what a restore made.
+    """The traces by which a restore's process is recognised.
 
-    ``mark`` is the value of its variable, ``criu`` the number of CRIU's process and group,
-    ``began`` when that started (clock ticks since boot), ``files`` (device and inode) what only
-    this restore handed out, ``pid`` the process that CRIU says it made.
+    ``mark`` is the value of its environment variable, ``criu`` the id of CRIU's process and group,
+    ``began`` when CRIU started (clock ticks since boot), ``files`` (device and inode) the files
+    that only this restore handed out, ``pid`` the process that CRIU says it made.
     """
 
     mark: str
@@ -41,18 +41,18 @@ class Traces:
     pid: int = -1
 
     def add_criu(self, pid: int) -> None:
-        """Note CRIU's process, before anybody reaps it."""
+        """Note CRIU's process, before it is reaped."""
         self.criu, self.began = pid, _started(pid)
 
     def add_file(self, descriptor: int) -> None:
-        """Note an open file; only regular ones, others hold devices too."""
+        """Note an open file if it is regular; other processes hold devices and pipes too."""
         about = os.fstat(descriptor)
         if stat.S_ISREG(about.st_mode):
             self.files.add((about.st_dev, about.st_ino))
 
 
 def end_half_restored(traces: Traces) -> list[int]:
-    """Kill and reap what a restore left; returns the process ids."""
+    """Kill and reap the processes that a restore left; returns their process ids."""
     ours = [child.pid for child in psutil.Process().children() if _is_of(child, traces)]
     for pid in ours:
         end(pid)
@@ -60,7 +60,7 @@ def end_half_restored(traces: Traces) -> list[int]:
 
 
 def end(pid: int) -> None:
-    """Kill and reap a child of ours; fine if it is gone already, or somebody else's."""
+    """Kill and reap a child of ours. No error if it is gone, or not a child of ours."""
     with suppress(psutil.NoSuchProcess):
         if psutil.Process(pid).ppid() != os.getpid():
             return
@@ -74,7 +74,7 @@ def end(pid: int) -> None:
 def _is_of(child: psutil.Process, traces: Traces) -> bool:
     pid = child.pid
     try:
-        # Whatever is older cannot be of it, even if it holds the same files.
+        # An older process cannot come from this restore, even if it holds the same files.
         if pid == traces.criu or _started(pid) < traces.began:
             return False
         if pid == traces.pid or os.getpgid(pid) == traces.criu:
@@ -100,7 +100,7 @@ def _has_mark(pid: int, mark: str) -> bool:
 
 
 def _is_in_own_namespace(pid: int) -> bool:
-    """Whether it has a number in a PID namespace below ours; CRIU itself has not."""
+    """Whether it has a pid in a PID namespace below ours; CRIU itself has none."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("NSpid:"):

@@ -1,11 +1,11 @@
-"""Puts a template's memory into a file that all its clones share (not in CRIU, ours).
+"""Moves a template's memory to a file that all its clones share. This is not part of CRIU.
 
 ``python -P -m workers.checkpoint.criu.common_memory PID FILE``
 
-A Python process with torch has 150 MB of memory of its own, and CRIU copies all of it with every
-restore. Here the process is stopped, that memory is written to a file on a tmpfs and then mapped
-from there, privately and at the same addresses. The process does not notice; but its pages are now
-those of a file, so an image holds only what was changed since, a restore copies next to nothing,
+A Python process with torch has 150 MB of private memory, and CRIU copies all of it at every
+restore. Here the process is stopped, its memory is written to a file on a tmpfs and then mapped
+from there, privately and at the same addresses. The process does not notice. But its pages now
+belong to a file, so an image holds only the pages changed since, a restore copies next to nothing,
 and clones share every page they do not write to, as after a fork.
 
 This is done from outside with ptrace: the stopped main thread is made to carry out a few mmap calls
@@ -55,7 +55,7 @@ _libc.ptrace.restype = ctypes.c_long
 _libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 
 SUPPORTED = platform.machine() == "x86_64"
-"""Registers and system calls are those of x86-64; elsewhere every clone has its own memory."""
+"""Registers and system calls here are x86-64's; on other machines clones share no memory."""
 
 
 class _Registers(ctypes.Structure):
@@ -67,7 +67,7 @@ class _Vector(ctypes.Structure):
 
 
 class Stretch(NamedTuple):
-    """Private memory at ``start``, ``size`` bytes, kept at ``offset`` of the file."""
+    """``size`` bytes of private memory at ``start``, kept at ``offset`` in the file."""
 
     start: int
     size: int
@@ -75,7 +75,7 @@ class Stretch(NamedTuple):
 
 
 class Stopped:
-    """A process whose threads are all stopped; lets its main thread carry out system calls."""
+    """A process whose threads are all stopped; makes its main thread carry out system calls."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -85,16 +85,16 @@ class Stopped:
 
     @property
     def memory(self) -> int:
-        """Descriptor of its memory, opened on first use."""
+        """Descriptor of the process's memory, opened on first use."""
         if not hasattr(self, "_memory"):
             self._memory = os.open(f"/proc/{self._pid}/mem", os.O_RDWR)
         return self._memory
 
     def call(self, number: int, *arguments: int) -> int:
-        """Have a system call carried out; its result.
+        """Have the process make a system call; returns the result.
 
         Raises:
-            OSError: it failed.
+            OSError: the system call failed.
         """
         changed = _Registers.from_buffer_copy(self._registers)
         changed.rip -= len(_SYSCALL)
@@ -112,7 +112,7 @@ class Stopped:
 
     @contextmanager
     def text(self, value: str) -> Iterator[int]:
-        """The address of a string in its memory."""
+        """Put a string into the process's memory for the duration; yields its address."""
         address = (self._registers.rsp - _BELOW_STACK) & ~15
         before = os.pread(self.memory, len(value) + 1, address)
         os.pwrite(self.memory, value.encode() + b"\0", address)
@@ -122,7 +122,7 @@ class Stopped:
             os.pwrite(self.memory, before, address)
 
     def close(self) -> None:
-        """Put everything back as it was."""
+        """Restore the registers."""
         self._write_registers(self._registers)
         os.close(self.memory)
 
@@ -140,10 +140,10 @@ class Stopped:
 
 
 def share(pid: int, file: Path) -> int:
-    """Move the private memory of a sleeping process to ``file``; the bytes moved.
+    """Move the private memory of a sleeping process to ``file``; returns the bytes moved.
 
     Raises:
-        OSError: it is gone, not ours to stop, or not asleep in a system call; it goes on as it was.
+        OSError: the process is gone, may not be traced, or is not asleep in a system call.
     """
     with ExitStack() as stack:
         for thread in map(int, os.listdir(f"/proc/{pid}/task")):  # noqa: PTH208 (names)
@@ -170,7 +170,7 @@ def _stretches(pid: int) -> Iterator[Stretch]:
 
 
 def _write(process: Stopped, pid: int, stretches: Sequence[Stretch], file: Path) -> int:
-    """Write the pages that are there; the file has holes where none are."""
+    """Write the pages that exist; the file has holes in place of the others."""
     moved = 0
     with open(file, "xb", opener=_privately) as out:
         for stretch in stretches:
@@ -217,7 +217,7 @@ def _ptrace(request: int, pid: int, address: int = 0, data: int = 0) -> None:
 
 
 def main() -> int:
-    """Do it for the process and file named on the command line."""
+    """Share the memory of the process on the command line through the file named there."""
     try:
         share(int(sys.argv[1]), Path(sys.argv[2]))
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The CRIU driver: dumps processes to images and makes processes of images, without waiting.
+"""The CRIU driver: dumps processes to images and restores them, without waiting.
 
-Each request goes to a CRIU process of its own (``criu swrk``), as CRIU's own library does it:
-only so the restored process can be our child, inherit files, and be restored under ``numactl``.
+Each request goes to a CRIU process of its own (``criu swrk``), as in CRIU's own library: only then
+can the restored process be our child, inherit files, and be restored under ``numactl``.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Criu:
         return ".".join(map(str, version_of(self._binary)))
 
     def dump(self, pid: int, image: Image, *, leave_running: bool = False) -> Operation:
-        """Write the process to the image, which must be partial; then it ends, or runs on.
+        """Dump the process into a partial image; afterwards the process ends, or runs on.
 
-        When it succeeded the image is still to be sealed; when it failed the image is abandoned.
+        After a success the image is still to be sealed; after a failure it has been abandoned.
 
         Raises:
             CheckpointRefused: CRIU cannot even be started; the process runs on.
@@ -58,12 +58,12 @@ class Criu:
         *,
         lazy: bool = False,
     ) -> Operation:
-        """Make a process of the image, as a child of ours.
+        """Make a process from the image, as a child of this process.
 
         ``inherit`` maps the path of a file as it was at the dump to the open descriptor that takes
         its place; the caller may close it at once. ``prefix`` is a command that runs CRIU, such as
         ``numactl --physcpubind=1``: affinity is inherited, not part of the image. With ``lazy``
-        memory comes on first touch, and the outcome's ``pages`` are to be looked after.
+        each page is read at its first touch, and the outcome's ``pages`` must be polled.
 
         Raises:
             ImageUnusable: the image is damaged or does not fit this host; nothing was started.

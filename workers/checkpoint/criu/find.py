@@ -1,4 +1,4 @@
-"""Where CRIU is on this machine: the one asked for, the one we built, or the system's."""
+"""Finds CRIU on this machine: the CRIU asked for, the one we built, or the system's."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from artos.system.private_folder import keep
 from artos.system.user_cache import user_cache
 
 LEAST = (4, 1)
-"""Older ones do not know how kernels since 6.13 lay out the vDSO."""
+"""Older versions do not know how kernels since 6.13 lay out the vDSO."""
 
 FEATURES = Path("/dev/shm/artos-criu")
-"""Where the CRIU that we build keeps what it knows of the kernel (25 ms a call)."""
+"""The folder where our CRIU caches what it found out about the kernel (saves 25 ms a call)."""
 
 _AGAIN = "artos setup criu"
 _PATIENCE = 10.0
 
 
 def cache_folder() -> Path:
-    """What is built once for this user: ``$ARTOS_CACHE``, else a folder of the XDG cache."""
+    """The folder for things built once per user: ``$ARTOS_CACHE``, else one in the XDG cache."""
     return Path(os.environ.get("ARTOS_CACHE") or user_cache())
 
 
 def find_criu() -> Path:
-    """The CRIU to use: ``$ARTOS_CRIU``, else what deploy/setup/criu.sh built, else the system's.
+    """The CRIU to use: ``$ARTOS_CRIU``, else the one deploy/setup/criu.sh built, else the system's.
 
-    Also sees to the folder of its feature cache, which a reboot has emptied.
+    Also makes the folder of its feature cache, which a reboot removes.
 
     Raises:
-        CriuUnavailable: there is none, or it is too old; says what to do.
+        CriuUnavailable: there is no CRIU, or it is too old; says what to do.
     """
     if asked := os.environ.get("ARTOS_CRIU"):
         return _checked(Path(asked), "unset ARTOS_CRIU, or name a newer one")
@@ -71,13 +71,13 @@ def _checked(binary: Path, fix: str) -> Path:
         raise CriuUnavailable(
             f"{binary} is version {_text(version)}, {_text(LEAST)} is needed", fix
         )
-    _see_to_feature_cache()
+    _make_feature_cache()
     return binary
 
 
-def _see_to_feature_cache() -> None:
+def _make_feature_cache() -> None:
     if os.geteuid() != 0:
-        return  # only root's CRIU looks there, and believes what it reads
+        return  # only root's CRIU reads the cache, and trusts it
     try:
         keep(FEATURES)
     except OSError as error:
@@ -85,7 +85,7 @@ def _see_to_feature_cache() -> None:
 
 
 def _why_not() -> tuple[str, str]:
-    """Reason and remedy, as deploy/setup/criu.sh left them if it has tried."""
+    """Reason and fix, as deploy/setup/criu.sh left them if it was run."""
     try:
         reason, fix = (cache_folder() / "criu-missing").read_text().splitlines()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The daemon that hands out the pages of a lazily restored process as it touches them."""
+"""The page daemon, which serves a lazily restored process its pages as it touches them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _PATIENCE = 5.0
 
 
 class LazyPages:
-    """Serves one restored process until all its pages are there; poll it until it says so.
+    """Serves one restored process until it has all its pages; poll until that is so.
 
-    Its process must not be dumped before that. If the daemon fails, the process would read zeros
-    where it had data, so it is killed.
+    The process must not be dumped earlier. If the page daemon fails the process is killed, since it
+    would read zeros where it had data.
     """
 
     def __init__(self, criu: Path, image: Image) -> None:
@@ -47,30 +47,30 @@ class LazyPages:
             os.close(said)
 
     def waits(self, command: Sequence[str]) -> list[str]:
-        """The command, begun only when the daemon listens: with ``ready`` as its standard input.
+        """The command, wrapped to start once the page daemon listens; ``ready`` must be its stdin.
 
-        So the command waits, and this process does not.
+        So the command waits for the page daemon, and this process does not.
         """
         return ["sh", "-c", 'read -r _; exec "$@" </dev/null', "sh", *command]
 
     def serve(self, pid: int) -> None:
-        """The process that it serves was restored."""
+        """The restored process is ``pid``."""
         with suppress(ProcessLookupError):
             self._served = PidFd(pid)
         self._let_go()
 
     def _let_go(self) -> None:
-        """Close what only the restoring CRIU needed."""
+        """Close the descriptors that only the restoring CRIU needed."""
         for descriptor in (self.ready, self.folder):
             if descriptor >= 0:
                 os.close(descriptor)
         self.ready = self.folder = -1
 
     def poll(self) -> bool:
-        """Whether all pages are there. Never waits.
+        """Whether the process has all its pages. Never waits.
 
         Raises:
-            RestoreFailed: the daemon died; its process was killed; its owner reaps it.
+            RestoreFailed: the page daemon died; the process was killed, its parent must reap it.
         """
         status = self._process.poll()
         if status is None:
@@ -86,10 +86,7 @@ class LazyPages:
         return True
 
     def close(self) -> str:
-        """End the daemon and, if it was not done, its process, which would miss its pages.
-
-        Returns its log.
-        """
+        """End the page daemon and, if pages are still missing, the process; returns the log."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait(_PATIENCE)

@@ -1,4 +1,4 @@
-"""What CRIU's log says: the lines about the error, the culprit in words, and what helps."""
+"""Reads CRIU's log: the lines about the error, the cause in words, and a remedy."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _NOISE = "Can't setup RLIMIT_NOFILE for self"
 _STAMP = re.compile(r"^\(\d+\.\d+\)\s*")
 _SOURCE = re.compile(r"Error \([^)]*\):\s*")
 
-CLOSE = "close that before a round ends, or keep actors in memory (--set park=memory)"
+CLOSE = "close it before a round ends, or keep actors in memory (--set park=memory)"
 _ROOM = "make room there, or keep images elsewhere (--set images=FOLDER)"
 _HOST = "`artos doctor` says what this machine lacks"
 
 
 class Culprit(NamedTuple):
-    """What stood in the way, and what to do about it; empty where that is unknown."""
+    """The cause of a failure, and a remedy; empty if unknown."""
 
     words: str
     remedy: str = ""
@@ -27,8 +27,8 @@ class Culprit(NamedTuple):
 
 FULL = Culprit("the filesystem of the images is full", _ROOM)
 
-# Patterns of CRIU 4 and what they mean; groups are named in the words. First match wins, so causes
-# come before what follows from them.
+# Patterns of CRIU 4 and their meanings; groups fill in the words. The first match wins, so causes
+# come before their consequences.
 _HELD = (
     (r"Connected TCP socket|tcp: Failed to lock TCP", "an open TCP connection (socket)"),
     (r"TCP connection.*in.?flight|In-flight connection", "a TCP connection that is just made"),
@@ -62,7 +62,7 @@ _OF_IMAGES = (
     (r"image (?:file )?\S* ?(?:corrupt|is truncated)|Unexpected EOF|Can't read pages|"
      r"Image file header|Can't open (?:dir|image)|Bad magic|magic doesn't match|Premature EOF",
      "the image is incomplete or damaged"),
-    (r"uffd|lazy-pages", "the daemon that hands out its pages did not answer"),
+    (r"uffd|lazy-pages", "the page daemon did not answer"),
 )  # fmt: skip
 _OF_HOST = (
     (r"kerndat.*(?:lo|tcp_repair|TCP)", "the network interface lo is down here"),
@@ -82,7 +82,7 @@ _MEANINGS: Sequence[tuple[re.Pattern[str], str, str]] = [
 
 
 def read_log(path: Path) -> str:
-    """The text of a log; empty if CRIU did not come so far."""
+    """The text of a log; empty if CRIU did not get as far as writing it."""
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -90,7 +90,7 @@ def read_log(path: Path) -> str:
 
 
 def error_lines(text: str) -> str:
-    """The lines round each ``Error``, as many as one wants to read; the last ones if none has."""
+    """The lines around each ``Error``, up to a limit; the last lines if there is no error."""
     lines = [line for line in text.splitlines() if line.strip() and _NOISE not in line]
     wanted = {
         near
@@ -103,7 +103,7 @@ def error_lines(text: str) -> str:
 
 
 def culprit(text: str) -> Culprit:
-    """What stood in the way; CRIU's first error itself where we know no words for it."""
+    """The cause of a failure; CRIU's first error line itself if no pattern matches."""
     errors = [line for line in text.splitlines() if "Error" in line and _NOISE not in line]
     for pattern, words, remedy in _MEANINGS:
         if found := pattern.search("\n".join(errors)):

@@ -1,4 +1,4 @@
-"""Which files the process in an image has open or mapped, as CRIU wrote it down."""
+"""Reads from an image which files its process has open or mapped."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def file_entry() -> Any:
         CriuUnavailable: pycriu is not installed here.
     """
     try:
-        # Not its reader of images: that one does not go with newer versions of protobuf.
+        # Not pycriu's own image reader, which fails with newer versions of protobuf.
         from pycriu.images import fdinfo_pb2  # noqa: PLC0415 (hosts without CRIU have no pycriu)
     except ImportError as error:
         raise CriuUnavailable(f"pycriu cannot be imported ({error})", "artos setup criu") from error

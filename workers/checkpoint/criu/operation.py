@@ -1,4 +1,4 @@
-"""One request to one CRIU process: made now, answered later; only ``wait`` blocks."""
+"""One request to one CRIU process: sent now, answered later; only ``wait`` blocks."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """A request that succeeded: the process it was about, and how many seconds it took.
+    """A request that succeeded: the process that was dumped or restored, and the seconds it took.
 
-    ``pages`` is what still hands out memory to a lazily restored process; look after it.
+    ``pages`` is the page daemon of a lazily restored process; the caller must poll it.
     """
 
     pid: int
@@ -37,28 +37,31 @@ class Outcome:
 
 
 class Task(ABC):
-    """What a request is for, and what follows from its end."""
+    """The purpose of a request, and the reaction to its end."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What is being done, for messages."""
+        """A name for messages."""
 
     @abstractmethod
     def done(self, answer: Answer, seconds: float) -> Outcome:
-        """CRIU says that it worked and has exited."""
+        """CRIU has reported success and exited."""
 
     @abstractmethod
     def failed(self, why: str, answer: Answer | None) -> ArtosError:
-        """It did not work, ``why`` if CRIU could not say. Cleans up; what the caller gets."""
+        """The request failed, because of ``why`` if CRIU gave no reason.
+
+        Cleans up; returns the error for the caller.
+        """
 
 
 class Worker:
-    """A CRIU process with a socket to it; it gets one request and exits when it has answered.
+    """A CRIU process with a socket to it; it gets one request and exits after its answer.
 
-    ``request`` encodes what is asked, given the open ``folder`` of the image; ``keep`` are
-    descriptors that CRIU inherits, ``mark`` is added to its environment, ``stdin`` is for a command
-    that reads before it becomes CRIU.
+    ``request`` encodes it, given the open ``folder`` of the image. ``keep`` are descriptors
+    that CRIU inherits, ``mark`` is added to its environment, ``stdin`` is for a command that reads
+    before it becomes CRIU.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Worker:
         mark: Mapping[str, str] = MappingProxyType({}),
         stdin: int = subprocess.DEVNULL,
     ) -> None:
-        self._folder = open_own(folder)  # what is restored from elsewhere may be anything
+        self._folder = open_own(folder)  # an image from another node may hold any links
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs, log.open("ab") as errors:
@@ -80,7 +83,7 @@ class Worker:
                     [*command, "swrk", str(theirs.fileno())],
                     stdin=stdin,
                     stdout=errors,
-                    stderr=errors,  # what goes wrong before CRIU opens its log
+                    stderr=errors,  # errors from before CRIU opens its log
                     env={**os.environ, **mark},
                     pass_fds=(theirs.fileno(), *keep),
                     start_new_session=True,  # a group of its own, to be killed as a whole
@@ -96,15 +99,15 @@ class Worker:
         return self._process.pid
 
     def has_exited(self) -> bool:
-        """Whether it is gone; it is not reaped by asking."""
+        """Whether CRIU has exited; asking does not reap it."""
         return self._pidfd.has_ended()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until it is gone, at most so long."""
+        """Sleep until CRIU has exited, at most ``seconds``."""
         return self._pidfd.wait(seconds)
 
     def answer(self) -> Answer | None:
-        """What it answered; None if it died before that."""
+        """CRIU's answer; None if it died before answering."""
         try:
             data = self._socket.recv(_LONGEST_ANSWER, socket.MSG_DONTWAIT)
         except (BlockingIOError, ConnectionError):
@@ -112,12 +115,12 @@ class Worker:
         return Answer.decode(data) if data else None
 
     def kill(self) -> None:
-        """SIGKILL for it and the helpers it forked."""
+        """Kill CRIU and the helpers it forked (SIGKILL)."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> int:
-        """Reap it (it must have exited or been killed); returns its exit status."""
+        """Reap CRIU, which must have exited or been killed; returns its exit status."""
         status = self._process.wait(_PATIENCE)
         self._pidfd.close()
         self._let_go()
@@ -131,10 +134,10 @@ class Worker:
 
 
 class Operation:
-    """A dump or restore under way. CRIU's exit (SIGCHLD) is when ``poll`` has news.
+    """A dump or restore under way. ``poll`` has news when CRIU exits (SIGCHLD).
 
-    Ask until it has an outcome or raises, or ``cancel`` it: it holds a process and two descriptors
-    until then. After its end it says the same again.
+    Poll until there is an outcome or an error, or ``cancel``: until then the operation holds a
+    process and two descriptors. Later polls give the same outcome or error again.
     """
 
     def __init__(self, task: Task, worker: Worker, clock: Clock, limit: float) -> None:
@@ -145,20 +148,20 @@ class Operation:
 
     @property
     def due(self) -> float:
-        """When, by the clock, CRIU is taken for hung and ``poll`` gives it up."""
+        """The time (clock) at which ``poll`` takes CRIU for hung and gives up."""
         return self._began + self._limit
 
     @property
     def criu_pid(self) -> int:
-        """Process id of the CRIU at work."""
+        """The process id of CRIU."""
         return self._worker.pid
 
     def poll(self) -> Outcome | None:
-        """The outcome if there is one, None while CRIU works. Never waits.
+        """The outcome, or None while CRIU works. Never waits.
 
         Raises:
-            CheckpointRefused: a dump failed; the process runs on.
-            RestoreFailed: a restore failed; no process is left of it.
+            CheckpointRefused: the dump failed; the process runs on.
+            RestoreFailed: the restore failed; no process is left of it.
         """
         if self._error is not None:
             raise self._error
@@ -171,10 +174,10 @@ class Operation:
         return self._outcome
 
     def wait(self, seconds: float) -> Outcome:
-        """The outcome; sleeps at most ``seconds``.
+        """Wait for the outcome, at most ``seconds``.
 
         Raises:
-            DeadlineExceeded: CRIU is still at it.
+            DeadlineExceeded: CRIU has not finished.
             CheckpointRefused, RestoreFailed: as ``poll``.
         """
         deadline = Deadline(seconds)
@@ -185,7 +188,7 @@ class Operation:
         return outcome
 
     def cancel(self) -> None:
-        """Give it up: CRIU is killed, its half-done work removed. Fine if it has ended."""
+        """Kill CRIU and remove its unfinished work. No error if the operation has ended."""
         if self._outcome is None and self._error is None:
             self._give_up("it was cancelled")
 
@@ -197,7 +200,7 @@ class Operation:
     def _finish(self) -> None:
         answer = self._worker.answer()
         if answer is None or not answer.success:
-            self._worker.kill()  # the helpers of a CRIU that died
+            self._worker.kill()  # the helpers that a dead CRIU left
             self._fail("" if answer is not None else "CRIU died in the middle", answer)
             return
         self._worker.close()

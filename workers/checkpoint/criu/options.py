@@ -1,6 +1,6 @@
-"""What CRIU is asked for: requests as plain values that encode themselves for its RPC.
+"""Requests to CRIU as plain values that encode themselves for its RPC.
 
-The numbers and names are those of CRIU's ``rpc.proto``; pycriu carries the message classes.
+Numbers and names come from CRIU's ``rpc.proto``; pycriu has the message classes.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from artos.errors import CriuUnavailable
 _LOG_LEVEL = 2  # errors and warnings
 _FREEZE_SECONDS = 10
 _GHOST_BYTES = 64 << 20
-"""How large a deleted file that is still mapped or open may be to travel in the image."""
+"""Largest deleted file, still mapped or open, that an image may include."""
 _CGROUPS_ARE_OURS = "IGNORE"
 _NO_NETWORK_LOCK = "SKIP"
-"""An actor has no connections, so nothing is locked: saves calls of iptables."""
+"""An actor has no connections to lock, and this saves calls of iptables."""
 
 
 class Dump(msgspec.Struct, frozen=True):
-    """Write the process ``pid`` to the open ``folder``; it ends unless it is to be left running."""
+    """Dump the process ``pid`` to the open ``folder``; it ends unless ``leave_running``."""
 
     pid: int
     folder: int
@@ -41,11 +41,11 @@ class Dump(msgspec.Struct, frozen=True):
 
 
 class Restore(msgspec.Struct, frozen=True):
-    """Make a process of the image in the open ``folder``, as a child of whoever asks.
+    """Make a process from the image in the open ``folder``, as a child of the process that asks.
 
     ``inherit`` maps the path of a file as it was at the dump to the descriptor that takes its
-    place. ``work`` is an open folder where a lazy restore meets its page daemon; negative: all
-    pages are read at once.
+    place. ``work`` is the open folder that a lazy restore shares with its page daemon; negative:
+    all pages are read at once.
     """
 
     folder: int
@@ -67,7 +67,7 @@ class Restore(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What CRIU answered: whether it worked, and the number of the process (restores)."""
+    """CRIU's answer: whether the request succeeded, and for restores the process id."""
 
     success: bool
     pid: int = -1
@@ -96,8 +96,8 @@ def rpc() -> Any:
 def _request(kind: str, folder: int, log: str) -> Any:
     messages = rpc()
     request = messages.criu_req(type=messages.criu_req_type.Value(kind))
-    # CRIU opens it by our /proc, so it must stay open here. A path will not do: CRIU 4.1 wants that
-    # to be a symbolic link.
+    # CRIU opens the folder through our /proc, so it must stay open here. A path would not do: CRIU
+    # 4.1 requires the path to be a symbolic link.
     request.opts.images_dir_fd = folder
     request.opts.log_level = _LOG_LEVEL
     request.opts.log_file = log

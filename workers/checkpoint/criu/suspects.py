@@ -1,4 +1,4 @@
-"""What a process holds that an image usually cannot: told beside the culprit that CRIU names."""
+"""Lists things a process holds that CRIU usually cannot save; reported beside CRIU's own error."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _MOST = 8
 
 
 def suspects(pid: int) -> list[str]:
-    """Sockets, devices and the like that the process has open or mapped, and threads that have a
-    name of their own, in words; empty if it is gone.
+    """In words: sockets and devices the process has open or mapped, and threads with own names.
+
+    Empty if the process is gone.
     """
     with suppress(OSError, psutil.Error):
         return [*_opened(pid), *_mapped(pid), *_named(pid)][:_MOST]
@@ -23,9 +24,9 @@ def suspects(pid: int) -> list[str]:
 
 
 def threads(pid: int) -> list[str]:
-    """Names of the threads that the process has beside its first one; empty if it is gone.
+    """Names of the process's threads, except its first thread; empty if the process is gone.
 
-    Those of the kernel, cut to 15 characters; a thread without one has that of the process.
+    The kernel cuts names to 15 characters; a thread without a name has that of the process.
     """
     with suppress(OSError):
         tasks = sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda task: int(task.name))
@@ -70,7 +71,7 @@ def _descriptors(pid: int) -> Iterator[tuple[int, str]]:
 
 
 def _peers(pid: int) -> dict[int, str]:
-    """Network sockets by descriptor: from where to where."""
+    """Network sockets in words, with both addresses, by descriptor."""
     return {
         each.fd: f"a socket ({_address(each.laddr)} to {_address(each.raddr)})"
         for each in psutil.Process(pid).net_connections("inet")

@@ -1,4 +1,4 @@
-"""Dump and restore: what each asks CRIU for, and how it cleans up when it comes to nothing."""
+"""The two tasks, dump and restore: what each asks of CRIU, and how it cleans up after a failure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DumpTask(Task):
         return f"dump of process {self._pid} to image {self._image.name}"
 
     def start(self, command: Sequence[str]) -> Worker:
-        """Ask CRIU.
+        """Start CRIU with the request.
 
         Raises:
             CheckpointRefused: CRIU cannot be started.
@@ -50,16 +50,16 @@ class DumpTask(Task):
         return Dump(self._pid, folder, _DUMP_LOG, self._leave_running).encode()
 
     def done(self, answer: Answer, seconds: float) -> Outcome:
-        """See ``Task.done``: the image is whole, and still to be sealed."""
+        """See ``Task.done``: the image is complete, but not yet sealed."""
         del answer
         self._log.unlink(missing_ok=True)
         return Outcome(self._pid, seconds)
 
     def failed(self, why: str, answer: Answer | None) -> ArtosError:
-        """See ``Task.failed``: what was written is removed, the process runs on."""
+        """See ``Task.failed``: the image is removed, the process runs on."""
         del answer
         log = read_log(self._log)
-        # CRIU itself may die of a process that ends while it looks (``BUG at criu/cgroup.c``).
+        # CRIU itself may die when the process ends during the dump (``BUG at criu/cgroup.c``).
         if has_ended(self._pid):
             why = "the process is gone"
         words, remedy = Culprit(why) if why else self._culprit(log)
@@ -67,7 +67,7 @@ class DumpTask(Task):
         return CheckpointRefused(self._pid, words, error_lines(log), remedy)
 
     def _culprit(self, log: str) -> Culprit:
-        # The log lies on the same filesystem: when that is full nothing more is written to it.
+        # The log is on the same filesystem: when that is full, the log says nothing about it.
         if free_bytes(self._image.folder) < _FULL:
             return FULL
         words, remedy = culprit(log)
@@ -89,7 +89,7 @@ class RestoreTask(Task):
         return f"restore of image {self._image.name}"
 
     def start(self, command: Sequence[str]) -> Worker:
-        """Ask CRIU.
+        """Start CRIU with the request.
 
         Raises:
             RestoreFailed: CRIU, or the command that runs it, cannot be started.
@@ -124,7 +124,7 @@ class RestoreTask(Task):
         return Outcome(answer.pid, seconds, self._pages)
 
     def failed(self, why: str, answer: Answer | None) -> ArtosError:
-        """See ``Task.failed``: nothing is left of the process; the log stays in the image."""
+        """See ``Task.failed``: the process is removed; the log stays in the image's folder."""
         if answer is not None:
             self._traces.pid = answer.pid
         self._add_log()

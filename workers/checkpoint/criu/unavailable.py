@@ -1,4 +1,4 @@
-"""The driver of a host without CRIU: the same calls, each refused with the reason."""
+"""The driver for hosts without CRIU: the same calls, each refused with the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workers.checkpoint.images import Image
 
 
 class NoCriu:
-    """Stands where ``Criu`` would; its methods raise ``CriuUnavailable``, which says why."""
+    """Takes the place of ``Criu``; its methods raise ``CriuUnavailable``, which says why."""
 
     def __init__(self, why: CriuUnavailable) -> None:
         self.why = why
@@ -21,7 +21,7 @@ class NoCriu:
         return ""
 
     def dump(self, pid: int, image: Image, *, leave_running: bool = False) -> NoReturn:
-        """Refused.
+        """Refuse the dump.
 
         Raises:
             CriuUnavailable: always; nothing was written, the process runs on.
@@ -38,7 +38,7 @@ class NoCriu:
         *,
         lazy: bool = False,
     ) -> NoReturn:
-        """Refused.
+        """Refuse the restore.
 
         Raises:
             CriuUnavailable: always.
