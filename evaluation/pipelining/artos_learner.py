@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.buffer.mailbox import actor_of
 from artos.buffer.run_memory import MODEL, Node
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.clock import SystemClock
@@ -84,13 +85,13 @@ class Learner:
 
     def _look(self) -> None:
         """Feed newly arrived rows to the triggers."""
-        actors = [m - 1 for m in self._node.board.changed() if 0 < m <= len(self._rows)]
+        actors = [actor_of(m) for m in self._node.board.changed() if 0 < m <= len(self._rows)]
         for actor in actors:
             self._rows[actor], events = self._arrivals.news(actor)
             for event in events:
                 self._engine.feed(event)
         if actors and self._goal and min(self._rows.values()) >= self._goal:
-            self._goal = self._version = 0
+            self._goal = 0
             self._arrived()
 
     # -- firings of the learner's triggers -----------------------------------------------------

@@ -272,7 +272,8 @@ class Contestants:
                 "head_cpu": (f"{CONTROL_CPU}: {who}", "CPUs"),
                 "noticed_s": (f"{CONTROL_DEAD}: {who}", "s"),
             }
-            call = ours("control_plane", "--workers", str(workers), seconds=_DEADLINE_SECONDS)
+            arguments = ("--workers", str(workers))
+            call = ours("control_plane.bench", *arguments, seconds=_DEADLINE_SECONDS)
             yield Contestant(who, cases, call)
 
     # -- options -------------------------------------------------------------------------------
