@@ -21,7 +21,7 @@ def started() -> Iterator[str]:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and name_of(node.func) in STARTERS:
                 texts = [str(a.value) for a in node.args[:2] if isinstance(a, ast.Constant)]
-                yield from (t for t in texts if FOLDER.joinpath(t.partition(".")[0]).is_dir())
+                yield from (t for t in texts if t and FOLDER.joinpath(t.partition(".")[0]).is_dir())
 
 
 def name_of(called: ast.expr) -> str:
