@@ -17,7 +17,7 @@ from artos.plan import Plan
 from artos.protocol.fields import MOST
 from artos.protocol.unreadable import UNREADABLE
 from artos.reference import Reference
-from artos.runtime.preload import Answer, Preloaded
+from artos.runtime.preload import Preloaded, ProcessAnswer
 from artos.runtime.reference import load_object, user_imports
 from artos.runtime.register import Registered, register
 from artos.scaling.elastic import NAMES, Elastic
@@ -82,7 +82,7 @@ def _here(reference: Reference, seed: int) -> Registered:
         return register(reference, seed)
 
 
-def _decoded(answer: Answer, reference: Reference) -> Registered:
+def _decoded(answer: ProcessAnswer, reference: Reference) -> Registered:
     try:
         return msgspec.json.decode(answer.out, type=Registered)
     except UNREADABLE:

@@ -64,7 +64,7 @@ class ObjectSpec(msgspec.Struct, frozen=True):
         return align(LINE * (1 + self.slots + self.readers), PAGE)
 
 
-class Slot:
+class ObjectSlot:
     """One slot: arrays to write or read in place, and what they belong to."""
 
     def __init__(
@@ -82,12 +82,12 @@ class Slot:
         """The firing whose invocation published this version."""
         return int(self._words[1])
 
-    def held(self, version: int) -> Slot:
+    def held(self, version: int) -> ObjectSlot:
         """The same arrays with their own copy of the facts, for a reader that pinned the slot.
 
         The writer may mark a slot for a moment before it notices the pin.
         """
-        return Slot(self.number, np.array([version, self.firing], np.int64), self.arrays)
+        return ObjectSlot(self.number, np.array([version, self.firing], np.int64), self.arrays)
 
     def stamp(self, version: int, firing: int = 0) -> None:
         """Mark what the arrays hold."""
@@ -111,14 +111,14 @@ class ObjectRegion:
         self._pins = words[pins : pins + _SLOT_WORDS * spec.readers : _SLOT_WORDS]
         self.slots = [self._slot(memory, offset, number) for number in range(spec.slots)]
 
-    def _slot(self, memory: Any, offset: int, number: int) -> Slot:
+    def _slot(self, memory: Any, offset: int, number: int) -> ObjectSlot:
         start = _SLOT_WORDS * (1 + number)
         at = offset + self.spec.header_bytes + number * self.spec.slot_bytes
         arrays: dict[str, NDArray[Any]] = {}
         for array in self.spec.arrays:
             arrays[array.name] = np.ndarray(array.shape, np.dtype(array.dtype), memory, at)
             at += align(array.nbytes, LINE)
-        return Slot(number, self._words[start : start + _SLOT_WORDS], arrays)
+        return ObjectSlot(number, self._words[start : start + _SLOT_WORDS], arrays)
 
     def format(self) -> None:
         """Make an empty region: no version, no pins, slots not readable."""
@@ -134,7 +134,7 @@ class ObjectRegion:
         return -1 if current < 0 else current >> 8
 
     @property
-    def newest(self) -> Slot:
+    def newest(self) -> ObjectSlot:
         """The slot of the newest version. Only safe for its writer or while the writer is idle."""
         return self.slots[int(self._words[_CURRENT]) & 0xFF]
 
@@ -148,7 +148,7 @@ class ObjectRegion:
                 return version, firing
         return -1, 0
 
-    def allocate(self, seconds: float = 10.0) -> Slot:
+    def allocate(self, seconds: float = 10.0) -> ObjectSlot:
         """A slot to write in place: not the newest, and not pinned.
 
         Raises:
@@ -167,7 +167,7 @@ class ObjectRegion:
                 )
             time.sleep(0.0005)  # readers copy out of a pinned slot in about a millisecond
 
-    def _claim(self, slot: Slot) -> bool:
+    def _claim(self, slot: ObjectSlot) -> bool:
         current = int(self._words[_CURRENT])
         if (current >= 0 and current & 0xFF == slot.number) or slot.number in self._pins:
             return False
@@ -179,7 +179,7 @@ class ObjectRegion:
             return False
         return True
 
-    def commit(self, slot: Slot, version: int, firing: int = 0) -> None:
+    def commit(self, slot: ObjectSlot, version: int, firing: int = 0) -> None:
         """Make the slot the newest version. Until here no reader can see it."""
         fence()
         slot.stamp(version, firing)
@@ -188,7 +188,7 @@ class ObjectRegion:
 
     # -- readers -------------------------------------------------------------------------------
 
-    def pin(self, reader: int, seconds: float = 10.0) -> Slot:
+    def pin(self, reader: int, seconds: float = 10.0) -> ObjectSlot:
         """Pin and return the newest slot; it stays unchanged until unpinned or pinned anew.
 
         Raises:
@@ -212,7 +212,7 @@ class ObjectRegion:
         fence()
         self._pins[reader] = -1
 
-    def bind(self, reader: int, private: dict[str, NDArray[Any]]) -> Slot:
+    def bind(self, reader: int, private: dict[str, NDArray[Any]]) -> ObjectSlot:
         """The newest version for a rollout: in place if that leaves the writer a slot, else copied.
 
         A copy goes to ``private``, whose arrays are made at the first use. The slot returned then
@@ -225,7 +225,7 @@ class ObjectRegion:
             if array.name not in private:
                 private[array.name] = np.empty(array.shape, array.dtype)
             np.copyto(private[array.name], slot.arrays[array.name])
-        copy = Slot(slot.number, np.array([slot.version, slot.firing], np.int64), private)
+        copy = ObjectSlot(slot.number, np.array([slot.version, slot.firing], np.int64), private)
         self.unpin(reader)
         return copy
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Layout
 from artos.buffer.mailbox import Board, board_bytes
-from artos.buffer.model_block import ModelBlock, ObjectRegion, Slot, block_bytes
+from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSlot, block_bytes
 from artos.buffer.segment import ShmFolder, free_bytes, reap_orphans, shm_root
 from artos.errors import MemoryTooSmall, ShmTooSmall
 from artos.plan import Plan, Site
@@ -25,7 +25,7 @@ from artos.system.memory_limit import memory_left
 MODEL = "model_param"
 
 
-class Node(Closing):
+class RunMemory(Closing):
     """Owns every segment of a run; leaving the context removes them all."""
 
     def __init__(self, plan: Plan, name: str, logs: Path) -> None:
@@ -68,7 +68,7 @@ class Node(Closing):
         return {name: region for name, region in self.model.objects.items() if name != MODEL}
 
     @contextmanager
-    def newest(self) -> Iterator[Slot]:
+    def newest(self) -> Iterator[ObjectSlot]:
         """The newest version, pinned: it does not change while the learner keeps publishing."""
         reader = self.plan.actors  # the one pin that belongs to no actor
         try:
@@ -95,7 +95,7 @@ class Node(Closing):
         self._folder.remove()
 
 
-class CacheNode(Node):
+class CacheMemory(RunMemory):
     """A worker's part of a run's memory: an actor gets its block when it is placed there."""
 
     def _blocks(self) -> dict[int, ActorBlock]:

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 10.0
 
 
-class Address(msgspec.Struct, frozen=True):
+class BoardAddress(msgspec.Struct, frozen=True):
     """Where a live run can be reached: the content of ``live.json`` in its folder.
 
     ``state`` is running or stopping. ``protocol`` and ``version`` are those of the run's code; code
@@ -51,7 +51,7 @@ def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
     file = address_file(run)
 
     def tell(state: str) -> None:
-        address = Address(str(site.board_path), site.members, state, control.PROTOCOL, VERSION)
+        address = BoardAddress(str(site.board_path), site.members, state, control.PROTOCOL, VERSION)
         try:
             write_durably(file, msgspec.json.encode(address))
         except OSError as error:
@@ -68,7 +68,7 @@ def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
 def state_told(run: Path) -> str:
     """The last state that a run reported, even if it was killed since; "" if it is over."""
     try:
-        return msgspec.json.decode(address_file(run).read_bytes(), type=Address).state
+        return msgspec.json.decode(address_file(run).read_bytes(), type=BoardAddress).state
     except (OSError, *UNREADABLE):
         return ""
 
@@ -102,7 +102,7 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
     """
     try:
         with _asker_lock(run, seconds):
-            address = msgspec.json.decode(address_file(run).read_bytes(), type=Address)
+            address = msgspec.json.decode(address_file(run).read_bytes(), type=BoardAddress)
             if address.state != RUNNING:
                 raise NotRunning(str(run))
             _check_version(address)
@@ -114,7 +114,7 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
     return answer
 
 
-def _check_version(address: Address) -> None:
+def _check_version(address: BoardAddress) -> None:
     if (address.protocol, address.version) == (control.PROTOCOL, VERSION):
         return
     theirs = f"ARTOS {address.version} (protocol {address.protocol})"
@@ -142,7 +142,7 @@ def _request(data: bytes) -> control.ScaleRun:
     return message
 
 
-def _asked(address: Address, request: control.ScaleRun, seconds: float) -> control.RunScaled:
+def _asked(address: BoardAddress, request: control.ScaleRun, seconds: float) -> control.RunScaled:
     board = Board.attach(Path(address.board), address.members)
     member = control_member(address.members)
     answers = board.down(member)

@@ -130,7 +130,7 @@ def _end(status: int) -> NoReturn:
     os._exit(status)
 
 
-class Answer(NamedTuple):
+class ProcessAnswer(NamedTuple):
     """How a process ended, and what it wrote; ``said`` also has what was written at the import."""
 
     status: int
@@ -192,7 +192,7 @@ class Preloaded(Closing):
             pid = self._ask(spec, streams, START_SECONDS)
         return Child(pid, log) if pid else None
 
-    def answer(self, module: str, arguments: Sequence[str], seconds: float) -> Answer:
+    def answer(self, module: str, arguments: Sequence[str], seconds: float) -> ProcessAnswer:
         """Run a process to its end.
 
         Raises:
@@ -208,7 +208,7 @@ class Preloaded(Closing):
                     raise DeadlineExceeded(module, seconds)
             finally:
                 made.kill()
-            return Answer(made.died() or 0, _content(out), _content(self._said))
+            return ProcessAnswer(made.died() or 0, _content(out), _content(self._said))
 
     def _ask(self, spec: ProcessSpec, streams: child.Streams, seconds: float) -> int:
         """The process id of a new process; 0 if none can be forked, see ``why_not``."""

@@ -110,7 +110,7 @@ def _workload(plan: Plan) -> Workload:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedActor:
     """A workload's actor after all set-up that is the same for every actor."""
 
     plan: Plan
@@ -123,7 +123,7 @@ def serve_site(site_text: str, plan_file: str) -> int:
     return _serve(site, "fork" if child.forked else "cold", lambda: _role(plan_in(plan_file), site))
 
 
-def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> Prepared | None:
+def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> PreparedActor | None:
     """Prepare an actor without identity and report it as ``site_text`` says; None if that failed.
 
     Afterwards the process maps nothing of the run's shared memory.
@@ -132,7 +132,7 @@ def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> Prepa
     line = _line(msgspec.json.decode(site_text, type=Site))
     try:
         plan = plan_in(plan_file)
-        prepared = Prepared(plan, prepared_actor(plan, environments=environments))
+        prepared = PreparedActor(plan, prepared_actor(plan, environments=environments))
     except (Exception, SystemExit) as error:
         line.send(failed_to_start(error))
         return None
@@ -159,7 +159,7 @@ def _settle() -> None:
     sys.stderr.flush()
 
 
-def serve_prepared(prepared: Prepared, site: Site, start: StartKind) -> int:
+def serve_prepared(prepared: PreparedActor, site: Site, start: StartKind) -> int:
     """Continue as the actor that ``site`` names, report, serve; returns the exit status."""
     return _serve(site, start, lambda: _actor(prepared, site))
 
@@ -199,10 +199,10 @@ def _line(site: Site) -> Line:
 def _role(plan: Plan, site: Site) -> tuple[Role, int]:
     if site.member == LEARNER:
         return learner_role(plan, site, ModelBlock.attach(site.model_path)), 0
-    return _actor(Prepared(plan, prepared_actor(plan)), site)
+    return _actor(PreparedActor(plan, prepared_actor(plan)), site)
 
 
-def _actor(prepared: Prepared, site: Site) -> tuple[Role, int]:
+def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
     """Set an actor up, in the same steps whether it was prepared long ago or just now."""
     context = actor_context(prepared.plan, site)
     own_streams(context.seed)

@@ -124,7 +124,7 @@ class ProcessSpec(msgspec.Struct, frozen=True):
     apart: bool = False
 
 
-class Start(Protocol):
+class Starter(Protocol):
     """A way to make a process.
 
     The process appends its output to ``log``, unless ``stdout`` is given, and reads ``stdin``, or
@@ -151,7 +151,7 @@ def start(
     prefix: Sequence[str] = (),
     inherits: Sequence[int] = (),
 ) -> Child:
-    """See ``Start``: a process that imports everything itself; see ``spawn``."""
+    """See ``Starter``: a process that imports everything itself; see ``spawn``."""
     with streams_to(log, stdin, stdout) as streams:
         return Child(spawn(spec, streams, prefix, inherits), log)
 
@@ -160,7 +160,7 @@ def start(
 def streams_to(
     log: Path, stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None
 ) -> Iterator[Streams]:
-    """Open the standard streams that ``Start`` describes."""
+    """Open the standard streams that ``Starter`` describes."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
         yield stdin or nothing, stdout or output, output

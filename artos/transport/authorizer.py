@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from artos.errors import NotAllowed
 from artos.protocol.message import Message
-from artos.transport.roles import Register, Role, forbidden
+from artos.transport.roles import KeyRole, Register, forbidden
 
 _LIVES = 15.0  # seconds of silence after which a name is free for another key
 _MOST_NAMES = 10_000
@@ -19,7 +19,7 @@ _MOST_NAMES = 10_000
 @dataclass(slots=True)
 class _Owner:
     key: str
-    role: Role
+    role: KeyRole
     heard_at: float
 
 
@@ -87,7 +87,7 @@ class Authorizer:
         """The name is free."""
         self._owners.pop(name, None)
 
-    def _role(self, register: Register, name: str, key: str, now: float) -> Role:
+    def _role(self, register: Register, name: str, key: str, now: float) -> KeyRole:
         if why := register.misnamed(key, name):
             raise NotAllowed(why)
         owner = self._owners.get(name)

@@ -86,7 +86,7 @@ def opened(frame: bytes) -> Envelope | Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Fragment:
     """A piece of a message; ``more`` pieces of it follow."""
 
     content: memoryview
@@ -105,7 +105,7 @@ class Channel:
         self._most = most
         self._theirs = 0
         self._known = False  # whether this session of the peer knows ours
-        self._queue: deque[Piece] = deque()
+        self._queue: deque[Fragment] = deque()
         self._bytes = 0
         self._part = bytearray()  # pieces taken of an incomplete message
         self._renumber()
@@ -197,7 +197,7 @@ class Channel:
         if envelope.number:
             self._next = min(self._next, max(envelope.number, self._acknowledged + 1))
 
-    def _due(self) -> Piece | None:
+    def _due(self) -> Fragment | None:
         ahead = self._next - self._acknowledged - 1
         return self._queue[ahead] if ahead < min(len(self._queue), _PIECES_AHEAD) else None
 
@@ -245,7 +245,7 @@ class Channel:
             self._renumber()
 
 
-def _cut(message: bytes) -> list[Piece]:
+def _cut(message: bytes) -> list[Fragment]:
     whole = memoryview(message)
     starts = range(0, max(1, len(message)), PIECE)
-    return [Piece(whole[at : at + PIECE], at + PIECE < len(message)) for at in starts]
+    return [Fragment(whole[at : at + PIECE], at + PIECE < len(message)) for at in starts]

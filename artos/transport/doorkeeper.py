@@ -16,7 +16,7 @@ import zmq
 
 from artos.system.closing import Closing
 from artos.transport.connections import Connections
-from artos.transport.monitor import Monitor
+from artos.transport.monitor import SocketMonitor
 from artos.transport.sockets import Socket
 
 _FOR_STRANGERS = 128 << 20  # bytes that all strangers together may fill
@@ -37,7 +37,7 @@ class Doorkeeper(Closing):
         most = _descriptors()
         self._connections = Connections(min(strangers, most), most)
         self._addresses: dict[int, Any] = {}
-        self._monitor = Monitor(listener, _REPORTS)
+        self._monitor = SocketMonitor(listener, _REPORTS)
         self.socket = self._monitor.socket
 
     def __repr__(self) -> str:

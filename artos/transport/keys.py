@@ -17,9 +17,9 @@ import zmq
 from zmq.utils import z85
 
 from artos.errors import Refused
-from artos.transport.roles import ANY, OWNER, Holder, Register, Role, holder_of
+from artos.transport.roles import ANY, OWNER, Holder, KeyRole, Register, holder_of
 
-FOLDERS = {Role.USER: "users", Role.NODE: "nodes"}
+FOLDERS = {KeyRole.USER: "users", KeyRole.NODE: "nodes"}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _OLD = "cluster"  # the only key of versions without roles
@@ -64,7 +64,7 @@ def revoke(folder: Path, holder: Holder) -> None:
         raise Refused([f"cannot revoke {holder} in {folder}: {error.strerror}"]) from error
 
 
-def names(folder: Path, role: Role) -> list[str]:
+def names(folder: Path, role: KeyRole) -> list[str]:
     """The users, or nodes, whose keys are accepted."""
     return sorted(path.stem for path in (folder / FOLDERS[role]).glob("*.key"))
 
@@ -76,7 +76,7 @@ class Keys:
         self.folder = folder
         self._register = Register()
         self._changed: tuple[int, ...] = ()
-        self._paths = [str(self._of(role)) for role in Role]
+        self._paths = [str(self._of(role)) for role in KeyRole]
 
     @classmethod
     def load(cls, folder: Path) -> Keys:
@@ -114,7 +114,7 @@ class Keys:
         """
         here = {path.stem for path in (self.folder / "users").glob("*.key_secret")}
         if OWNER.name in here or len(here) == 1:
-            return OWNER if OWNER.name in here else Holder(Role.USER, *here)
+            return OWNER if OWNER.name in here else Holder(KeyRole.USER, *here)
         if here:
             several = ", ".join(sorted(here))
             raise Refused([f"{self.folder}/users has secret keys of {several}: keep only one"])
@@ -130,7 +130,7 @@ class Keys:
         holder = holder_of(me)
         if holder is None:
             raise Refused([f"{me!r} is not a valid name: use letters, digits, dots and dashes"])
-        for each in (holder, ANY) if holder.role is Role.NODE else (holder,):
+        for each in (holder, ANY) if holder.role is KeyRole.NODE else (holder,):
             if (path := _base(self.folder, each, ".key_secret")).exists():
                 return _read(path)
         where = f"{self.folder}/{FOLDERS[holder.role]}"
@@ -148,7 +148,7 @@ class Keys:
             self._register = Register(
                 {
                     key.decode(): Holder(role, path.stem)
-                    for role in Role
+                    for role in KeyRole
                     for path in self._of(role).glob("*.key")
                     if (key := _look(path))
                 }
@@ -158,7 +158,7 @@ class Keys:
             self._changed = changed if settled else ()
         return self._register
 
-    def _of(self, role: Role) -> Path:
+    def _of(self, role: KeyRole) -> Path:
         return self.folder / FOLDERS[role]
 
     def _faults(self) -> list[str]:
@@ -178,7 +178,7 @@ class Keys:
 
 def _is_old(folder: Path) -> bool:
     """Whether these keys were made by a version in which each key allowed everything."""
-    headed = (folder / "head.key_secret").exists() and not (folder / FOLDERS[Role.USER]).is_dir()
+    headed = (folder / "head.key_secret").exists() and not (folder / FOLDERS[KeyRole.USER]).is_dir()
     return headed or any((folder / "nodes").glob(f"{_OLD}.key*"))
 
 

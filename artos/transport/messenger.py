@@ -23,8 +23,8 @@ from artos.transport.channel import PIECE, framed
 from artos.transport.doorkeeper import Doorkeeper
 from artos.transport.handshakes import REPORTS, Handshakes, LinkFault
 from artos.transport.keys import Keys
-from artos.transport.monitor import Monitor
-from artos.transport.peers import Peers, Sender
+from artos.transport.monitor import SocketMonitor
+from artos.transport.peers import FrameSource, Peers
 
 HEAD = "head"
 """The caller's name for the other end."""
@@ -33,14 +33,14 @@ _LARGEST = 2 * PIECE  # bytes of a frame: a piece, its envelope and the overhead
 _LINGER = 200  # ms for writing queued frames on closing
 _RENEW = 5.0  # seconds of silence after which a new connection is tried
 
-Heard = tuple[Sender, list[bytes]]
+Heard = tuple[FrameSource, list[bytes]]
 """A peer and its frames."""
 _ROUND = 0.5  # seconds from one look at every peer to the next
 _BATCH = 1_000  # messages read before any are answered
 _JOIN_SECONDS = 10.0  # for the thread to end; it only ever waits for ``ring``
 
 
-class Line(Closing):
+class Endpoint(Closing):
     """A socket that one thread uses; other threads can end its wait (``wake``)."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Line(Closing):
         """The sender and its frames."""
 
 
-class Listening(Line):
+class ServingEndpoint(Endpoint):
     """Serves any number of peers, each reached by its own route."""
 
     def __init__(self, endpoint: str, keys: Keys | None) -> None:
@@ -151,11 +151,11 @@ class Listening(Line):
         key = str(frames[0].get("User-Id")) if self._keys else ""
         if self._doorkeeper:
             self._doorkeeper.heard(frames[0], route)
-        sender = Sender(sockets.name_of(route), key, route)
+        sender = FrameSource(sockets.name_of(route), key, route)
         return sender, [frame.bytes for frame in frames[1:]]
 
 
-class Calling(Line):
+class CallingEndpoint(Endpoint):
     """Talks to the head, in frames of up to ``largest`` bytes."""
 
     def __init__(self, endpoint: str, keys: Keys | None, me: str, largest: int = _LARGEST) -> None:
@@ -197,7 +197,7 @@ class Calling(Line):
         )
 
     def _watch(self, socket: sockets.Socket) -> None:
-        self._monitor = Monitor(socket, REPORTS)
+        self._monitor = SocketMonitor(socket, REPORTS)
 
     def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
         if not self._socket.closed:
@@ -208,7 +208,7 @@ class Calling(Line):
             self._handshakes.happened(*report)
 
     def _opened(self, frames: list[zmq.Frame]) -> Heard:
-        return Sender(HEAD), [frame.bytes for frame in frames]
+        return FrameSource(HEAD), [frame.bytes for frame in frames]
 
 
 class Messenger(Closing):
@@ -221,7 +221,7 @@ class Messenger(Closing):
     """
 
     def __init__(
-        self, line: Line, peers: Peers, ring: Callable[[], None], clock: Clock | None = None
+        self, line: Endpoint, peers: Peers, ring: Callable[[], None], clock: Clock | None = None
     ) -> None:
         self._line, self._peers, self._ring = line, peers, ring
         self._clock = clock or SystemClock()
@@ -248,7 +248,7 @@ class Messenger(Closing):
             Refused: see ``sockets.serve``.
         """
         authorizer = Authorizer(keys.register if keys else None)
-        return cls(Listening(endpoint, keys), Peers(time.time_ns, authorizer), ring, clock)
+        return cls(ServingEndpoint(endpoint, keys), Peers(time.time_ns, authorizer), ring, clock)
 
     @classmethod
     def connect(
@@ -266,7 +266,7 @@ class Messenger(Closing):
         """
         peers = Peers(time.time_ns, forget_after=math.inf)
         peers.meet(HEAD, (clock or SystemClock()).now())
-        return cls(Calling(endpoint, keys, me), peers, ring, clock)
+        return cls(CallingEndpoint(endpoint, keys, me), peers, ring, clock)
 
     @property
     def malformed(self) -> int:

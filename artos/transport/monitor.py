@@ -15,7 +15,7 @@ _REPORT = struct.Struct("=HI")  # pyzmq's own reader would import asyncio and ss
 _numbers = count()
 
 
-class Monitor(Closing):
+class SocketMonitor(Closing):
     """Reports of these kinds (``zmq.EVENT_*``, combined) about the socket ``watched``.
 
     Poll ``socket``; call ``reports`` when it can be read. Use it in the thread of ``watched``;

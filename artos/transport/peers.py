@@ -19,7 +19,7 @@ _FORGET = 300.0  # seconds of silence; one-time peers (`artos status`) must be f
 _USURPED = "another peer has connected under your name: every node needs a name of its own"
 
 
-class Sender(NamedTuple):
+class FrameSource(NamedTuple):
     """A sender: a name, a public key ("" without keys), and the route back."""
 
     name: str
@@ -112,7 +112,9 @@ class Peers:
         """Whether another process talks to this peer under our name."""
         return name in self._peers and self._peers[name].usurped
 
-    def hear(self, sender: Sender, frames: list[bytes], now: float) -> Envelope | Message | None:
+    def hear(
+        self, sender: FrameSource, frames: list[bytes], now: float
+    ) -> Envelope | Message | None:
         """Take a peer's frames; the returned envelope or message goes straight back to it."""
         if not self._authorizer.accepts(sender.key):
             if self._authorizer.belongs(sender.name, sender.key):
@@ -170,7 +172,7 @@ class Peers:
         self.malformed += 1
         return Refusal(str(error))
 
-    def _listen(self, sender: Sender, envelope: Envelope, now: float) -> Envelope | None:
+    def _listen(self, sender: FrameSource, envelope: Envelope, now: float) -> Envelope | None:
         name, peer = sender.name, self._peer(sender.name, now)
         if peer.channel.meet(envelope):
             self._came.append((name, Restarted()))

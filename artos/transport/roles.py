@@ -18,7 +18,7 @@ _PEER = rf"({NAME.pattern})(?:/[A-Za-z0-9._-]{{1,64}})?"
 _NODE, _USER = re.compile(_PEER), re.compile(f"user:{_PEER}")
 
 
-class Role(Enum):
+class KeyRole(Enum):
     """What a key is for; the value is the word for it."""
 
     USER = "user"
@@ -29,7 +29,7 @@ class Role(Enum):
 class Holder:
     """The holder of a key: a user or a node of that name."""
 
-    role: Role
+    role: KeyRole
     name: str
 
     def __str__(self) -> str:
@@ -38,16 +38,16 @@ class Holder:
     @property
     def peer(self) -> str:
         """The holder's name on a socket; a ``/`` and the name of a connection may follow."""
-        return f"user:{self.name}" if self.role is Role.USER else self.name
+        return f"user:{self.name}" if self.role is KeyRole.USER else self.name
 
 
-OWNER = Holder(Role.USER, "owner")
+OWNER = Holder(KeyRole.USER, "owner")
 """The user whose key is made when no holder is named."""
-ANY = Holder(Role.NODE, "any")
+ANY = Holder(KeyRole.NODE, "any")
 """This key is valid for any node that has no key of its own."""
 
-SAYS: Mapping[Role, frozenset[Kind]] = {
-    Role.USER: frozenset(
+SAYS: Mapping[KeyRole, frozenset[Kind]] = {
+    KeyRole.USER: frozenset(
         {
             control.Submit,
             control.Archive,
@@ -60,7 +60,7 @@ SAYS: Mapping[Role, frozenset[Kind]] = {
             control.DrainNode,
         }
     ),
-    Role.NODE: frozenset(
+    KeyRole.NODE: frozenset(
         {
             control.Hello,
             control.Load,
@@ -90,18 +90,18 @@ _ANYBODY = frozenset({Refusal})
 _MAY = {role: kinds | _ANYBODY for role, kinds in SAYS.items()}
 
 
-def forbidden(role: Role, kind: Kind) -> str:
+def forbidden(role: KeyRole, kind: Kind) -> str:
     """Why a holder with this role may not send such a message; "" if it may."""
     if kind in _MAY[role]:
         return ""
-    others = [other.value for other in Role if kind in SAYS[other]]
+    others = [other.value for other in KeyRole if kind in SAYS[other]]
     way = f": use the key of a {others[0]} (artos keys DIR --{others[0]} NAME)" if others else ""
     return f"a {role.value} may not send {kind.__name__}{way}"
 
 
 def holder_of(peer: str) -> Holder | None:
     """The holder whose name a peer uses; None if the name is invalid."""
-    for role, pattern in ((Role.USER, _USER), (Role.NODE, _NODE)):
+    for role, pattern in ((KeyRole.USER, _USER), (KeyRole.NODE, _NODE)):
         if match := pattern.fullmatch(peer):
             return Holder(role, match[1])
     return None
@@ -109,7 +109,7 @@ def holder_of(peer: str) -> Holder | None:
 
 def foreign(peer: str, node: str) -> str:
     """Why a peer may not speak for that node; "" if it belongs to the node."""
-    if holder_of(peer) == Holder(Role.NODE, node):
+    if holder_of(peer) == Holder(KeyRole.NODE, node):
         return ""
     return f"{peer} does not belong to node {node!r} and may speak for its own node only"
 
@@ -125,7 +125,7 @@ class Register:
         holder, wanted = self.holders.get(key), holder_of(peer)
         if holder is None or wanted is None:
             return "this key is no longer valid" if wanted else f"{peer!r} is not a valid name"
-        free = wanted.role is Role.NODE and wanted not in self.holders.values()
+        free = wanted.role is KeyRole.NODE and wanted not in self.holders.values()
         if holder == wanted or (holder == ANY and free):
             return ""
         return (

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from artos.errors import Refused
 from artos.transport import keys
-from artos.transport.roles import ANY, OWNER, Holder, Role
+from artos.transport.roles import ANY, OWNER, Holder, KeyRole
 
 
 @dataclass(frozen=True)
-class Report:
+class KeysReport:
     """The state of a folder of keys: new files, revoked keys, accepted users and nodes."""
 
     folder: str
@@ -24,14 +24,14 @@ class Report:
 
 def change(
     folder: Path, users: Sequence[str], nodes: Sequence[str], *, revoke: bool = False
-) -> Report:
+) -> KeysReport:
     """Make (or revoke) keys by name; without names, make the keys of one person's cluster.
 
     Raises:
         Refused: see ``artos.transport.keys``; or no key to revoke is named.
     """
-    named = [*(Holder(Role.USER, name) for name in users)]
-    named += [Holder(Role.NODE, name) for name in nodes]
+    named = [*(Holder(KeyRole.USER, name) for name in users)]
+    named += [Holder(KeyRole.NODE, name) for name in nodes]
     made: list[Path] = []
     if not revoke:
         made = keys.make_keys(folder, *named)
@@ -40,16 +40,16 @@ def change(
     else:
         for holder in named:
             keys.revoke(folder, holder)
-    return Report(
+    return KeysReport(
         str(folder),
         [str(path) for path in made],
         [str(each) for each in named if revoke],
-        keys.names(folder, Role.USER),
-        keys.names(folder, Role.NODE),
+        keys.names(folder, KeyRole.USER),
+        keys.names(folder, KeyRole.NODE),
     )
 
 
-def text(report: Report) -> str:
+def text(report: KeysReport) -> str:
     """The report in words."""
     lines = [f"made {path}" for path in report.made]
     lines += [f"revoked {holder}: it is refused from now on" for holder in report.revoked]

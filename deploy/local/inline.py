@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from artos.buffer.mailbox import LEARNER, actor_member, actor_of
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.runtime.member import Role, guarded
 from artos.runtime.reference import user_imports
@@ -27,7 +27,7 @@ class Inline:
     Implements ``Members``.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: RunMemory) -> None:
         self._node = node
         self._roles: dict[int, Role] = {}
         self._queue: deque[tuple[int, Invoke]] = deque()

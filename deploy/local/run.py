@@ -16,7 +16,7 @@ from deploy.local.inline import Inline
 from head.records.curve import import_ahead
 from head.records.run_folder import RunFolder
 from head.records.status import Summary
-from head.run.preparation import Prepared, begun, resumed, stored_request
+from head.run.preparation import PreparedRun, begun, resumed, stored_request
 from head.run.request import Request
 from head.run.session import RunMembers, Session
 from head.run.supervisor import OneMachine
@@ -63,7 +63,7 @@ def _view(request: Request) -> LiveView:
 
 
 def _seen_through(
-    prepared: Prepared, request: Request, requests: StopRequests, view: LiveView
+    prepared: PreparedRun, request: Request, requests: StopRequests, view: LiveView
 ) -> Summary:
     logged, clock = LoggedView(view, prepared.folder.log), WakingClock()
     with logging_to(logged.note):
@@ -72,7 +72,7 @@ def _seen_through(
 
 
 def _members(
-    prepared: Prepared, request: Request, requests: StopRequests, clock: WakingClock
+    prepared: PreparedRun, request: Request, requests: StopRequests, clock: WakingClock
 ) -> RunMembers:
     if request.inline:
         return Inline(prepared.node)

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from artos.buffer.mailbox import LEARNER, actor_member
-from artos.buffer.run_memory import Node, check_space
+from artos.buffer.run_memory import RunMemory, check_space
 from artos.clock import Deadline, SystemClock
 from artos.errors import ArtosError, DeadlineExceeded
 from artos.plan import Plan
@@ -74,7 +74,7 @@ class Workplace:
         with ExitStack() as stack:
             check_space(self._plan)
             stack.enter_context(logging_to(self._warnings.append))
-            self.node = stack.enter_context(Node(self._plan, "bench", self._folder / "logs"))
+            self.node = stack.enter_context(RunMemory(self._plan, "bench", self._folder / "logs"))
             self._publish()
             images, clock = self._folder / "images", SystemClock()
             self.manager = build(self.node, images, Mailboxes(self.node.board), clock)

@@ -11,7 +11,7 @@ from artos.system.closing import Closing
 from artos.transport import sockets
 from artos.transport.authorizer import Authorizer
 from artos.transport.keys import Keys
-from artos.transport.messenger import HEAD, Calling, Line, Listening
+from artos.transport.messenger import HEAD, CallingEndpoint, Endpoint, ServingEndpoint
 from artos.transport.peers import Peers
 
 _PATIENCE = 120.0
@@ -26,7 +26,7 @@ class Loud(Closing):
     ``refused`` counts refusals.
     """
 
-    def __init__(self, line: Line, keys: Keys | None = None) -> None:
+    def __init__(self, line: Endpoint, keys: Keys | None = None) -> None:
         self._line = line
         self.endpoint = line.endpoint
         self._peers = Peers(time.time_ns, Authorizer(keys.register if keys else None))
@@ -37,14 +37,14 @@ class Loud(Closing):
     @classmethod
     def calls(cls, endpoint: str, keys: Keys | None, me: str) -> Loud:
         """Call a messenger."""
-        end = cls(Calling(endpoint, keys, me, sockets.LARGEST))
+        end = cls(CallingEndpoint(endpoint, keys, me, sockets.LARGEST))
         end._peers.meet(HEAD, time.monotonic())
         return end
 
     @classmethod
     def serves(cls, endpoint: str, keys: Keys | None) -> Loud:
         """Be called by messengers."""
-        return cls(Listening(endpoint, keys), keys)
+        return cls(ServingEndpoint(endpoint, keys), keys)
 
     def say(self, body: bytes, peer: str = HEAD) -> None:
         """Put any bytes into the channel to a peer."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from artos.buffer.mailbox import LEARNER, actor_member
 from artos.buffer.model_block import ObjectRegion, ObjectSpec
-from artos.buffer.run_memory import MODEL, Node
+from artos.buffer.run_memory import MODEL, RunMemory
 from artos.buffer.samplers.batch import Batch
 from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
@@ -80,7 +80,7 @@ def measure(
 ) -> dict[str, float]:
     """Medians of ``iterations`` iterations, in seconds."""
     plan, table = workload
-    with tempfile.TemporaryDirectory() as logs, Node(plan, "bench", Path(logs)) as node:
+    with tempfile.TemporaryDirectory() as logs, RunMemory(plan, "bench", Path(logs)) as node:
         for block in node.blocks.values():
             fill(block, recording, plan.steps)
         everyone = (LEARNER, *map(actor_member, range(plan.actors)))
@@ -101,7 +101,7 @@ def _journal(folder: Path) -> Iterator[Journal]:
         journal.close()
 
 
-def _laps(node: Node, coordinator: Coordinator, count: int) -> Iterator[dict[str, float]]:
+def _laps(node: RunMemory, coordinator: Coordinator, count: int) -> Iterator[dict[str, float]]:
     """Serve the board; yields the learner's measures of each of ``count`` updates.
 
     Raises:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.mailbox import actor_of
-from artos.buffer.run_memory import MODEL, Node
+from artos.buffer.run_memory import MODEL, RunMemory
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
@@ -38,7 +38,7 @@ class Learner:
     """
 
     def __init__(
-        self, node: Node, table: Table, learning: Learning, released: Callable[[], None]
+        self, node: RunMemory, table: Table, learning: Learning, released: Callable[[], None]
     ) -> None:
         self._node, self._learning, self._released = node, learning, released
         self._firings: deque[Firing] = deque()

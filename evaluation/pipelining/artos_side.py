@@ -21,7 +21,7 @@ import msgspec
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import MODEL, Node
+from artos.buffer.run_memory import MODEL, RunMemory
 from artos.clock import SystemClock
 from artos.plan import Plan
 from artos.spec import VERSION_KEY, ArraySpec
@@ -82,7 +82,7 @@ def worker(options: argparse.Namespace) -> None:
     here = cache_plan(*workload(options))
     with (
         tempfile.TemporaryDirectory() as logs,
-        Node(here, "bench", Path(logs)) as node,
+        RunMemory(here, "bench", Path(logs)) as node,
         connected(options.head, _PORT) as line,
     ):
         for block in node.blocks.values():
@@ -113,7 +113,7 @@ def meeting_of(line: socket.socket) -> Meeting:
 
 
 @contextmanager
-def agent(node: Node, options: argparse.Namespace, meeting: Meeting) -> Iterator[AgentHost]:
+def agent(node: RunMemory, options: argparse.Namespace, meeting: Meeting) -> Iterator[AgentHost]:
     """The worker's transfer agent, with the worker's actors placed there."""
     process = not_encrypted.MODULE if "curve" in options.off else ChildModule.AGENT
     host = AgentHost(
@@ -135,7 +135,7 @@ def agent(node: Node, options: argparse.Namespace, meeting: Meeting) -> Iterator
 
 @contextmanager
 def replay(
-    node: Node, options: argparse.Namespace, folder: Path
+    node: RunMemory, options: argparse.Namespace, folder: Path
 ) -> Iterator[tuple[ReplayHost, Meeting]]:
     """The head's replay process, which takes the rows of all actors; and the ``Meeting``."""
     keys = folder / "keys"
@@ -160,7 +160,7 @@ def head(options: argparse.Namespace) -> dict[str, float]:
     learning = Learning()
     with (
         tempfile.TemporaryDirectory() as folder,
-        Node(whole, "bench", Path(folder, "logs")) as node,
+        RunMemory(whole, "bench", Path(folder, "logs")) as node,
         replay(node, options, Path(folder)) as (host, meeting),
     ):
         learner = Learner(node, table, learning, host.nudge)

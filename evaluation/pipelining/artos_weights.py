@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 
 from artos.buffer.mailbox import LEARNER, actor_member
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.errors import DeadlineExceeded
 from artos.plan import Plan
 from artos.protocol.invocations import Done, Failed, Invoke, decode_from_member
@@ -50,7 +50,7 @@ def values() -> Floats:
     return np.random.default_rng(0).standard_normal(PARAMS, np.float32)
 
 
-def publish(node: Node, params: Floats) -> int:
+def publish(node: RunMemory, params: Floats) -> int:
     """Publish these weights; returns their version."""
     slot = node.weights.allocate()
     np.copyto(slot.arrays["params"], params)
@@ -61,7 +61,7 @@ def publish(node: Node, params: Floats) -> int:
 # -- the actors of a node ----------------------------------------------------------------------
 
 
-def bind(node: Node, boxes: Mailboxes, mine: Sequence[int], version: int) -> None:
+def bind(node: RunMemory, boxes: Mailboxes, mine: Sequence[int], version: int) -> None:
     """Have all these members bind the newest version, and wait until they have.
 
     Raises:
@@ -78,7 +78,7 @@ def bind(node: Node, boxes: Mailboxes, mine: Sequence[int], version: int) -> Non
                 left.discard(member)
 
 
-def _has_bound(node: Node, member: int, version: int) -> bool:
+def _has_bound(node: RunMemory, member: int, version: int) -> bool:
     bound = False
     while (data := node.board.up(member).take()) is not None:
         message = decode_from_member(data)
@@ -97,7 +97,7 @@ def worker(options: argparse.Namespace) -> None:
     mine = [actor_member(a) for a in range(options.number, options.actors, options.workers)]
     with (
         tempfile.TemporaryDirectory() as logs,
-        Node(here, "bench", Path(logs)) as node,
+        RunMemory(here, "bench", Path(logs)) as node,
         connected(options.head, _PORT) as line,
         members(node, mine) as boxes,
         agent(node, options, meeting_of(line)),
@@ -111,7 +111,7 @@ def worker(options: argparse.Namespace) -> None:
             line.sendall(_BOUND)
 
 
-def _await_version(node: Node, seen: int) -> None:
+def _await_version(node: RunMemory, seen: int) -> None:
     while node.weights.version <= seen:
         if not node.board.doorbell.wait(SECONDS):
             raise DeadlineExceeded(f"a version after {seen}", SECONDS)
@@ -122,7 +122,7 @@ def head(options: argparse.Namespace) -> dict[str, float]:
     """Publish versions, and wait until all nodes report that their actors have bound them."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        Node(workload(options)[0], "bench", Path(folder, "logs")) as node,
+        RunMemory(workload(options)[0], "bench", Path(folder, "logs")) as node,
         replay(node, options, Path(folder)) as (host, meeting),
     ):
         lines = welcomed(options, meeting)
@@ -145,7 +145,7 @@ def local(options: argparse.Namespace) -> dict[str, float]:
     mine = [actor_member(actor) for actor in range(options.actors)]
     with (
         tempfile.TemporaryDirectory() as logs,
-        Node(workload(options)[0], "bench", Path(logs)) as node,
+        RunMemory(workload(options)[0], "bench", Path(logs)) as node,
         members(node, mine) as boxes,
     ):
 
@@ -155,7 +155,7 @@ def local(options: argparse.Namespace) -> dict[str, float]:
         return iterate(partial(_lap, node, values(), used), options.iterations, marked=False)
 
 
-def _lap(node: Node, params: Floats, used: Callable[[], None]) -> Lap:
+def _lap(node: RunMemory, params: Floats, used: Callable[[], None]) -> Lap:
     began = time.perf_counter()
     publish(node, params)
     used()

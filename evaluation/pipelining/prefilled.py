@@ -20,7 +20,7 @@ from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import LEARNER, Board
 from artos.buffer.model_block import ModelBlock, ObjectRegion
-from artos.buffer.run_memory import MODEL, Node
+from artos.buffer.run_memory import MODEL, RunMemory
 from artos.errors import DeadlineExceeded
 from artos.plan import Plan, Site
 from artos.policies.fast import make_actor
@@ -89,7 +89,7 @@ class Mailboxes:
 
 @contextmanager
 def members(
-    node: Node, numbers: Sequence[int], learner: MakeLearner | None = None
+    node: RunMemory, numbers: Sequence[int], learner: MakeLearner | None = None
 ) -> Iterator[Mailboxes]:
     """Start the processes of these members; stop them at the end."""
     module, context = network(), multiprocessing.get_context("fork")

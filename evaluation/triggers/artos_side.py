@@ -27,7 +27,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import PAGE, Consumer
 from artos.buffer.mailbox import LEARNER, SEMAPHORE_BYTES, Board, Doorbell, actor_member
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import MODEL, Node
+from artos.buffer.run_memory import MODEL, RunMemory
 from artos.buffer.segment import Segment
 from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
@@ -105,7 +105,7 @@ class Mailboxes:
 
 
 @contextmanager
-def coordinating(node: Node, folder: Path) -> Iterator[Coordinator]:
+def coordinating(node: RunMemory, folder: Path) -> Iterator[Coordinator]:
     """The coordinator of the node's workload, with every actor announced."""
     clock, journal = SystemClock(), Journal(folder / "journal.jsonl")
     members = Mailboxes(node.board)
@@ -118,7 +118,7 @@ def coordinating(node: Node, folder: Path) -> Iterator[Coordinator]:
         journal.close()
 
 
-def serve(node: Node, coordinator: Coordinator, rounds: int) -> None:
+def serve(node: RunMemory, coordinator: Coordinator, rounds: int) -> None:
     """Serve the board until the member has answered ``rounds`` invocations."""
     board, up, answered = node.board, node.board.up(LEARNER), 0
     while answered < rounds:
@@ -213,7 +213,10 @@ def pin(core: int) -> None:
 
 def measure(actors: int, rounds: int) -> dict[str, float]:
     """Medians in µs of both kinds of round trip."""
-    with tempfile.TemporaryDirectory() as logs, Node(plan(actors), "bench", Path(logs)) as node:
+    with (
+        tempfile.TemporaryDirectory() as logs,
+        RunMemory(plan(actors), "bench", Path(logs)) as node,
+    ):
         doorbells = Path(node.site.folder) / "doorbells"
         ring = Doorbells(Segment.create(doorbells, PAGE), create=True)
         receiver, sender = multiprocessing.Pipe(duplex=False)

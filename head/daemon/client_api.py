@@ -28,7 +28,7 @@ from head.daemon.options import HeadOptions
 from head.daemon.remote_logs import RemoteLogs
 from head.daemon.roster import POLICIES, Roster
 from head.daemon.run_host import RunHost
-from head.daemon.scheduler import Run, Schedule
+from head.daemon.scheduler import Run, Scheduler
 from head.records.run_folder import default_path
 
 _SCALE_SECONDS = 10.0
@@ -37,7 +37,7 @@ _ACTOR = re.compile(r"actor-(\d{1,9})")
 Data = dict[str, Any]
 
 
-class Request(msgspec.Struct, forbid_unknown_fields=True):
+class Submission(msgspec.Struct, forbid_unknown_fields=True):
     """The contents of ``Submit.request``: the flags of ``artos run`` as plain data.
 
     ``ticket`` is made once per submission by the user's side, so that a request repeated because
@@ -59,14 +59,14 @@ class Request(msgspec.Struct, forbid_unknown_fields=True):
         return {name: getattr(self, name) for name in names}
 
 
-def request_of(submit: Submit) -> Request:
+def request_of(submit: Submit) -> Submission:
     """The request in a message.
 
     Raises:
         Refused: lists everything that is wrong with the request.
     """
     try:
-        request = msgspec.convert(submit.request, Request)
+        request = msgspec.convert(submit.request, Submission)
     except msgspec.ValidationError as error:
         raise Refused([f"the request is malformed: {error}"]) from None
     faults = []
@@ -79,40 +79,40 @@ def request_of(submit: Submit) -> Request:
     return request
 
 
-def admitted(request: Request, submit: Submit, schedule: Schedule, root: Path) -> Run:
+def admitted(request: Submission, submit: Submit, scheduler: Scheduler, root: Path) -> Run:
     """The requested run, to be queued; ``root`` is the head's folder of runs.
 
     Raises:
         Refused: the folder already holds a run, or there is no run to be resumed.
     """
     if request.resume:
-        return _continued(request, find(schedule, request.resume))
-    path = _folder(request, schedule, root)
+        return _continued(request, find(scheduler, request.resume))
+    path = _folder(request, scheduler, root)
     if (path / "config.json").exists():
         raise Refused([f"{path} already holds a run: choose another --run-dir, or --resume it"])
     return Run(path.name, request.kept(), str(path), submit.archive, submit.placement)
 
 
-def find(schedule: Schedule, name: str) -> Run:
+def find(scheduler: Scheduler, name: str) -> Run:
     """The run of that name, or in that folder.
 
     Raises:
         NoSuchRun: there is no such run.
     """
-    run = schedule.runs.get(name) or schedule.runs.get(Path(name).name)
+    run = scheduler.runs.get(name) or scheduler.runs.get(Path(name).name)
     if run is None:
-        near = closest(name, list(schedule.runs))
+        near = closest(name, list(scheduler.runs))
         raise NoSuchRun(name, f"that this head knows of{near}")
     return run
 
 
-def _folder(request: Request, schedule: Schedule, root: Path) -> Path:
+def _folder(request: Submission, scheduler: Scheduler, root: Path) -> Path:
     if request.run_dir:
         return _inside(root, request.run_dir)
     file, _, name = request.workload.rpartition(":")
     about = str(request.settings.get("env") or (name if file else "default"))
     path = default_path(root, Path(file).stem or name, about, request.seed)
-    while path.name in schedule.runs:  # a queued run has no folder yet
+    while path.name in scheduler.runs:  # a queued run has no folder yet
         stem, _, number = path.name.rpartition("-")
         path = path.with_name(f"{stem}-{int(number) + 1}")
     return _named(path)
@@ -140,7 +140,7 @@ def _inside(root: Path, run_dir: str) -> Path:
     return path
 
 
-def _continued(request: Request, old: Run) -> Run:
+def _continued(request: Submission, old: Run) -> Run:
     settings = {**old.request.get("settings", {}), **request.settings}
     stored = {**old.request, "settings": settings, "ticket": request.ticket}
     stored["origin"] = request.origin
@@ -163,10 +163,10 @@ class ClientApi:
     """
 
     def __init__(
-        self, schedule: Schedule, roster: Roster, host: RunHost, archives: Archives,
+        self, scheduler: Scheduler, roster: Roster, host: RunHost, archives: Archives,
         options: HeadOptions, clock: Clock, messenger: Messenger, inside: Messenger, faults: Faults,
     ) -> None:  # fmt: skip
-        self._schedule, self._roster, self._host = schedule, roster, host
+        self._scheduler, self._roster, self._host = scheduler, roster, host
         self._archives, self._options, self._clock = archives, options, clock
         self._messenger, self._inside, self._faults = messenger, inside, faults
         self._scalings: dict[str, deque[_Scaling]] = {}  # by run, in the order of the requests
@@ -198,15 +198,15 @@ class ClientApi:
             case control.ListRuns():
                 answer = self._list()
             case control.ReadStatus(run=name):
-                answer = self._status(find(self._schedule, name)) if name else self._everything()
+                answer = self._status(find(self._scheduler, name)) if name else self._everything()
             case control.ReadLogs(run=name):
-                answer = self._logs(user, find(self._schedule, name), message)
+                answer = self._logs(user, find(self._scheduler, name), message)
             case control.StopRun(run=name):
-                answer = self._stop(find(self._schedule, name))
+                answer = self._stop(find(self._scheduler, name))
             case control.DrainNode(node=name):
                 answer = self._drain(name)
             case control.ScaleRun(run=name, actors=actors):
-                self._scale(user, find(self._schedule, name), actors)
+                self._scale(user, find(self._scheduler, name), actors)
             case _:
                 raise Refused([f"this head does not serve {type(message).__name__}"])
         return answer
@@ -215,13 +215,13 @@ class ClientApi:
 
     def _submit(self, submit: control.Submit) -> control.Answer | Data:
         request = request_of(submit)
-        known = {run.request.get("ticket"): run for run in self._schedule.runs.values()}
+        known = {run.request.get("ticket"): run for run in self._scheduler.runs.values()}
         run = known.get(request.ticket)
         if run is None:
             if submit.archive and not self._archives.content(submit.archive):
                 return control.Answer(missing=submit.archive)
-            run = admitted(request, submit, self._schedule, self._options.runs.resolve())
-            self._schedule.submit(run)
+            run = admitted(request, submit, self._scheduler, self._options.runs.resolve())
+            self._scheduler.submit(run)
         return {"run": run.name, "folder": run.folder}
 
     def _keep(self, archive: control.Archive) -> Data:
@@ -237,20 +237,20 @@ class ClientApi:
     # -- showing -------------------------------------------------------------------------------
 
     def _list(self) -> Data:
-        return {"runs": [self._line(run) for run in self._schedule.runs.values()]}
+        return {"runs": [self._line(run) for run in self._scheduler.runs.values()]}
 
     def _line(self, run: Run) -> Data:
-        return status_api.line(run, self._schedule, self._roster)
+        return status_api.line(run, self._scheduler, self._roster)
 
     def _everything(self) -> Data:
-        known = status_api.everything(self._schedule, self._roster, self._clock.now())
+        known = status_api.everything(self._scheduler, self._roster, self._clock.now())
         malformed = self._messenger.malformed + self._inside.malformed
         faults = self._faults.count + self._messenger.faults.count + self._inside.faults.count
         return known | {"version": VERSION, "malformed": malformed, "faults": faults}
 
     def _status(self, run: Run) -> Data:
         summary = {"summary": status_api.summary(Path(run.folder))} if run.over else {}
-        return status_api.one(run, self._schedule, self._roster) | summary
+        return status_api.one(run, self._scheduler, self._roster) | summary
 
     def _logs(self, user: str, run: Run, wanted: control.ReadLogs) -> Data | None:
         where, _, name = wanted.log.rpartition("/")
@@ -278,17 +278,17 @@ class ClientApi:
     def stop(self, run: Run) -> None:
         """Have a run finish and save; a second call ends it at once (by the second signal)."""
         self._host.signal(run.name, signal.SIGTERM)
-        self._schedule.stop(run)
+        self._scheduler.stop(run)
 
     def _drain(self, name: str) -> Data:
         node = self._roster.get(name)
         if node is None or not node.alive:
             near = closest(name, [each.name for each in self._roster if each.alive])
             raise Refused([f"there is no node {name!r}{near}"])
-        actors = sum(self._schedule.actors_on(node.name).values())
+        actors = sum(self._scheduler.actors_on(node.name).values())
         if not node.leaves:
             self._roster.leave(node.name, "it is drained")
-            self._schedule.leaves(node.name, f"node {node.name} is drained")
+            self._scheduler.leaves(node.name, f"node {node.name} is drained")
         return {"node": node.name, "actors": actors}
 
     def _scale(self, user: str, run: Run, actors: int) -> None:

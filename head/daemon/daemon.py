@@ -27,7 +27,7 @@ from head.daemon.client_api import ClientApi
 from head.daemon.options import HeadOptions
 from head.daemon.roster import Node, Roster
 from head.daemon.run_host import Ended, RunHost
-from head.daemon.scheduler import Begin, Effect, Order, Schedule, State, Tell
+from head.daemon.scheduler import Begin, Effect, Order, Scheduler, State, Tell
 from head.daemon.state import HeadState
 
 _log = logging.getLogger(__name__)
@@ -61,9 +61,9 @@ class HeadDaemon(Closing):
             )
             self._roster = Roster(VERSION, self._clock, options.deadline)
             self._roster.expect(state.nodes)
-            self._schedule = Schedule(state.runs)
+            self._scheduler = Scheduler(state.runs)
             self._client_api = ClientApi(
-                self._schedule, self._roster, self._host, self._archives, options, self._clock,
+                self._scheduler, self._roster, self._host, self._archives, options, self._clock,
                 self._messenger, self._inside, self._faults,
             )  # fmt: skip
             self._dirty, self._next_tick = True, self._clock.now()
@@ -99,7 +99,7 @@ class HeadDaemon(Closing):
         self._take(self._inside, self._from_run)
         for run in self._host.gone():
             with self._faults.contained(f"the end of run {run}", partial(self._give_up, run)):
-                self._run_ended(self._host.ended(self._schedule.runs[run]))
+                self._run_ended(self._host.ended(self._scheduler.runs[run]))
         now = self._clock.now()
         if self._stopping:
             self._finish_runs(now)
@@ -121,7 +121,7 @@ class HeadDaemon(Closing):
     def _decide(self, now: float) -> None:
         effects: list[Effect] = []
         with self._faults.contained("the schedule"):
-            effects = self._schedule.turn([*self._roster], now, begin=not self._stopping)
+            effects = self._scheduler.turn([*self._roster], now, begin=not self._stopping)
         if self._dirty or effects:
             self._dirty = False
             self._save()
@@ -133,7 +133,7 @@ class HeadDaemon(Closing):
     def _give_up(self, run: str, why: str) -> None:
         """A run's process cannot be started or followed: the run has failed."""
         self._host.drop(run)
-        if run in self._schedule.runs:
+        if run in self._scheduler.runs:
             self._run_ended(Ended(run, 1, why))
         self._waker.ring()
 
@@ -148,7 +148,7 @@ class HeadDaemon(Closing):
             names = [node.name for node in late]
             why = f"not heard for {self._options.deadline:g} s"
             _log.warning("gone (%s): %s", why, ", ".join(names))
-            self._schedule.gone(names, why)
+            self._scheduler.gone(names, why)
             self._dirty = True
             for node in late:
                 self._messenger.forget(node.peer)  # a node that comes back says Hello
@@ -161,7 +161,7 @@ class HeadDaemon(Closing):
 
     def _save(self) -> None:
         try:
-            self._head_state.save(State(tuple(self._schedule.runs.values()), self._roster.known()))
+            self._head_state.save(State(tuple(self._scheduler.runs.values()), self._roster.known()))
         except (OSError, ValueError) as error:
             # A full disk must not stop the cluster; the save is tried again with every tick.
             _log.warning("the state file cannot be written: %s; make room", error)
@@ -181,14 +181,14 @@ class HeadDaemon(Closing):
     def _begin(self, name: str) -> None:
         with self._faults.contained(f"the start of run {name}", partial(self._give_up, name)):
             try:
-                self._host.begin(self._schedule.runs[name])
+                self._host.begin(self._scheduler.runs[name])
             except Refused as refused:
                 self._run_ended(Ended(name, 2, str(refused)))
                 self._waker.ring()
 
     def _adopt(self) -> None:
         """Find the run processes that an earlier head started, and how the others ended."""
-        for run in [run for run in self._schedule.runs.values() if run.active]:
+        for run in [run for run in self._scheduler.runs.values() if run.active]:
             with self._faults.contained(f"run {run.name}", partial(self._give_up, run.name)):
                 if self._host.adopt(run):
                     _log.info("run %s goes on", run.name)
@@ -241,11 +241,11 @@ class HeadDaemon(Closing):
             self._to(peer, Refusal(str(refused)))
             return
         if before not in ("", peer):
-            self._schedule.gone([node.name], f"the worker daemon of {node.name} was started anew")
+            self._scheduler.gone([node.name], f"the worker daemon of {node.name} was started anew")
             self._messenger.forget(before)
         _log.info("worker %s joined with %d slots", node.name, node.slots)
         self._to(peer, control.Welcome(control.PROTOCOL, VERSION, self._options.deadline))
-        self._perform(self._schedule.joined(node, hello))
+        self._perform(self._scheduler.joined(node, hello))
         self._dirty = True
 
     def _admitted(self, peer: str, hello: control.Hello) -> Node:
@@ -261,14 +261,14 @@ class HeadDaemon(Closing):
             case control.ExecutorEnded(run=run, why=why):
                 if why:
                     _log.warning("the executor of %s on %s ended: %s", run, node.name, why)
-                self._schedule.executor_ended(node, message, self._clock.now())
+                self._scheduler.executor_ended(node, message, self._clock.now())
             case control.Leaving(why=why):
                 _log.info("worker %s leaves: %s", node.name, why)
                 self._roster.leave(node.name, why)
-                self._schedule.leaves(node.name, f"node {node.name} leaves: {why}")
+                self._scheduler.leaves(node.name, f"node {node.name} leaves: {why}")
             case control.Bye():
                 _log.info("worker %s said goodbye", node.name)
-                self._schedule.gone([node.name], "it said goodbye")
+                self._scheduler.gone([node.name], "it said goodbye")
                 self._roster.remove(node.name)
                 self._to(node.peer, control.Bye())
 
@@ -277,9 +277,9 @@ class HeadDaemon(Closing):
     def _from_run(self, name: str, message: Message) -> None:
         match message:
             case control.RunNews():
-                self._dirty |= self._schedule.run_news(message)
+                self._dirty |= self._scheduler.run_news(message)
             case control.RunUp():
-                if not self._schedule.run_up(message):
+                if not self._scheduler.run_up(message):
                     why = f"the head knows of no run {message.run} of epoch {message.epoch}"
                     self._inside.send(name, Refusal(why))
                 self._dirty = True
@@ -294,11 +294,11 @@ class HeadDaemon(Closing):
                 self._inside.send(name, Refusal(why))
 
     def _run_ended(self, ended: Ended) -> None:
-        self._schedule.run_ended(ended.run, ended.status, ended.words)
+        self._scheduler.run_ended(ended.run, ended.status, ended.words)
         self._inside.forget(ended.run)
         if ended.status is None or ended.status < 0:
             self._tidy_at = self._clock.now() + _SETTLED
-        run = self._schedule.runs[ended.run]
+        run = self._scheduler.runs[ended.run]
         outcome = run.outcome or "to be started again"
         _log.info("run %s: %s (%s)", run.name, outcome, ended.words)
         self._dirty = True
@@ -315,7 +315,7 @@ class HeadDaemon(Closing):
             self._stop_at = now + self._options.stop_seconds
             _log.info("stopping: runs finish their work and save (a second signal: they live on)")
             for run in self._host.runs:
-                self._client_api.stop(self._schedule.runs[run])
+                self._client_api.stop(self._scheduler.runs[run])
             self._dirty = True
         elif now >= self._stop_at:
             for run in self._host.runs:

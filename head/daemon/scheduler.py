@@ -110,7 +110,7 @@ class _Moves:
     why: str = ""
 
 
-class Schedule:
+class Scheduler:
     """All runs of a cluster, in the order they were submitted."""
 
     def __init__(self, runs: Iterable[Run] = ()) -> None:
@@ -123,7 +123,7 @@ class Schedule:
 
     def __repr__(self) -> str:
         counts = Counter(run.state for run in self.runs.values())
-        return f"<Schedule {' '.join(f'{state}={n}' for state, n in counts.items())}>"
+        return f"<Scheduler {' '.join(f'{state}={n}' for state, n in counts.items())}>"
 
     def actors_on(self, node: str) -> dict[str, int]:
         """How many actors of each run live on a node."""

@@ -12,7 +12,7 @@ from artos.protocol.unreadable import UNREADABLE
 from artos.run_state import OVER
 from artos.system.logs import piece
 from head.daemon.roster import Node, Roster
-from head.daemon.scheduler import Run, Schedule
+from head.daemon.scheduler import Run, Scheduler
 from head.records.run_folder import LOG, LOGS
 
 RUN = LOG.removesuffix(".log")
@@ -20,13 +20,16 @@ MOST_OF_A_LOG = 100_000
 """Most bytes of a log in one answer."""
 
 
-def everything(schedule: Schedule, roster: Roster, now: float) -> dict[str, Any]:
+def everything(scheduler: Scheduler, roster: Roster, now: float) -> dict[str, Any]:
     """All nodes and runs."""
-    nodes = [_node(node, schedule, now) for node in roster]
-    return {"nodes": nodes, "runs": [one(run, schedule, roster) for run in schedule.runs.values()]}
+    nodes = [_node(node, scheduler, now) for node in roster]
+    return {
+        "nodes": nodes,
+        "runs": [one(run, scheduler, roster) for run in scheduler.runs.values()],
+    }
 
 
-def line(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
+def line(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
     """A run in short. ``actors`` take part now; ``nodes`` counts all registered ones by node."""
     places = list(run.places.values())
     return {
@@ -34,7 +37,7 @@ def line(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
         "state": run.state,
         "outcome": run.outcome,
         "why": run.why,
-        "waits_for": schedule.waits_for(run, [*roster]),
+        "waits_for": scheduler.waits_for(run, [*roster]),
         "folder": run.folder,
         "placement": run.placement,
         "restarts": max(0, run.epoch - 1),
@@ -43,9 +46,9 @@ def line(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
     }
 
 
-def one(run: Run, schedule: Schedule, roster: Roster) -> dict[str, Any]:
+def one(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
     """A run and its newest facts."""
-    return line(run, schedule, roster) | {"facts": run.facts}
+    return line(run, scheduler, roster) | {"facts": run.facts}
 
 
 def summary(folder: Path) -> dict[str, Any] | None:
@@ -94,8 +97,8 @@ def _files(logs: Path) -> dict[str, Path]:
     return {path.relative_to(logs).with_suffix("").as_posix(): path for path in found}
 
 
-def _node(node: Node, schedule: Schedule, now: float) -> dict[str, Any]:
-    actors = schedule.actors_on(node.name) if node.alive else {}
+def _node(node: Node, scheduler: Scheduler, now: float) -> dict[str, Any]:
+    actors = scheduler.actors_on(node.name) if node.alive else {}
     return {
         "name": node.name,
         "alive": node.alive,

@@ -16,7 +16,7 @@ from xxhash import xxh3_64_intdigest
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import Board, actor_member
-from artos.buffer.model_block import ModelBlock, ObjectRegion, Slot
+from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSlot
 from artos.clock import SystemClock
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.faults import Faults
@@ -82,7 +82,7 @@ class WeightStore:
             self._region.unpin(self._reader)
         self._version = slot.version
 
-    def _made(self, slot: Slot) -> Iterator[bytes]:
+    def _made(self, slot: ObjectSlot) -> Iterator[bytes]:
         params = slot.arrays[PARAMS].reshape(-1)
         short = self._dtype == BFLOAT16 and params.dtype == np.float32
         dtype, size = (BFLOAT16, 2) if short else (params.dtype.name, params.itemsize)

@@ -29,9 +29,9 @@ from artos.system.signals import StopRequests
 from artos.transport.messenger import HEAD, Messenger
 from head.records.run_folder import RunFolder
 from head.records.status import Status, Summary
-from head.run.cluster import Address, ClusterRun
+from head.run.cluster import ClusterRun, RunAddress
 from head.run.coordination.ledger import Arrivals
-from head.run.preparation import Prepared, begun, resumed, stored_request
+from head.run.preparation import PreparedRun, begun, resumed, stored_request
 from head.run.request import Request
 from head.run.session import Session
 from triggers.registration import Registration
@@ -134,11 +134,11 @@ class RunProcess:
         folder = Path(self._order.folder)
         return Request(**{**known, "run_dir": folder, "folder": self._code, "quiet": True})
 
-    def _session(self, prepared: Prepared, requests: StopRequests) -> Session:
+    def _session(self, prepared: PreparedRun, requests: StopRequests) -> Session:
         order, clock, node = self._order, WakingClock(), prepared.node
         keys = Path(order.keys) if order.keys else None
         bundles = prepared.folder.path / f"{IMAGES}-moving"
-        address = Address(order.run, order.epoch, order.code, bundles, order.host, keys)
+        address = RunAddress(order.run, order.epoch, order.code, bundles, order.host, keys)
         here, there = apart(prepared.registration)
         cluster = ClusterRun(
             node, there, address, self._head, clock, requests.undisturbed, here.preloaded

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from artos.buffer.mailbox import actor_of
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.clock import Clock, Deadline
 from artos.errors import ArtosError, BadMessage
 from artos.faults import Faults, Seldom
@@ -45,7 +45,7 @@ _CLOSE_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class Address:
+class RunAddress:
     """A run's name on its cluster, its folders, and where its sockets are.
 
     ``code`` is the folder of the user's code on this node, ``bundles`` the folder for bundles,
@@ -70,9 +70,9 @@ class ClusterRun(Supervisor):
 
     def __init__(
         self,
-        node: Node,
+        node: RunMemory,
         plan: Plan,
-        address: Address,
+        address: RunAddress,
         head: Messenger,
         clock: Clock,
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,

@@ -8,7 +8,7 @@ import msgspec
 
 from artos.buffer.mailbox import LEARNER
 from artos.plan import Plan, Site
-from artos.system.child import Child, ProcessSpec, Start, start
+from artos.system.child import Child, ProcessSpec, Starter, start
 from artos.system.child_modules import ChildModule
 from artos.system.exit_report import ExitReport
 
@@ -16,7 +16,7 @@ from artos.system.exit_report import ExitReport
 class LearnerHost:
     """Starts the learner, notices at once when it dies, and starts it again when asked."""
 
-    def __init__(self, plan: Plan, site: Site, plan_file: Path, begin: Start = start) -> None:
+    def __init__(self, plan: Plan, site: Site, plan_file: Path, begin: Starter = start) -> None:
         self._threads, self._plan_file, self._begin = plan.threads, plan_file, begin
         self._site = msgspec.structs.replace(site, member=LEARNER)
         self._child: Child | None = None

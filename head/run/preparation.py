@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from artos.buffer.run_memory import Node, check_space
+from artos.buffer.run_memory import RunMemory, check_space
 from artos.errors import Refused
 from artos.plan import Plan
 from artos.runtime.preload import Preloaded
@@ -37,12 +37,12 @@ def _elsewhere(plan: Plan) -> Sequence[str]:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRun:
     """What a run begins with; ``before`` is the manifest of a resumed run's checkpoint."""
 
     registration: Registration
     folder: RunFolder
-    node: Node
+    node: RunMemory
     before: Manifest | None = None
 
 
@@ -52,7 +52,7 @@ def begun(
     requests: StopRequests,
     preloaded: Preloaded | None,
     host_faults: HostFaults = _elsewhere,
-) -> Iterator[Prepared]:
+) -> Iterator[PreparedRun]:
     """A new run: register its code, make its folder and memory; the memory is removed at the end.
 
     Raises:
@@ -65,7 +65,7 @@ def begun(
         _new_folder(request, registration) as folder,
         _node_of(folder, registration) as node,
     ):
-        yield Prepared(registration, folder, node)
+        yield PreparedRun(registration, folder, node)
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def resumed(
     requests: StopRequests,
     preloaded: Preloaded | None,
     host_faults: HostFaults = _elsewhere,
-) -> Iterator[Prepared]:
+) -> Iterator[PreparedRun]:
     """The same for a run that goes on in ``folder`` from its checkpoint.
 
     Raises:
@@ -83,7 +83,7 @@ def resumed(
     """
     registration, manifest = _continued(request, folder, preloaded, host_faults)
     with requests.held(), _restored(request, folder, registration) as node:
-        yield Prepared(registration, folder, node, manifest)
+        yield PreparedRun(registration, folder, node, manifest)
 
 
 def _registered(
@@ -112,10 +112,12 @@ def _continued(
 
 
 @contextmanager
-def _restored(request: Request, folder: RunFolder, registration: Registration) -> Iterator[Node]:
+def _restored(
+    request: Request, folder: RunFolder, registration: Registration
+) -> Iterator[RunMemory]:
     """The memory of a run that goes on, with its weights as they were saved."""
     remove_images(folder.path)  # after a reboot nothing else finds them
-    with Node(registration.plan, folder.path.name, folder.logs) as node:
+    with RunMemory(registration.plan, folder.path.name, folder.logs) as node:
         _restore(folder, node)
         _store(folder, request, registration)
         yield node
@@ -132,10 +134,10 @@ def _new_folder(request: Request, registration: Registration) -> RunFolder:
 
 
 @contextmanager
-def _node_of(folder: RunFolder, registration: Registration) -> Iterator[Node]:
+def _node_of(folder: RunFolder, registration: Registration) -> Iterator[RunMemory]:
     """The memory of a new run; the folder is discarded if memory is short or the run is refused."""
     try:
-        node = Node(registration.plan, folder.path.name, folder.logs)
+        node = RunMemory(registration.plan, folder.path.name, folder.logs)
     except BaseException:
         folder.discard()
         raise
@@ -177,7 +179,7 @@ def _store(folder: RunFolder, request: Request, registration: Registration) -> N
         write_durably(folder.config_file, text + b"\n")
 
 
-def _restore(folder: RunFolder, node: Node) -> None:
+def _restore(folder: RunFolder, node: RunMemory) -> None:
     empty = {a.name: _blank(a) for a in node.plan.objects[0].arrays}
     saved = checkpoint.read_manifest(folder.checkpoint).objects.keys() & node.objects.keys()
     values = {f"{OBJECT}{name}": _blank(node.objects[name].spec.arrays[0]) for name in saved}

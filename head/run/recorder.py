@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.mailbox import LEARNER
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.clock import Clock
 from artos.errors import NotSaved
 from artos.plan import Plan
@@ -59,7 +59,7 @@ class Recorder:
     """Reads the coordinator, writes the run folder. Called after each batch of events."""
 
     def __init__(
-        self, plan: Plan, folder: RunFolder, log: ProgressLog, node: Node,
+        self, plan: Plan, folder: RunFolder, log: ProgressLog, node: RunMemory,
         coordinator: Coordinator, clock: Clock, gaps: Gaps, *, before: Manifest | None = None,
     ) -> None:  # fmt: skip
         self._plan, self._folder, self._log, self._node = plan, folder, log, node

@@ -20,7 +20,7 @@ from head.run.coordination.active_actors import Scaler
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ledger import RowSource
 from head.run.coordination.ports import Members, Ports
-from head.run.preparation import Prepared
+from head.run.preparation import PreparedRun
 from head.run.recorder import Recorder
 from head.run.wiring import connect
 from triggers.journal import Journal
@@ -74,7 +74,7 @@ class Session:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedRun,
         requests: StopRequests,
         view: View,
         members: RunMembers,

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from artos.buffer.mailbox import LEARNER, actor_member
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.clock import Clock
 from artos.errors import CannotScale
 from artos.protocol import control
@@ -89,7 +89,7 @@ class Supervisor(Loop):
 
     def __init__(
         self,
-        node: Node,
+        node: RunMemory,
         mail: Mailboxes,
         actors: Actors,
         clock: Clock,
@@ -192,7 +192,7 @@ class OneMachine(Supervisor):
 
     def __init__(
         self,
-        node: Node,
+        node: RunMemory,
         mail: Mailboxes,
         actors: LocalActors,
         clock: Clock,

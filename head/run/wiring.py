@@ -7,7 +7,7 @@ from artos.spec import VERSION_KEY
 from head.run.coordination.active_actors import Scaler
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.dispatcher import Dispatcher
-from head.run.coordination.failures import Limits
+from head.run.coordination.failures import FailureLimits
 from head.run.coordination.ports import Ports
 from head.run.coordination.recovery import Recovery
 from head.run.coordination.state import RunState
@@ -22,7 +22,7 @@ def connect(
     table: Table,
     ports: Ports,
     base_steps: int = 0,
-    limits: Limits | None = None,
+    limits: FailureLimits | None = None,
     scaler: Scaler | None = None,
 ) -> Coordinator:
     """Draw the workload: which firing goes where.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from artos.buffer.mailbox import actor_member
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.errors import DeadlineExceeded
 from evaluation.baselines.processes import measure_ours
 from evaluation.control_plane.bench import divided
@@ -49,7 +49,7 @@ class Counting(Learning):
 def a_learner(tmp_path, *off, actors=ACTORS):
     options = argparse.Namespace(actors=actors, steps=STEPS, off=off)
     learning, told = Counting(), []
-    with Node(workload(options)[0], "test", tmp_path) as node:
+    with RunMemory(workload(options)[0], "test", tmp_path) as node:
         for block in node.blocks.values():
             block.begin_term(1, 0)
         learner = Learner(node, workload(options)[1], learning, lambda: told.append(1))

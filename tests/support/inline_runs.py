@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.clock import SystemClock
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
@@ -39,7 +39,7 @@ def finished(registration: Registration, folder: Path, members: type[Inline] = I
     path, clock, plan = folder / "journal.jsonl", SystemClock(), registration.plan
     path.unlink(missing_ok=True)
     journal = Journal(path)
-    with Node(plan, "inline", folder) as node:
+    with RunMemory(plan, "inline", folder) as node:
         crowd = members(node)
         coordinator = connect(plan, registration.table, Ports.of(node, crowd, clock, journal))
         crowd.run(coordinator, lambda: None)

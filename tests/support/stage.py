@@ -14,7 +14,7 @@ import numpy as np
 from helpers import PATIENCE, TESTS
 
 from artos.buffer.mailbox import actor_member, template_member
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded
 from artos.plan import Plan, Site
@@ -54,7 +54,7 @@ class Stage(Closing):
 
     def __init__(self, env: str, logs: Path) -> None:
         self.plan, self.logs = plan_of(env), logs
-        self.node = Node(self.plan, "stage", logs)
+        self.node = RunMemory(self.plan, "stage", logs)
         self._publish()
         self._children: list[Child] = []
         self._popen: list[subprocess.Popen[bytes]] = []

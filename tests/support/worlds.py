@@ -17,7 +17,7 @@ from artos.protocol.control import (
 )
 from artos.protocol.message import Message
 from head.daemon.roster import Node, Roster
-from head.daemon.scheduler import Begin, Order, Run, Schedule, Tell
+from head.daemon.scheduler import Begin, Order, Run, Scheduler, Tell
 
 VERSION = "1.0"
 DEADLINE = 15.0
@@ -28,7 +28,7 @@ class World:
     """Carries out what a schedule wants, and keeps what there is: executors, processes, places."""
 
     clock: ManualClock = field(default_factory=ManualClock)
-    schedule: Schedule = field(default_factory=Schedule)
+    scheduler: Scheduler = field(default_factory=Scheduler)
     actors: int = 4
     executors: dict[str, dict[str, Assign]] = field(default_factory=dict)
     processes: dict[str, int] = field(default_factory=dict)
@@ -46,19 +46,19 @@ class World:
         runs = {run: assign.epoch for run, assign in self.executors.setdefault(name, {}).items()}
         hello = Hello(name, PROTOCOL, VERSION, slots, 0, runs, **more)  # type: ignore[arg-type]
         node = self.roster.admit(f"{name}.{life}", hello)
-        self._carry_out(self.schedule.joined(node, hello))
+        self._carry_out(self.scheduler.joined(node, hello))
         self.turn()
         return node
 
     def submit(self, name: str, **more: object) -> Run:
         run = Run(name, {}, f"runs/{name}", **more)  # type: ignore[arg-type]
-        self.schedule.submit(run)
+        self.scheduler.submit(run)
         self.turn()
         return run
 
     def up(self, name: str) -> bool:
-        run = self.schedule.runs[name]
-        taken = self.schedule.run_up(self.run_up(run))
+        run = self.scheduler.runs[name]
+        taken = self.scheduler.run_up(self.run_up(run))
         self.turn()
         return taken
 
@@ -73,11 +73,11 @@ class World:
         )
 
     def news(self, name: str, state: str = "running", **facts: object) -> None:
-        self.schedule.run_news(RunNews(name, state, "", dict(facts)))
+        self.scheduler.run_news(RunNews(name, state, "", dict(facts)))
 
     def ended(self, name: str, status: int | None, words: str = "") -> None:
         del self.processes[name]
-        self.schedule.run_ended(name, status, words)
+        self.scheduler.run_ended(name, status, words)
         self.turn()
 
     def silence(self, *names: str) -> None:
@@ -86,12 +86,12 @@ class World:
         heard = [node for node in self.roster if node.alive and node.name not in names]
         self.roster.heard({node.peer: 0.0 for node in heard})
         late = [node.name for node in self.roster.late()]
-        self.schedule.gone(late, "not heard")
+        self.scheduler.gone(late, "not heard")
         self.turn()
 
     def drain(self, name: str) -> None:
         self.roster.leave(name, "drained")
-        self.schedule.leaves(name, "drained")
+        self.scheduler.leaves(name, "drained")
         self.turn()
 
     def executor_ended(self, node: str, run: str, why: str = "killed") -> None:
@@ -99,11 +99,11 @@ class World:
         found = self.roster.get(node)
         assert found is not None
         ended = ExecutorEnded(run, assign.epoch, why)
-        self.schedule.executor_ended(found, ended, self.clock.now())
+        self.scheduler.executor_ended(found, ended, self.clock.now())
         self.turn()
 
     def turn(self) -> None:
-        self._carry_out(self.schedule.turn([*self.roster], self.clock.now()))
+        self._carry_out(self.scheduler.turn([*self.roster], self.clock.now()))
 
     # -- what is done --------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class World:
         """Whatever happened: places, executors and slots fit together."""
         usable = {node.name: node for node in self.roster if node.usable}
         users: dict[str, set[str]] = {}
-        for run in self.schedule.runs.values():
+        for run in self.scheduler.runs.values():
             assert set(run.places.values()) <= usable.keys() or run.up is None
             assert not (run.over and run.places)
             assert all(self.roster.get(node).alive for node in run.places.values())
@@ -144,11 +144,11 @@ class World:
             executors = {
                 run: executor for run, executor in self.executors[name].items() if run in runs
             }
-            up = {run for run in runs if self.schedule.runs[run].up}
+            up = {run for run in runs if self.scheduler.runs[run].up}
             assert executors.keys() == up or not node.alive
             assert all(executor.slots >= 1 for executor in executors.values())
             assert sum(executor.slots for executor in executors.values()) <= node.slots
             assert all(
-                executor.epoch == self.schedule.runs[run].epoch
+                executor.epoch == self.scheduler.runs[run].epoch
                 for run, executor in executors.items()
             )

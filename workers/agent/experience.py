@@ -21,7 +21,7 @@ from artos.system.closing import Closing
 from artos.transport import sockets
 from artos.transport.chunk import Bytes, Rings, load
 from artos.transport.counters import Counters
-from artos.transport.monitor import Monitor
+from artos.transport.monitor import SocketMonitor
 from artos.transport.sockets import Socket
 from workers.agent.sender import Packing, Piece, Sender
 
@@ -56,7 +56,7 @@ class Link(Closing):
 
     def _open(self) -> None:
         self.socket = self._opens()
-        self._monitor = Monitor(self.socket, _UP | _DOWN)
+        self._monitor = SocketMonitor(self.socket, _UP | _DOWN)
         self._heard, self._up = self._clock.now(), False
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from artos.buffer.model_block import ObjectRegion, Slot
+from artos.buffer.model_block import ObjectRegion, ObjectSlot
 from artos.clock import Clock
 from artos.errors import BadMessage
 from artos.faults import Faults
@@ -34,7 +34,7 @@ class Assembly:
 
     def __init__(self, region: ObjectRegion) -> None:
         self._region = region
-        self._slot: Slot | None = None
+        self._slot: ObjectSlot | None = None
         self._version, self._next = -1, 0
 
     @property

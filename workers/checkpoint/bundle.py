@@ -22,7 +22,7 @@ from artos.buffer.segment import Segment
 from artos.errors import ImageUnusable
 from artos.plan import Site
 from artos.protocol.unreadable import UNREADABLE
-from workers.checkpoint.bundle_file import Unpacker, packing, unpacking
+from workers.checkpoint.bundle_file import BundleUnpacker, packing, unpacking
 from workers.checkpoint.criu.opened import opened_in
 from workers.checkpoint.facts import Facts, Host, faults
 from workers.checkpoint.images import FACTS, Image, ImageStore
@@ -64,7 +64,7 @@ class Home(msgspec.Struct, frozen=True):
         return {what: Path(os.path.realpath(paths[what])) for what in _SHARED}
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class BundleManifest(msgspec.Struct, frozen=True):
     """The beginning of a bundle: all facts needed to refuse the bundle before unpacking the rest.
 
     ``names`` are the paths in the image by what they are, ``sizes`` bytes of the shared files,
@@ -103,7 +103,7 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
         files[_MEMORY] = Path(moved(image).get(names[_MEMORY], names[_MEMORY]))
     sizes = {what: path.stat().st_size for what, path in files.items()}
     code = home.code if home.code and Path(home.code).is_dir() else ""
-    manifest = Manifest(
+    manifest = BundleManifest(
         image.name, home.site, facts, names, sizes, bytes(_doorbell(home)), rows, code
     )
     with packing(target) as bundle:
@@ -152,7 +152,7 @@ def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
         ImageBudget, ShmTooSmall: there is no room for the image, or for the block.
     """
     with unpacking(bundle) as opened:
-        manifest = opened.note(_MANIFEST, Manifest)
+        manifest = opened.note(_MANIFEST, BundleManifest)
         if wrong := misfits(manifest, home, criu):
             raise ImageUnusable(manifest.image, wrong)
         image = store.begin(manifest.image, sum(manifest.facts.files.values()))
@@ -171,7 +171,7 @@ def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
     return image
 
 
-def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
+def misfits(manifest: BundleManifest, home: Home, criu: str) -> list[str]:
     """Every reason why the actor cannot live in ``home`` on this host, in words."""
     if manifest.format != _FORMAT:
         return [f"its bundle has format {manifest.format}, this version reads {_FORMAT}"]
@@ -199,7 +199,7 @@ def misfits(manifest: Manifest, home: Home, criu: str) -> list[str]:
     return found
 
 
-def _malformed(manifest: Manifest) -> Iterator[str]:
+def _malformed(manifest: BundleManifest) -> Iterator[str]:
     """Everything in a manifest that ``pack`` would never write, in words."""
     facts, known = manifest.facts, {*_SHARED, _MEMORY, _LOG}
     if not all(map(_is_name, (manifest.image, *facts.files))):
@@ -228,7 +228,7 @@ def _arriving(home: Home, what: str) -> Path:
 
 
 def _receive(
-    bundle: Unpacker, manifest: Manifest, image: Image, arriving: Mapping[str, Path]
+    bundle: BundleUnpacker, manifest: BundleManifest, image: Image, arriving: Mapping[str, Path]
 ) -> None:
     """Take everything out, in the order it was packed; then compare the checksums."""
     for what, path in arriving.items():

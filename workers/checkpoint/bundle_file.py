@@ -85,7 +85,7 @@ class _Bounded:
         return data
 
 
-class Unpacker:
+class BundleUnpacker:
     """Takes files and notes out of a bundle, in the order in which they were put in."""
 
     def __init__(self, tar: tarfile.TarFile, bounded: _Bounded) -> None:
@@ -146,7 +146,7 @@ def packing(target: Path) -> Iterator[Packer]:
 
 
 @contextmanager
-def unpacking(bundle: Path) -> Iterator[Unpacker]:
+def unpacking(bundle: Path) -> Iterator[BundleUnpacker]:
     """Open a bundle.
 
     Raises:
@@ -156,6 +156,6 @@ def unpacking(bundle: Path) -> Iterator[Unpacker]:
         with lz4.frame.open(bundle, "rb") as file:
             bounded = _Bounded(file)
             with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as tar:
-                yield Unpacker(tar, bounded)
+                yield BundleUnpacker(tar, bounded)
     except (tarfile.TarError, *UNREADABLE, *_BROKEN) as error:
         raise ImageUnusable(bundle.name, [f"the bundle is damaged ({error})"]) from error

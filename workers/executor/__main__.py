@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from artos.buffer.run_memory import CacheNode
+from artos.buffer.run_memory import CacheMemory
 from artos.clock import SystemClock
 from artos.protocol.orders import ExecutorOrder, read_order
 from artos.system.child import end_with_parent
@@ -44,7 +44,7 @@ class ExecutorProcess:
         name = f"{assign.run}.{order.node}"
         keys = Keys.load(Path(order.keys)) if order.keys else None
         with (
-            CacheNode(plan, name, Path(order.logs)) as node,
+            CacheMemory(plan, name, Path(order.logs)) as node,
             Messenger.connect(
                 assign.steering, keys, order.node, node.board.doorbell.ring
             ) as messenger,

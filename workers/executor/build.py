@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from artos.buffer.mailbox import template_member
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.buffer.segment import free_bytes
 from artos.clock import Clock
 from artos.errors import Refused
@@ -35,7 +35,7 @@ _ORDER = ("clone", "fork", "cold")
 
 
 def build(
-    node: Node,
+    node: RunMemory,
     home: Path,
     mail: Mailboxes,
     clock: Clock,
@@ -112,7 +112,7 @@ def _tiers() -> frozenset[Tier]:
 
 
 def _checkpointer(
-    node: Node,
+    node: RunMemory,
     home: Path,
     elastic: Elastic,
     criu: Criu | NoCriu,

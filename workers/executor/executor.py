@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from artos.buffer.mailbox import LEARNER, actor_of
-from artos.buffer.run_memory import CacheNode
+from artos.buffer.run_memory import CacheMemory
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
 from artos.faults import Faults, Seldom
@@ -85,7 +85,7 @@ class Executor(Loop):
     def __init__(
         self,
         order: ExecutorOrder,
-        node: CacheNode,
+        node: CacheMemory,
         messenger: Messenger,
         agent: AgentHost,
         clock: Clock,

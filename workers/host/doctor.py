@@ -35,7 +35,7 @@ class Shm(msgspec.Struct, frozen=True):
     free: int
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ProcessLimits(msgspec.Struct, frozen=True):
     """Open files and processes this process may have; None where there is no limit."""
 
     nofile: int | None
@@ -49,23 +49,23 @@ class Missing(msgspec.Struct, frozen=True):
     fix: str
 
 
-class Report(msgspec.Struct, frozen=True):
+class HostReport(msgspec.Struct, frozen=True):
     """Everything that ``artos doctor`` reports."""
 
     tiers: dict[str, Tier]
     cpus: Cpus
     shm: Shm
-    limits: Limits
+    limits: ProcessLimits
     missing: list[Missing]
 
 
-def examine() -> Report:
+def examine() -> HostReport:
     """Examine this machine by really trying things; nothing is changed."""
     tiers, shm, limits = probe(), _shm(), _limits()
-    return Report(tiers, _cpus(), shm, limits, missing(tiers, shm, limits))
+    return HostReport(tiers, _cpus(), shm, limits, missing(tiers, shm, limits))
 
 
-def missing(tiers: dict[str, Tier], shm: Shm, limits: Limits) -> list[Missing]:
+def missing(tiers: dict[str, Tier], shm: Shm, limits: ProcessLimits) -> list[Missing]:
     """Everything that is missing. A fix that helps several tiers is listed once."""
     return [*_missing_tiers(tiers), *_narrow(shm, limits)]
 
@@ -79,7 +79,7 @@ def _missing_tiers(tiers: dict[str, Tier]) -> Iterator[Missing]:
         yield Missing(f"{', '.join(names)}: {reason}", fix)
 
 
-def _narrow(shm: Shm, limits: Limits) -> Iterator[Missing]:
+def _narrow(shm: Shm, limits: ProcessLimits) -> Iterator[Missing]:
     if shm.free < _LEAST_SHM:
         yield Missing(
             f"{shm.folder} has only {_size(shm.free)} free",
@@ -106,8 +106,8 @@ def _shm() -> Shm:
     return Shm(str(folder), stat.f_blocks * stat.f_frsize, free_bytes(folder))
 
 
-def _limits() -> Limits:
-    return Limits(_soft(resource.RLIMIT_NOFILE), _soft(resource.RLIMIT_NPROC))
+def _limits() -> ProcessLimits:
+    return ProcessLimits(_soft(resource.RLIMIT_NOFILE), _soft(resource.RLIMIT_NPROC))
 
 
 def _soft(kind: int) -> int | None:
@@ -118,18 +118,18 @@ def _soft(kind: int) -> int | None:
 # -- reporting ------------------------------------------------------------------------------------
 
 
-def text(report: Report) -> str:
+def text(report: HostReport) -> str:
     """The report for a terminal."""
     return "\n".join([*_tier_lines(report), "", *_machine_lines(report), "", *_advice(report)])
 
 
-def _tier_lines(report: Report) -> Iterator[str]:
+def _tier_lines(report: HostReport) -> Iterator[str]:
     width = max(map(len, report.tiers))
     for name, tier in report.tiers.items():
         yield f"{name:<{width}}  {'yes' if tier.available else 'no ':<3}  {tier.reason}"
 
 
-def _machine_lines(report: Report) -> Iterator[str]:
+def _machine_lines(report: HostReport) -> Iterator[str]:
     cpus, shm, limits = report.cpus, report.shm, report.limits
     nodes = len(set(cpus.nodes.values())) or 1
     numbers = " ".join(map(str, cpus.usable))
@@ -140,7 +140,7 @@ def _machine_lines(report: Report) -> Iterator[str]:
     yield f"limits  open files {_limit(limits.nofile)}, processes {_limit(limits.nproc)}"
 
 
-def _advice(report: Report) -> Iterator[str]:
+def _advice(report: HostReport) -> Iterator[str]:
     if not report.missing:
         yield "nothing is missing"
     for each in report.missing:

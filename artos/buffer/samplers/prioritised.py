@@ -11,7 +11,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.frames import VALID_KEY, Ints, Padding
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.sum_tree import SumTree
-from artos.buffer.samplers.transitions import INDEX, Picks, Sample, TransitionReader, Window
+from artos.buffer.samplers.transitions import INDEX, Picks, RowWindow, Sample, TransitionReader
 from artos.errors import BadRow, NothingToSample
 
 WEIGHTS = "weights"
@@ -51,7 +51,7 @@ class PrioritisedSampler:
         sources = self._reader.sources
         self._cells = sources.capacity * sources.envs
         self._tree = SumTree(len(sources.blocks) * self._cells)
-        self._known = Window(*np.zeros((2, len(sources.blocks)), np.int64))
+        self._known = RowWindow(*np.zeros((2, len(sources.blocks)), np.int64))
         actors = [block.spec.actor for block in sources.blocks]
         self._numbers = np.zeros(max(actors) + 1, np.int64)
         self._numbers[actors] = np.arange(len(actors))
@@ -118,7 +118,7 @@ class PrioritisedSampler:
         last = self._known.stop[owners] - 1
         return Picks(owners, last - (last - places) % self._reader.sources.capacity, envs)
 
-    def _follow(self, window: Window) -> None:
+    def _follow(self, window: RowWindow) -> None:
         """Remove rows from the tree that left the window, and add rows that entered it."""
         known, self._known = self._known, window
         moved = np.flatnonzero((known.start != window.start) | (known.stop != window.stop))

@@ -8,7 +8,7 @@ import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.frames import Padding
-from artos.buffer.samplers.transitions import Picks, Sample, TransitionReader, Window
+from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
 from artos.buffer.samplers.uniform import draw
 
 MASK = "mask"
@@ -71,7 +71,7 @@ class SequenceSampler:
     def _draw(self, count: int) -> Picks:
         window = self._reader.window()
         starts = np.maximum(window.start, window.stop - self.length + 1)
-        return draw(self._reader.sources, Window(window.start, starts), count, self._rng)
+        return draw(self._reader.sources, RowWindow(window.start, starts), count, self._rng)
 
     def __repr__(self) -> str:
         return f"<SequenceSampler of {self.batch_size} x {self.length} from {self._reader!r}>"

@@ -37,7 +37,7 @@ class Picks(NamedTuple):
     envs: Ints
 
 
-class Window(NamedTuple):
+class RowWindow(NamedTuple):
     """Per block the rows that may be picked: ``start`` to ``stop``; each (blocks,) int64."""
 
     start: Ints
@@ -87,7 +87,7 @@ class TransitionReader:
     def _stack(self, name: str) -> int:
         return self.sources.key(name).stack
 
-    def window(self) -> Window:
+    def window(self) -> RowWindow:
         """The rows to pick from: committed in all keys, not being overwritten, new enough."""
         # Oldest rows are read first: however far writers get meanwhile, some rows are left.
         self._seen, stop = self._oldest(), self._committed()
@@ -97,7 +97,7 @@ class TransitionReader:
             recent = [first_of_version(block, a, b, self.min_version) for block, a, b in pairs]
             self.stale = int(sum(recent) - start.sum()) * self.sources.envs
             start = np.array(recent, np.int64)
-        return Window(start, np.maximum(start, stop - self._last))
+        return RowWindow(start, np.maximum(start, stop - self._last))
 
     def learned(self, sample: Sample, counted: NDArray[np.bool_] | None = None) -> Sample:
         """Note the actors and versions of the rows that a learner gets; returns the sample.

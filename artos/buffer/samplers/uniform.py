@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.frames import VALID_KEY, Ints, Padding, Rows, Sources
 from artos.buffer.samplers.n_step import NStep
-from artos.buffer.samplers.transitions import Picks, Sample, TransitionReader, Window
+from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
 from artos.errors import NothingToSample
 
 _TRIES = 64
@@ -71,7 +71,7 @@ class UniformSampler:
         return f"<UniformSampler of {self.batch_size} from {self._reader!r}>"
 
 
-def draw(sources: Sources, window: Window, count: int, rng: np.random.Generator) -> Picks:
+def draw(sources: Sources, window: RowWindow, count: int, rng: np.random.Generator) -> Picks:
     """Draw ``count`` rows of a window with replacement, ordered by block, step and environment.
 
     Raises:
@@ -91,7 +91,7 @@ def draw(sources: Sources, window: Window, count: int, rng: np.random.Generator)
     raise NothingToSample(int(ends[-1]))
 
 
-def _picks(sources: Sources, window: Window, ends: Ints, numbers: Ints) -> Picks:
+def _picks(sources: Sources, window: RowWindow, ends: Ints, numbers: Ints) -> Picks:
     owners = np.searchsorted(ends, numbers, side="right")
     sizes = (window.stop - window.start) * sources.envs
     steps, envs = np.divmod(numbers - (ends - sizes)[owners], sources.envs)

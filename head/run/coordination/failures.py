@@ -10,7 +10,7 @@ from artos.system.exit_report import START_SECONDS, ExitReport
 
 
 @dataclass(frozen=True)
-class Limits:
+class FailureLimits:
     """How patient the coordinator is: deadlines in seconds, restarts in a row before giving up.
 
     ``answer`` is for one invocation, ``start`` for a member to become ready, ``stall`` for any
@@ -35,7 +35,7 @@ class Limits:
         return 0.0 if count < 2 else min(self.most_backoff, self.backoff * 2.0 ** (count - 2))
 
     @classmethod
-    def within(cls, seconds: float) -> Limits:
+    def within(cls, seconds: float) -> FailureLimits:
         """Limits for members that answer within ``seconds``; a start has two minutes at least."""
         return cls(answer=seconds, start=max(START_SECONDS, seconds), stall=seconds)
 
@@ -43,7 +43,7 @@ class Limits:
 class Failures:
     """Failures in a row by member."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: FailureLimits) -> None:
         self._limits = limits
         self._counts: dict[tuple[int, bool], int] = {}
         self._calm: dict[int, int] = {}

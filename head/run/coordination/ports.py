@@ -8,7 +8,7 @@ from typing import Protocol
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectRegion
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.clock import Clock
 from artos.protocol.invocations import Invoke
 from head.run.coordination.ledger import Commits, RowSource
@@ -70,7 +70,7 @@ class Ports:
     @classmethod
     def of(
         cls,
-        node: Node,
+        node: RunMemory,
         members: Members,
         clock: Clock,
         journal: Journal,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Invoke
-from head.run.coordination.failures import Limits
+from head.run.coordination.failures import FailureLimits
 
 _log = logging.getLogger(__name__)
 _NOTICE_SECONDS = 30.0
@@ -21,7 +21,7 @@ class Standstill:
     standstill in vain: no member could be invoked. Each standstill is logged once.
     """
 
-    def __init__(self, limits: Limits, now: float) -> None:
+    def __init__(self, limits: FailureLimits, now: float) -> None:
         self._seconds = limits.stall
         self._since, self._told = now, False
         self._vain: set[str] = set()

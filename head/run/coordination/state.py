@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from artos.plan import Plan
 from head.run.coordination.active_actors import ActiveActors, Scaler
-from head.run.coordination.failures import Limits
+from head.run.coordination.failures import FailureLimits
 from head.run.coordination.ledger import Claims, Invocations, Progress, Rounds, WeightVersions
 from head.run.coordination.ports import Ports
 from head.run.coordination.standstill import Standstill
@@ -27,11 +27,11 @@ class RunState:
         table: Table,
         ports: Ports,
         base_steps: int = 0,
-        limits: Limits | None = None,
+        limits: FailureLimits | None = None,
         scaler: Scaler | None = None,
     ) -> None:
         self.plan = plan
-        self.limits = limits or Limits.within(plan.deadline)
+        self.limits = limits or FailureLimits.within(plan.deadline)
         self.scaler = scaler or Scaler(plan)
         self.non_publishing = non_publishing_targets(plan)
         self.monitor, self.objects = Monitor(), Objects(ports.objects)

@@ -13,11 +13,11 @@ import zmq
 
 from artos.errors import Refused
 from artos.transport.keys import Keys, make_keys, names, revoke
-from artos.transport.roles import OWNER, Holder, Role
+from artos.transport.roles import OWNER, Holder, KeyRole
 from deploy.cli.__main__ import main
 
-W1, W2 = Holder(Role.NODE, "w1"), Holder(Role.NODE, "w2")
-ANN = Holder(Role.USER, "ann")
+W1, W2 = Holder(KeyRole.NODE, "w1"), Holder(KeyRole.NODE, "w2")
+ANN = Holder(KeyRole.USER, "ann")
 
 
 def mode(path: Path) -> int:
@@ -94,7 +94,7 @@ def test_whose_users_key_is_used_is_clear(tmp_path: Path) -> None:
         _ = Keys.load(tmp_path).user
     make_keys(tmp_path, ANN)
     assert Keys.load(tmp_path).user == ANN
-    make_keys(tmp_path, Holder(Role.USER, "bob"))
+    make_keys(tmp_path, Holder(KeyRole.USER, "bob"))
     with pytest.raises(Refused, match="ann, bob"):
         _ = Keys.load(tmp_path).user
     make_keys(tmp_path)
@@ -168,7 +168,7 @@ def test_without_the_folder_nobody_is_accepted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "../head", "a/b", ".hidden", "x" * 65, "two words"])
 def test_a_key_needs_a_name_that_is_a_file(tmp_path: Path, name: str) -> None:
     with pytest.raises(Refused, match="no key can be named"):
-        make_keys(tmp_path / "keys", Holder(Role.USER, name))
+        make_keys(tmp_path / "keys", Holder(KeyRole.USER, name))
     assert not (tmp_path / "keys").exists()
 
 
@@ -213,7 +213,7 @@ def test_the_command_makes_adds_and_revokes(
     assert len(report["made"]) == 6
     report = command(folder, capsys, "--revoke", "--node", "any", "--user", "ann")
     assert (report["revoked"], report["made"]) == (["user ann", "node any"], [])
-    assert (names(folder, Role.NODE), names(folder, Role.USER)) == (["w1", "w2"], ["owner"])
+    assert (names(folder, KeyRole.NODE), names(folder, KeyRole.USER)) == (["w1", "w2"], ["owner"])
 
 
 def test_one_node_of_a_cluster_needs_no_key_for_any(

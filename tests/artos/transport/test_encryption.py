@@ -16,10 +16,10 @@ from artos.protocol import control, steering
 from artos.protocol.message import Refusal
 from artos.transport import messenger, sockets
 from artos.transport.keys import Keys, make_keys, revoke
-from artos.transport.roles import ANY, Holder, Role
+from artos.transport.roles import ANY, Holder, KeyRole
 
 HERE = "tcp://127.0.0.1:*"
-W1, W2 = Holder(Role.NODE, "w1"), Holder(Role.NODE, "w2")
+W1, W2 = Holder(KeyRole.NODE, "w1"), Holder(KeyRole.NODE, "w2")
 _BEGUN = zmq.EVENT_HANDSHAKE_SUCCEEDED
 _REFUSED = (
     zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -189,7 +189,7 @@ def test_who_was_refused_gets_in_once_its_key_is_there(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(messenger, "_RENEW", 0.3)
-    make_keys(folder, Holder(Role.NODE, "late"))
+    make_keys(folder, Holder(KeyRole.NODE, "late"))
     public = folder / "nodes/late.key"
     aside = public.rename(tmp_path / "late.key")
     with (

@@ -15,7 +15,7 @@ from postbox import PATIENCE, calling, serving
 
 from artos.transport.handshakes import Handshakes, LinkFault
 from artos.transport.keys import Keys, make_keys, revoke
-from artos.transport.roles import Holder, Role
+from artos.transport.roles import Holder, KeyRole
 
 CONNECTED, GONE, AGAIN = zmq.EVENT_CONNECTED, zmq.EVENT_DISCONNECTED, zmq.EVENT_CONNECT_RETRIED
 SHAKEN, FAILED = zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
@@ -70,7 +70,7 @@ def test_where_nobody_even_refuses_one_try_is_enough_after_a_while() -> None:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Keys:
-    make_keys(tmp_path / "keys", Holder(Role.NODE, "w1"))
+    make_keys(tmp_path / "keys", Holder(KeyRole.NODE, "w1"))
     return Keys.load(tmp_path / "keys")
 
 
@@ -89,12 +89,12 @@ def fault_at(endpoint: str, keys: Keys) -> LinkFault:
 
 
 def test_a_key_that_is_not_accepted(head: str, keys: Keys) -> None:
-    revoke(keys.folder, Holder(Role.NODE, "w1"))
+    revoke(keys.folder, Holder(KeyRole.NODE, "w1"))
     assert fault_at(head, keys) is LinkFault.UNKNOWN_KEY
 
 
 def test_the_key_of_another_head(head: str, tmp_path: Path) -> None:
-    make_keys(tmp_path / "others", Holder(Role.NODE, "w1"))
+    make_keys(tmp_path / "others", Holder(KeyRole.NODE, "w1"))
     assert fault_at(head, Keys.load(tmp_path / "others")) is LinkFault.OTHER_HEAD
 
 

@@ -16,8 +16,8 @@ from artos.protocol.message import Message, Refusal, Restarted
 from artos.transport import peers
 from artos.transport.authorizer import Authorizer
 from artos.transport.channel import Channel, Envelope, framed, opened
-from artos.transport.peers import Peers, Sender
-from artos.transport.roles import Holder, Register, Role
+from artos.transport.peers import FrameSource, Peers
+from artos.transport.roles import Holder, KeyRole, Register
 
 LOAD = control.Load(cpu=0.5)
 ROUTES = count()
@@ -42,8 +42,8 @@ class Worker:
         self.refused: list[str] = []
 
     @property
-    def sender(self) -> Sender:
-        return Sender(self.name, self.key, self.route)
+    def sender(self) -> FrameSource:
+        return FrameSource(self.name, self.key, self.route)
 
     def exchange(self, now: float = 0.0) -> None:
         for _ in range(3):
@@ -100,7 +100,7 @@ RUBBISH = {
 @pytest.mark.parametrize("kind", RUBBISH)
 def test_rubbish_is_counted_refused_and_changes_nothing(head: Peers, kind: str) -> None:
     frames, why = RUBBISH[kind]
-    refusal = head.hear(Sender("w1", ""), frames, 0.0)
+    refusal = head.hear(FrameSource("w1", ""), frames, 0.0)
     assert refusal is not None
     assert why in refusal.why
     assert head.malformed == 1
@@ -110,14 +110,14 @@ def test_rubbish_is_counted_refused_and_changes_nothing(head: Peers, kind: str) 
 
 @pytest.mark.parametrize("name", ["", "\x00\x01\x02", "\udcff"])
 def test_a_peer_needs_a_name(head: Peers, name: str) -> None:
-    assert head.hear(Sender(name), [encoded(Envelope(1, 0))], 0.0)
+    assert head.hear(FrameSource(name), [encoded(Envelope(1, 0))], 0.0)
     assert head.names == []
 
 
 @given(st.lists(st.binary(max_size=40), max_size=4))
 def test_any_bytes_at_all_change_nothing(frames: list[bytes]) -> None:
     head = Peers(lambda: 1)
-    refusal = head.hear(Sender("w1", ""), frames, 0.0)
+    refusal = head.hear(FrameSource("w1", ""), frames, 0.0)
     assert isinstance(refusal, Refusal)
     assert (head.malformed, head.take(), head.names) == (1, [], [])
 
@@ -146,7 +146,7 @@ def test_an_impossible_acknowledgement_is_refused(head: Peers) -> None:
 
 def test_a_refusal_is_not_answered(head: Peers) -> None:
     """Or two messengers would refuse one another's refusals for ever."""
-    assert head.hear(Sender("w1", ""), [encoded(Refusal("no"))], 0.0) is None
+    assert head.hear(FrameSource("w1", ""), [encoded(Refusal("no"))], 0.0) is None
     assert head.take() == [("w1", Refusal("no"))]
     assert head.malformed == 0
 
@@ -272,12 +272,12 @@ def with_keys(friends: dict[str, Holder]) -> Peers:
 
 
 def node(name: str) -> Holder:
-    return Holder(Role.NODE, name)
+    return Holder(KeyRole.NODE, name)
 
 
 def test_a_stranger_gets_no_word_and_leaves_no_trace() -> None:
     head = with_keys({"good": node("w1")})
-    assert head.hear(Sender("w1", "bad"), [b"rubbish"], 0.0) is None
+    assert head.hear(FrameSource("w1", "bad"), [b"rubbish"], 0.0) is None
     Worker(head, key="bad").exchange()
     assert (head.names, head.malformed, head.take()) == ([], 0, [])
 
@@ -311,7 +311,7 @@ def test_a_peer_may_come_back_with_a_new_key() -> None:
     worker.key = "new"
     worker.exchange(now=4.0)
     head.put("w1", control.Bye(), 4.0)
-    head.hear(Sender("w1", "old", b"w1#old"), [b"late"], 4.0)
+    head.hear(FrameSource("w1", "old", b"w1#old"), [b"late"], 4.0)
     worker.exchange(now=4.0)
     assert worker.heard == [control.Bye()]
     assert head.take() == [("w1", Restarted())]
@@ -346,7 +346,7 @@ def test_nobody_gets_the_mail_of_another_by_its_name(late: bool) -> None:
 
 
 def test_what_a_role_may_not_say_is_refused_in_words_and_not_handed_on() -> None:
-    head = with_keys({"key1": node("w1"), "key2": Holder(Role.USER, "ann")})
+    head = with_keys({"key1": node("w1"), "key2": Holder(KeyRole.USER, "ann")})
     worker, user = Worker(head, key="key1"), Worker(head, "user:ann/1", key="key2")
     for each, message in ((worker, control.Submit({})), (user, LOAD)):
         each.channel.put(encoded(message))
@@ -364,7 +364,7 @@ def test_the_post_is_told_when_its_name_is_taken(head: Peers) -> None:
     sent: list[bytes] = []
     worker.speak("head", 0.0, lambda _, frame: sent.append(frame) is None)
     for of in (1, 5):
-        worker.hear(Sender("head"), [encoded(Envelope(100, of))], 0.0)
+        worker.hear(FrameSource("head"), [encoded(Envelope(100, of))], 0.0)
     [(_, told)] = worker.take()
     assert isinstance(told, Refusal)
     assert "name" in told.why
@@ -374,8 +374,8 @@ def test_the_post_is_told_when_its_name_is_taken(head: Peers) -> None:
 def test_a_claim_to_know_the_last_of_our_lives_is_refused(head: Peers) -> None:
     """Else our number steps beyond what an Envelope may name, in the thread of the messenger."""
     for of in (2**62 - 1, 2**62):
-        assert head.hear(Sender("w1"), [encoded(Envelope(5, of))], 0.0) is not None
-    head.hear(Sender("w1"), [encoded(Envelope(5, 2**62 - 2))], 0.0)
+        assert head.hear(FrameSource("w1"), [encoded(Envelope(5, of))], 0.0) is not None
+    head.hear(FrameSource("w1"), [encoded(Envelope(5, 2**62 - 2))], 0.0)
     head.put("w1", LOAD, 0.0)
     sent: list[bytes] = []
     head.speak("w1", 0.0, lambda _, frame: sent.append(frame) is None)
@@ -390,7 +390,7 @@ def test_unread_messages_are_bounded_by_their_bytes_and_refusals_are_too(
     for _ in range(10):
         worker.channel.put(encoded(control.Leaving("x" * 60)))
     worker.exchange()
-    head.hear(Sender("w2"), [encoded(Refusal("x"))], 0.0)
+    head.hear(FrameSource("w2"), [encoded(Refusal("x"))], 0.0)
     assert [type(message) for _, message in head.take()] == [control.Leaving] * 2
     worker.exchange(now=10.0)
     assert head.untaken > 0, "they are sent again"

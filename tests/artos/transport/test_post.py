@@ -237,7 +237,7 @@ def test_of_two_workers_with_one_name_the_first_is_told(
 
 
 def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
-    with serving(ipc) as head, messenger.Calling(ipc, None, "w1") as line:
+    with serving(ipc) as head, messenger.CallingEndpoint(ipc, None, "w1") as line:
         line.maintain(0.0, usurped=True)
         line.maintain(1e6, usurped=True)
         line.wait(0.01, to_send=True)

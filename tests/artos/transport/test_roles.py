@@ -8,9 +8,18 @@ from artos.errors import NotAllowed
 from artos.protocol import codec, control
 from artos.transport import authorizer
 from artos.transport.authorizer import Authorizer
-from artos.transport.roles import ANY, SAYS, Holder, Register, Role, forbidden, foreign, holder_of
+from artos.transport.roles import (
+    ANY,
+    SAYS,
+    Holder,
+    KeyRole,
+    Register,
+    forbidden,
+    foreign,
+    holder_of,
+)
 
-ANN, W1, W2 = Holder(Role.USER, "ann"), Holder(Role.NODE, "w1"), Holder(Role.NODE, "w2")
+ANN, W1, W2 = Holder(KeyRole.USER, "ann"), Holder(KeyRole.NODE, "w1"), Holder(KeyRole.NODE, "w2")
 KEYS = {"ann": ANN, "w1": W1, "any": ANY}
 
 USERS = {
@@ -29,7 +38,7 @@ KINDS = {kind.__name__: kind for kind in codec.TYPES}
 @pytest.mark.parametrize("name", KINDS)
 def test_every_message_by_every_role(name: str) -> None:
     """Spelled out a second time: a message that is new is nobody's until somebody decides."""
-    for role, may in ((Role.USER, USERS), (Role.NODE, NODES)):
+    for role, may in ((KeyRole.USER, USERS), (KeyRole.NODE, NODES)):
         why = forbidden(role, KINDS[name])
         assert (why == "") == (name in may | EVERYBODY)
         if why:
@@ -37,16 +46,16 @@ def test_every_message_by_every_role(name: str) -> None:
 
 
 def test_roles_share_nothing_and_who_may_is_named() -> None:
-    assert not SAYS[Role.USER] & SAYS[Role.NODE]
-    assert "--user NAME" in forbidden(Role.NODE, control.Submit)
-    assert "--node NAME" in forbidden(Role.USER, control.Hello)
-    assert "artos keys" not in forbidden(Role.USER, control.RunUp)
+    assert not SAYS[KeyRole.USER] & SAYS[KeyRole.NODE]
+    assert "--user NAME" in forbidden(KeyRole.NODE, control.Submit)
+    assert "--node NAME" in forbidden(KeyRole.USER, control.Hello)
+    assert "artos keys" not in forbidden(KeyRole.USER, control.RunUp)
 
 
 @pytest.mark.parametrize(
     ("peer", "holder"),
     [("w1", W1), ("w1/weights", W1), ("w1/4f2a", W1), ("user:ann", ANN), ("user:ann/1", ANN),
-     ("w1.a", Holder(Role.NODE, "w1.a")), ("user", Holder(Role.NODE, "user")), ("", None),
+     ("w1.a", Holder(KeyRole.NODE, "w1.a")), ("user", Holder(KeyRole.NODE, "user")), ("", None),
      ("/x", None), ("w1/", None), ("w1/a/b", None), ("user:", None), ("ann:x", None),
      ("w1\n", None), ("w1#a", None), ("../w1", None), ("w" * 129, None)],
 )  # fmt: skip
@@ -106,7 +115,7 @@ def test_a_name_whose_key_was_revoked_is_free_at_once() -> None:
 
 
 def test_what_a_node_is_called_does_not_make_it_a_user() -> None:
-    known = Authorizer(lambda: Register({"key": Holder(Role.NODE, "ann"), "ann": ANN}))
+    known = Authorizer(lambda: Register({"key": Holder(KeyRole.NODE, "ann"), "ann": ANN}))
     known.claim("ann", "key", 0.0)
     known.claim("user:ann", "ann", 0.0)
     known.permit("user:ann", control.ListRuns())

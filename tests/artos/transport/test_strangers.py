@@ -19,10 +19,10 @@ from artos.transport import doorkeeper, sockets
 from artos.transport.channel import Envelope, framed, opened
 from artos.transport.connections import Connections
 from artos.transport.keys import Keys, make_keys, revoke
-from artos.transport.roles import Holder, Role
+from artos.transport.roles import Holder, KeyRole
 
 HERE = "tcp://127.0.0.1:*"
-W1, W2 = Holder(Role.NODE, "w1"), Holder(Role.NODE, "w2")
+W1, W2 = Holder(KeyRole.NODE, "w1"), Holder(KeyRole.NODE, "w2")
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ def test_a_node_where_it_always_fails_is_given_up(world: World) -> None:
     for _ in range(3):
         world.executor_ended("w1", "r1", why="no room in /dev/shm")
     assert world.executors["w1"] == {}
-    run = world.schedule.runs["r1"]
-    assert "no room in /dev/shm" in world.schedule.waits_for(run, list(world.roster))
+    run = world.scheduler.runs["r1"]
+    assert "no room in /dev/shm" in world.scheduler.waits_for(run, list(world.roster))
     world.join("w2")
     assert set(world.places["r1"].values()) == {"w2"}
 
@@ -51,7 +51,9 @@ def test_the_end_of_an_old_executor_is_not_that_of_the_new_one(world: World) -> 
     world.ended("r1", -9)
     world.up("r1")
     world.ordered.clear()
-    world.schedule.executor_ended(node, ExecutorEnded("r1", old.epoch, "killed"), world.clock.now())
+    world.scheduler.executor_ended(
+        node, ExecutorEnded("r1", old.epoch, "killed"), world.clock.now()
+    )
     world.turn()
     assert world.ordered == []
 
@@ -64,7 +66,7 @@ def test_a_node_that_comes_back_with_an_old_executor_is_told_to_close_it(world: 
     world.ended("r1", -9)
     world.up("r1")
     hello = Hello("w1", 1, "1.0", 2, 0, {"r1": stale["r1"].epoch, "r7": 3})
-    orders = [effect.message for effect in world.schedule.joined(node, hello)]
+    orders = [effect.message for effect in world.scheduler.joined(node, hello)]
     assert orders == [Unassign("r1"), Unassign("r7")]
     world.ordered.clear()
     world.turn()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from worlds import World
 
 from artos.errors import Refused
-from head.daemon.scheduler import MOST_IN_A_ROW, Schedule, State
+from head.daemon.scheduler import MOST_IN_A_ROW, Scheduler, State
 
 # -- the queue -------------------------------------------------------------------------------------
 
@@ -20,13 +20,13 @@ def test_without_a_worker_one_run_begins_and_waits_for_one(world: World) -> None
     """So what is wrong with it shows at once; others wait in the queue."""
     world.begin("r1")
     world.submit("r2")
-    r1, r2 = world.schedule.runs.values()
+    r1, r2 = world.scheduler.runs.values()
     assert (r1.state, r2.state) == ("running", "queued")
     for run in (r1, r2):
-        assert "artos worker" in world.schedule.waits_for(run, list(world.roster))
+        assert "artos worker" in world.scheduler.waits_for(run, list(world.roster))
     world.join("w1")
     assert Counter(r1.places.values()) == {"w1": 4}
-    assert world.schedule.waits_for(r1, list(world.roster)) == ""
+    assert world.scheduler.waits_for(r1, list(world.roster)) == ""
     assert r2.state == "starting"
 
 
@@ -34,14 +34,14 @@ def test_no_more_runs_than_slots_go_on_at_once(world: World) -> None:
     world.join("w1", slots=2)
     world.begin("r1", "r2")
     world.submit("r3")
-    assert world.schedule.runs["r3"].state == "queued"
-    assert "slot" in world.schedule.waits_for(world.schedule.runs["r3"], list(world.roster))
+    assert world.scheduler.runs["r3"].state == "queued"
+    assert "slot" in world.scheduler.waits_for(world.scheduler.runs["r3"], list(world.roster))
     assert {run: executor.slots for run, executor in world.executors["w1"].items()} == {
         "r1": 1,
         "r2": 1,
     }
     world.ended("r1", 0)
-    assert world.schedule.runs["r3"].state == "starting"
+    assert world.scheduler.runs["r3"].state == "starting"
     assert {run: executor.slots for run, executor in world.executors["w1"].items()} == {"r2": 2}
 
 
@@ -67,7 +67,7 @@ def test_a_name_is_taken_until_its_run_is_over(world: World) -> None:
 def test_stopped_in_the_queue_is_over_at_once(world: World) -> None:
     world.begin("r1")
     run = world.submit("r2")
-    world.schedule.stop(run)
+    world.scheduler.stop(run)
     assert (run.state, run.outcome) == ("done", "interrupted")
 
 
@@ -83,7 +83,7 @@ def test_the_exit_status_is_the_outcome(status, state, outcome, world: World) ->
     world.join("w1")
     world.begin("r1")
     world.ended("r1", status, "its words")
-    run = world.schedule.runs["r1"]
+    run = world.scheduler.runs["r1"]
     why = "" if status in (0, 130) else "its words"
     assert (run.state, run.outcome, run.why) == (state, outcome, why)
     assert world.executors["w1"] == {}
@@ -91,9 +91,9 @@ def test_the_exit_status_is_the_outcome(status, state, outcome, world: World) ->
 
 def test_its_last_words_count_more_than_its_status(world: World) -> None:
     world.begin("r1")
-    world.schedule.run_news(msgspec.structs.replace(_news("r1"), state="refused", waits_for="why"))
+    world.scheduler.run_news(msgspec.structs.replace(_news("r1"), state="refused", waits_for="why"))
     world.ended("r1", None)
-    run = world.schedule.runs["r1"]
+    run = world.scheduler.runs["r1"]
     assert (run.state, run.outcome, run.why) == ("failed", "refused", "why")
 
 
@@ -107,12 +107,12 @@ def _news(run: str):
 def test_a_run_that_was_killed_goes_on_from_its_checkpoint(status, world: World) -> None:
     world.join("w1")
     world.begin("r1")
-    before = world.schedule.runs["r1"].places
+    before = world.scheduler.runs["r1"].places
     world.ended("r1", status)
     assert world.began[-1] == ("r1", 2, True)
     assert world.executors["w1"] == {}, "executors of the old epoch are closed"
     world.up("r1")
-    assert world.schedule.runs["r1"].places == before, "actors stay where their images are"
+    assert world.scheduler.runs["r1"].places == before, "actors stay where their images are"
     assert world.executors["w1"]["r1"].epoch == 2
 
 
@@ -120,9 +120,9 @@ def test_it_is_not_tried_for_ever(world: World) -> None:
     world.begin("r1")
     for _ in range(MOST_IN_A_ROW):
         world.ended("r1", -9)
-    assert world.schedule.runs["r1"].active
+    assert world.scheduler.runs["r1"].active
     world.ended("r1", -9, "killed by signal 9")
-    run = world.schedule.runs["r1"]
+    run = world.scheduler.runs["r1"]
     assert (run.state, run.outcome) == ("failed", "failed")
     assert "killed by signal 9" in run.why
     assert "4 times" in run.why
@@ -134,29 +134,29 @@ def test_progress_in_between_is_forgiven(world: World) -> None:
         world.ended("r1", -9)
         world.up("r1")
         world.news("r1", steps=steps)
-    assert world.schedule.runs["r1"].active
+    assert world.scheduler.runs["r1"].active
     for _ in range(MOST_IN_A_ROW + 1):  # it starts from the checkpoint and never gets further
-        assert world.schedule.runs["r1"].active
+        assert world.scheduler.runs["r1"].active
         world.ended("r1", -9)
-        if world.schedule.runs["r1"].active:
+        if world.scheduler.runs["r1"].active:
             world.up("r1")
             world.news("r1", steps=40)
-    assert world.schedule.runs["r1"].over
+    assert world.scheduler.runs["r1"].over
 
 
 def test_killed_while_stopping_is_over(world: World) -> None:
     world.begin("r1")
-    world.schedule.stop(world.schedule.runs["r1"])
+    world.scheduler.stop(world.scheduler.runs["r1"])
     world.ended("r1", -9)
-    assert world.schedule.runs["r1"].outcome == "interrupted"
+    assert world.scheduler.runs["r1"].outcome == "interrupted"
 
 
 def test_a_process_of_an_old_epoch_is_not_believed(world: World) -> None:
     world.begin("r1")
-    old = world.run_up(world.schedule.runs["r1"])
+    old = world.run_up(world.scheduler.runs["r1"])
     world.ended("r1", -9)
-    assert not world.schedule.run_up(old)
-    assert world.schedule.runs["r1"].up is None
+    assert not world.scheduler.run_up(old)
+    assert world.scheduler.runs["r1"].up is None
 
 
 # -- nodes that come and go ------------------------------------------------------------------------
@@ -180,8 +180,8 @@ def test_with_nowhere_to_go_a_run_waits(world: World) -> None:
     world.begin("r1")
     world.silence("w1")
     assert world.places["r1"] == {}
-    run = world.schedule.runs["r1"]
-    assert "worker" in world.schedule.waits_for(run, list(world.roster))
+    run = world.scheduler.runs["r1"]
+    assert "worker" in world.scheduler.waits_for(run, list(world.roster))
     world.join("w2")
     assert set(world.places["r1"].values()) == {"w2"}
     assert world.told[-1][1].gone == ()
@@ -250,7 +250,7 @@ def test_a_node_takes_no_more_runs_than_it_has_slots(world: World) -> None:
     world.silence("w2")
     assert set(world.places["r1"].values()) == {"w1"}
     assert world.places["r2"] == world.places["r3"] == {}
-    waiting = world.schedule.waits_for(world.schedule.runs["r2"], [*world.roster])
+    waiting = world.scheduler.waits_for(world.scheduler.runs["r2"], [*world.roster])
     assert waiting == "a worker with a free slot"
     world.check()
 
@@ -283,10 +283,10 @@ def test_what_is_stored_is_what_goes_on(world: World) -> None:
     world.join("w2")
     world.begin("r1")
     world.submit("r2")
-    stored = msgspec.json.encode(State(tuple(world.schedule.runs.values()), world.roster.known()))
+    stored = msgspec.json.encode(State(tuple(world.scheduler.runs.values()), world.roster.known()))
     state = msgspec.json.decode(stored, type=State)
     after = World(
-        world.clock, Schedule(state.runs), executors=world.executors, processes=world.processes
+        world.clock, Scheduler(state.runs), executors=world.executors, processes=world.processes
     )
     after.roster.expect(state.nodes)
     after.turn()
@@ -322,13 +322,13 @@ def test_places_executors_and_slots_always_fit_together(events) -> None:
     for number, (event, which) in enumerate(events):
         happen(world, event, which, number)
         world.check()
-    effects = world.schedule.turn([*world.roster], world.clock.now())
+    effects = world.scheduler.turn([*world.roster], world.clock.now())
     assert effects == [], "a second turn finds nothing to do"
 
 
 def happen(world: World, event: str, which: int, number: int) -> None:
     node, run = f"w{which}", f"r{which}"
-    known, found = world.roster.get(node), world.schedule.runs.get(run)
+    known, found = world.roster.get(node), world.scheduler.runs.get(run)
     alive, active = known is not None and known.alive, found is not None and found.active
     match event:
         case "join" if not alive:
@@ -348,9 +348,9 @@ def happen(world: World, event: str, which: int, number: int) -> None:
         case "executor dies" if alive and world.executors[node]:
             world.executor_ended(node, next(iter(world.executors[node])))
         case "executor closes" if found is not None and active:
-            world.schedule.stop(found)
+            world.scheduler.stop(found)
         case "stop" if found is not None:
-            world.schedule.stop(found)
+            world.scheduler.stop(found)
         case "wait":
             world.clock.advance(5)
             world.roster.heard({each.peer: 0.0 for each in world.roster})

@@ -8,11 +8,11 @@ from worlds import World
 
 from artos.protocol.control import Assign, RunNews, RunUp
 from artos.run_state import RUNNING
-from head.daemon.scheduler import MOST_IN_A_ROW, Begin, Run, Schedule
+from head.daemon.scheduler import MOST_IN_A_ROW, Begin, Run, Scheduler
 
 
 def waits_for(world: World, run: str) -> str:
-    return world.schedule.waits_for(world.schedule.runs[run], [*world.roster])
+    return world.scheduler.waits_for(world.scheduler.runs[run], [*world.roster])
 
 
 def why(world: World, run: str) -> str:
@@ -33,7 +33,7 @@ def test_what_a_run_waits_for_until_it_is_up(world: World) -> None:
     world.join("w2", slots=2)
     assert waits_for(world, "r2") == "its registration"
     world.news("r1", "starting")
-    world.schedule.run_news(RunNews("r1", "starting", "the learner"))
+    world.scheduler.run_news(RunNews("r1", "starting", "the learner"))
     assert waits_for(world, "r1") == "the learner", "it knows better itself"
 
 
@@ -49,7 +49,7 @@ def test_a_run_that_fails_on_every_worker_names_them_all(world: World) -> None:
         f"its executor on {node} ended 3 times in a row: no memory on {node} (2)"
         for node in ("w1", "w2")
     )
-    assert world.schedule.runs["r1"].places == {}
+    assert world.scheduler.runs["r1"].places == {}
     assert "ended 3 times in a row" in why(world, "r1")
 
 
@@ -58,7 +58,7 @@ def test_a_node_where_a_run_failed_is_forgiven_when_it_is_up_anew(world: World) 
     world.begin("r1")
     for _ in range(MOST_IN_A_ROW):
         world.executor_ended("w1", "r1")
-    assert world.schedule.runs["r1"].places == {}
+    assert world.scheduler.runs["r1"].places == {}
     world.ended("r1", -9)
     world.up("r1")
     assert set(world.places["r1"].values()) == {"w1"}
@@ -70,9 +70,9 @@ def test_what_went_wrong_with_a_run_that_is_over_is_no_fault_of_the_next(world: 
     world.begin("r1")
     for _ in range(MOST_IN_A_ROW):
         world.executor_ended("w1", "r1")
-    assert world.schedule.executors.why_given_up("r1", "w1")
+    assert world.scheduler.executors.why_given_up("r1", "w1")
     world.ended("r1", 1)
-    assert not world.schedule.executors.why_given_up("r1", "w1")
+    assert not world.scheduler.executors.why_given_up("r1", "w1")
     world.begin("r1")
     assert set(world.places["r1"].values()) == {"w1"}
 
@@ -91,15 +91,15 @@ def test_executors_that_end_now_and_then_are_opened_again(world: World) -> None:
 @pytest.mark.parametrize("stopped", ["in the queue", "while it runs"])
 def test_why_a_stopped_run_is_over(world: World, stopped: str) -> None:
     world.begin("r1")
-    run = world.schedule.runs["r1"] if stopped == "while it runs" else world.submit("r2")
-    world.schedule.stop(run)
+    run = world.scheduler.runs["r1"] if stopped == "while it runs" else world.submit("r2")
+    world.scheduler.stop(run)
     if stopped == "while it runs":
         assert run.state == "stopping"
         world.ended("r1", -9, "killed by signal 9")
         assert run.why == "it died while it was stopping: killed by signal 9"
     else:
         assert run.why == "it was stopped while it waited in the queue"
-    world.schedule.stop(run)
+    world.scheduler.stop(run)
     assert run.outcome == "interrupted", "stopping what is over changes nothing"
 
 
@@ -126,7 +126,7 @@ def test_nodes_that_were_lost_one_after_the_other_are_told_together(world: World
     world.actors = 3
     world.begin("r1")
     for name in ("w1", "w2"):
-        world.schedule.gone([name], f"{name} is lost")
+        world.scheduler.gone([name], f"{name} is lost")
     world.roster.leave("w1", "lost")
     world.roster.leave("w2", "lost")
     world.turn()
@@ -138,7 +138,7 @@ def test_nodes_that_were_lost_one_after_the_other_are_told_together(world: World
 
 def test_news_are_told_apart_by_what_they_change(world: World) -> None:
     world.begin("r1")
-    run, say = world.schedule.runs["r1"], world.schedule.run_news
+    run, say = world.scheduler.runs["r1"], world.scheduler.run_news
     assert not say(RunNews("r1", "running", "", {"steps": 0}))
     assert run.reached == 0
     assert not say(RunNews("r1", "running", "", {"steps": 10}))
@@ -164,16 +164,16 @@ def test_news_are_told_apart_by_what_they_change(world: World) -> None:
 
 def test_a_run_that_is_stopping_stays_so_when_its_process_is_up(world: World) -> None:
     run = world.submit("r1")
-    world.schedule.stop(run)
+    world.scheduler.stop(run)
     assert world.up("r1")
     assert run.state == "stopping"
-    assert not world.schedule.run_up(msgspec.structs.replace(world.run_up(run), run="r9"))
+    assert not world.scheduler.run_up(msgspec.structs.replace(world.run_up(run), run="r9"))
 
 
 def test_only_so_many_runs_that_are_over_are_remembered() -> None:
-    schedule = Schedule([_over(f"old{n}") for n in range(300)])
-    schedule.submit(Run("new", {}, "runs/new"))
-    assert [*schedule.runs] == [*(f"old{n}" for n in range(100, 300)), "new"]
+    scheduler = Scheduler([_over(f"old{n}") for n in range(300)])
+    scheduler.submit(Run("new", {}, "runs/new"))
+    assert [*scheduler.runs] == [*(f"old{n}" for n in range(100, 300)), "new"]
 
 
 def _over(name: str) -> Run:
@@ -188,9 +188,9 @@ def _over(name: str) -> Run:
 def test_a_node_is_told_all_that_an_executor_needs(world: World) -> None:
     world.join("w1", slots=3)
     world.submit("r1", archive="abc")
-    run = world.schedule.runs["r1"]
+    run = world.scheduler.runs["r1"]
     up = RunUp("r1", run.epoch, 1, b"plan", "code", "tcp://h:1", ("tcp://h:2",), 4)
-    assert world.schedule.run_up(up)
+    assert world.scheduler.run_up(up)
     world.turn()
     assert world.executors["w1"] == {
         "r1": Assign("r1", 1, b"plan", "code", "abc", "tcp://h:1", ("tcp://h:2",), 3)
@@ -218,7 +218,7 @@ def test_a_run_that_died_has_no_round_to_end_on_a_node_that_leaves(world: World)
     world.join("w1")
     world.begin("r1")
     world.roster.leave("w1", "drained")
-    world.schedule.leaves("w1", "drained")
+    world.scheduler.leaves("w1", "drained")
     world.ended("r1", -9)
     assert world.executors["w1"] == {}
 
@@ -238,7 +238,7 @@ def test_actors_of_other_runs_make_a_node_full() -> None:
     """One more goes to the node with the fewest actors of all runs; its own count once."""
     r1 = Run("r1", {}, "", state=RUNNING, epoch=1, places={0: "w2"})
     r2 = Run("r2", {}, "", state=RUNNING, epoch=1, places={0: "w1", 1: "w1", 2: "w2"})
-    world = World(schedule=Schedule([r1, r2]), processes={"r1": 1, "r2": 1}, actors=1)
+    world = World(scheduler=Scheduler([r1, r2]), processes={"r1": 1, "r2": 1}, actors=1)
     for name in ("w1", "w2"):
         world.join(name, slots=8)
     world.up("r1")
@@ -252,9 +252,9 @@ def test_actors_of_other_runs_make_a_node_full() -> None:
 
 
 def test_nobody_begins_while_nobody_may(world: World) -> None:
-    world.schedule.submit(Run("r1", {}, "runs/r1"))
-    assert world.schedule.turn([], 0.0, begin=False) == []
-    assert [type(effect) for effect in world.schedule.turn([], 0.0)] == [Begin]
+    world.scheduler.submit(Run("r1", {}, "runs/r1"))
+    assert world.scheduler.turn([], 0.0, begin=False) == []
+    assert [type(effect) for effect in world.scheduler.turn([], 0.0)] == [Begin]
 
 
 @pytest.mark.parametrize(("placement", "nodes"), [("pack", 1), ("spread", 2)])

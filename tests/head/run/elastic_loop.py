@@ -12,7 +12,7 @@ import msgspec
 
 from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.clock import ManualClock
 from artos.learners.publisher import Publisher
 from artos.plan import Plan
@@ -63,7 +63,7 @@ class Troupe:
     that each round was sampled with. Whoever is in ``sleepers`` does not become ready.
     """
 
-    def __init__(self, node: Node, seed: int) -> None:
+    def __init__(self, node: RunMemory, seed: int) -> None:
         self._node, self._random = node, random.Random(seed)
         self.publish_object = Publisher([ObjectKey(NOISE)], node.objects)
         self._queues: dict[int, deque[Invoke]] = {}
@@ -242,7 +242,7 @@ def troupe(
     clock, journal = ManualClock(), Journal(folder / "journal.jsonl")
     plan = msgspec.json.decode(msgspec.json.encode(draft), type=Plan)
     try:
-        with Node(plan, "elastic", folder) as node:
+        with RunMemory(plan, "elastic", folder) as node:
             members = Troupe(node, seed)
             members.clock = clock
             ports = Ports.of(node, members, clock, journal)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from artos.buffer.mailbox import LEARNER, actor_of
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.clock import ManualClock
 from artos.plan import Plan
 from artos.protocol.invocations import Done, Invoke, Ready
@@ -64,7 +64,7 @@ class Loop:
     learner's.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: RunMemory) -> None:
         self._node, self._queue = node, deque[tuple[int, Invoke]]()
         self.passers = direct_passers(self._ask, range(ACTORS + 1))
         self.cached = [0] * ACTORS
@@ -152,7 +152,7 @@ def finished(
     plan, wired = plan_of(wired, rounds)
     path = folder / "journal.jsonl"
     journal = Journal(path)
-    with Node(plan, "lag", folder) as node:
+    with RunMemory(plan, "lag", folder) as node:
         loop = Loop(node)
         coordinator = connect(plan, wired, Ports.of(node, loop, clock, journal))
         loop.run(coordinator)

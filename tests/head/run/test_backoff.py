@@ -10,11 +10,11 @@ from elastic_loop import STEPS, full_batch, troupe
 from artos.errors import ActorFailed
 from artos.scaling.actor_count import Manual
 from artos.system.exit_report import ExitReport
-from head.run.coordination.failures import Limits
+from head.run.coordination.failures import FailureLimits
 
 
 def test_the_pause_doubles_up_to_a_limit() -> None:
-    limits = Limits(backoff=0.1, most_backoff=0.5)
+    limits = FailureLimits(backoff=0.1, most_backoff=0.5)
     assert [limits.delay(count) for count in range(1, 6)] == [0.0, 0.1, 0.2, 0.4, 0.5]
 
 

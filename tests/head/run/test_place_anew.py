@@ -9,7 +9,7 @@ from typing import Any
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.clock import ManualClock
 from artos.plan import Plan
 from artos.protocol.invocations import Done, Invoke, Ready
@@ -58,7 +58,7 @@ class Players:
 
 
 class Stage:
-    def __init__(self, node: Node, coordinator: Coordinator, players: Players) -> None:
+    def __init__(self, node: RunMemory, coordinator: Coordinator, players: Players) -> None:
         self.node, self.coordinator, self.players = node, coordinator, players
 
     def block(self, actor: int) -> ActorBlock:
@@ -90,7 +90,7 @@ def stage(folder: Path, size: int = STEPS, later: Trigger | None = None) -> Iter
         triggers={}, methods={"actors": ("sample",), "learner": ("update",)},
     )  # fmt: skip
     plan, table = completed(plan, table)
-    with Node(plan, "anew", folder) as node:
+    with RunMemory(plan, "anew", folder) as node:
         for block in node.blocks.values():
             block.arrays[VERSION_KEY][:] = 0
         ports = Ports.of(node, players, clock, journal, Arrivals(node.blocks))

@@ -13,7 +13,7 @@ from disks import full, needs_mount, small_disk
 from elastic_loop import STEPS, Troupe, full_batch, troupe
 
 from artos.buffer.mailbox import LEARNER
-from artos.buffer.model_block import ObjectRegion, Slot
+from artos.buffer.model_block import ObjectRegion, ObjectSlot
 from artos.errors import NotSaved
 from artos.scaling.actor_count import Manual
 from artos.system.logging_setup import logging_to
@@ -108,7 +108,7 @@ def test_what_is_published_in_that_moment_waits_for_its_counters(
         assert one.saved == 1
         pin = ObjectRegion.pin
 
-        def late(region: ObjectRegion, reader: int, seconds: float = 10.0) -> Slot:
+        def late(region: ObjectRegion, reader: int, seconds: float = 10.0) -> ObjectSlot:
             monkeypatch.setattr(ObjectRegion, "pin", pin)
             one.publish()  # after all was looked at, before anything was copied
             return pin(region, reader, seconds)

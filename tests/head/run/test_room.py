@@ -9,7 +9,7 @@ import pytest
 from elastic_loop import full_batch, troupe
 
 from artos.buffer import run_memory
-from artos.buffer.run_memory import CacheNode, check_space, needed_bytes
+from artos.buffer.run_memory import CacheMemory, check_space, needed_bytes
 from artos.errors import MemoryTooSmall
 from artos.plan import Plan
 from artos.scaling.actor_count import Manual
@@ -39,7 +39,7 @@ def test_a_run_is_refused_where_it_would_be_killed(
 def test_a_worker_opens_no_block_beyond_its_limit(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with CacheNode(plan, "cache", tmp_path) as cache:
+    with CacheMemory(plan, "cache", tmp_path) as cache:
         leave(monkeypatch, 1000)
         with pytest.raises(MemoryTooSmall) as caught:
             cache.open(0, 1, 0)

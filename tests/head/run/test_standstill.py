@@ -13,7 +13,7 @@ from artos.buffer.mailbox import LEARNER, actor_member
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.scaling.actor_count import Manual
-from head.run.coordination.failures import Limits
+from head.run.coordination.failures import FailureLimits
 from head.run.coordination.standstill import Standstill
 from triggers import DataKeyTrigger, TimeTrigger
 from triggers.journal import read
@@ -26,7 +26,7 @@ class Watched:
     """A standstill, begun at 0 s, that is looked at at any time."""
 
     def __init__(self, seconds: float) -> None:
-        self.still = Standstill(Limits.within(seconds), 0.0)
+        self.still = Standstill(FailureLimits.within(seconds), 0.0)
 
     def at(self, now: float, *clocks: str) -> None:
         self.still.check(now, clocks, lambda: WAITS)

@@ -13,7 +13,7 @@ from artos.protocol.control import Submit
 from deploy.client import overview
 from deploy.client.submit import Wanted, code_of, outcome_text
 from head.daemon.client_api import admitted, request_of
-from head.daemon.scheduler import Run, Schedule
+from head.daemon.scheduler import Run, Scheduler
 
 NODE = {"name": "w1", "alive": True, "slots": 4, "actors": 3, "runs": {"r1": 3}, "leaves": "",
         "cpu": 0.5, "memory": 0.25, "memory_mb": 1000, "silent_seconds": 0.3}  # fmt: skip
@@ -112,18 +112,18 @@ def test_the_outcome_in_words() -> None:
 
 
 @pytest.fixture
-def schedule() -> Schedule:
-    return Schedule()
+def schedule() -> Scheduler:
+    return Scheduler()
 
 
-def admit(schedule: Schedule, root: Path, **request: Any) -> Run:
+def admit(schedule: Scheduler, root: Path, **request: Any) -> Run:
     submit = Submit({"ticket": "t", **request}, "archive", "pack")
     run = admitted(request_of(submit), submit, schedule, root)
     schedule.submit(run)
     return run
 
 
-def test_runs_are_named_like_those_of_one_machine(schedule: Schedule, tmp_path: Path) -> None:
+def test_runs_are_named_like_those_of_one_machine(schedule: Scheduler, tmp_path: Path) -> None:
     names = [
         admit(schedule, tmp_path, **request).name
         for request in (
@@ -140,7 +140,7 @@ def test_runs_are_named_like_those_of_one_machine(schedule: Schedule, tmp_path: 
     ]  # fmt: skip
 
 
-def test_a_folder_may_be_chosen_unless_a_run_is_there(schedule: Schedule, tmp_path: Path) -> None:
+def test_a_folder_may_be_chosen_unless_a_run_is_there(schedule: Scheduler, tmp_path: Path) -> None:
     run = admit(schedule, tmp_path, workload="ppo", run_dir="runs/mine")
     assert (run.name, run.folder) == ("mine", str(tmp_path / "runs" / "mine"))
     (tmp_path / "other").mkdir()
@@ -157,7 +157,7 @@ def test_a_folder_may_be_chosen_unless_a_run_is_there(schedule: Schedule, tmp_pa
      "a\0b", "a b", "~", "out/x", "out/in/x"],
 )  # fmt: skip
 def test_a_run_is_in_the_heads_folder_of_runs(
-    run_dir: str, schedule: Schedule, tmp_path: Path
+    run_dir: str, schedule: Scheduler, tmp_path: Path
 ) -> None:
     """Also through a link, and not among the head's own files: a user may write there."""
     root, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
@@ -170,7 +170,7 @@ def test_a_run_is_in_the_heads_folder_of_runs(
     assert not [*elsewhere.iterdir()]
 
 
-def test_what_is_continued_keeps_its_code_and_settings(schedule: Schedule, tmp_path: Path) -> None:
+def test_what_is_continued_keeps_its_code_and_settings(schedule: Scheduler, tmp_path: Path) -> None:
     settings = {"lr": "0.1", "total_steps": 100}
     run = admit(schedule, tmp_path, workload="a.py:b", settings=settings, seed=4)
     run.end("interrupted", "")

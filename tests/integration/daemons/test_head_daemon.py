@@ -20,7 +20,7 @@ from artos.system.archives import pack
 from artos.system.logging_setup import logging_to
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.messenger import Messenger
-from artos.transport.roles import Holder, Role
+from artos.transport.roles import Holder, KeyRole
 from artos.version import VERSION
 from head.daemon.daemon import HeadDaemon
 from head.daemon.options import HeadOptions
@@ -161,13 +161,13 @@ def test_who_has_other_keys_gets_nothing(head: Head, tmp_path: Path) -> None:
 
 
 def test_a_revoked_key_gets_nothing_any_more(head: Head) -> None:
-    make_keys(head.keys, Holder(Role.NODE, "w1"))
+    make_keys(head.keys, Holder(KeyRole.NODE, "w1"))
     friend = head.peer("user:owner/1")
     peer = Peer(head.endpoint, head.keys, "w1")
     head._stack.callback(peer.messenger.close, 0.0)
     peer.say(hello("w1"))
     head.until(lambda: peer.last(control.Welcome), peer)
-    revoke(head.keys, Holder(Role.NODE, "w1"))
+    revoke(head.keys, Holder(KeyRole.NODE, "w1"))
     peer.heard.clear()
     peer.say(control.Bye())
     for _ in range(20):

@@ -21,7 +21,7 @@ from artos.system.archives import name_of
 from artos.transport import sockets
 from artos.transport.channel import Envelope, framed
 from artos.transport.keys import Keys
-from artos.transport.roles import SAYS, Role
+from artos.transport.roles import SAYS, KeyRole
 from deploy.client.overview import cluster, text
 from head.daemon.scheduler import Run, State
 
@@ -86,7 +86,7 @@ def test_a_frame_of_a_key_holder_ends_in_a_refusal(kind: str, head: Head) -> Non
 )
 def test_a_message_that_fits_no_range_ends_in_a_refusal(message, head: Head) -> None:
     peer = joined(head, "w0")
-    if type(message) in SAYS[Role.USER]:
+    if type(message) in SAYS[KeyRole.USER]:
         peer = head.peer("user:owner/1")
     peer.say(message)
     head.until(lambda: peer.last(Refusal), peer)

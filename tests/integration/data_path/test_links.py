@@ -24,7 +24,7 @@ from artos.protocol.data import Chunk, Greet, Nudge, Pull, RowsTaken, Weights
 from artos.protocol.message import Message, Refusal
 from artos.transport import sockets
 from artos.transport.keys import Keys, make_keys, revoke
-from artos.transport.roles import Holder, Role
+from artos.transport.roles import Holder, KeyRole
 
 pytestmark = pytest.mark.processes
 
@@ -151,8 +151,8 @@ def test_nobody_but_a_node_itself_ships_and_pulls_for_it(
 ) -> None:
     with two_nodes(tmp_path, *dual_stage()) as (head, worker):
         run_until(head, worker, 40, at_once=40)
-        make_keys(tmp_path / "keys", Holder(Role.NODE, "w9"))
-        make_keys(stolen := tmp_path / "stolen", Holder(Role.NODE, "node"))
+        make_keys(tmp_path / "keys", Holder(KeyRole.NODE, "w9"))
+        make_keys(stolen := tmp_path / "stolen", Holder(KeyRole.NODE, "node"))
         shutil.copy(tmp_path / "keys/head.key", stolen)
         for name in ("users/owner", "nodes/node", "nodes/w9"):
             secret = stolen / f"{name}.key_secret"
@@ -170,7 +170,7 @@ def test_nobody_but_a_node_itself_ships_and_pulls_for_it(
 
 
 def test_who_is_revoked_while_its_pull_waits_gets_no_weights(tmp_path: Path) -> None:
-    w9 = Holder(Role.NODE, "w9")
+    w9 = Holder(KeyRole.NODE, "w9")
     with two_nodes(tmp_path, *dual_stage()) as (head, worker):
         make_keys(tmp_path / "keys", w9)
         with called(head, Keys.load(tmp_path / "keys"), "w9/weights") as socket:

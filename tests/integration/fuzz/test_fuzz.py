@@ -10,7 +10,7 @@ from artos.errors import BadMessage, Refused
 from artos.protocol import codec
 from artos.system.unpack import read, unpack
 from artos.transport.channel import Envelope, framed
-from artos.transport.peers import Peers, Sender
+from artos.transport.peers import FrameSource, Peers
 from evaluation.fuzz.__main__ import fuzz
 from evaluation.fuzz.hostile import Hostile
 
@@ -34,9 +34,9 @@ def test_every_body_is_a_message_or_is_refused() -> None:
 def test_no_frame_disturbs_what_others_say() -> None:
     hostile, head = Hostile(2), Peers(lambda: 1)
     for _ in range(CASES):
-        head.hear(Sender("evil"), [hostile.frame()], 0.0)
+        head.hear(FrameSource("evil"), [hostile.frame()], 0.0)
         head.speak("evil", 0.0, lambda _, frame: len(frame) > 0)
-    head.hear(Sender("w1"), [framed(Envelope(5, 1, 1, content=memoryview(b"\x80")))], 0.0)
+    head.hear(FrameSource("w1"), [framed(Envelope(5, 1, 1, content=memoryview(b"\x80")))], 0.0)
     assert {name for name, _ in head.take()} <= {"evil"}
     assert head.malformed > CASES / 2
 

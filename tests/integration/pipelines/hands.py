@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.mailbox import LEARNER, actor_member
-from artos.buffer.run_memory import Node
+from artos.buffer.run_memory import RunMemory
 from artos.protocol.invocations import Claim, Done, Invoke
 from artos.runtime.member import LearnerRole
 from artos.runtime.serving import actor_role, learner_role
@@ -35,7 +35,7 @@ class Hands(Closing):
     def __init__(self, folder: Path, **settings: Any) -> None:
         reference = reference_of("ppo", SMALL | settings, folder)
         self.plan = prepare(reference, seed=1, apart=False).plan
-        self.node = Node(self.plan, "hands", folder)
+        self.node = RunMemory(self.plan, "hands", folder)
         self.gradients: list[NDArray[np.float32]] = []
         self._firing = 0
         self.learner = self.begin_learner()

@@ -16,7 +16,7 @@ from artos.buffer.segment import PREFIX, shm_root
 from artos.errors import ActorFailed, LearnerFailed
 from artos.system.exit_report import ExitReport
 from deploy.local.run import run
-from head.run.coordination.failures import Failures, Limits
+from head.run.coordination.failures import FailureLimits, Failures
 from head.run.request import Request
 
 SETTINGS = {"envs": 1, "steps": 16, "minibatches": 1, "epochs": 1, "actors": 1, "total_steps": 200}
@@ -191,7 +191,7 @@ def test_block_of_another_layout_version(start: Callable[..., Artos], home: Path
 
 
 def test_failures_in_a_row() -> None:
-    failures = Failures(Limits(failures=3, kills=5, calm=2))
+    failures = Failures(FailureLimits(failures=3, kills=5, calm=2))
     raised, killed = ExitReport("it raised"), ExitReport.of_process(1, -9, "")
     assert [failures.count(1, raised, 7) for _ in range(3)] == [1, 2, 3]
     failures.answered(1)

@@ -12,11 +12,11 @@ from deploy.cli.__main__ import main
 from workers.checkpoint import tiers
 from workers.checkpoint.tiers import Tier
 from workers.host import doctor
-from workers.host.doctor import Cpus, Limits, Missing, Report, Shm
+from workers.host.doctor import Cpus, HostReport, Missing, ProcessLimits, Shm
 
 NAMES = ["memory", "freeze", "checkpoint", "clone", "fork", "pin", "lazy"]
 ROOMY = Shm("/dev/shm", 8 * 2**30, 4 * 2**30)
-WIDE = Limits(nofile=1_048_576, nproc=None)
+WIDE = ProcessLimits(nofile=1_048_576, nproc=None)
 HERE = {"memory": Tier(True, "always")}
 
 
@@ -69,12 +69,12 @@ def test_a_bare_machine_is_told_what_to_do(
     ("shm", "limits", "what", "fix"),
     [
         (Shm("/dev/shm", 2**26, 2**26), WIDE, "/dev/shm has only 64 MiB free", "size=2G /dev/shm"),
-        (ROOMY, Limits(256, None), "only 256 open files", "ulimit -n"),
-        (ROOMY, Limits(None, 100), "only 100 processes", "ulimit -u"),
+        (ROOMY, ProcessLimits(256, None), "only 256 open files", "ulimit -n"),
+        (ROOMY, ProcessLimits(None, 100), "only 100 processes", "ulimit -u"),
     ],
     ids=["shm", "nofile", "nproc"],
 )
-def test_narrow_limits_are_told(shm: Shm, limits: Limits, what: str, fix: str) -> None:
+def test_narrow_limits_are_told(shm: Shm, limits: ProcessLimits, what: str, fix: str) -> None:
     (found,) = doctor.missing(HERE, shm, limits)
     assert what in found.what
     assert fix in found.fix
@@ -87,7 +87,7 @@ def test_one_remedy_for_several_tiers_is_told_once() -> None:
 
 
 def test_nothing_missing_is_said_so() -> None:
-    report = Report(HERE, Cpus((0, 1), 4, 2.5, {0: 0, 1: 0}), ROOMY, WIDE, [])
+    report = HostReport(HERE, Cpus((0, 1), 4, 2.5, {0: 0, 1: 0}), ROOMY, WIDE, [])
     assert doctor.text(report).splitlines() == [
         "memory  yes  always",
         "",

@@ -13,7 +13,7 @@ from artos.errors import ArtosError, RestoreFailed, TemplateFailed
 from artos.protocol.invocations import Failed, FromMember
 from artos.runtime.preload import Preloaded
 from artos.runtime.template import WAKE, Identity, tell
-from artos.system.child import Child, ProcessSpec, Start, command, start
+from artos.system.child import Child, ProcessSpec, Starter, command, start
 from artos.system.child_modules import ChildModule
 from workers.actors.launchers.launcher import TEMPLATE, Kind, Launched, Place
 from workers.checkpoint.checkpointer import Checkpointer, Shot
@@ -80,7 +80,7 @@ class Clones:
         checkpointer: Checkpointer,
         prefix: Callable[[Slot | None], Sequence[str]],
         at_once: int,
-        begin: Start = start,
+        begin: Starter = start,
         early: Early | None = None,
     ) -> None:
         self._place, self._criu, self._checkpointer = place, criu, checkpointer

@@ -20,7 +20,7 @@ from artos.errors import TemplateFailed
 from artos.plan import Site
 from artos.protocol.invocations import Failed, FromMember
 from artos.runtime.template import Identity
-from artos.system.child import Child, ProcessSpec, Start, adopt_orphans, adopts_orphans, start
+from artos.system.child import Child, ProcessSpec, Starter, adopt_orphans, adopts_orphans, start
 from artos.system.child_modules import ChildModule
 from artos.system.logs import rotate
 from workers.checkpoint.criu.suspects import threads
@@ -201,7 +201,7 @@ class Forks:
     kind: Kind = "fork"
 
     def __init__(
-        self, place: Place, member: int, pin: Callable[[int, Slot], None], begin: Start = start
+        self, place: Place, member: int, pin: Callable[[int, Slot], None], begin: Starter = start
     ) -> None:
         self._place, self._pin = place, pin
         self._asked: list[tuple[int, Slot | None]] = []

@@ -18,7 +18,7 @@ from artos.errors import ArtosError, DeadlineExceeded
 from artos.system.pidfd import PidFd
 from artos.system.private_folder import open_own
 from workers.checkpoint.criu.lazy import LazyPages
-from workers.checkpoint.criu.options import Answer
+from workers.checkpoint.criu.options import CriuAnswer
 
 _LONGEST_ANSWER = 1 << 16
 _PATIENCE = 5.0
@@ -45,11 +45,11 @@ class Task(ABC):
         """A name for messages."""
 
     @abstractmethod
-    def done(self, answer: Answer, seconds: float) -> Outcome:
+    def done(self, answer: CriuAnswer, seconds: float) -> Outcome:
         """CRIU has reported success and exited."""
 
     @abstractmethod
-    def failed(self, why: str, answer: Answer | None) -> ArtosError:
+    def failed(self, why: str, answer: CriuAnswer | None) -> ArtosError:
         """The request failed, because of ``why`` if CRIU gave no reason.
 
         Cleans up; returns the error for the caller.
@@ -106,13 +106,13 @@ class Worker:
         """Sleep until CRIU has exited, at most ``seconds``."""
         return self._pidfd.wait(seconds)
 
-    def answer(self) -> Answer | None:
+    def answer(self) -> CriuAnswer | None:
         """CRIU's answer; None if it died before answering."""
         try:
             data = self._socket.recv(_LONGEST_ANSWER, socket.MSG_DONTWAIT)
         except (BlockingIOError, ConnectionError):
             return None
-        return Answer.decode(data) if data else None
+        return CriuAnswer.decode(data) if data else None
 
     def kill(self) -> None:
         """Kill CRIU and the helpers it forked (SIGKILL)."""
@@ -209,7 +209,7 @@ class Operation:
         except ArtosError as error:
             self._error = error
 
-    def _fail(self, why: str, answer: Answer | None) -> None:
+    def _fail(self, why: str, answer: CriuAnswer | None) -> None:
         status = self._worker.close()
         how = f" ({_how(status)})" if answer is None else ""
         self._error = self._task.failed(f"{why}{how}" if why else "", answer)

@@ -66,14 +66,14 @@ class Restore(msgspec.Struct, frozen=True):
         return bytes(request.SerializeToString())
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CriuAnswer(msgspec.Struct, frozen=True):
     """CRIU's answer: whether the request succeeded, and for restores the process id."""
 
     success: bool
     pid: int = -1
 
     @classmethod
-    def decode(cls, data: bytes) -> Answer:
+    def decode(cls, data: bytes) -> CriuAnswer:
         """Read CRIU's response."""
         response = rpc().criu_resp.FromString(data)
         pid = response.restore.pid if response.HasField("restore") else -1

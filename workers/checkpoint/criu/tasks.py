@@ -14,7 +14,7 @@ from workers.checkpoint.criu.cleanup import MARK, Traces, end_half_restored
 from workers.checkpoint.criu.lazy import LazyPages
 from workers.checkpoint.criu.log import CLOSE, FULL, Culprit, culprit, error_lines, read_log
 from workers.checkpoint.criu.operation import Outcome, Task, Worker
-from workers.checkpoint.criu.options import Answer, Dump, Restore
+from workers.checkpoint.criu.options import CriuAnswer, Dump, Restore
 from workers.checkpoint.criu.suspects import suspects
 from workers.checkpoint.images import Image
 
@@ -49,13 +49,13 @@ class DumpTask(Task):
     def _request(self, folder: int) -> bytes:
         return Dump(self._pid, folder, _DUMP_LOG, self._leave_running).encode()
 
-    def done(self, answer: Answer, seconds: float) -> Outcome:
+    def done(self, answer: CriuAnswer, seconds: float) -> Outcome:
         """See ``Task.done``: the image is complete, but not yet sealed."""
         del answer
         self._log.unlink(missing_ok=True)
         return Outcome(self._pid, seconds)
 
-    def failed(self, why: str, answer: Answer | None) -> ArtosError:
+    def failed(self, why: str, answer: CriuAnswer | None) -> ArtosError:
         """See ``Task.failed``: the image is removed, the process runs on."""
         del answer
         log = read_log(self._log)
@@ -116,14 +116,14 @@ class RestoreTask(Task):
         work = self._pages.folder if self._pages is not None else -1
         return Restore(folder, self._log.name, self._inherit, work).encode()
 
-    def done(self, answer: Answer, seconds: float) -> Outcome:
+    def done(self, answer: CriuAnswer, seconds: float) -> Outcome:
         """See ``Task.done``."""
         self._log.unlink(missing_ok=True)
         if self._pages is not None:
             self._pages.serve(answer.pid)
         return Outcome(answer.pid, seconds, self._pages)
 
-    def failed(self, why: str, answer: Answer | None) -> ArtosError:
+    def failed(self, why: str, answer: CriuAnswer | None) -> ArtosError:
         """See ``Task.failed``: the process is removed; the log stays in the image's folder."""
         if answer is not None:
             self._traces.pid = answer.pid
