@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from artos.buffer.actor_block import ActorBlock
     from artos.buffer.model_block import ModelBlock
     from artos.buffer.samplers.batch import Batch
+    from artos.buffer.samplers.drawn_batch import DrawnBatch
     from artos.buffer.samplers.n_step import NStep
+    from artos.buffer.samplers.patterns import Prioritised, Sequences, Uniform
     from artos.buffer.samplers.prioritised import PrioritisedSampler
     from artos.buffer.samplers.sequences import SequenceSampler
     from artos.buffer.samplers.uniform import UniformSampler
@@ -35,17 +37,21 @@ __all__ = [
     "Batch",
     "Claim",
     "DataKey",
+    "DrawnBatch",
     "Invoke",
     "ModelBlock",
     "NStep",
     "ObjectKey",
     "Observation",
     "Policy",
+    "Prioritised",
     "PrioritisedSampler",
     "RolloutActor",
     "ScalingPolicy",
     "SequenceSampler",
+    "Sequences",
     "TorchLearner",
+    "Uniform",
     "UniformSampler",
     "Workload",
     "advantages",
@@ -71,6 +77,10 @@ _MODULES = {
     "SequenceSampler": "artos.buffer.samplers.sequences",
     "TorchLearner": "artos.learners.torch_learner",
     "UniformSampler": "artos.buffer.samplers.uniform",
+    "DrawnBatch": "artos.buffer.samplers.drawn_batch",
+    "Prioritised": "artos.buffer.samplers.patterns",
+    "Sequences": "artos.buffer.samplers.patterns",
+    "Uniform": "artos.buffer.samplers.patterns",
     "Workload": "artos.spec",
     "advantages": "artos.losses.gae",
 }

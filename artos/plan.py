@@ -9,6 +9,7 @@ import msgspec
 
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
+from artos.buffer.samplers.patterns import Draw
 from artos.reference import Reference
 from artos.scaling.actor_count import Actors, Manual
 from artos.scaling.elastic import Elastic
@@ -45,6 +46,7 @@ class Plan(msgspec.Struct, frozen=True):
     methods: dict[str, tuple[str, ...]]
     non_publishing: tuple[str, ...] = ()
     consumers: tuple[Consumer, ...] = ()
+    draws: tuple[Draw, ...] = ()
     threads: int = 1
     env_spec: Any = None
     wanted: tuple[str, ...] = ()

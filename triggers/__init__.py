@@ -2,6 +2,7 @@
 
 from triggers.base import And, Firing, Or, Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
+from triggers.replay import ReplayTrigger, RoundTrigger
 
 __all__ = [
     "And",
@@ -9,6 +10,8 @@ __all__ = [
     "Firing",
     "ObjectKeyTrigger",
     "Or",
+    "ReplayTrigger",
+    "RoundTrigger",
     "TimeTrigger",
     "TransferTrigger",
     "Trigger",

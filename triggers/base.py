@@ -90,6 +90,12 @@ class Left(msgspec.Struct, frozen=True):
     rows: int = 0
 
 
+class Learned(msgspec.Struct, frozen=True):
+    """The learner is done with an invocation that the trigger of this target fired."""
+
+    trigger: str
+
+
 class Tick(msgspec.Struct, frozen=True):
     """Time passed; the time itself comes with the check."""
 
@@ -98,7 +104,7 @@ class Recheck(msgspec.Struct, frozen=True):
     """Asks a trigger that has just fired whether there is enough for one more firing."""
 
 
-Event = Committed | Began | Arrived | Rewound | Published | Joined | Left | Tick | Recheck
+Event = Committed | Began | Arrived | Rewound | Published | Joined | Left | Learned | Tick | Recheck
 
 
 class Firing(msgspec.Struct, frozen=True):

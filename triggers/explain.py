@@ -10,6 +10,7 @@ from artos.settings import Setting
 from artos.spec import MODEL_PARAM
 from triggers.base import And, Or, Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
+from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
 from triggers.wiring import non_publishing_targets, role_of
 
@@ -69,16 +70,22 @@ def condition(trigger: Trigger) -> str:
         case And() | Or():
             word = "and" if isinstance(trigger, And) else "or"
             return f"{condition(trigger.left)}, {word} {condition(trigger.right)}"
-        case DataKeyTrigger():
-            return _data_key(trigger)
+        case DataKeyTrigger() | ReplayTrigger():
+            return _data_key(trigger) if isinstance(trigger, DataKeyTrigger) else _replay(trigger)
         case ObjectKeyTrigger():
             return _object_key(trigger)
-        case TimeTrigger():
-            return f"every {trigger.t:g} s"
         case TransferTrigger():
             return _transfer(trigger)
+        case TimeTrigger() | RoundTrigger():
+            return _pace(trigger)
         case _:
             return repr(trigger)
+
+
+def _pace(trigger: TimeTrigger | RoundTrigger) -> str:
+    if isinstance(trigger, TimeTrigger):
+        return f"every {trigger.t:g} s"
+    return f"the end of its last round, up to {trigger.ahead} rounds ahead"
 
 
 def _data_key(trigger: DataKeyTrigger) -> str:
@@ -94,6 +101,15 @@ def _object_key(trigger: ObjectKeyTrigger) -> str:
     chance = "" if trigger.probability is None else f", each actor by {trigger.probability:g}"
     ahead = f", actors up to {trigger.lead} rounds ahead" if trigger.lead else ""
     return f"{every} of {trigger.key}{chance}{ahead}"
+
+
+def _replay(trigger: ReplayTrigger) -> str:
+    many = f"{trigger.sample.batch} {type(trigger.sample).__name__.lower()}"
+    bound = "" if trigger.max_lag is None else f", at most {trigger.max_lag} versions old"
+    return (
+        f"{many} draws of {_short(trigger.keys)}{bound}; each row {trigger.ratio:g} times, "
+        f"within {trigger.limit.slack:g} draws, once {trigger.after} are there"
+    )
 
 
 def _transfer(trigger: TransferTrigger) -> str:

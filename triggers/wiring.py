@@ -8,10 +8,12 @@ import msgspec
 
 from artos.buffer.layout import Consumer
 from artos.buffer.model_block import ObjectSpec
+from artos.buffer.samplers.patterns import Draw
 from artos.plan import Plan
 from artos.spec import MODEL_PARAM, VERSION_KEY
 from triggers.base import Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
+from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
 from triggers.window import Window
 
@@ -98,7 +100,8 @@ def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
     The plan gets its consumers, and a capacity where none was given. The triggers that invoke
     sampling get their lead, the one that paces it gets its window.
     """
-    return _with_consumers(plan, table), _with_pace(plan, table)
+    paced = _with_pace(plan, table)
+    return _with_draws(_with_consumers(plan, table), paced), paced
 
 
 def _with_pace(plan: Plan, table: Table) -> Table:
@@ -107,7 +110,32 @@ def _with_pace(plan: Plan, table: Table) -> Table:
         if isinstance(part, ObjectKeyTrigger) and part.key == MODEL_PARAM:
             part.lead = max(part.lead, ahead)
     _open_window(plan, _paced(plan, paced))
+    _limit_rates(plan, paced)
     return paced
+
+
+def replays(table: Table) -> dict[str, ReplayTrigger]:
+    """The replay trigger of every target that has one."""
+    parts = ((t, part) for t, trigger in table.items() for part in trigger.parts())
+    return {target: part for target, part in parts if isinstance(part, ReplayTrigger)}
+
+
+def _limit_rates(plan: Plan, table: Table) -> None:
+    """Actors keep to the ratio of every replay trigger of the table."""
+    found = replays(table)
+    for target, replay in found.items():
+        replay.target, replay.envs = target, plan.envs
+        if replay.slack is None and isinstance(replay.ratio, int | float):
+            replay.limit.slack = replay.ratio * plan.steps * plan.envs + replay.sample.batch
+    for part in sampling_parts(table):
+        if isinstance(part, RoundTrigger):
+            part.steps, part.envs = plan.steps, plan.envs
+            part.limits = tuple(replay.limit for replay in found.values())
+
+
+def _with_draws(plan: Plan, table: Table) -> Plan:
+    draws = [Draw(t, r.keys, r.sample, r.max_lag) for t, r in replays(table).items()]
+    return msgspec.structs.replace(plan, draws=tuple(draws))
 
 
 def _open_window(plan: Plan, part: DataKeyTrigger | None) -> None:

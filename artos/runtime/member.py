@@ -9,6 +9,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ObjectRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
+from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler
 from artos.errors import BadRow, DeadlineExceeded, NotFinite
 from artos.lag import Drawn
 from artos.protocol.invocations import (
@@ -117,8 +119,15 @@ class LearnerRole:
     there goes on from that version, both after a crash and when a run is resumed.
     """
 
-    def __init__(self, learner: Any, model: ObjectRegion, blocks: Mapping[int, ActorBlock]) -> None:
+    def __init__(
+        self,
+        learner: Any,
+        model: ObjectRegion,
+        blocks: Mapping[int, ActorBlock],
+        samplers: Mapping[str, Sampler] = MappingProxyType({}),
+    ) -> None:
         self._learner, self._model, self._blocks = learner, model, blocks
+        self._samplers = samplers
         self._store, self._drawn = BatchStore(), Drawn()
         for block in blocks.values():
             block.drawn = self._drawn
@@ -146,11 +155,11 @@ class LearnerRole:
         """
         began = time.perf_counter()
         self._drawn.begin(self._model.version)
-        batch = Batch(self._blocks, call.claims, self._store) if call.claims else None
+        batch = self._batch(call)
         metrics = getattr(self._learner, call.method)(batch, call) or {}
         self._check(metrics)
         drawn = self._drawn.take()
-        unread = bool(drawn) and batch is not None and not batch.was_read
+        unread = bool(drawn) and isinstance(batch, Batch) and not batch.was_read
         ended = time.perf_counter()
         times = complete_times(self._learner.seconds(), ended - began, "learn")
         if self._learner.fresh and call.method not in self._non_publishing:
@@ -167,6 +176,13 @@ class LearnerRole:
             drawn=drawn,
             unread=unread,
         )
+
+    def _batch(self, call: Invoke) -> Batch | DrawnBatch | None:
+        if call.claims:
+            return Batch(self._blocks, call.claims, self._store)
+        if sampler := self._samplers.get(call.trigger):
+            return DrawnBatch(sampler.sample(self._model.version), sampler)
+        return None
 
     def _check(self, metrics: Mapping[str, float]) -> None:
         for name, value in metrics.items():

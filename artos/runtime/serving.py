@@ -21,6 +21,7 @@ from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import LEARNER, Board, actor_of
 from artos.buffer.model_block import ModelBlock
+from artos.buffer.samplers.drawn_batch import sampler_of
 from artos.envs.known import KNOWN
 from artos.errors import BadRow
 from artos.learners.context import LearnerContext
@@ -89,7 +90,11 @@ def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
     objects = {name: region for name, region in model.objects.items() if name != MODEL}
     publish = Publisher(published(workload), objects)
     learner.setup(LearnerContext(plan, module, plan.seed, plan.threads, blocks, publish))
-    return LearnerRole(learner, model[MODEL], blocks)
+    samplers = {
+        draw.target: sampler_of(draw, blocks, seed_of(plan.seed, number, plan.resumes))
+        for number, draw in enumerate(plan.draws)
+    }
+    return LearnerRole(learner, model[MODEL], blocks, samplers)
 
 
 def _settle_torch(plan: Plan, threads: int) -> None:

@@ -48,7 +48,8 @@ class Summary(msgspec.Struct, frozen=True):
     many updates in a row so many actors took part. ``progress`` is the last row of
     ``progress.csv``. ``wall_seconds`` go from the start of the command (on a cluster: of the run
     process) to its end, ``first_step_seconds`` to the first step of an environment (None: there
-    was none). ``why`` is the error that a run failed with.
+    was none). ``replay_ratio`` is how often a row was drawn on average, None if none was.
+    ``why`` is the error that a run failed with.
     """
 
     status: Status
@@ -63,6 +64,7 @@ class Summary(msgspec.Struct, frozen=True):
     progress: dict[str, Any] = {}
     wall_seconds: float = 0.0
     first_step_seconds: float | None = None
+    replay_ratio: float | None = None
     why: str = ""
 
     def plain(self) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class Monitor:
     learned from, whether handed over or drawn. ``round_lag`` is that of the actors' weights at the
     end of a round, after the update and the pull.
     ``actors_by_update`` holds ``(updates, actors)``: for so many updates in a row, so many actors
-    took part. ``drawn``: whether the learner draws rows with samplers.
+    took part. ``rows_drawn`` counts rows that samplers handed to the learner.
     """
 
     def __init__(self, window: int = 100) -> None:
@@ -80,7 +80,7 @@ class Monitor:
         self.updates = 0
         self.restarts = 0
         self.rows_lost = 0
-        self.drawn = False
+        self.rows_drawn = 0
         self.lag = LagMeter()
         self.lag_of: dict[int, LagMeter] = {}
         self.round_lag = LagMeter()
@@ -134,7 +134,7 @@ class Monitor:
         lags = (*handed, *drawn)
         if not lags:
             return {}
-        self.drawn |= bool(drawn)
+        self.rows_drawn += sum(lag.rows for lag in drawn)
         update = LagMeter()
         for lag in lags:
             for meter in (update, self.lag, self.lag_of.setdefault(lag.actor, LagMeter())):

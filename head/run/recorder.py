@@ -156,6 +156,10 @@ class Recorder:
             shares=monitor.times.shares(),
         )
 
+    def _replay_ratio(self) -> float | None:
+        drawn, made = self._coordinator.monitor.rows_drawn, self._coordinator.state.progress.made
+        return drawn / made if drawn and made else None
+
     def _fill(self) -> dict[str, float]:
         capacity = self._plan.capacity * len(self._coordinator.ports.blocks)
         used: dict[str, int] = {}
@@ -218,7 +222,7 @@ class Recorder:
 
     def _not_restored(self) -> tuple[str, ...]:
         """What a resumed run lacks; if the learner draws rows, that includes the replay buffer."""
-        replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.drawn
+        replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.rows_drawn > 0
         return (*_NOT_RESTORED[:2], _REPLAY if replayed else _EXPERIENCE, *_NOT_RESTORED[2:])
 
     def finish(self, outcome: str, usage: Usage, *, why: str = "", curve: bool = True) -> Summary:
@@ -247,6 +251,7 @@ class Recorder:
             progress=flatten(status),
             wall_seconds=age(),
             first_step_seconds=self._first_step_seconds(),
+            replay_ratio=self._replay_ratio(),
             why=why,
         )
         if lacks := self._gaps.why(_CHECKPOINT):

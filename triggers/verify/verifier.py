@@ -12,8 +12,9 @@ from artos.plan import Plan
 from artos.spec import MODEL_PARAM, VERSION_KEY
 from triggers.base import And, Or, Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
+from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
-from triggers.verify import cycles, non_publishing
+from triggers.verify import cycles, non_publishing, replay
 from triggers.wiring import method_of, role_of, samples
 
 ROLES = ("actors", "learner", "transfer")
@@ -28,6 +29,7 @@ def faults(plan: Plan, table: Table) -> list[str]:
     found = [*_targets(plan, table), *_parameters(plan, table), *_read_elsewhere(plan, table)]
     return found or [
         *_edges(plan, table),
+        *replay.faults(plan, table),
         *_shipping(plan, table),
         *non_publishing.faults(plan, table),
         *cycles.faults(plan, table),
@@ -68,6 +70,11 @@ def _primitive(part: Trigger, data: Sequence[str], objects: Sequence[str]) -> It
                 yield f"object_key must be {MODEL_PARAM!r}: lag counts versions of the weights"
             yield from _counts(1, n=part.n, size=part.size)
             yield from _counts(0, max_lag=part.max_lag)
+        case ReplayTrigger():
+            yield from _unknown("data key", part.keys, data)
+            yield from _counts(0, max_lag=part.max_lag)
+        case RoundTrigger():
+            yield from _counts(1, ahead=part.ahead)
         case TransferTrigger():
             yield from _unknown("data key", [k for stage in part.stages() for k in stage], data)
             yield from _counts(1, size=part.size)

@@ -18,7 +18,7 @@ from head.run.coordination.ports import Ports
 from head.run.coordination.recovery import Recovery, name_of
 from head.run.coordination.state import RunState
 from head.run.monitor import Monitor, lags_of_claims
-from triggers.base import Joined, Left, Published, Rewound
+from triggers.base import Joined, Learned, Left, Published, Rewound
 from triggers.engine import Engine
 from triggers.primitives import DataKeyTrigger
 from triggers.wiring import fewest
@@ -248,6 +248,7 @@ class Coordinator:
         lags = lags_of_claims(self.ports.blocks, used, began)
         facts = {"version": done.version} | self.monitor.learned_from(lags, done.drawn)
         self._dispatcher.acknowledge(call.trigger, call.claims)
+        self.engine.feed(Learned(call.trigger))
         self._note(done.firing, LEARNER, seconds=done.seconds, times=done.times, **facts)
 
     def _note(self, firing: int, member: int, **facts: Any) -> None:

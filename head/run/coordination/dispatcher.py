@@ -57,6 +57,7 @@ class Sampling:
         self._rounds, self._versions = state.rounds, state.versions
         self._pulls, self.window, self.draining = pulls, window, False
         self._early: dict[str, Firing] = {}
+        self._begun = False
 
     @property
     def budget_spent(self) -> bool:
@@ -68,14 +69,15 @@ class Sampling:
         """An actor trigger fired.
 
         An actor that still has as many rounds to sample as were ever granted at once gets no more.
-        Before there are weights no actor can sample: the first firing of each trigger waits.
+        Before the first version is announced no actor can sample, and actors may still be started
+        anew: what fires by then waits for it.
 
         Returns whether any actor is or will be invoked.
         """
         actors, version = self._state.active_actors.actors, self._state.announced
         sampling = samples(firing.trigger)
-        if sampling and self._model.version < 0:
-            return self._early.setdefault(firing.trigger, firing) is firing
+        if sampling and not self._begun:
+            return self._is_early(firing)
         if not sampling and version < 0:
             return False  # there is nothing to pull, and the first round binds the newest weights
         if not sampling:
@@ -87,8 +89,15 @@ class Sampling:
             asked += (self._sample if sampling else self._sync)(firing, chosen, version)
         return asked > 0
 
+    def _is_early(self, firing: Firing) -> bool:
+        """Keep it until there are weights; once for each actor, however often it fires by then."""
+        early = self._early.get(firing.trigger)
+        self._early[firing.trigger] = merged = early.plus(firing) if early else firing
+        return early is None or merged.actors != early.actors
+
     def begin(self) -> None:
-        """The first weights are there: carry out the firings that waited for them."""
+        """The first version is announced: carry out the firings that waited for it."""
+        self._begun = True
         early, self._early = self._early, {}
         for firing in early.values():
             self.fire(firing)
@@ -147,7 +156,8 @@ class Dispatcher:
         if firing.dropped:
             self._drop(firing)
             return
-        if not firing.claims and state.invocations.includes(LEARNER, firing.trigger):
+        by_clock = not firing.claims and firing.trigger in self._clocks()
+        if by_clock and state.invocations.includes(LEARNER, firing.trigger):
             self._in_vain(firing)  # a clock fired while the learner was busy with its last firing
             return
         progress = min(1.0, state.progress.consumed / state.plan.total_steps)

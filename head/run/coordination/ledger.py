@@ -302,9 +302,14 @@ class Progress:
         return self._base + self._rounds.granted * self._plan.envs
 
     @property
+    def made(self) -> int:
+        """Steps committed by this part of the run."""
+        return self._rounds.written * self._plan.envs
+
+    @property
     def steps(self) -> int:
         """Steps committed."""
-        return self._base + self._rounds.written * self._plan.envs
+        return self._base + self.made
 
     @property
     def consumed(self) -> int:

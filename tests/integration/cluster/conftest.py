@@ -11,6 +11,7 @@ from clusters import Cluster
 from helpers import SUPPORT
 
 HERE = Path(__file__).parent
+REPLAYING = HERE.parent / "runs" / "replaying.py"
 USERS = ("staged.py", "witness.py", "publishing.py", "episodes.py", "journey.py")
 
 
@@ -19,7 +20,7 @@ def code(tmp_path: Path) -> Path:
     """A user's folder on the head."""
     folder = tmp_path / "code"
     folder.mkdir()
-    for file in (SUPPORT / "counting.py", *(HERE / name for name in USERS)):
+    for file in (SUPPORT / "counting.py", *(HERE / name for name in USERS), REPLAYING):
         shutil.copy(file, folder)
     return folder
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from artos import RolloutActor, TorchLearner, UniformSampler, Workload
+from artos import Prioritised, RolloutActor, TorchLearner, Uniform, UniformSampler, Workload
 from artos.errors import NothingToSample
-from triggers import TimeTrigger
+from triggers import ReplayTrigger, RoundTrigger, TimeTrigger
 
 
 class ValueLearner(TorchLearner):
@@ -56,6 +56,39 @@ def workload(total_steps: int = 20_000) -> Workload:
         },
         actors=2,
         steps=50,
+        capacity=2000,
+        on_full="overwrite",
+        total_steps=total_steps,
+    )
+
+
+class DrawnLearner(TorchLearner):
+    """The same on the batches that its trigger has drawn."""
+
+    def update(self, batch: Any, call: Any) -> dict[str, float]:
+        """One step, and priorities by error."""
+        values = self.module.value({"observations": torch.from_numpy(batch["observations"])})
+        errors = values - torch.from_numpy(batch["rewards"])
+        loss = (torch.from_numpy(batch.weights) * errors.square()).mean()
+        self.step(loss)
+        batch.prioritise(errors.detach().abs().numpy())
+        return {"loss": float(loss.detach()), "returns": float(batch["n_step.returns"].mean())}
+
+
+def replayed(total_steps: int = 6_000, prioritised: bool = False) -> Workload:
+    """Replay as a trigger: every transition is drawn eight times, whoever is faster."""
+    keys = ("observations", "rewards", "terminations", "truncations")
+    pattern = Prioritised(64, n_step=3) if prioritised else Uniform(64, n_step=3)
+    return Workload(
+        name="replayed",
+        actor=RolloutActor("CartPole-v1", envs=2),
+        learner=DrawnLearner(lr=0.01),
+        triggers={
+            "learner.update": ReplayTrigger(keys, pattern, ratio=8.0, after=1_000),
+            "actors.sample": RoundTrigger(),
+        },
+        actors=2,
+        steps=20,
         capacity=2000,
         on_full="overwrite",
         total_steps=total_steps,

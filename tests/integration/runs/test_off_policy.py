@@ -40,3 +40,29 @@ def test_clock_fires_actors_and_learner(
     assert float(last["metrics/loss"]) < 0.5
     assert float(last["metrics/actors_drawn"]) == 2
     assert float(last["metrics/own_lag"]) == pytest.approx(summary["lag_mean"], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("mode", "prioritised"), [((), "true"), (("--inline",), "false")], ids=["processes", "inline"]
+)
+def test_every_row_is_drawn_as_often_as_the_trigger_says(
+    mode: tuple[str, ...], prioritised: str, artos: Callable[..., Outcome], home: Path
+) -> None:
+    shutil.copy(Path(__file__).with_name("replaying.py"), home)
+    settings = ("--set", f"prioritised={prioritised}")
+    outcome = artos("run", "replaying.py:replayed", "--json", "--run-dir", "off", *settings, *mode)
+    assert outcome.status == 0, outcome.err
+    summary = outcome.summary
+    assert 6_000 <= summary["steps"] <= 6_000 + 2 * 2 * 20
+    wanted, slack = 8 * (summary["steps"] - 1_000), 8 * 20 * 2 + 64
+    assert summary["updates"] * 64 == pytest.approx(wanted, abs=slack)
+    assert summary["replay_ratio"] == pytest.approx(summary["updates"] * 64 / summary["steps"])
+    assert summary["rows_lost"] == summary["restarts"] == 0
+    assert summary["lag_max"] > 0
+    again = artos("run", "--resume", "off", "--json", "--set", "total_steps=8000")
+    assert again.status == 0, again.err
+    made = again.summary["steps"] - summary["steps"]
+    assert made >= 8_000 - summary["steps"]
+    drawn = (again.summary["updates"] - summary["updates"]) * 64
+    assert drawn == pytest.approx(8 * (made - 1_000), abs=slack)
+    assert again.summary["replay_ratio"] == pytest.approx(drawn / made)

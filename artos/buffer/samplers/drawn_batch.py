@@ -1,0 +1,90 @@
+"""Batches that are drawn instead of claimed: what a replay trigger hands to the learner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.samplers.n_step import NStep
+from artos.buffer.samplers.patterns import Draw, Prioritised, Sequences, Uniform
+from artos.buffer.samplers.prioritised import WEIGHTS, PrioritisedSampler
+from artos.buffer.samplers.sequences import SequenceSampler
+from artos.buffer.samplers.transitions import INDEX, Sample
+from artos.buffer.samplers.uniform import UniformSampler
+
+OBSERVATIONS = "observations"
+
+
+class Sampler(Protocol):
+    """Draws batches from blocks that are being written."""
+
+    def sample(self, version: int | None = None) -> Sample:
+        """One batch; ``version`` is the learner's."""
+
+
+class DrawnBatch(Mapping[str, NDArray[Any]]):
+    """A batch that was drawn: arrays by name, valid until the next one is drawn.
+
+    ``index`` (n, 3) int64 says of which actor, step and environment each row is. A prioritised one
+    has ``weights`` (n,) float32, and takes new priorities.
+    """
+
+    def __init__(self, arrays: Sample, sampler: Sampler) -> None:
+        self._arrays, self._sampler = arrays, sampler
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    @property
+    def index(self) -> NDArray[np.int64]:
+        """Which row each is."""
+        return self._arrays[INDEX]
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """Importance weights; 1 where rows are drawn uniformly."""
+        return self._arrays.get(WEIGHTS, np.ones(len(self.index), np.float32))
+
+    def prioritise(self, priorities: NDArray[np.floating]) -> None:
+        """Give the rows priorities (n,), e.g. absolute TD errors; no effect if drawn uniformly."""
+        if isinstance(self._sampler, PrioritisedSampler):
+            self._sampler.update(self.index, priorities)
+
+
+def sampler_of(draw: Draw, blocks: Mapping[int, ActorBlock], seed: int) -> Sampler:
+    """The sampler that draws like that from these blocks."""
+    keys, max_lag = draw.keys, draw.max_lag
+    match pattern := draw.pattern:
+        case Sequences(batch, length):
+            return SequenceSampler(blocks, keys, batch, length, seed=seed, max_lag=max_lag)
+        case Uniform(batch):
+            return UniformSampler(
+                blocks, keys, batch, seed=seed, max_lag=max_lag, **_ahead(pattern, keys)
+            )
+        case Prioritised(batch, alpha, beta):
+            return PrioritisedSampler(
+                blocks,
+                keys,
+                batch,
+                seed=seed,
+                alpha=alpha,
+                beta=beta,
+                max_lag=max_lag,
+                **_ahead(pattern, keys),
+            )
+
+
+def _ahead(pattern: Uniform | Prioritised, keys: Sequence[str]) -> dict[str, Any]:
+    following = tuple(key for key in keys if key.startswith(OBSERVATIONS))
+    n_step = NStep(n=pattern.n_step, gamma=pattern.gamma)
+    return {"next_keys": following, "n_step": n_step}

@@ -1,0 +1,20 @@
+"""Replay as a trigger where actors are on other nodes: the ratio holds there, too."""
+
+from __future__ import annotations
+
+import pytest
+from clusters import Cluster
+
+pytestmark = [pytest.mark.processes, pytest.mark.long]
+
+
+def test_every_row_is_drawn_as_often_as_the_trigger_says(cluster: Cluster) -> None:
+    cluster.begin("replaying.py:replayed", total_steps=6_000)
+    for node in ("w1", "w2"):
+        cluster.open(node)
+    cluster.place({0: "w1", 1: "w2"})
+    summary = cluster.finish()
+    assert summary["outcome"] == "done"
+    wanted, slack = 8 * (summary["steps"] - 1_000), 8 * 20 * 2 + 64
+    assert summary["updates"] * 64 == pytest.approx(wanted, abs=slack)
+    assert summary["rows_lost"] == summary["restarts"] == 0

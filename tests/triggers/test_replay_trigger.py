@@ -1,0 +1,265 @@
+"""Replay as a trigger: what is drawn, how often, and who waits for whom."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
+
+from artos.buffer.samplers.patterns import Prioritised, Sequences, Uniform
+from artos.spec import DataKey
+from triggers import Firing, ReplayTrigger, RoundTrigger, TimeTrigger, Trigger
+from triggers.base import Event, Joined, Learned, Left, Published, Rewound
+from triggers.explain import condition
+from triggers.replay import RateLimit
+from triggers.table import Table, decode_trigger
+from triggers.verify.verifier import faults
+
+UPDATE = "learner.update"
+READ = (*KEYS, "terminations", "truncations")
+ROUND = 32  # transitions: 16 steps of 2 environments
+DONE, WEIGHTS = Learned(UPDATE), Published("model_param", 0)
+
+
+def table(**changes: Any) -> Table:
+    """A table with replay at ratio 2 after a warm-up of two rounds."""
+    given = {"sample": Uniform(16), "ratio": 2.0, "after": 2 * ROUND} | changes
+    replay = ReplayTrigger(KEYS, **given)
+    return {UPDATE: replay, "actors.sample": RoundTrigger()}
+
+
+def replay_of(wired: Table) -> tuple[ReplayTrigger, RoundTrigger]:
+    replay, rounds = wired.values()
+    assert isinstance(replay, ReplayTrigger)
+    assert isinstance(rounds, RoundTrigger)
+    return replay, rounds
+
+
+def completed(**changes: Any) -> tuple[ReplayTrigger, RoundTrigger]:
+    wired = table(**changes)
+    new_plan(wired, capacity=640, on_full="overwrite")
+    return replay_of(wired)
+
+
+def each_round(firings: list[Firing]) -> list[int]:
+    """The actor of each round that is asked for."""
+    return [
+        actor for firing in firings for actor in firing.actors or () for _ in range(firing.rounds)
+    ]
+
+
+# -- the limit -------------------------------------------------------------------------------------
+
+
+class Model:
+    """The limit in the plainest words: lists of what was inserted and sampled."""
+
+    def __init__(self, ratio: float, after: int, slack: float) -> None:
+        self.ratio, self.after, self.slack = ratio, after, slack
+        self.rows: list[int] = []
+        self.draws: list[int] = []
+
+    def error(self, more_rows: int = 0, more_draws: int = 0) -> float:
+        wanted = self.ratio * (len(self.rows) + more_rows - self.after)
+        return wanted - (len(self.draws) + more_draws)
+
+
+@given(
+    st.floats(0.1, 20), st.integers(0, 50), st.floats(1, 200),
+    st.lists(st.tuples(st.booleans(), st.integers(1, 20)), max_size=60),
+)  # fmt: skip
+def test_the_limit_is_that_of_the_plain_model(
+    ratio: float, after: int, slack: float, asked: list[tuple[bool, int]]
+) -> None:
+    limit, model = RateLimit(ratio, after, slack), Model(ratio, after, slack)
+    for inserts, count in asked:
+        if inserts:
+            allowed = len(model.rows) < after or model.error(more_rows=count) <= slack
+            assert limit.may_insert(count) == allowed
+            if allowed:
+                limit.granted = limit.inserted = limit.granted + count
+                model.rows += [0] * count
+        else:
+            enough = len(model.rows) >= max(1, after)
+            allowed = enough and model.error(more_draws=count) >= -slack
+            assert limit.may_sample(count) == allowed
+            if allowed:
+                limit.sampled += count
+                model.draws += [0] * count
+
+
+@given(
+    ratio=st.sampled_from([0.25, 1.0, 3.0, 8.0]), batch=st.integers(1, 200),
+    after=st.integers(0, 200), order=st.randoms(use_true_random=False),
+)  # fmt: skip
+def test_whatever_comes_first_the_ratio_is_kept_and_neither_side_starves(
+    ratio: float, batch: int, after: int, order: Any
+) -> None:
+    replay, rounds = completed(ratio=ratio, after=after, sample=Uniform(batch))
+    limit = replay.limit
+    rows: Counter[int] = Counter()
+    asked = feed(rounds, joined(4))
+    under_way = each_round(asked)
+    updates = len(fire(replay, WEIGHTS))
+    for _ in range(300):
+        assert under_way or updates, f"everybody waits: {limit}"
+        if under_way and (not updates or order.random() < 0.5):
+            actor = under_way.pop(order.randrange(len(under_way)))
+            rows[actor] += 16
+            event: Event = arrived(actor, rows[actor])
+        else:
+            updates, event = updates - 1, DONE
+        updates += len(fire(replay, event))
+        under_way += each_round(fire(rounds, event))
+        if limit.inserted > after:
+            error = ratio * (limit.inserted - after) - limit.sampled
+            assert abs(error) <= limit.slack + ratio * ROUND * 8, (
+                "beyond it only by what was granted"
+            )
+    assert limit.sampled > 0
+
+
+# -- the two triggers ------------------------------------------------------------------------------
+
+
+def test_nothing_is_drawn_before_the_warm_up_and_the_first_weights() -> None:
+    replay, _ = completed()
+    assert feed(replay, [WEIGHTS, arrived(0, 16)]) == []
+    assert fire(replay, arrived(1, 16))
+    early, _ = completed()
+    assert feed(early, [arrived(0, 16), arrived(1, 16)]) == []
+    assert fire(early, WEIGHTS)
+
+
+def test_two_updates_are_under_way_at_most_and_none_is_forgotten() -> None:
+    replay, _ = completed(ratio=100.0)
+    assert len(feed(replay, [WEIGHTS, arrived(0, 64)])) == 2
+    assert fire(replay, arrived(1, 64)) == []
+    assert len(fire(replay, DONE)) == 1
+    assert fire(replay, Learned("learner.other")) == []
+
+
+def test_rows_that_were_lost_with_a_node_count_no_more() -> None:
+    replay, _ = completed()
+    feed(replay, [WEIGHTS, arrived(0, 64)])
+    assert replay.limit.inserted == 128
+    fire(replay, Rewound(0, 16))
+    assert replay.limit.inserted == 32
+
+
+def test_actors_sample_on_without_waiting_for_one_another() -> None:
+    alone = RoundTrigger()
+    wired: Table = {UPDATE: TimeTrigger(1.0), "actors.sample": alone}
+    new_plan(wired)
+    rounds = wired["actors.sample"]
+    first = feed(rounds, joined(2))
+    assert [(firing.actors, firing.rounds) for firing in first] == [((0,), 2), ((1,), 2)]
+    assert [firing.actors for firing in fire(rounds, arrived(1, 16))] == [(1,)]
+    assert fire(rounds, arrived(1, 24)) == []
+    assert fire(rounds, Left(1, 48)) == []
+    assert fire(rounds, arrived(1, 48)) == []
+
+
+def test_an_actor_that_comes_back_goes_on_where_it_was() -> None:
+    _, rounds = completed(after=10_000)
+    feed(rounds, [*joined(1), arrived(0, 16), Left(0, 48), arrived(0, 32), arrived(0, 48)])
+    [firing] = fire(rounds, Joined(0, 1, 400))
+    assert (firing.actors, firing.rounds) == ((0,), 2)
+    assert each_round(fire(rounds, arrived(0, 64))) == [0]
+
+
+def test_rows_that_are_sampled_again_ask_for_no_more_rounds() -> None:
+    _, rounds = completed(after=10_000)
+    feed(rounds, [*joined(1), arrived(0, 16), arrived(0, 32)])
+    assert feed(rounds, [Rewound(0, 16), arrived(0, 32)]) == []
+    assert each_round(fire(rounds, arrived(0, 48))) == [0]
+
+
+def test_actors_wait_for_a_learner_that_is_behind() -> None:
+    replay, rounds = completed(ratio=8.0)
+    feed(rounds, joined(1))
+    asked, rows = True, 0
+    while asked:
+        rows += 16
+        fire(replay, arrived(0, rows))
+        asked = bool(fire(rounds, arrived(0, rows)))
+        assert rows < 10_000, "actors run away from the learner"
+    fire(replay, WEIGHTS)
+    for _ in range(40):
+        fire(replay, DONE)
+    assert fire(rounds, DONE), "an actor that waited samples on when the learner has caught up"
+
+
+@pytest.mark.parametrize("sample", [Uniform(8, 3, 0.9), Prioritised(8), Sequences(4, 10)])
+def test_a_trigger_is_the_same_when_it_comes_from_a_plan(sample: Any) -> None:
+    trigger = ReplayTrigger(KEYS, sample, ratio=3.0, after=5, slack=100.0, max_lag=7)
+    data = msgspec.json.decode(msgspec.json.encode(trigger.encode()))
+    assert decode_trigger(data, pytest.fail) == trigger
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def words(trigger: Trigger, target: str = UPDATE, **changes: Any) -> str:
+    keys = (DataKey("observations", (4,)), *(DataKey(name) for name in READ[1:]))
+    wired: Table = {target: trigger, "actors.sample": RoundTrigger()}
+    plan = new_plan(
+        wired, **({"capacity": 640, "on_full": "overwrite", "data_keys": keys} | changes)
+    )
+    return "\n".join(faults(plan, wired))
+
+
+def test_a_sound_table_is_not_refused() -> None:
+    assert words(ReplayTrigger(KEYS, Uniform(16), after=64)) == ""
+
+
+@pytest.mark.parametrize(
+    ("trigger", "changes", "found"),
+    [
+        (ReplayTrigger("nobody", Uniform(16), after=64), {}, "unknown data key 'nobody'"),
+        (ReplayTrigger(KEYS, Uniform(0), after=64), {}, "batch must be a whole number"),
+        (ReplayTrigger(KEYS, Uniform(16, gamma=2.0), after=64), {}, "gamma must be within 0 and 1"),
+        (
+            ReplayTrigger(KEYS, Uniform(16), ratio=-1, after=64),
+            {},
+            "ratio must be a positive number",
+        ),
+        (
+            ReplayTrigger(KEYS, Uniform(16), after=64, slack=5.0),
+            {},
+            "slack=5 can never be kept.*24",
+        ),
+        (ReplayTrigger(KEYS, Uniform(16), after=9_999), {}, "the blocks hold 5120 transitions"),
+        (ReplayTrigger(KEYS, Sequences(4, 640), after=64), {}, "sequences of 640 rows need"),
+        (ReplayTrigger(KEYS, Uniform(16), after=64), {"on_full": "wait"}, "overwrite"),
+        (
+            ReplayTrigger("observations", Uniform(16), after=64),
+            {"data_keys": (DataKey("observations", (4,)),)},
+            "drawing reads the data key 'rewards', which the actor does not write",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_with_what_to_change(
+    trigger: ReplayTrigger, changes: dict[str, Any], found: str
+) -> None:
+    assert re.search(found, words(trigger, **changes))
+
+
+def test_a_sample_that_is_no_pattern_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match=r"e.g. Uniform\(256\), not 256"):
+        ReplayTrigger(KEYS, 256)  # type: ignore[arg-type]
+
+
+def test_it_explains_itself() -> None:
+    replay, rounds = completed(max_lag=9)
+    assert condition(replay) == (
+        "16 uniform draws of observations, rewards, at most 9 versions old; each row 2 times, "
+        "within 80 draws, once 64 are there"
+    )
+    assert condition(rounds) == "the end of its last round, up to 2 rounds ahead"

@@ -1,0 +1,79 @@
+"""Checks of replay triggers: batches that can be drawn, at a ratio that can be kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from artos.buffer.samplers.patterns import Sequences
+from artos.plan import Plan
+from triggers.replay import ReplayTrigger, RoundTrigger
+from triggers.table import Table
+from triggers.wiring import replays, role_of, samples
+
+_READ = ("rewards", "terminations", "truncations")
+"""Keys that looking ahead, or the ends of sequences, read."""
+
+
+def faults(plan: Plan, table: Table) -> Iterator[str]:
+    """Everything wrong with what is drawn from the replay buffer, and how often."""
+    for target, trigger in table.items():
+        for part in trigger.parts():
+            where = f"triggers[{target!r}]"
+            if isinstance(part, ReplayTrigger) and role_of(target) != "learner":
+                yield f"{where}: a ReplayTrigger hands over a batch: let a learner method take it"
+            if isinstance(part, RoundTrigger) and not samples(target):
+                yield f'{where}: a RoundTrigger asks for rounds: write "actors.sample"'
+    for target, replay in replays(table).items():
+        found = [*_numbers(replay), *_pattern(replay, plan)] or [*_reach(replay, plan)]
+        yield from (f"triggers[{target!r}]: {fault}" for fault in found)
+
+
+def _numbers(replay: ReplayTrigger) -> Iterator[str]:
+    if not _positive(replay.ratio):
+        yield f"ratio must be a positive number, not {replay.ratio!r}"
+    if not isinstance(replay.after, int) or replay.after < 0:
+        yield f"after must be a whole number of at least 0, not {replay.after!r}"
+    if replay.slack is not None and not _positive(replay.slack):
+        yield f"slack must be a positive number, not {replay.slack!r}"
+
+
+def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
+    pattern = replay.sample
+    for name in ("batch", "n_step", "length"):
+        value = getattr(pattern, name, 1)
+        if not isinstance(value, int) or value < 1:
+            yield f"{name} must be a whole number of at least 1, not {value!r}"
+    for name, value in msgspec.structs.asdict(pattern).items():
+        if name in ("alpha", "beta", "gamma") and not 0 <= value <= 1:
+            yield f"{name} must be within 0 and 1, not {value!r}"
+    known = [key.name for key in plan.data_keys]
+    for name in (name for name in _READ if name not in known):
+        yield f"drawing reads the data key {name!r}, which the actor does not write"
+
+
+def _reach(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
+    held = plan.capacity * plan.envs * plan.at_work.least
+    if replay.after > held:
+        yield (
+            f"after={replay.after}, but the blocks hold {held} transitions (capacity "
+            f"{plan.capacity} x {plan.envs} environments x {plan.at_work.least} actors): raise "
+            "capacity or lower after"
+        )
+    if isinstance(replay.sample, Sequences) and replay.sample.length >= plan.capacity:
+        yield f"sequences of {replay.sample.length} rows need a capacity above that"
+    rows = plan.steps * plan.envs
+    least = (replay.ratio * rows + replay.sample.batch) / 2
+    if replay.limit.slack < least:
+        yield (
+            f"slack={replay.limit.slack:g} can never be kept: a round is {rows} transitions, drawn "
+            f"{replay.ratio:g} times each, and a batch draws {replay.sample.batch}, so learner and "
+            f"actors would wait for each other; give at least {math.ceil(least)}, or leave it out"
+        )
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 < value < math.inf
