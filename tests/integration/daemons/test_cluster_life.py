@@ -133,7 +133,7 @@ def test_a_name_is_taken_while_its_worker_lives(cluster: Cluster) -> None:
     elsewhere = cluster.start("elsewhere", "worker", *cluster.towards_head, "--name", "w1",
                               XDG_CACHE_HOME=str(cluster.folder / "another"))  # fmt: skip
     assert (here.wait(), elsewhere.wait()) == (2, 2)
-    assert "alive on this machine" in here.said
+    assert "already runs on this machine" in here.said
     assert "a worker called w1 is alive (heard" in elsewhere.said
     assert cluster.stop() == {"w1": 0, "head": 0}
 

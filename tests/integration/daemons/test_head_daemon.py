@@ -286,7 +286,7 @@ def test_code_is_asked_for_once(head: Head, tmp_path: Path) -> None:
 def test_asking_again_does_not_submit_again(head: Head) -> None:
     """An answer may get lost with a head; what it was about is not."""
     assert head.daemon is not None
-    head.daemon._schedule.submit(Run("r1", {"ticket": "t1"}, "/runs/r1", state="done"))
+    head.daemon._scheduler.submit(Run("r1", {"ticket": "t1"}, "/runs/r1", state="done"))
     user = head.peer("user:owner/1")
     answer = head.ask(user, control.Submit({"ticket": "t1", "workload": "ppo"}))
     assert answer.data == {"run": "r1", "folder": "/runs/r1"}

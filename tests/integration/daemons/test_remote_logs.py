@@ -28,7 +28,7 @@ def run(head: Head) -> Run:
     (folder / "logs" / "learner.log").write_text("learning\n")
     (folder / "logs" / "w0" / "actor-3.log").write_text("it was here\n")
     run = Run("r1", {}, str(folder), state="running", places={3: "w1"})
-    head.daemon._schedule.submit(run)
+    head.daemon._scheduler.submit(run)
     return run
 
 

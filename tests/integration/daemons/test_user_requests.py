@@ -29,7 +29,7 @@ def process(head: Head) -> Peer:
     assert head.daemon is not None
     up = control.RunUp("r1", 1, 1, b"", "", "", (), 4)
     folder = str(head.folder / "runs" / "r1")
-    head.daemon._schedule.submit(Run("r1", {}, folder, state="running", epoch=1, up=up))
+    head.daemon._scheduler.submit(Run("r1", {}, folder, state="running", epoch=1, up=up))
     peer = Peer(head.daemon._head_state.socket, None, "r1")
     head._stack.callback(peer.messenger.close, 0.0)
     return peer
@@ -71,7 +71,7 @@ def test_a_run_that_does_not_answer_is_given_up(
 def test_a_run_that_is_not_up_is_not_scaled(head: Head) -> None:
     assert head.daemon is not None
     folder = str(head.folder / "runs" / "r1")
-    head.daemon._schedule.submit(Run("r1", {}, folder, state="starting"))
+    head.daemon._scheduler.submit(Run("r1", {}, folder, state="starting"))
     answer = head.ask(head.peer("user:owner/1"), control.ScaleRun("r1", 3))
     assert "only running runs can be scaled" in answer.fault
 
