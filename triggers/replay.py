@@ -74,10 +74,11 @@ class ReplayTrigger(Trigger):
 
     def __post_init__(self) -> None:
         self.keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
-        if isinstance(self.sample, Mapping):
-            self.sample = msgspec.convert(self.sample, Pattern)
-        if not isinstance(self.sample, Pattern):
-            raise TypeError(f"sample says how to draw, e.g. Uniform(256), not {self.sample!r}")
+        try:  # also from a plan, where it is plain data
+            self.sample = msgspec.convert(msgspec.to_builtins(self.sample), Pattern)
+        except msgspec.ValidationError as error:
+            wanted = f"sample says how to draw, e.g. Uniform(256), not {self.sample!r}"
+            raise TypeError(f"{wanted}: {error}") from error
         self.limit = RateLimit(self.ratio, self.after, self.slack or 0.0)
 
     def check(self, event: Event, now: float) -> Firing | None:
@@ -95,16 +96,12 @@ class ReplayTrigger(Trigger):
         if (
             self._version < 0
             or self._under_way >= _UNDER_WAY
-            or not self.limit.may_sample(self._batch)
+            or not self.limit.may_sample(self.sample.rows)
         ):
             return None
         self._under_way += 1
-        self.limit.sampled += self._batch
+        self.limit.sampled += self.sample.rows
         return Firing(keys=self.keys, version=self._version)
-
-    @property
-    def _batch(self) -> int:
-        return self.sample.batch
 
     def _count(self, actor: int, arrived: Mapping[str, int]) -> None:
         rows = self._arrived.setdefault(actor, dict.fromkeys(self.keys, 0))

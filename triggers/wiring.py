@@ -126,7 +126,7 @@ def _limit_rates(plan: Plan, table: Table) -> None:
     for target, replay in found.items():
         replay.target, replay.envs = target, plan.envs
         if replay.slack is None and isinstance(replay.ratio, int | float):
-            replay.limit.slack = replay.ratio * plan.steps * plan.envs + replay.sample.batch
+            replay.limit.slack = replay.ratio * plan.steps * plan.envs + replay.sample.rows
     for part in sampling_parts(table):
         if isinstance(part, RoundTrigger):
             part.steps, part.envs = plan.steps, plan.envs

@@ -145,6 +145,12 @@ def test_two_updates_are_under_way_at_most_and_none_is_forgotten() -> None:
     assert fire(replay, Learned("learner.other")) == []
 
 
+def test_a_batch_of_sequences_draws_all_their_rows() -> None:
+    replay, _ = completed(sample=Sequences(4, 10), ratio=1.0, after=0)
+    feed(replay, [WEIGHTS, arrived(0, 64)])
+    assert replay.limit.sampled == 2 * 4 * 10
+
+
 def test_rows_that_were_lost_with_a_node_count_no_more() -> None:
     replay, _ = completed()
     feed(replay, [WEIGHTS, arrived(0, 64)])
@@ -254,6 +260,8 @@ def test_what_cannot_be_drawn_is_refused_with_what_to_change(
 def test_a_sample_that_is_no_pattern_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match=r"e.g. Uniform\(256\), not 256"):
         ReplayTrigger(KEYS, 256)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Expected `int`, got `str` - at `\$.batch`"):
+        ReplayTrigger(KEYS, Uniform("256"))  # type: ignore[arg-type]
 
 
 def test_it_explains_itself() -> None:

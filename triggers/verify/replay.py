@@ -66,11 +66,11 @@ def _reach(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
     if isinstance(replay.sample, Sequences) and replay.sample.length >= plan.capacity:
         yield f"sequences of {replay.sample.length} rows need a capacity above that"
     rows = plan.steps * plan.envs
-    least = (replay.ratio * rows + replay.sample.batch) / 2
+    least = (replay.ratio * rows + replay.sample.rows) / 2
     if replay.limit.slack < least:
         yield (
             f"slack={replay.limit.slack:g} can never be kept: a round is {rows} transitions, drawn "
-            f"{replay.ratio:g} times each, and a batch draws {replay.sample.batch}, so learner and "
+            f"{replay.ratio:g} times each, and a batch draws {replay.sample.rows}, so learner and "
             f"actors would wait for each other; give at least {math.ceil(least)}, or leave it out"
         )
 

@@ -15,6 +15,11 @@ class Uniform(msgspec.Struct, frozen=True, tag="uniform"):
     n_step: int = 1
     gamma: float = 0.99
 
+    @property
+    def rows(self) -> int:
+        """Transitions in a batch."""
+        return self.batch
+
 
 class Prioritised(msgspec.Struct, frozen=True, tag="prioritised"):
     """``batch`` transitions in proportion to priority ** ``alpha``; see ``PrioritisedSampler``."""
@@ -25,12 +30,22 @@ class Prioritised(msgspec.Struct, frozen=True, tag="prioritised"):
     n_step: int = 1
     gamma: float = 0.99
 
+    @property
+    def rows(self) -> int:
+        """Transitions in a batch."""
+        return self.batch
+
 
 class Sequences(msgspec.Struct, frozen=True, tag="sequences"):
     """``batch`` windows of ``length`` rows; see ``SequenceSampler``."""
 
     batch: int
     length: int
+
+    @property
+    def rows(self) -> int:
+        """Transitions in a batch."""
+        return self.batch * self.length
 
 
 Pattern = Uniform | Prioritised | Sequences

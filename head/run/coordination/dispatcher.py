@@ -90,7 +90,7 @@ class Sampling:
         return asked > 0
 
     def _is_early(self, firing: Firing) -> bool:
-        """Keep it until there are weights; once for each actor, however often it fires by then."""
+        """Keep a firing for ``begin``; returns whether it adds actors to those kept before."""
         early = self._early.get(firing.trigger)
         self._early[firing.trigger] = merged = early.plus(firing) if early else firing
         return early is None or merged.actors != early.actors
