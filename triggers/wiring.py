@@ -120,13 +120,18 @@ def replays(table: Table) -> dict[str, ReplayTrigger]:
     return {target: part for target, part in parts if isinstance(part, ReplayTrigger)}
 
 
+def ample_slack(plan: Plan, replay: ReplayTrigger) -> float:
+    """Draws of a round and a batch: with that learner and actors both work; half is the least."""
+    return replay.ratio * plan.steps * plan.envs + replay.sample.rows
+
+
 def _limit_rates(plan: Plan, table: Table) -> None:
     """Actors keep to the ratio of every replay trigger of the table."""
     found = replays(table)
     for target, replay in found.items():
         replay.target, replay.envs = target, plan.envs
         if replay.slack is None and isinstance(replay.ratio, int | float):
-            replay.limit.slack = replay.ratio * plan.steps * plan.envs + replay.sample.rows
+            replay.limit.slack = ample_slack(plan, replay)
     for part in sampling_parts(table):
         if isinstance(part, RoundTrigger):
             part.steps, part.envs = plan.steps, plan.envs

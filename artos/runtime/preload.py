@@ -173,7 +173,7 @@ class Preloaded(Closing):
         stdin: IO[bytes] | None = None,
         stdout: IO[bytes] | None = None,
     ) -> Child:
-        """See ``child.Start``: forked, or else started from scratch.
+        """See ``child.Starter``: forked, or else started from scratch.
 
         Raises:
             DeadlineExceeded: the import of the code takes too long.

@@ -71,9 +71,11 @@ class Model:
 
 
 @given(
-    st.floats(0.1, 20), st.integers(0, 50), st.floats(1, 200),
+    st.floats(0.1, 20),
+    st.integers(0, 50),
+    st.floats(1, 200),
     st.lists(st.tuples(st.booleans(), st.integers(1, 20)), max_size=60),
-)  # fmt: skip
+)
 def test_the_limit_is_that_of_the_plain_model(
     ratio: float, after: int, slack: float, asked: list[tuple[bool, int]]
 ) -> None:
@@ -95,9 +97,11 @@ def test_the_limit_is_that_of_the_plain_model(
 
 
 @given(
-    ratio=st.sampled_from([0.25, 1.0, 3.0, 8.0]), batch=st.integers(1, 200),
-    after=st.integers(0, 200), order=st.randoms(use_true_random=False),
-)  # fmt: skip
+    ratio=st.sampled_from([0.25, 1.0, 3.0, 8.0]),
+    batch=st.integers(1, 200),
+    after=st.integers(0, 200),
+    order=st.randoms(use_true_random=False),
+)
 def test_whatever_comes_first_the_ratio_is_kept_and_neither_side_starves(
     ratio: float, batch: int, after: int, order: Any
 ) -> None:

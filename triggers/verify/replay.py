@@ -12,7 +12,7 @@ from artos.buffer.samplers.patterns import Sequences
 from artos.plan import Plan
 from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
-from triggers.wiring import replays, role_of, samples
+from triggers.wiring import ample_slack, replays, role_of, samples
 
 _READ = ("rewards", "terminations", "truncations")
 """Keys that looking ahead, or the ends of sequences, read."""
@@ -66,7 +66,7 @@ def _reach(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
     if isinstance(replay.sample, Sequences) and replay.sample.length >= plan.capacity:
         yield f"sequences of {replay.sample.length} rows need a capacity above that"
     rows = plan.steps * plan.envs
-    least = (replay.ratio * rows + replay.sample.rows) / 2
+    least = ample_slack(plan, replay) / 2
     if replay.limit.slack < least:
         yield (
             f"slack={replay.limit.slack:g} can never be kept: a round is {rows} transitions, drawn "

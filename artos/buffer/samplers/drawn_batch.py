@@ -53,7 +53,8 @@ class DrawnBatch(Mapping[str, NDArray[Any]]):
     @property
     def weights(self) -> NDArray[np.float32]:
         """Importance weights; 1 where rows are drawn uniformly."""
-        return self._arrays.get(WEIGHTS, np.ones(len(self.index), np.float32))
+        weights = self._arrays.get(WEIGHTS)
+        return np.ones(len(self.index), np.float32) if weights is None else weights
 
     def prioritise(self, priorities: NDArray[np.floating]) -> None:
         """Give the rows priorities (n,), e.g. absolute TD errors; no effect if drawn uniformly."""

@@ -5,41 +5,39 @@ from __future__ import annotations
 import msgspec
 
 
-class Uniform(msgspec.Struct, frozen=True, tag="uniform"):
+class Picked(msgspec.Struct, frozen=True):
+    """Root of all patterns: ``batch`` picks at a time."""
+
+    batch: int
+
+    @property
+    def rows(self) -> int:
+        """Transitions in a batch."""
+        return self.batch
+
+
+class Uniform(Picked, frozen=True, tag="uniform"):
     """``batch`` transitions, every one equally likely; see ``UniformSampler``.
 
     With ``n_step`` returns over so many rows are summed, discounted by ``gamma``.
     """
 
-    batch: int
     n_step: int = 1
     gamma: float = 0.99
 
-    @property
-    def rows(self) -> int:
-        """Transitions in a batch."""
-        return self.batch
 
-
-class Prioritised(msgspec.Struct, frozen=True, tag="prioritised"):
+class Prioritised(Picked, frozen=True, tag="prioritised"):
     """``batch`` transitions in proportion to priority ** ``alpha``; see ``PrioritisedSampler``."""
 
-    batch: int
     alpha: float = 0.6
     beta: float = 0.4
     n_step: int = 1
     gamma: float = 0.99
 
-    @property
-    def rows(self) -> int:
-        """Transitions in a batch."""
-        return self.batch
 
-
-class Sequences(msgspec.Struct, frozen=True, tag="sequences"):
+class Sequences(Picked, frozen=True, tag="sequences"):
     """``batch`` windows of ``length`` rows; see ``SequenceSampler``."""
 
-    batch: int
     length: int
 
     @property
