@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     from artos.buffer.samplers.sequences import SequenceSampler
     from artos.buffer.samplers.uniform import UniformSampler
     from artos.errors import ArtosError
+    from artos.learners.context import LearnerContext
+    from artos.learners.network import Network
+    from artos.learners.optimisers import Adam, TorchOptimiser
     from artos.learners.ppo import PPO
     from artos.learners.torch_learner import AdvantageCache, TorchLearner
     from artos.losses.gae import advantages
+    from artos.policies.acting import ActInfo
     from artos.policies.build import Policy
     from artos.protocol.invocations import Claim, Invoke
     from artos.scaling.policy import Observation, ScalingPolicy
@@ -31,7 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PPO",
+    "ActInfo",
     "ActorBlock",
+    "Adam",
     "AdvantageCache",
     "ArtosError",
     "Batch",
@@ -39,8 +45,10 @@ __all__ = [
     "DataKey",
     "DrawnBatch",
     "Invoke",
+    "LearnerContext",
     "ModelBlock",
     "NStep",
+    "Network",
     "ObjectKey",
     "Observation",
     "Policy",
@@ -51,6 +59,7 @@ __all__ = [
     "SequenceSampler",
     "Sequences",
     "TorchLearner",
+    "TorchOptimiser",
     "Uniform",
     "UniformSampler",
     "Workload",
@@ -68,6 +77,11 @@ _MODULES = {
     "ModelBlock": "artos.buffer.model_block",
     "NStep": "artos.buffer.samplers.n_step",
     "ObjectKey": "artos.spec",
+    "ActInfo": "artos.policies.acting",
+    "Adam": "artos.learners.optimisers",
+    "LearnerContext": "artos.learners.context",
+    "Network": "artos.learners.network",
+    "TorchOptimiser": "artos.learners.optimisers",
     "Policy": "artos.policies.build",
     "AdvantageCache": "artos.learners.torch_learner",
     "PrioritisedSampler": "artos.buffer.samplers.prioritised",

@@ -19,10 +19,17 @@ VERSION_KEY = "policy_version"
 """Implied data key: the policy version that produced a row."""
 
 
+OBSERVATIONS = "observations"
+"""Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
 MODEL_PARAM = "model_param"
 """The object that every workload has: the policy's weights."""
 VALUE = "value"
 """Name of the one array of every other object."""
+
+
+def is_observation(key: str) -> bool:
+    """Whether a data key holds an observation, or a part of it."""
+    return key.partition(".")[0] == OBSERVATIONS
 
 
 class DataKey(msgspec.Struct, frozen=True):

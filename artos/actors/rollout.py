@@ -18,24 +18,29 @@ from artos.envs.make import AnyVectorEnv, describe, is_atari, make_vector
 from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Stepper
 from artos.plan import Plan
+from artos.policies.acting import (
+    ACTOR_CRITIC,
+    BOOTSTRAPS,
+    VALUES,
+    ActInfo,
+    BoundPolicy,
+    declared_outputs,
+    output_keys,
+)
+from artos.protocol.invocations import Invoke
 from artos.spec import VERSION_KEY, DataKey
 
 if TYPE_CHECKING:
     from artos.policies.build import Policy
-    from artos.policies.fast import BoundPolicy
-
-POLICY_KEYS = (DataKey("log_probs"), DataKey("values"), DataKey("bootstraps"))
-"""What the policy adds to a row. ``bootstraps`` is the value of the following state where the
-next row does not hold it: after a truncation and at the end of a round; elsewhere it is 0."""
 
 
 class RolloutActor:
     """Runs ``envs`` copies of ``env`` side by side with one batched inference per step.
 
-    ``env`` is any Gymnasium id or ``module:factory``; ``policy`` a ``Policy`` or a function that
-    builds a module with ``act`` and ``evaluate`` from an ``EnvSpec``. ``clip_rewards`` stores
-    rewards clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets a lost life terminate.
-    Reported returns are always those of whole games with raw rewards.
+    ``env`` is any Gymnasium id or ``module:factory``; ``policy`` a ``Policy``, or a class or
+    function that makes a ``PolicyModule`` of an ``EnvSpec``. ``clip_rewards`` stores rewards
+    clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets a lost life terminate. Reported
+    returns are always those of whole games with raw rewards.
 
     To act without PyTorch, override ``build_module``, ``make_policy`` and ``faults``; PyTorch is
     not loaded then.
@@ -56,6 +61,7 @@ class RolloutActor:
         self._spec: EnvSpec | None = None
         self._module: Any = None
         self._vector: AnyVectorEnv | None = None
+        self._outputs: tuple[DataKey, ...] | None = None
 
     # -- registration --------------------------------------------------------------------------
 
@@ -72,9 +78,22 @@ class RolloutActor:
         """Take the environment's facts from a plan instead of building an environment."""
         self._spec = msgspec.convert(facts, EnvSpec, strict=False)
 
+    @property
+    def outputs(self) -> tuple[DataKey, ...]:
+        """What the policy adds to a row."""
+        if self._outputs is None:
+            self._outputs = self._declared()
+        return self._outputs
+
+    def _declared(self) -> tuple[DataKey, ...]:
+        if type(self).build_module is not RolloutActor.build_module:
+            return output_keys(getattr(self.build_module(0), "outputs", ACTOR_CRITIC))
+        return declared_outputs(self.policy, lambda: self.build_module(0))
+
     def data_keys(self) -> Sequence[DataKey]:
         """Everything this actor can write."""
-        return (*self.spec.data_keys(), *POLICY_KEYS)
+        bootstraps = [BOOTSTRAPS] if any(key.name == VALUES for key in self.outputs) else []
+        return (*self.spec.data_keys(), *self.outputs, *bootstraps)
 
     def build_module(self, seed: int) -> Any:
         """The network, a ``torch.nn.Module`` initialised from ``seed``."""
@@ -89,17 +108,14 @@ class RolloutActor:
 
         return make_actor(module, self.spec, seed)
 
-    def faults(self) -> list[str]:
-        """Everything that is wrong with the policy for this environment.
+    def faults(self, module: Any) -> list[str]:
+        """Everything that is wrong with ``build_module``'s network for this environment."""
+        from artos.policies.build import Policy, check_policy  # noqa: PLC0415
 
-        ``build_module`` has checked what it built, so only the network of a subclass that overrides
-        it is checked here.
-        """
-        if type(self).build_module is RolloutActor.build_module:
+        ours = type(self).build_module is RolloutActor.build_module
+        if ours and (self.policy is None or type(self.policy) is Policy):
             return []
-        from artos.policies.build import check_policy  # noqa: PLC0415
-
-        return check_policy(self.build_module(0), self.spec)
+        return check_policy(module, self.spec, self.outputs)
 
     # -- running -------------------------------------------------------------------------------
 
@@ -121,7 +137,7 @@ class RolloutActor:
         What ``prepare`` has not made is made here.
         """
         self._block: ActorBlock = context.block
-        self._version = -1
+        self._version, self._info = -1, ActInfo(context.actor, context.plan.actors)
         self._policy = self.make_policy(self._take_module(context), context.seed)
         clip = is_atari(self.env) if self.clip_rewards is None else self.clip_rewards
         self._stepper = Stepper(
@@ -148,7 +164,8 @@ class RolloutActor:
         parts = [part.name for part in self.spec.parts if part.name in arrays]
         self._whole = [(name, arrays[name]) for name in parts if stacks[name] == 1]
         self._newest = [(name, arrays[name]) for name in parts if stacks[name] > 1]
-        self._outputs = _present(arrays, "actions", "log_probs", "values")
+        given = ("actions", *(key.name for key in self.outputs))
+        self._given = _present(arrays, *given)
         self._results = _present(arrays, "rewards", "terminations", "truncations", "valid")
         self._ages = arrays.get("ages")
         self._bootstraps = arrays.get("bootstraps")
@@ -169,19 +186,20 @@ class RolloutActor:
         """The step being sampled, for reports of what went wrong in it."""
         return self._stepper.step_number
 
-    def sample(self, start: int, rows: int) -> dict[str, float]:
+    def sample(self, start: int, rows: int, call: Invoke) -> dict[str, float]:
         """Write ``rows`` rows from step ``start`` in place; returns seconds spent by kind.
 
         The rows are not visible until the caller commits them.
         """
+        self._info.progress = call.progress
         clock, capacity = time.perf_counter, self._block.spec.capacity
         inference = environment = 0.0
         for step in range(start, start + rows):
             row = step % capacity
             begun = clock()
             self._write_observation(row)
-            output = self._policy.act(self._observations)
-            for name, array in self._outputs:
+            output = self._policy.act(self._observations, self._info)
+            for name, array in self._given:
                 array[row] = output[name]
             decided = clock()
             self._stepper.step_number = step

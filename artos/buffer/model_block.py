@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from artos.buffer.layout import LAYOUT_VERSION, LINE, PAGE, WORD, align, descrip
 from artos.buffer.mailbox import fence
 from artos.buffer.segment import Segment
 from artos.clock import Deadline
-from artos.errors import DeadlineExceeded, LayoutMismatch, UnknownKey
-from artos.spec import ArraySpec
+from artos.errors import DeadlineExceeded, LayoutMismatch, NotFinite, UnknownKey
+from artos.spec import MODEL_PARAM, ArraySpec
 
 MAGIC = 0x4152544F_534D444C  # "ARTOSMDL"
 _CHEAP = 64 << 20
@@ -186,6 +187,28 @@ class ObjectRegion:
         fence()
         self._words[_CURRENT] = version << 8 | slot.number
 
+    def publish(self, values: Mapping[str, Any], firing: int = 0) -> None:
+        """Make a version of arrays, or of tensors on any device, in the name of a firing.
+
+        Raises:
+            NotFinite: a public value is NaN or infinite; there is no new version.
+            DeadlineExceeded: see ``allocate``.
+        """
+        slot = self.allocate()
+        for name, value in values.items():
+            _copy(slot.arrays[name], value)
+        for array in self.spec.public:
+            total = float(slot.arrays[array.name].sum())
+            if not math.isfinite(total):
+                what = "a weight" if self.spec.name == MODEL_PARAM else self.spec.name
+                raise NotFinite(what, total, self.version)
+        self.commit(slot, self.version + 1, firing)
+
+    def restore(self, values: Mapping[str, Any]) -> None:
+        """Fill arrays, or tensors on any device, with the newest version."""
+        for name, value in values.items():
+            _copy(value, self.newest.arrays[name])
+
     # -- readers -------------------------------------------------------------------------------
 
     def pin(self, reader: int, seconds: float = 10.0) -> ObjectSlot:
@@ -235,6 +258,17 @@ class ObjectRegion:
 
     def __repr__(self) -> str:
         return f"<ObjectRegion {self.spec.name} version={self.version} pins={self._pins.tolist()}>"
+
+
+def _copy(target: Any, source: Any) -> None:
+    """Copy between an array of a slot and an array or a tensor."""
+    if isinstance(target, np.ndarray) and isinstance(source, np.ndarray):
+        np.copyto(target, source)
+        return
+    import torch  # noqa: PLC0415  # whoever has tensors has imported it; others need not
+
+    into, out = (torch.as_tensor(each).detach() for each in (target, source))
+    into.copy_(out)
 
 
 class ModelBlock:

@@ -12,12 +12,9 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from artos.errors import Refused
-from artos.spec import DataKey
+from artos.spec import OBSERVATIONS, DataKey
 
 ActionKind = Literal["discrete", "multidiscrete", "box"]
-
-OBSERVATIONS = "observations"
-"""Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
 
 Path = tuple[str, ...]
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from artos.buffer.actor_block import ActorBlock
 from artos.learners.publisher import Publisher
 from artos.plan import Plan
+
+if TYPE_CHECKING:
+    from artos.envs.spec import EnvSpec
 
 
 @dataclass(frozen=True)
@@ -27,3 +32,10 @@ class LearnerContext:
     threads: int = 1
     blocks: Mapping[int, ActorBlock] = field(default_factory=dict)
     publish: Publisher = field(default_factory=Publisher)
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Facts about the environment, e.g. to build further networks."""
+        from artos.envs.spec import EnvSpec  # noqa: PLC0415  # gymnasium, which heads do without
+
+        return msgspec.convert(self.plan.env_spec, EnvSpec, strict=False)

@@ -27,7 +27,7 @@ from artos.losses.ppo import ppo_loss
 from artos.plan import Plan
 from artos.protocol.invocations import Claim, Invoke
 from artos.scaling.actor_count import NOISE_SCALE
-from artos.spec import ObjectKey
+from artos.spec import ObjectKey, is_observation
 
 
 class PPO(TorchLearner):
@@ -46,6 +46,8 @@ class PPO(TorchLearner):
 
     non_publishing: ClassVar[tuple[str, ...]] = ("preprocess", "accumulate", "first_pass")
     objects: ClassVar[tuple[ObjectKey, ...]] = (ObjectKey(NOISE_SCALE),)
+    calls: ClassVar[tuple[str, ...]] = ("evaluate",)
+    reads: ClassVar[tuple[str, ...]] = ("actions", "rewards", "log_probs", "values", "bootstraps")
 
     def __init__(
         self,
@@ -77,7 +79,7 @@ class PPO(TorchLearner):
     def setup(self, context: LearnerContext) -> None:
         """Adopt the network; find out which keys are observations."""
         super().setup(context)
-        keys = [k for k in context.plan.data_keys if k.name.partition(".")[0] == "observations"]
+        keys = [key for key in context.plan.data_keys if is_observation(key.name)]
         self._parts = [k.name for k in keys]
         self._large = {k.name for k in keys if len(k.shape) > 1}
         self._noise = GradientNoise() if _measures_noise(context.plan) else None
@@ -154,14 +156,14 @@ class PPO(TorchLearner):
         gathered = time.perf_counter()
         metrics: Mapping[str, Tensor] = {}
         for epoch in range(self.epochs):
-            self.adam.observe = self._noise.add if self._noise and epoch == 0 else None
+            self.network.observe = self._noise.add if self._noise and epoch == 0 else None
             metrics = (self._epoch if epoch else self._first_epoch)(batch, data)
             if self.target_kl is not None and float(metrics["approx_kl"]) > self.target_kl:
                 break
         self._forget(batch.claims)
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
         result = {name: float(value) for name, value in metrics.items()}
-        result["lr"] = self.adam.lr
+        result["lr"] = self.network.optimiser.lr
         if self._noise is not None:
             scale = result[NOISE_SCALE] = self._noise.estimate(len(batch))
             self.publish(NOISE_SCALE, scale)
@@ -175,7 +177,7 @@ class PPO(TorchLearner):
 
     def _anneal(self, call: Invoke) -> None:
         if self.anneal:
-            self.adam.set_lr(self.lr * max(0.0, 1.0 - call.progress))
+            self.network.optimiser.lr = self.lr * max(0.0, 1.0 - call.progress)
 
     def _first_epoch(self, batch: Batch, data: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Do what is left of the first epoch."""
@@ -195,7 +197,7 @@ class PPO(TorchLearner):
     ) -> Mapping[str, Tensor]:
         self._accumulator = None
         # Seeded by what is published with the weights, so that a crash changes nothing.
-        order = np.random.default_rng((self.context.seed, self.adam.steps))
+        order = np.random.default_rng((self.context.seed, self.network.steps))
         metrics: Mapping[str, Tensor] = {}
         for index in batch.minibatches(minibatches or self.minibatches, order):
             loss, metrics = self._loss(batch, data, index)
@@ -217,7 +219,7 @@ class PPO(TorchLearner):
     def _accumulator_of(self, claims: tuple[Claim, ...]) -> GradientAccumulator:
         if self._accumulator and self._accumulator.claims == claims:
             return self._accumulator
-        self.adam.discard()
+        self.network.discard()
         batch = Batch(self.context.blocks, claims, self._store)
         advantage = self.tensor(self._advantages.of(batch)[0])
         mean, spread = self._scale(advantage)
@@ -231,12 +233,12 @@ class PPO(TorchLearner):
             piece = Batch(self.context.blocks, [claim], self._store)
             rows = np.arange(len(piece))
             loss, metrics = self._loss(piece, self._prepare(piece), rows, accumulator)
-            self.backward(loss)
+            self.network.backward(loss)
             accumulator.note(claim, metrics)
 
     def _finish(self, accumulator: GradientAccumulator) -> Mapping[str, Tensor]:
         self._add(accumulator, accumulator.claims)
-        self.apply()
+        self.network.apply()
         self._accumulator = None
         return accumulator.metrics
 

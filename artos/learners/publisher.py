@@ -1,4 +1,4 @@
-"""Publishes a learner's objects beside the weights, each with versions of its own."""
+"""Publishes what a learner makes: the weights, and objects beside them with their own versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from artos.buffer.model_block import ObjectRegion
-from artos.errors import BadObject, NotFinite
+from artos.errors import BadObject
 from artos.spec import VALUE, ObjectKey, Workload
 
 
@@ -31,9 +31,11 @@ class Publisher:
         self,
         keys: Iterable[ObjectKey] = (),
         regions: Mapping[str, ObjectRegion] = MappingProxyType({}),
+        weights: ObjectRegion | None = None,
     ) -> None:
         self._keys = {key.name: key for key in keys}
         self._regions = regions
+        self._weights = weights
 
     def __call__(self, name: str, value: ArrayLike) -> None:
         """Publish ``value``, of the shape that was declared.
@@ -43,13 +45,17 @@ class Publisher:
             NotFinite: ``value`` holds NaN or infinity.
         """
         array = self._fitted(name, value)
-        if (region := self._regions.get(name)) is None:
-            return
-        if not np.isfinite(array).all():
-            raise NotFinite(name, float(array.sum()), region.version)
-        slot = region.allocate()
-        np.copyto(slot.arrays[VALUE], array)
-        region.commit(slot, region.version + 1)
+        if (region := self._regions.get(name)) is not None:
+            region.publish({VALUE: array})
+
+    def weights(self, live: Mapping[str, Any]) -> None:
+        """Make a version in the midst of an invocation; a crash repeats all of the invocation.
+
+        Raises:
+            NotFinite: a weight is NaN or infinite; nothing was published.
+        """
+        if self._weights is not None:
+            self._weights.publish(live)
 
     def newest(self, name: str) -> NDArray[Any] | None:
         """A copy of the last value, even from a learner that died or a saved run; None if none."""

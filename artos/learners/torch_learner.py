@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,12 +20,13 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import ordered
 from artos.buffer.samplers.batch import Batch
 from artos.learners.context import LearnerContext
-from artos.learners.flat import FlatAdam
+from artos.learners.network import Network, Value
+from artos.learners.optimisers import Adam, Optimiser
 from artos.losses.gae import Floats, advantages
 from artos.plan import Plan
 from artos.policies.flat import Layout, layout
 from artos.protocol.invocations import Claim
-from artos.spec import ObjectKey
+from artos.spec import MODEL_PARAM, ObjectKey, is_observation
 
 Pair = tuple[Floats, Floats]
 
@@ -175,14 +176,26 @@ class AdvantageCache:
 class TorchLearner:
     """Subclass it and write ``update(batch, call)``; call ``self.step(loss)`` to learn.
 
-    ``batch`` holds the rows the trigger claimed, and is None where the trigger claims none (a
-    ``TimeTrigger``): such a learner draws from ``context.blocks`` with a sampler.
-    ``update`` returns metrics (floats). Every call in which ``step`` ran publishes a new version of
-    the weights together with the optimiser's state, so a learner that is killed goes on from there.
+    ``batch`` holds the rows that the trigger claimed or drew, and is None where it does neither (a
+    ``TimeTrigger``): such a learner draws from ``context.blocks`` with a sampler. ``update``
+    returns metrics (floats).
+
+    ``module`` is the policy's network, whose weights are published; ``network`` holds it with its
+    optimiser. In ``setup``, ``self.own(name, module, lr=…)`` takes further networks and tensors,
+    which are the learner's own: saved with the weights in each version and restored with them, so a
+    learner that is killed goes on from the newest version.
+
+    ``publishing`` says when a version is made: ``"update"``, at the end of each call in which
+    something stepped; ``"step"``, after each of the policy's own steps, in the midst of a call;
+    ``"itself"``, only where the learner calls ``publish()``. Whatever was learned since the last
+    version is lost with the process.
 
     Methods named in ``non_publishing`` only prepare an update, with rows that have come already:
     they publish nothing and count as no update, even if they step. Their work is lost with the
     process, so an update that follows must claim the same rows, and do what is missing.
+
+    ``calls`` names the methods that the policy's module must have, ``reads`` the data keys that the
+    rows must have; both are checked before the launch.
 
     A learner that publishes other objects, e.g. statistics, declares them in ``objects`` and calls
     ``self.publish(name, value)`` in any of its methods. Each version fires
@@ -190,7 +203,10 @@ class TorchLearner:
     """
 
     non_publishing: ClassVar[tuple[str, ...]] = ()
+    publishing: ClassVar[Literal["update", "step", "itself"]] = "update"
     objects: ClassVar[tuple[ObjectKey, ...]] = ()
+    calls: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, lr: float = 2.5e-4, max_grad_norm: float | None = 0.5, threads: int = 0
@@ -199,9 +215,40 @@ class TorchLearner:
         self.fresh = False
 
     def setup(self, context: LearnerContext) -> None:
-        """Adopt the network and give it its optimiser."""
+        """Adopt the policy's network and give it its optimiser."""
         self.context, self.module = context, context.module
-        self.adam = FlatAdam(self.module, self.lr)
+        self._owned: dict[str, Network] = {}
+        self.network = Network(self.module, self.optimiser(), self.max_grad_norm, self._stepped)
+
+    def optimiser(self) -> Optimiser:
+        """The optimiser of the policy's network; override it for another one."""
+        return Adam(self.lr)
+
+    def own(
+        self,
+        name: str,
+        module: nn.Module | Tensor,
+        lr: float | None = None,
+        *,
+        optimiser: Optimiser | None = None,
+        max_grad_norm: float | None = None,
+    ) -> Network:
+        """Take a network, or a tensor, that is saved and restored with each version.
+
+        With ``lr`` it is trained by Adam (eps 1e-8), with ``optimiser`` by that one, with neither
+        it is not trained: a target network, a counter. Use a name of its own for each.
+
+        Raises:
+            ValueError: the name is taken, or both ``lr`` and ``optimiser`` are given.
+        """
+        if name in self._owned or (lr is not None and optimiser is not None):
+            why = "has the name of another one" if name in self._owned else "has two optimisers"
+            raise ValueError(f"own({name!r}, ...) {why}")
+        if lr is not None:
+            optimiser = Adam(lr, eps=1e-8)
+        found = Value(module) if isinstance(module, Tensor) else module
+        self._owned[name] = Network(found, optimiser, max_grad_norm, self._changed)
+        return self._owned[name]
 
     def threads(self, module: nn.Module, cores: int) -> int:
         """Compute threads: as set, else one for small networks and all cores for large ones."""
@@ -219,45 +266,72 @@ class TorchLearner:
             found.append(f"max_grad_norm must be positive or none, not {self.max_grad_norm}")
         return found
 
+    # -- learning ------------------------------------------------------------------------------
+
     def step(self, loss: Tensor) -> None:
-        """One optimiser step on ``loss`` (scalar) alone."""
-        self.adam.step(loss, self.max_grad_norm)
-        self.fresh = True
+        """One step of the policy's network on ``loss`` (scalar) alone."""
+        self.network.step(loss)
 
-    def backward(self, loss: Tensor) -> None:
-        """Add the gradient of ``loss`` (scalar) to the sum for the next ``apply``."""
-        self.adam.backward(loss)
+    def tensor(self, array: NDArray[Any]) -> Tensor:
+        """A tensor of the same values where the policy's network is; on a CPU the same memory."""
+        return torch.from_numpy(array).to(self.network.values.device)
 
-    def apply(self) -> None:
-        """One optimiser step on the sum that ``backward`` added up since the last step."""
-        self.adam.apply(self.max_grad_norm)
-        self.fresh = True
+    def observations(
+        self, batch: Mapping[str, NDArray[Any]], prefix: str = ""
+    ) -> dict[str, Tensor]:
+        """What the policy's network takes, of a drawn batch; with ``"next."`` of the states after.
 
-    def publish(self, name: str, value: ArrayLike) -> None:
-        """Make ``value`` the newest version of an object that is among ``objects``.
-
-        Raises:
-            BadObject: the object is not declared, or has another shape.
-            NotFinite: ``value`` holds NaN or infinity.
+        Keys are the data keys of observations, values (n, *shape) in their dtypes.
         """
-        self.context.publish(name, value)
-
-    def published(self, name: str) -> NDArray[Any] | None:
-        """A copy of the last value, even from before a crash or ``--resume``; None if none."""
-        return self.context.publish.newest(name)
-
-    def live(self) -> Mapping[str, NDArray[Any]]:
-        """Live arrays that make up a version: copied out to publish, copied in to resume."""
-        return self.adam.live()
-
-    def layout(self) -> Layout:
-        """Names and shapes inside ``params``."""
-        return layout(self.module)
+        keys = [key.name for key in self.context.plan.data_keys if is_observation(key.name)]
+        return {key: self.tensor(batch[prefix + key]) for key in keys}
 
     def seconds(self) -> Mapping[str, float]:
         """Where the last update spent its time, if it kept count."""
         return {}
 
-    def tensor(self, array: NDArray[Any]) -> Tensor:
-        """A tensor over the same memory."""
-        return torch.from_numpy(array)
+    # -- publishing ----------------------------------------------------------------------------
+
+    def publish(self, name: str = MODEL_PARAM, value: ArrayLike | None = None) -> None:
+        """Publish the weights at the end of this call, or make ``value`` an object's new version.
+
+        Raises:
+            BadObject: the object is not declared, or has another shape.
+            NotFinite: ``value`` holds NaN or infinity.
+        """
+        if name == MODEL_PARAM:
+            self.fresh = True
+        else:
+            self.context.publish(name, np.nan if value is None else value)
+
+    def published(self, name: str) -> NDArray[Any] | None:
+        """A copy of the last value, even from before a crash or ``--resume``; None if none."""
+        return self.context.publish.newest(name)
+
+    def _changed(self) -> None:
+        self.fresh = self.fresh or self.publishing == "update"
+
+    def _stepped(self) -> None:
+        self._changed()
+        if self.publishing == "step":
+            self.context.publish.weights(self.live())
+
+    def live(self) -> Mapping[str, Tensor | NDArray[Any]]:
+        """Live tensors or arrays that make up a version: copied out to publish, in to resume.
+
+        ``params`` is what actors bind; names of all others begin with ``learner.``.
+        """
+        private = self.network.state()
+        params = private.pop("params")
+        for name, network in self._owned.items():
+            private |= {f"{name}.{key}": value for key, value in network.state().items()}
+        return {"params": params, **{f"learner.{key}": value for key, value in private.items()}}
+
+    def restored(self) -> None:
+        """What ``live`` returns was filled with the newest version, of another process."""
+        for network in (self.network, *self._owned.values()):
+            network.restored()
+
+    def layout(self) -> Layout:
+        """Names and shapes inside ``params``."""
+        return layout(self.module)

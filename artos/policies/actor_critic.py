@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from artos.envs.spec import EnvSpec
+from artos.policies.acting import ACTOR_CRITIC, ActInfo
 from artos.policies.distributions import head_for
 from artos.policies.encoders import NatureCnn, flat_width, flatten_all, is_image
 from artos.policies.twin_mlp import TwinMlp, apply_heads, orthogonal
@@ -47,11 +48,12 @@ class ActorCritic(nn.Module):
         self.value_bias = nn.Parameter(torch.zeros(1))
 
     generator: torch.Generator | None
+    outputs = ACTOR_CRITIC
 
-    def act(self, obs: Obs) -> dict[str, Tensor]:
+    def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """Sample: ``actions`` (B, *shape), ``log_probs`` (B,) and ``values`` (B,), float32."""
         out, values = self(obs)
-        actions, logs = self.head.sample(out, self.generator)
+        actions, logs = self.head.sample(out, self.generator, greedy=info.greedy)
         return {"actions": actions, "log_probs": logs, "values": values.float()}
 
     def evaluate(self, obs: Obs, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,8 +13,10 @@ from torch import Tensor, nn
 
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.errors import Refused
+from artos.policies.acting import ACTOR_CRITIC, ActInfo
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.encoders import is_image
+from artos.spec import DataKey
 
 _BATCH = 3
 _MOST_UNITS = 2**16
@@ -24,6 +26,7 @@ _MOST_UNITS = 2**16
 class Policy:
     """The built-in actor-critic: ``auto`` takes the CNN if the environment shows pictures."""
 
+    outputs: ClassVar[tuple[str | DataKey, ...]] = ACTOR_CRITIC
     kind: Literal["auto", "mlp", "cnn"] = "auto"
     hidden: tuple[int, ...] = (64, 64)
 
@@ -53,20 +56,12 @@ PolicyLike = Policy | Callable[[EnvSpec], nn.Module]
 
 
 def build_policy(policy: PolicyLike, spec: EnvSpec, seed: int) -> nn.Module:
-    """Build the built-in policy, or the user's own: any callable ``EnvSpec → nn.Module``.
-
-    Raises:
-        Refused: the module does not fit the environment (see ``check_policy``).
-    """
-    if type(policy) is Policy:
+    """Build the built-in policy, or the user's own: any callable ``EnvSpec → nn.Module``."""
+    if isinstance(policy, Policy):
         return policy.build(spec, seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = policy.build(spec, seed) if isinstance(policy, Policy) else policy(spec)
-    faults = check_policy(module, spec)
-    if faults:
-        raise Refused(faults)
-    return module
+        return policy(spec)
 
 
 def fake_observations(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
@@ -79,55 +74,57 @@ def _fake(part: Part, batch: int) -> Any:
     return np.full((batch, *part.value_shape), fill, part.dtype)
 
 
-def check_policy(module: Any, spec: EnvSpec) -> list[str]:
-    """Act and evaluate once on a fake batch; returns what does not fit and what to change."""
+def check_policy(module: Any, spec: EnvSpec, outputs: Sequence[DataKey]) -> list[str]:
+    """Act, and evaluate if it can, on a fake batch; returns what does not fit and what to change.
+
+    ``outputs`` are the data keys that ``act`` has to give beside ``actions``.
+    """
     if not isinstance(module, nn.Module):
         return [f"the policy is a {type(module).__name__}; it must be a torch.nn.Module"]
-    missing = [name for name in ("act", "evaluate") if not callable(getattr(module, name, None))]
-    if missing:
-        return [
-            f"{type(module).__name__} has no method {name}(obs{', actions' * (name == 'evaluate')})"
-            for name in missing
-        ]
+    if not callable(getattr(module, "act", None)):
+        return [f"{type(module).__name__} has no method act(obs, info)"]
     obs = fake_observations(spec, _BATCH)
     try:
         with torch.no_grad():
-            acted = module.act(obs)  # type: ignore[operator]
+            acted = module.act(obs, ActInfo())  # type: ignore[operator]
     except Exception as error:
-        return [f"act(obs) raised {type(error).__name__}: {error}; obs has {_describe(obs)}"]
-    faults = _act_faults(acted, spec.actions)
-    return faults or _evaluate_faults(module, obs, acted["actions"])
+        return [f"act(obs, info) raised {type(error).__name__}: {error}; obs has {_describe(obs)}"]
+    actions = DataKey("actions", spec.actions.shape, spec.actions.stored_dtype)
+    faults = _act_faults(acted, (actions, *outputs)) or _action_faults(acted, spec.actions)
+    if faults or not callable(getattr(module, "evaluate", None)):
+        return faults
+    return _evaluate_faults(module, obs, acted["actions"])
 
 
-def _act_faults(acted: Any, actions: ActionSpec) -> list[str]:
+def _act_faults(acted: Any, wanted: Sequence[DataKey]) -> list[str]:
     if not isinstance(acted, dict):
-        return [f"act(obs) must return a dict of tensors, not {type(acted).__name__}"]
-    faults = []
-    wanted = {"actions": (_BATCH, *actions.shape), "log_probs": (_BATCH,), "values": (_BATCH,)}
-    for name, shape in wanted.items():
-        value = acted.get(name)
-        if not isinstance(value, Tensor):
-            faults.append(f"act(obs) must return a tensor under {name!r}")
-        elif tuple(value.shape) != shape:
-            faults.append(f"act(obs)[{name!r}] has shape {tuple(value.shape)}; return {shape}")
-        elif name != "actions" and value.dtype != torch.float32:
-            faults.append(f"act(obs)[{name!r}] is {value.dtype}; return torch.float32")
-    return faults or _action_faults(acted["actions"], actions)
+        return [f"act(obs, info) must return a dict of tensors, not {type(acted).__name__}"]
+    return [fault for key in wanted for fault in _output_faults(acted, key)]
 
 
-def _action_faults(value: Tensor, actions: ActionSpec) -> list[str]:
-    if str(value.dtype) != f"torch.{actions.stored_dtype}":
-        return [
-            f"act(obs)['actions'] is {value.dtype}; the environment takes {actions.kind} actions: "
-            f"return torch.{actions.stored_dtype}"
-        ]
+def _output_faults(acted: dict[str, Any], key: DataKey) -> Iterator[str]:
+    value, shape = acted.get(key.name), (_BATCH, *key.shape)
+    what = f"act(obs, info)[{key.name!r}]"
+    if not isinstance(value, Tensor):
+        fault = f"act(obs, info) must return a tensor under {key.name!r}"
+        declared = ", or leave it out of the policy's outputs (outputs = () for none)"
+        yield fault + declared * (key.name != "actions")
+    elif tuple(value.shape) != shape:
+        yield f"{what} has shape {tuple(value.shape)}; return {shape}"
+    elif str(value.dtype) != f"torch.{key.dtype}":
+        yield f"{what} is {value.dtype}; return torch.{key.dtype}"
+
+
+def _action_faults(acted: dict[str, Tensor], actions: ActionSpec) -> list[str]:
+    value = acted["actions"]
     if actions.kind == "box":
-        return [] if bool(value.isfinite().all()) else ["act(obs)['actions'] holds NaN or infinity"]
+        finite = bool(value.isfinite().all())
+        return [] if finite else ["act(obs, info)['actions'] holds NaN or infinity"]
     columns = value.reshape(_BATCH, math.prod(actions.shape))
     sizes = torch.tensor(actions.sizes)
     if bool(((columns < 0) | (columns >= sizes)).any()):
         return [
-            f"act(obs)['actions'] goes from {int(value.min())} to {int(value.max())}; the "
+            f"act(obs, info)['actions'] goes from {int(value.min())} to {int(value.max())}; the "
             f"environment takes 0 to {[n - 1 for n in actions.sizes]}"
         ]
     return []

@@ -22,9 +22,12 @@ class Head(nn.Module):
     width: int
 
     def sample(
-        self, out: Tensor, generator: torch.Generator | None = None
+        self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """Draw actions (B, *shape) and their log probabilities (B,) float32."""
+        """Draw actions (B, *shape) and their log probabilities (B,) float32.
+
+        ``greedy`` takes the likeliest action instead.
+        """
         raise NotImplementedError
 
     def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
@@ -40,10 +43,13 @@ class Categorical(Head):
         self.width = choices
 
     def sample(
-        self, out: Tensor, generator: torch.Generator | None = None
+        self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Exponential race: the smallest of Exp(1)/p wins with probability p."""
         logs = torch.log_softmax(out.float(), -1)
+        if greedy:
+            actions = logs.argmax(-1)
+            return actions, _pick(logs, actions)
         noise = torch.empty_like(logs).exponential_(generator=generator)
         actions = (logs - noise.log()).argmax(-1)
         return actions, _pick(logs, actions)
@@ -63,11 +69,11 @@ class MultiCategorical(Head):
         self.parts = nn.ModuleList(Categorical(n) for n in sizes)
 
     def sample(
-        self, out: Tensor, generator: torch.Generator | None = None
+        self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
     ) -> tuple[Tensor, Tensor]:
         """See ``Head.sample``."""
         drawn = [
-            cast("Categorical", part).sample(piece, generator)
+            cast("Categorical", part).sample(piece, generator, greedy=greedy)
             for part, piece in zip(self.parts, torch.split(out, self.sizes, -1), strict=True)
         ]
         actions = torch.stack([a for a, _ in drawn], -1).reshape(len(out), *self.shape)
@@ -94,11 +100,13 @@ class DiagGaussian(Head):
         self.log_std = nn.Parameter(torch.zeros(self.width))
 
     def sample(
-        self, out: Tensor, generator: torch.Generator | None = None
+        self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
     ) -> tuple[Tensor, Tensor]:
         """See ``Head.sample``; actions are not clipped here."""
         mean = out.float()
-        noise = torch.empty_like(mean).normal_(generator=generator)
+        noise = torch.zeros_like(mean)
+        if not greedy:
+            noise.normal_(generator=generator)
         actions = mean + self.log_std.exp() * noise
         logs = -0.5 * noise.square().sum(-1) - self._scale()
         return actions.reshape(len(out), *self.shape), logs
@@ -133,10 +141,13 @@ def _pick(logs: Tensor, actions: Tensor) -> Tensor:
 class Sampler(Protocol):
     """NumPy twin of a head for a fixed batch size B; what it returns is reused by the next call."""
 
-    def __call__(self, out: Floats, state: dict[str, Floats]) -> tuple[NDArray[Any], Floats]:
+    def __call__(
+        self, out: Floats, state: dict[str, Floats], *, greedy: bool = False
+    ) -> tuple[NDArray[Any], Floats]:
         """Actions (B, *shape) and log probabilities (B,) for the last layer's output.
 
         ``out`` (B, width) may be overwritten; ``state`` holds the head's parameters by name.
+        ``greedy`` takes the likeliest action, and draws no random numbers.
         """
 
 
@@ -154,15 +165,16 @@ class CategoricalSampler:
         self._ones = np.ones(choices, np.float32)
         self._rows = np.arange(batch)
 
-    def __call__(self, out: Floats, state: dict[str, Floats]) -> tuple[NDArray[np.int64], Floats]:
+    def __call__(
+        self, out: Floats, state: dict[str, Floats], *, greedy: bool = False
+    ) -> tuple[NDArray[np.int64], Floats]:
         """See ``Sampler``.
 
         ``log p(a) = -log Σ exp(l - l_a)`` needs no maximum first: the winner of a Gumbel race is
         never so far behind another choice that the exponential overflows.
         """
         wide, logs = self._wide, self._logs
-        np.add(out, self._gumbel(), out=wide)
-        actions = wide.argmax(1)
+        actions = (out if greedy else np.add(out, self._gumbel(), out=wide)).argmax(1)
         chosen = out[self._rows, actions]
         np.subtract(out, chosen[:, None], out=wide)
         np.exp(wide, out=wide)
@@ -197,11 +209,13 @@ class MultiCategoricalSampler:
         self._shaped = self._actions.reshape(batch, *shape)
         self._logs = np.empty(batch, np.float32)
 
-    def __call__(self, out: Floats, state: dict[str, Floats]) -> tuple[NDArray[np.int64], Floats]:
+    def __call__(
+        self, out: Floats, state: dict[str, Floats], *, greedy: bool = False
+    ) -> tuple[NDArray[np.int64], Floats]:
         """See ``Sampler``."""
         self._logs.fill(0)
         for i, (part, piece) in enumerate(zip(self._parts, self._slices, strict=True)):
-            self._actions[:, i], logs = part(out[:, piece], state)
+            self._actions[:, i], logs = part(out[:, piece], state, greedy=greedy)
             self._logs += logs
         return self._shaped, self._logs
 
@@ -213,9 +227,15 @@ class GaussianSampler:
         self._rng, self._shape, self._width = rng, shape, math.prod(shape)
         self._noise = np.empty((batch, self._width), np.float32)
 
-    def __call__(self, out: Floats, state: dict[str, Floats]) -> tuple[Floats, Floats]:
+    def __call__(
+        self, out: Floats, state: dict[str, Floats], *, greedy: bool = False
+    ) -> tuple[Floats, Floats]:
         """See ``Sampler``."""
-        noise = self._rng.standard_normal(dtype=np.float32, out=self._noise)
+        noise = self._noise
+        if greedy:
+            noise.fill(0)
+        else:
+            self._rng.standard_normal(dtype=np.float32, out=noise)
         log_std = state["head.log_std"]
         out += np.exp(log_std) * noise
         logs = np.einsum("bk,bk->b", noise, noise)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from artos.envs.spec import EnvSpec, Part
+from artos.policies.acting import ActInfo, BoundPolicy
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.distributions import sampler_for
 from artos.policies.encoders import flat_width
@@ -19,19 +20,6 @@ from artos.policies.twin_mlp import TwinMlp
 
 Array = NDArray[Any]
 _REMEMBERED = 64
-
-
-class BoundPolicy(Protocol):
-    """What an actor process needs of a policy. Outputs are valid until the next call."""
-
-    def bind(self, flat: Floats) -> None:
-        """Act with these parameters from now on, maybe in place: do not change ``flat``."""
-
-    def act(self, obs: dict[str, Array]) -> dict[str, Array]:
-        """Actions (B, *shape), ``log_probs`` and ``values`` (B,) for observations (B, …)."""
-
-    def values(self, obs: dict[str, Array]) -> Floats:
-        """Values (B,) float32, e.g. to bootstrap truncated episodes."""
 
 
 def make_actor(module: nn.Module, spec: EnvSpec, seed: int) -> BoundPolicy:
@@ -83,11 +71,11 @@ class FastMlp:
         for run in self._passes.values():
             run.refresh(self._weights)
 
-    def act(self, obs: dict[str, Array]) -> dict[str, Array]:
+    def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """See ``BoundPolicy.act``."""
         run = self._passes.get(len(obs[self._name])) or self._new_pass(obs)
         run.forward(self._weights, obs)
-        actions, logs = run.sample(run.out, self._state)
+        actions, logs = run.sample(run.out, self._state, greedy=info.greedy)
         return {"actions": actions, "log_probs": logs, "values": run.values}
 
     def values(self, obs: dict[str, Array]) -> Floats:
@@ -247,18 +235,18 @@ class TorchActor:
             self._tensors[name].data = torch.from_numpy(view)
 
     @torch.inference_mode()
-    def act(self, obs: dict[str, Array]) -> dict[str, Array]:
+    def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """See ``BoundPolicy.act``."""
         tensors = {name: torch.from_numpy(part) for name, part in obs.items()}
         act = self._module.act if self._own else self._in_own_stream
-        found: Any = act(tensors)  # type: ignore[operator]
+        found: Any = act(tensors, info)  # type: ignore[operator]
         return {name: value.numpy() for name, value in found.items()}
 
-    def _in_own_stream(self, tensors: dict[str, torch.Tensor]) -> Any:
+    def _in_own_stream(self, tensors: dict[str, torch.Tensor], info: ActInfo) -> Any:
         outside = torch.get_rng_state()
         torch.set_rng_state(self._state)
         try:
-            return self._module.act(tensors)  # type: ignore[operator]
+            return self._module.act(tensors, info)  # type: ignore[operator]
         finally:
             self._state = torch.get_rng_state()
             torch.set_rng_state(outside)
@@ -267,7 +255,7 @@ class TorchActor:
     def values(self, obs: dict[str, Array]) -> Floats:
         """See ``BoundPolicy.values``; a module without ``value`` is asked to act."""
         if not hasattr(self._module, "value"):
-            return self.act(obs)["values"]
+            return self.act(obs, ActInfo())["values"]
         tensors = {name: torch.from_numpy(part) for name, part in obs.items()}
         found: Floats = self._module.value(tensors).float().numpy()  # type: ignore[operator]
         return found

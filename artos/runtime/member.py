@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
@@ -77,7 +76,7 @@ class ActorRole:
             self._bind()
             began = _until_now(times, "bind", began)
         if rows:
-            own = getattr(self._actor, call.method)(start, rows)
+            own = getattr(self._actor, call.method)(start, rows, call)
             self._block.commit(call.stop)
             seconds = time.perf_counter() - began
             times |= complete_times(own, seconds, "sample")
@@ -133,10 +132,11 @@ class LearnerRole:
             block.drawn = self._drawn
         self._non_publishing = frozenset(getattr(learner, "non_publishing", ()))
         if model.version < 0:
-            self._publish(0, 0)
-        else:
-            for name, array in learner.live().items():
-                np.copyto(array, model.newest.arrays[name])
+            model.publish(learner.live())
+            return
+        model.restore(learner.live())
+        if hasattr(learner, "restored"):
+            learner.restored()
 
     def step(self) -> int:
         """The version published last."""
@@ -164,7 +164,7 @@ class LearnerRole:
         times = complete_times(self._learner.seconds(), ended - began, "learn")
         if self._learner.fresh and call.method not in self._non_publishing:
             self._learner.fresh = False
-            self._publish(self._model.version + 1, call.firing)
+            self._model.publish(self._learner.live(), call.firing)
             ended = _until_now(times, "publish", ended)
         seconds = ended - began
         return Done(
@@ -188,15 +188,6 @@ class LearnerRole:
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise NotFinite(name, value, self._model.version)
-        total = float(self._learner.live()["params"].sum())
-        if not math.isfinite(total):
-            raise NotFinite("a weight", total, self._model.version)
-
-    def _publish(self, version: int, firing: int) -> None:
-        slot = self._model.allocate()
-        for name, array in self._learner.live().items():
-            np.copyto(slot.arrays[name], array)
-        self._model.commit(slot, version, firing)
 
 
 class Role(Protocol):

@@ -62,7 +62,7 @@ def register(reference: Reference, seed: int) -> Registered:
     if unusable or keys is None:
         return Registered(faults=tuple(faults))
     plan = _draft(workload, reference, seed, keys)
-    faults += _attempt(faults, "the learner", lambda: _learner_faults(workload, plan)) or []
+    faults += _attempt(faults, "the learner", lambda: _learner_faults(workload, plan, module)) or []
     if not faults:
         done = _attempt(faults, "the learner", lambda: _with_learner(plan, workload, module))
         resolved = resolved_settings(reference, workload)
@@ -130,9 +130,10 @@ def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
 
 def _module(workload: Workload, seed: int, faults: list[str]) -> Any:
     actor: Any = workload.actor
+    module = actor.build_module(seed)
     if hasattr(actor, "faults"):
-        faults += actor.faults()
-    return actor.build_module(seed)
+        faults += actor.faults(module)
+    return module
 
 
 def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[DataKey]) -> Plan:
@@ -185,9 +186,21 @@ def _methods(role: Any) -> tuple[str, ...]:
     return tuple(n for n in dir(kind) if not n.startswith("_") and callable(getattr(kind, n)))
 
 
-def _learner_faults(workload: Workload, plan: Plan) -> list[str]:
+def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
     learner: Any = workload.learner
-    return list(learner.faults(plan)) if hasattr(learner, "faults") else []
+    who, there = type(learner).__name__, {key.name for key in plan.data_keys}
+    found = [
+        f"{who} calls {name}(...) of the policy, but {type(module).__name__} has no such method"
+        for name in getattr(learner, "calls", ())
+        if module is not None and not callable(getattr(module, name, None))
+    ]
+    found += [
+        f"{who} reads {name!r}, which no row has: the policy must name it among its outputs, or "
+        "data_keys must not leave it out"
+        for name in getattr(learner, "reads", ())
+        if name not in there
+    ]
+    return found + (list(learner.faults(plan)) if hasattr(learner, "faults") else [])
 
 
 def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
@@ -195,9 +208,14 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     threads = learner.threads(module, len(os.sched_getaffinity(0)))
     publish = Publisher(published(workload))
     learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
-    arrays = [ArraySpec(n, a.shape, a.dtype.name) for n, a in learner.live().items()]
+    arrays = [ArraySpec(n, tuple(a.shape), _dtype(a)) for n, a in learner.live().items()]
     objects = _objects(workload, arrays, plan.actors + 1)
     return msgspec.structs.replace(plan, objects=objects, layout=learner.layout(), threads=threads)
+
+
+def _dtype(value: Any) -> str:
+    """The NumPy name of an array's or a tensor's dtype."""
+    return str(value.dtype).removeprefix("torch.")
 
 
 def main() -> int:

@@ -88,7 +88,7 @@ def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
     module = actor.build_module(plan.seed)
     _settle_torch(plan, plan.threads)
     objects = {name: region for name, region in model.objects.items() if name != MODEL}
-    publish = Publisher(published(workload), objects)
+    publish = Publisher(published(workload), objects, model[MODEL])
     learner.setup(LearnerContext(plan, module, plan.seed, plan.threads, blocks, publish))
     samplers = {
         draw.target: sampler_of(draw, blocks, seed_of(plan.seed, number, plan.resumes))

@@ -18,7 +18,7 @@ class A2C(TorchLearner):
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
         """Learn from ``batch``, whose arrays are (actors, steps, environments, ...)."""
-        self.adam.set_lr(self.lr * (1 - call.progress))
+        self.network.optimiser.lr = self.lr * (1 - call.progress)
         rows = {key: batch.gather(key) for key in KEYS}
         advantage, returns = advantages(
             rows["rewards"], rows["values"], rows["bootstraps"],

@@ -41,7 +41,7 @@ class EagerA2C(A2C):
         left = [claim for claim in batch.claims if claim not in self.absorbed]
         for claim in left:
             self.absorb(Batch(self.context.blocks, [claim]), call)
-        self.adam.set_lr(self.lr * (1 - call.progress))
+        self.network.optimiser.lr = self.lr * (1 - call.progress)
         self.apply()
         self.known.forget(batch.claims)
         self.absorbed.clear()

@@ -24,7 +24,7 @@ from artos.buffer.run_memory import MODEL, RunMemory
 from artos.errors import DeadlineExceeded
 from artos.plan import Plan, Site
 from artos.policies.fast import make_actor
-from artos.protocol.invocations import Ready, Stop
+from artos.protocol.invocations import Invoke, Ready, Stop
 from artos.runtime.member import ActorRole, LearnerRole, Line, Role, serve
 from artos.spec import VERSION_KEY, DataKey
 from evaluation.pipelining.rounds_plan import SPEC, network
@@ -53,8 +53,9 @@ class Prefilled:
         self._policy.bind(params)
         self.version = version
 
-    def sample(self, start: int, rows: int) -> dict[str, float]:
+    def sample(self, start: int, rows: int, call: Invoke) -> dict[str, float]:
         """Stamp the rows."""
+        del call
         for stamped in self._block.views(VERSION_KEY, start, start + rows):
             stamped.fill(self.version)
         last = self._block.index(start + rows - 1)

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from artos.actors.rollout import POLICY_KEYS
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.run_memory import MODEL
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.plan import Plan
+from artos.policies.acting import ACTOR_CRITIC, BOOTSTRAPS, output_keys
 from artos.policies.build import Policy, build_policy
 from artos.reference import Reference
 from artos.spec import ArraySpec, DataKey
@@ -48,7 +48,7 @@ def weights(readers: int) -> ObjectSpec:
 
 def keys(*, once: bool) -> tuple[DataKey, ...]:
     """The data keys of a row, with every frame stored once or with whole stacks."""
-    found = (*SPEC.data_keys(), *POLICY_KEYS)
+    found = (*SPEC.data_keys(), *output_keys(ACTOR_CRITIC), BOOTSTRAPS)
     whole = DataKey(OBSERVATIONS, (STACK, *FRAME), "uint8")
     return found if once else (whole, *found[1:])
 

@@ -20,7 +20,7 @@ class Idle(TorchLearner):
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
         """Publish without reading the batch or changing the weights."""
-        self.fresh = True
+        self.publish()
         return {}
 
 

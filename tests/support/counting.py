@@ -60,7 +60,7 @@ class Still:
     def bind(self, flat: Any) -> None:
         pass
 
-    def act(self, obs: Any) -> Any:
+    def act(self, obs: Any, info: Any) -> Any:
         return self.output
 
     def values(self, obs: Any) -> Any:
@@ -76,7 +76,7 @@ class Walker(RolloutActor):
     def make_policy(self, module: Any, seed: int) -> Any:
         return Still(self.envs)
 
-    def faults(self) -> list[str]:
+    def faults(self, module: Any) -> list[str]:
         return []
 
 

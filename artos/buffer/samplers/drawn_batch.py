@@ -15,8 +15,7 @@ from artos.buffer.samplers.prioritised import WEIGHTS, PrioritisedSampler
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.samplers.transitions import INDEX, Sample
 from artos.buffer.samplers.uniform import UniformSampler
-
-OBSERVATIONS = "observations"
+from artos.spec import is_observation
 
 
 class Sampler(Protocol):
@@ -86,6 +85,6 @@ def sampler_of(draw: Draw, blocks: Mapping[int, ActorBlock], seed: int) -> Sampl
 
 
 def _ahead(pattern: Uniform | Prioritised, keys: Sequence[str]) -> dict[str, Any]:
-    following = tuple(key for key in keys if key.startswith(OBSERVATIONS))
+    following = tuple(filter(is_observation, keys))
     n_step = NStep(n=pattern.n_step, gamma=pattern.gamma)
     return {"next_keys": following, "n_step": n_step}

@@ -110,13 +110,13 @@ class Sampling:
         trained = newest + self._state.invocations.after(
             LEARNER, made_by, self._state.non_publishing
         )
-        asked = 0
+        asked, progress = 0, self._state.progress.share
         for actor in self.window.in_turn(actors, self._rounds.granted_to):
             if self.window.admits(actor) and (stop := self._rounds.grant(actor)) is not None:
                 if bind := self._versions.due(actor, trained):
                     self._versions.asked(actor, version)
                 self.window.granted(actor, self._versions.next(actor))
-                call = Invoke(number, target, method, (), stop, bind)
+                call = Invoke(number, target, method, (), stop, bind, progress)
                 self._pulls.before(actor_member(actor), call)
                 asked += 1
         return asked
@@ -160,9 +160,13 @@ class Dispatcher:
         if by_clock and state.invocations.includes(LEARNER, firing.trigger):
             self._in_vain(firing)  # a clock fired while the learner was busy with its last firing
             return
-        progress = min(1.0, state.progress.consumed / state.plan.total_steps)
-        method = method_of(firing.trigger)
-        call = Invoke(firing.number, firing.trigger, method, firing.claims, progress=progress)
+        call = Invoke(
+            firing.number,
+            firing.trigger,
+            method_of(firing.trigger),
+            firing.claims,
+            progress=state.progress.share,
+        )
         self._invoke(LEARNER, call)
         state.claims.claim(firing.trigger, firing.claims)
 

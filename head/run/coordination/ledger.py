@@ -317,6 +317,11 @@ class Progress:
         rows = self._claims.consumed() if self._plan.consumers else self._rounds.written
         return self._base + rows * self._plan.envs
 
+    @property
+    def share(self) -> float:
+        """The share of the budget that is used, 0 to 1."""
+        return min(1.0, self.consumed / self._plan.total_steps)
+
 
 class WeightVersions:
     """The version that each actor holds (-1: none), and whether it binds the newest for a round.

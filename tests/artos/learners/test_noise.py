@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from artos.learners.flat import FlatAdam
+from artos.learners.network import Network
 from artos.learners.noise import GradientNoise
+from artos.learners.optimisers import Adam
 
 
 def estimate(true: float, spread: float, seed: int, updates: int = 400) -> float:
@@ -53,8 +54,8 @@ def test_one_minibatch_tells_nothing(minibatches: int) -> None:
 
 def test_gradients_are_shown_before_they_are_clipped() -> None:
     module, seen = nn.Linear(3, 1, bias=False), list[float]()
-    adam = FlatAdam(module, lr=0.1)
-    adam.observe = lambda gradient: seen.append(float(gradient.norm()))
-    adam.step(module(torch.full((1, 3), 10.0)).sum(), max_grad_norm=0.5)
+    network = Network(module, Adam(0.1), max_grad_norm=0.5)
+    network.observe = lambda gradient: seen.append(float(gradient.norm()))
+    network.step(module(torch.full((1, 3), 10.0)).sum())
     assert seen == pytest.approx([10.0 * 3**0.5])
-    assert float(adam.weights.grad.norm()) == pytest.approx(0.5, rel=1e-4)  # type: ignore[union-attr]
+    assert float(network.weights.grad.norm()) == pytest.approx(0.5, rel=1e-4)  # type: ignore[union-attr]

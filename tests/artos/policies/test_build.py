@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,12 @@ from torch import Tensor, nn
 
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.errors import Refused
+from artos.policies.acting import ACTOR_CRITIC, ActInfo, declared_outputs, output_keys
 from artos.policies.build import Policy, build_policy, check_policy, fake_observations
 from artos.policies.encoders import NatureCnn
+from artos.spec import DataKey
+
+CRITIC = output_keys(ACTOR_CRITIC)
 
 
 def tensors(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
@@ -33,7 +38,7 @@ def tensors(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize("actions", ACTIONS, ids=[a.kind for a in ACTIONS])
 def test_our_policy_fits_every_space(actions: ActionSpec, parts: tuple[Part, ...]) -> None:
     spec = spec_with(actions, *parts)
-    assert check_policy(Policy().build(spec, 0), spec) == []
+    assert check_policy(Policy().build(spec, 0), spec, CRITIC) == []
 
 
 def test_the_seed_decides_the_weights_and_leaves_the_global_stream_alone() -> None:
@@ -84,7 +89,7 @@ def test_pictures_keep_their_values_when_acting() -> None:
     spec = spec_with(DISCRETE, STACKED)
     obs = tensors(spec, 2)
     before = obs["observations"].clone()
-    Policy().build(spec, 0).act(obs)
+    Policy().build(spec, 0).act(obs, ActInfo())
     assert torch.equal(obs["observations"], before)
 
 
@@ -115,7 +120,7 @@ def test_settings_that_do_not_fit_are_refused(policy: Policy, says: str) -> None
 
 def test_an_mlp_can_be_asked_for_on_pictures() -> None:
     spec = spec_with(DISCRETE, Part("observations", (36, 36, 1), "uint8"))
-    assert check_policy(Policy(kind="mlp").build(spec, 0), spec) == []
+    assert check_policy(Policy(kind="mlp").build(spec, 0), spec, CRITIC) == []
 
 
 class Fake(nn.Module):
@@ -125,7 +130,7 @@ class Fake(nn.Module):
         super().__init__()
         self.acted, self.evaluated = acted, evaluated
 
-    def act(self, obs: dict[str, Tensor]) -> Any:
+    def act(self, obs: dict[str, Tensor], info: ActInfo) -> Any:
         if isinstance(self.acted, Exception):
             raise self.acted
         return self.acted
@@ -149,13 +154,12 @@ FINE = (torch.zeros(3), torch.zeros(3), torch.zeros(3))
     ("module", "actions", "says"),
     [
         ("text", DISCRETE, "must be a torch.nn.Module"),
-        (nn.Linear(1, 1), DISCRETE, r"no method act\(obs\)"),
-        (nn.Linear(1, 1), DISCRETE, r"no method evaluate\(obs, actions\)"),
+        (nn.Linear(1, 1), DISCRETE, r"no method act\(obs, info\)"),
         (Fake(ValueError("mat1 and mat2")), DISCRETE, r"ValueError: mat1.*observations \(3, 5\)"),
         (Fake(torch.zeros(3)), DISCRETE, "must return a dict of tensors, not Tensor"),
-        (Fake({"actions": torch.zeros(3)}), DISCRETE, "a tensor under 'values'"),
+        (Fake({"actions": torch.zeros(3)}), DISCRETE, "a tensor under 'values', or leave it out"),
         (Fake(out(torch.zeros(3, 1).long())), DISCRETE, r"shape \(3, 1\); return \(3,\)"),
-        (Fake(out(torch.zeros(3))), DISCRETE, "takes discrete actions: return torch.int64"),
+        (Fake(out(torch.zeros(3))), DISCRETE, "'actions'] is torch.float32; return torch.int64"),
         (Fake(out(torch.full((3,), 4))), DISCRETE, r"goes from 4 to 4.*takes 0 to \[3\]"),
         (Fake(out(torch.full((3,), -1))), DISCRETE, "goes from -1"),
         (Fake(out(torch.full((3, 2, 2), 2))), MULTI, r"takes 0 to \[1, 2, 4, 1\]"),
@@ -172,7 +176,7 @@ def test_a_policy_that_does_not_fit_is_told_what_to_change(
 ) -> None:
     import re  # noqa: PLC0415
 
-    faults = check_policy(module, spec_with(actions, VECTOR))
+    faults = check_policy(module, spec_with(actions, VECTOR), CRITIC)
     assert any(re.search(says, fault) for fault in faults), faults
 
 
@@ -180,8 +184,42 @@ def test_a_users_builder_is_called_with_the_description() -> None:
     spec = spec_with(DISCRETE, VECTOR)
     fits = Fake(out(torch.zeros(3).long()), FINE)
     assert build_policy(lambda given: fits if given == spec else Fake(None), spec, 0) is fits
-    with pytest.raises(Refused, match="must return a dict"):
-        build_policy(lambda given: Fake(None), spec, 0)
+
+
+class Chooser(nn.Module):
+    """A policy without a critic, whose rows hold what it saw in each choice."""
+
+    outputs = (DataKey("scores", (4,)), "doubt")
+
+    def act(self, obs: dict[str, Tensor], info: ActInfo) -> Any:
+        scores = obs["observations"][:, :4]
+        return {"actions": scores.argmax(1), "scores": scores, "doubt": scores.std(1)}
+
+
+def test_a_policy_gives_what_it_declares_and_nothing_else_is_asked_for() -> None:
+    spec = spec_with(DISCRETE, VECTOR)
+    keys = declared_outputs(Chooser, lambda: pytest.fail("a class need not be built"))
+    assert keys == (DataKey("scores", (4,)), DataKey("doubt"))
+    assert check_policy(Chooser(), spec, keys) == []
+    faults = check_policy(Chooser(), spec, (*keys, DataKey("values"), DataKey("scores", (5,))))
+    assert len(faults) == 2
+    assert "a tensor under 'values', or leave it out of the policy's outputs" in faults[0]
+    assert "shape (3, 4); return (3, 5)" in faults[1]
+    assert (
+        "is torch.float32; return torch.int64"
+        in check_policy(Chooser(), spec, (DataKey("doubt", (), "int64"),))[0]
+    )
+
+
+def test_outputs_are_found_however_a_policy_is_given() -> None:
+    def build() -> nn.Module:
+        return Chooser()
+
+    chooser = output_keys(Chooser.outputs)
+    assert declared_outputs(partial(Chooser, 3), build) == chooser
+    assert declared_outputs(build, build) == declared_outputs(lambda spec: None, build) == chooser
+    assert declared_outputs(Fake, build) == declared_outputs(Policy(), build) == CRITIC
+    assert declared_outputs(None, build) == CRITIC
 
 
 def test_fake_observations_have_the_stored_shapes_and_dtypes() -> None:

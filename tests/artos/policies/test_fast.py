@@ -7,6 +7,7 @@ from spaces_for_tests import ACTIONS, DISCRETE, FLAT, MIXED, STACKED, VECTOR, ra
 from torch import nn
 
 from artos.envs.spec import ActionSpec, EnvSpec, Part
+from artos.policies.acting import ACTOR_CRITIC, ActInfo, output_keys
 from artos.policies.build import Policy, check_policy
 from artos.policies.fast import FastMlp, TorchActor, make_actor
 from artos.policies.flat import layout, named_tensors, views
@@ -48,7 +49,7 @@ def test_numpy_and_torch_agree(
     actor.bind(flat_of(module))
     for seed in range(3):
         obs = random_obs(spec, batch, seed)
-        acted = {name: value.copy() for name, value in actor.act(obs).items()}
+        acted = {name: value.copy() for name, value in actor.act(obs, ActInfo()).items()}
         logs, values = evaluate(module, obs, acted)
         np.testing.assert_allclose(acted["log_probs"], logs, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(acted["values"], values, rtol=1e-5, atol=1e-5)
@@ -66,10 +67,37 @@ def test_what_a_cnn_acts_is_what_it_evaluates(actions: ActionSpec, parts: tuple[
     assert isinstance(actor, TorchActor)
     actor.bind(flat_of(module))
     obs = random_obs(spec, 3, 0)
-    acted = actor.act(obs)
+    acted = actor.act(obs, ActInfo())
     logs, values = evaluate(module, obs, acted)
     np.testing.assert_allclose(acted["log_probs"], logs, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(acted["values"], values, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("parts", [(VECTOR,), (STACKED,)], ids=["numpy", "torch"])
+@pytest.mark.parametrize("actions", ACTIONS, ids=[a.kind for a in ACTIONS])
+def test_greedy_takes_the_likeliest_action_and_draws_nothing(
+    actions: ActionSpec, parts: tuple[Part, ...]
+) -> None:
+    spec = spec_with(actions, *parts)
+    module = Policy().build(spec, 0) if parts[0] is STACKED else lively(spec)
+    obs = random_obs(spec, 3, 0)
+
+    def play(greedy: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        actor = make_actor(module, spec, 1)
+        actor.bind(flat_of(module))
+        for _ in range(greedy):
+            best = {k: v.copy() for k, v in actor.act(obs, ActInfo(greedy=True)).items()}
+        drawn = np.concatenate([actor.act(obs, ActInfo())["actions"].copy() for _ in range(9)])
+        return best["actions"], best["log_probs"], drawn
+
+    once, twice = play(1), play(2)
+    for one, two in zip(once, twice, strict=True):
+        np.testing.assert_array_equal(one, two)
+    best, logs, drawn = once
+    np.testing.assert_allclose(evaluate(module, obs, {"actions": best})[0], logs, atol=1e-5)
+    for start in range(0, len(drawn), 3):
+        others = evaluate(module, obs, {"actions": drawn[start : start + 3]})[0]
+        assert (others <= logs + 1e-5).all()
 
 
 @pytest.mark.parametrize("kind", [FastMlp, TorchActor])
@@ -82,7 +110,7 @@ def test_binding_again_changes_what_is_acted_and_nothing_else(kind: type) -> Non
     for module, flat in [(old, flats[0]), (new, flats[1]), (old, flats[0])]:
         before = flat.copy()
         actor.bind(flat)
-        acted = actor.act(obs)
+        acted = actor.act(obs, ActInfo())
         np.testing.assert_allclose(acted["values"], evaluate(module, obs, acted)[1], atol=1e-5)
         np.testing.assert_array_equal(flat, before)
 
@@ -101,7 +129,7 @@ def test_the_same_seed_acts_the_same_whatever_else_draws(kind: str) -> None:
         for _ in range(20):
             if disturb:
                 torch.rand(3)
-            acted.append(actor.act(obs)["actions"].tolist())
+            acted.append(actor.act(obs, ActInfo())["actions"].tolist())
         return acted
 
     assert play(1, False) == play(1, True)
@@ -117,12 +145,16 @@ def test_no_two_steps_draw_the_same_noise(kind: str) -> None:
     flat = flat_of(module)
     obs = {"observations": np.repeat(random_obs(spec, 1, 0)["observations"], 40, 0)}
     acted = []
-    between = [lambda: actor.values(obs), lambda: actor.bind(flat), lambda: actor.act(fewer)]
+    between = [
+        lambda: actor.values(obs),
+        lambda: actor.bind(flat),
+        lambda: actor.act(fewer, ActInfo()),
+    ]
     fewer = {name: part[:3] for name, part in obs.items()}
     actor.bind(flat)
     for pause in (lambda: None, *between):
         pause()
-        acted += [tuple(actor.act(obs)["actions"].tolist()) for _ in range(2)]
+        acted += [tuple(actor.act(obs, ActInfo())["actions"].tolist()) for _ in range(2)]
     assert len(set(acted)) == len(acted), "forty draws in a row came again"
 
 
@@ -134,7 +166,7 @@ def test_numpy_samples_follow_the_distribution(actions: ActionSpec) -> None:
     actor.bind(flat_of(module))
     row = random_obs(spec, 1, 3)["observations"]
     obs = {"observations": np.repeat(row, 500, 0)}
-    drawn = np.concatenate([actor.act(obs)["actions"].copy() for _ in range(80)])
+    drawn = np.concatenate([actor.act(obs, ActInfo())["actions"].copy() for _ in range(80)])
     flat = drawn.reshape(len(drawn), -1)
     with torch.no_grad():
         out = module({"observations": torch.from_numpy(row)})[0][0]
@@ -154,7 +186,7 @@ def test_certain_choices_do_not_overflow() -> None:
     views(flat, layout(module))["policy_bias"][:] = (3e4, -3e4, 0, 1e3)
     actor = make_actor(module, spec, 0)
     actor.bind(flat)
-    acted = actor.act(random_obs(spec, 64, 0))
+    acted = actor.act(random_obs(spec, 64, 0), ActInfo())
     assert (acted["actions"] == 0).all()
     assert (acted["log_probs"] == 0).all()
 
@@ -167,7 +199,7 @@ def test_weights_in_memory_that_cannot_be_written_can_be_bound() -> None:
     actor = TorchActor(lively(spec, seed=5), 0)
     actor.bind(flat)
     obs = random_obs(spec, 2, 0)
-    acted = actor.act(obs)
+    acted = actor.act(obs, ActInfo())
     np.testing.assert_allclose(acted["values"], evaluate(module, obs, acted)[1], atol=1e-5)
 
 
@@ -197,7 +229,7 @@ class UserPolicy(nn.Module):
         super().__init__()
         self.net = nn.Linear(5, actions + 1)
 
-    def act(self, obs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def act(self, obs: dict[str, torch.Tensor], info: ActInfo) -> dict[str, torch.Tensor]:
         out = self.net(obs["observations"])
         logits = torch.distributions.Categorical(logits=out[:, :-1])
         actions = logits.sample()
@@ -214,8 +246,8 @@ class UserPolicy(nn.Module):
 def test_a_users_module_acts_and_bootstraps_without_a_value_method() -> None:
     spec = spec_with(DISCRETE, VECTOR)
     module = UserPolicy()
-    assert check_policy(module, spec) == []
+    assert check_policy(module, spec, output_keys(ACTOR_CRITIC)) == []
     actor = make_actor(module, spec, 0)
     actor.bind(flat_of(module))
     obs = random_obs(spec, 4, 0)
-    np.testing.assert_array_equal(actor.values(obs).copy(), actor.act(obs)["values"])
+    np.testing.assert_array_equal(actor.values(obs).copy(), actor.act(obs, ActInfo())["values"])

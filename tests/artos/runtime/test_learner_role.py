@@ -155,7 +155,7 @@ class Actor:
 
     def bind(self, params: Any, version: int) -> None: ...
 
-    def sample(self, start: int, rows: int) -> dict[str, float]:
+    def sample(self, start: int, rows: int, call: Any) -> dict[str, float]:
         return {"environment": 0.25}
 
     def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:

@@ -22,7 +22,7 @@ from triggers.algorithms.ppo import workload as ppo
 
 
 class Deaf(nn.Module):
-    def act(self, obs):
+    def act(self, obs, info):
         return {}
 
     def evaluate(self, obs, actions):
@@ -35,7 +35,7 @@ class Builds(RolloutActor):
 
 
 class Silent(Builds):
-    def faults(self):
+    def faults(self, module):
         return []
 
 
@@ -95,16 +95,16 @@ def test_ours_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert seeds == [1]
 
 
-def test_a_users_function_is_called_once(home: Path) -> None:
+def test_a_users_function_is_called_for_its_outputs_and_for_its_network(home: Path) -> None:
     registered("networks.py:counted", home)
-    assert (home / "built").read_text() == "once\n"
+    assert (home / "built").read_text() == "once\nonce\n"
 
 
 @pytest.mark.parametrize("name", ["function", "policy", "actor"])
 def test_what_does_not_fit_is_refused_wherever_it_comes_from(name: str, home: Path) -> None:
     with pytest.raises(Refused) as refused:
         registered(f"networks.py:{name}", home)
-    words = "act(obs) must return a tensor under 'actions'"
+    words = "act(obs, info) must return a tensor under 'actions'"
     assert sum(words in fault for fault in refused.value.faults) == 1
 
 

@@ -15,6 +15,7 @@ EXAMPLES = ROOT / "docs" / "examples"
 SHOWN_IN = {
     "my_algo.py": "docs/tutorial.md",
     "my_trigger.py": "docs/tutorial.md",
+    "my_dqn.py": "docs/how-to.md",
     "my_env.py": "docs/how-to.md",
     "my_pipeline.py": "docs/how-to.md",
     "my_scaling.py": "docs/how-to.md",
@@ -55,6 +56,25 @@ def test_own_algorithm_runs_beside_files_called_like_ours(user: UserFolder) -> N
     assert summary["steps"] == 2048
     assert summary["updates"] == 8
     assert summary["lag_max"] == summary["restarts"] == summary["rows_lost"] == 0
+
+
+@pytest.mark.processes
+def test_own_off_policy_algorithm_runs(user: UserFolder) -> None:
+    ended = user.artos("run", "my_dqn.py:workload", "--total-steps", "2000", "--json")
+    assert ended.returncode == 0, ended.stderr
+    summary = user.summary()
+    assert summary["steps"] >= 2000
+    assert summary["updates"] * 64 == pytest.approx(8 * (summary["steps"] - 1000), abs=8 * 64 + 64)
+    assert summary["restarts"] == summary["rows_lost"] == 0
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_own_off_policy_algorithm_learns(user: UserFolder) -> None:
+    """A random policy makes about 22."""
+    ended = user.artos("run", "my_dqn.py:workload", "--seed", "1", "--json")
+    assert ended.returncode == 0, ended.stderr
+    assert user.summary()["mean_return_100"] >= 100
 
 
 @pytest.mark.long

@@ -46,7 +46,7 @@ class Counting:
         del params
         self.version = version
 
-    def sample(self, start: int, rows: int) -> dict[str, float]:
+    def sample(self, start: int, rows: int, call: Any) -> dict[str, float]:
         arrays, capacity, cpus = self.block.arrays, self.block.spec.capacity, allowed()
         for step in range(start, start + rows):
             if SLOW.exists():

@@ -37,8 +37,8 @@ class Threaded(Counting):
         if not hasattr(self, "pool"):
             self.prepare(context.plan)
 
-    def sample(self, start: int, rows: int) -> dict[str, float]:
-        return self.pool.submit(super().sample, start, rows).result(20)
+    def sample(self, start: int, rows: int, call: Any) -> dict[str, float]:
+        return self.pool.submit(super().sample, start, rows, call).result(20)
 
 
 def connected(actors: ActorsSetting = 2, total_steps: int = 128) -> Workload:

@@ -52,14 +52,14 @@ class Hands(Closing):
         self.learner = learner_role(self.plan, self._site(LEARNER), self.node.model)
         ours: Any = self.learner
         self.ppo = ours._learner
-        self.ppo.adam.observe = None
-        apply = self.ppo.adam.apply
+        self.ppo.network.observe = None
+        apply = self.ppo.network.apply
 
-        def noted(most: float | None = None) -> None:
-            self.gradients.append(self.ppo.adam.weights.grad.numpy().copy())
-            apply(most)
+        def noted() -> None:
+            self.gradients.append(self.ppo.network.weights.grad.numpy().copy())
+            apply()
 
-        self.ppo.adam.apply = noted
+        self.ppo.network.apply = noted
         return self.learner
 
     def sample(self, rounds: int = 1) -> tuple[Claim, ...]:
@@ -80,7 +80,7 @@ class Hands(Closing):
     @property
     def params(self) -> NDArray[np.float32]:
         """The weights as the learner has them."""
-        found: NDArray[np.float32] = self.ppo.live()["params"]
+        found: NDArray[np.float32] = self.ppo.live()["params"].numpy()
         return found.copy()
 
     def close(self) -> None:

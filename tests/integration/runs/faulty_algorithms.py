@@ -55,7 +55,7 @@ class WrongActions(torch.nn.Module):
         super().__init__()
         self.bias = torch.nn.Parameter(torch.zeros(1))
 
-    def act(self, obs: Any) -> Any:
+    def act(self, obs: Any, info: Any) -> Any:
         rows = len(obs["observations"])
         zeros = torch.zeros(rows)
         return {"actions": torch.zeros(rows, 2), "log_probs": zeros, "values": zeros}

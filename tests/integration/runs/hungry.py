@@ -24,9 +24,9 @@ def eat(who: str) -> None:
 
 
 class Walker(counting.Walker):
-    def sample(self, start: int, rows: int) -> Any:
+    def sample(self, start: int, rows: int, call: Any) -> Any:
         eat("actor")
-        return super().sample(start, rows)
+        return super().sample(start, rows, call)
 
 
 class Bookkeeper(counting.Bookkeeper):

@@ -33,7 +33,7 @@ class ValueLearner(TorchLearner):
             return {}
         values = self.module.value({"observations": torch.from_numpy(drawn["observations"])})
         loss = (values - torch.from_numpy(drawn["rewards"])).square().mean()
-        drawn_at = self.adam.steps  # each step makes a version, the first one starts from 0
+        drawn_at = self.network.steps  # each step makes a version, the first one starts from 0
         self.step(loss)
         self._lags += (drawn_at - drawn["policy_version"]).clip(min=0).tolist()
         actors = len({int(actor) for actor in drawn["index"][:, 0]})

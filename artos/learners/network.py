@@ -1,0 +1,174 @@
+"""A network that a learner owns: its module in one flat vector, and its optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from artos.learners.optimisers import Optimiser
+
+
+def _float_buffers(module: nn.Module) -> list[tuple[str, Tensor]]:
+    return [(n, b) for n, b in module.named_buffers() if b.dtype == torch.float32]
+
+
+class Value(nn.Module):
+    """A single tensor as a module, which returns it when it is called."""
+
+    def __init__(self, value: Tensor) -> None:
+        super().__init__()
+        self.value = nn.Parameter(value.detach().clone().float())
+
+    def forward(self) -> Tensor:
+        """The tensor."""
+        return self.value
+
+
+class Network:
+    """Moves a module's parameters and gradients into flat vectors: one kernel steps or copies them.
+
+    Call it as you would call the module. Without an optimiser it is not trained: no gradients are
+    kept, and it changes by ``follow`` only.
+
+    ``values`` (N,) float32 holds the parameters and, behind them, floating-point buffers.
+    ``observe``, if set, is called with every gradient before clipping; the tensor is reused.
+    ``stepped`` is called after every step. ``max_grad_norm`` bounds the length of gradients.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        optimiser: Optimiser | None = None,
+        max_grad_norm: float | None = None,
+        stepped: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.module, self.max_grad_norm, self._stepped = module, max_grad_norm, stepped
+        self.observe: Callable[[Tensor], None] | None = None
+        self._parameters = parameters = list(module.parameters())
+        tensors = [p.detach() for p in parameters] + [b for _, b in _float_buffers(module)]
+        self.values = torch.cat([t.reshape(-1).float() for t in tensors])
+        self.count = sum(p.numel() for p in parameters)
+        self.weights = nn.Parameter(self.values[: self.count])
+        self._point(parameters)
+        self._adding = False
+        self._optimiser = optimiser
+        if optimiser is None:
+            module.requires_grad_(False)
+        else:
+            self._gather_gradients(parameters)
+            optimiser.bind(self.weights)
+
+    def _point(self, parameters: list[nn.Parameter]) -> None:
+        at = 0
+        for parameter in parameters:
+            # Contiguous views: layouts such as channels_last are chosen by the forward pass.
+            parameter.data = self.values[at : at + parameter.numel()].view(parameter.shape)
+            at += parameter.numel()
+        for name, buffer in _float_buffers(self.module):
+            view = self.values[at : at + buffer.numel()].view(buffer.shape)
+            owner, _, leaf = name.rpartition(".")
+            self.module.get_submodule(owner)._buffers[leaf] = view
+            at += buffer.numel()
+
+    def _gather_gradients(self, parameters: list[nn.Parameter]) -> None:
+        self.weights.grad = self._gradient = torch.zeros_like(self.weights.data)
+        at = 0
+        for parameter in parameters:
+            span = self._gradient[at : at + parameter.numel()]
+            parameter.grad = span.view(parameter.shape)
+            at += parameter.numel()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module returns."""
+        return self.module(*args, **kwargs)
+
+    # -- training ------------------------------------------------------------------------------
+
+    @property
+    def optimiser(self) -> Optimiser:
+        """The optimiser, e.g. to set its ``lr``.
+
+        Raises:
+            TypeError: the network is not trained.
+        """
+        if self._optimiser is None:
+            raise TypeError("this network has no optimiser: give own() an lr or an optimiser")
+        return self._optimiser
+
+    @property
+    def steps(self) -> int:
+        """Steps taken since training began; the count survives crashes and ``--resume``."""
+        return self.optimiser.steps
+
+    def step(self, loss: Tensor) -> None:
+        """Step with the gradient of ``loss`` (scalar) alone."""
+        self.discard()
+        self.backward(loss)
+        self.apply()
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient of ``loss`` to those added since the last step.
+
+        Other networks that the loss depends on are not touched.
+        """
+        if not self._adding:
+            self._gradient.zero_()
+            self._adding = True
+        loss.backward(inputs=self._parameters)  # type: ignore[no-untyped-call]
+
+    def discard(self) -> None:
+        """Forget the gradients that were added since the last step."""
+        self._adding = False
+
+    def apply(self) -> None:
+        """Clip the sum of the added gradients by its global norm, and step with it.
+
+        Raises:
+            RuntimeError: nothing was added since the last step.
+            TypeError: the network is not trained.
+        """
+        optimiser = self.optimiser
+        if not self._adding:
+            raise RuntimeError("there is no gradient to step with: call backward(loss) first")
+        self._adding, gradient = False, self._gradient
+        if self.observe is not None:
+            self.observe(gradient)
+        if self.max_grad_norm is not None:
+            norm = torch.linalg.vector_norm(gradient)
+            gradient.mul_((self.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
+        optimiser.step()
+        self._stepped()
+
+    @torch.no_grad()
+    def follow(self, other: Network, tau: float = 1.0) -> None:
+        """Move a share of the way to the other network: ``tau * other + (1 - tau) * this``.
+
+        The usual update of target networks; 1 copies.
+
+        Raises:
+            ValueError: the networks differ in size.
+        """
+        if len(self.values) != len(other.values):
+            sizes = f"{len(self.values)} and {len(other.values)}"
+            raise ValueError(
+                f"a network can only follow one like itself: they have {sizes} numbers"
+            )
+        if tau == 1:
+            self.values.copy_(other.values)
+        else:
+            self.values.lerp_(other.values, tau)
+
+    # -- what survives the process -------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """Live tensors of the network, ``params``, and of its optimiser."""
+        kept = {} if self._optimiser is None else self._optimiser.state()
+        return {"params": self.values, **kept}
+
+    def restored(self) -> None:
+        """The tensors of ``state`` were filled with those of another process."""
+        if self._optimiser is not None:
+            self._optimiser.restored()

@@ -1,0 +1,148 @@
+"""Optimisers of one flat vector, whose state can be saved and restored at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.adam import adam
+
+
+class Optimiser(Protocol):
+    """Steps the vector it was bound to."""
+
+    lr: float
+
+    def bind(self, weights: nn.Parameter) -> None:
+        """Optimise this vector, with the gradient in its ``grad``."""
+
+    def step(self) -> None:
+        """Take one step."""
+
+    @property
+    def steps(self) -> int:
+        """Steps taken since training began; the count survives crashes and ``--resume``."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that must survive the process, live."""
+
+    def restored(self) -> None:
+        """The tensors of ``state`` were filled with those of another process."""
+
+
+class Adam:
+    """Fused Adam (Kingma and Ba 2015), with decoupled weight decay if any (AdamW)."""
+
+    def __init__(
+        self,
+        lr: float,
+        eps: float = 1e-5,
+        betas: tuple[float, float] = (0.9, 0.999),
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.lr, self._eps, self._betas, self._decay = lr, eps, betas, weight_decay
+
+    def bind(self, weights: nn.Parameter) -> None:
+        """See ``Optimiser.bind``."""
+        self._weights = weights
+        self._step = torch.zeros((), device=weights.device)
+        self._exp_avg = torch.zeros_like(weights.data)
+        self._exp_avg_sq = torch.zeros_like(weights.data)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """See ``Optimiser.step``."""
+        assert self._weights.grad is not None
+        # The function, not the class: making a torch.optim.Adam imports the compiler (a second).
+        adam(
+            [self._weights],
+            [self._weights.grad],
+            [self._exp_avg],
+            [self._exp_avg_sq],
+            [],
+            [self._step],
+            fused=True,
+            amsgrad=False,
+            beta1=self._betas[0],
+            beta2=self._betas[1],
+            lr=self.lr,
+            weight_decay=self._decay,
+            decoupled_weight_decay=self._decay > 0,
+            eps=self._eps,
+            maximize=False,
+        )
+
+    @property
+    def steps(self) -> int:
+        """See ``Optimiser.steps``."""
+        return int(self._step)
+
+    def state(self) -> dict[str, Tensor]:
+        """See ``Optimiser.state``."""
+        return {"exp_avg": self._exp_avg, "exp_avg_sq": self._exp_avg_sq, "step": self._step}
+
+    def restored(self) -> None:
+        """See ``Optimiser.restored``; all state is in the tensors."""
+
+
+class TorchOptimiser:
+    """Any optimiser of ``torch.optim``: ``make`` builds it for a list of parameters.
+
+    One that keeps its state per parameter works; one that needs a closure (LBFGS) does not.
+    """
+
+    def __init__(self, make: Callable[[list[nn.Parameter]], Optimizer]) -> None:
+        self._make = make
+
+    def bind(self, weights: nn.Parameter) -> None:
+        """See ``Optimiser.bind``."""
+        self._weights, self._optimizer = weights, self._make([weights])
+        self._count = torch.zeros(())
+        self._blank = self._tried()
+
+    def _tried(self) -> dict[str, Tensor]:
+        """What the optimiser will keep, which torch only makes in the first step."""
+        trial = nn.Parameter(self._weights.detach().clone())
+        trial.grad = torch.zeros_like(trial)
+        optimizer = self._make([trial])
+        optimizer.step()
+        kept = optimizer.state[trial].items()
+        return {name: torch.zeros_like(v) for name, v in kept if isinstance(v, Tensor)}
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the next steps."""
+        return float(self._optimizer.param_groups[0]["lr"])
+
+    @lr.setter
+    def lr(self, lr: float) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = lr
+
+    def step(self) -> None:
+        """See ``Optimiser.step``."""
+        self._optimizer.step()
+        self._count += 1
+
+    @property
+    def steps(self) -> int:
+        """See ``Optimiser.steps``."""
+        return int(self._count)
+
+    def state(self) -> dict[str, Tensor]:
+        """See ``Optimiser.state``."""
+        kept = self._optimizer.state.get(self._weights, {})
+        return {
+            **{name: kept.get(name, v) for name, v in self._blank.items()},
+            "count": self._count,
+        }
+
+    def restored(self) -> None:
+        """See ``Optimiser.restored``."""
+        if self.steps:
+            self._optimizer.state[self._weights] |= {
+                name: value for name, value in self.state().items() if name != "count"
+            }

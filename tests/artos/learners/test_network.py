@@ -1,0 +1,171 @@
+"""Networks of a learner: gradients add up, targets follow, and all state can be saved."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from artos.learners.network import Network, Value
+from artos.learners.optimisers import Adam, Optimiser, TorchOptimiser
+
+SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
+RMSPROP = partial(torch.optim.RMSprop, lr=0.01, eps=1e-5)
+OPTIMISERS: dict[str, Callable[[], Optimiser]] = {
+    "adam": lambda: Adam(0.1),
+    "adamw": lambda: Adam(0.1, weight_decay=0.1),
+    "sgd": lambda: TorchOptimiser(SGD),
+    "rmsprop": lambda: TorchOptimiser(RMSPROP),
+}
+
+
+def one(optimiser: Optimiser | None = None, most: float | None = None, seed: int = 3) -> Network:
+    torch.manual_seed(seed)
+    return Network(nn.Linear(4, 1), optimiser or Adam(0.1), most)
+
+
+def losses(network: Network) -> list[Tensor]:
+    rows = torch.arange(12.0).reshape(3, 4)
+    return [network(row).square().sum() for row in rows]
+
+
+def test_parts_step_like_their_sum() -> None:
+    network = one(most=0.5)
+    network.step(torch.stack(losses(network)).sum())
+    wanted = network.values.clone()
+    network = one(most=0.5)
+    for loss in losses(network):
+        network.backward(loss)
+    network.apply()
+    np.testing.assert_allclose(network.values, wanted, rtol=1e-6)
+    assert network.steps == 1
+
+
+def test_a_step_on_one_loss_knows_nothing_of_what_was_added_before() -> None:
+    network = one()
+    first, second, _ = losses(network)
+    network.backward(first)
+    network.step(second)
+    kept = network.values.clone()
+    network = one()
+    network.step(losses(network)[1])
+    assert torch.equal(network.values, kept)
+
+
+@pytest.mark.parametrize("discarded", [False, True])
+def test_what_was_discarded_does_not_count(discarded: bool) -> None:
+    network = one()
+    first, second, _ = losses(network)
+    network.backward(first)
+    if discarded:
+        network.discard()
+    network.backward(second)
+    found = network.weights.grad.clone()  # type: ignore[union-attr]
+    network = one()
+    again = losses(network)
+    network.backward(again[1] if discarded else again[0] + again[1])
+    torch.testing.assert_close(found, network.weights.grad)
+
+
+def test_no_step_without_a_gradient() -> None:
+    network = one()
+    with pytest.raises(RuntimeError, match="call backward"):
+        network.apply()
+    network.step(losses(network)[0])
+    with pytest.raises(RuntimeError, match="call backward"):
+        network.apply()
+
+
+def test_a_network_without_an_optimiser_says_so() -> None:
+    network = Network(nn.Linear(4, 1))
+    assert not network(torch.ones(4)).requires_grad
+    with pytest.raises(TypeError, match="give own"):
+        network.apply()
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd", "rmsprop"])
+def test_it_steps_as_torch_does(name: str) -> None:
+    torch.manual_seed(3)
+    theirs = nn.Linear(4, 1)
+    makes = {"adam": partial(torch.optim.Adam, lr=0.1, eps=1e-5), "sgd": SGD, "rmsprop": RMSPROP}
+    optimizer = makes[name](list(theirs.parameters()))
+    ours = one(OPTIMISERS[name]())
+    for _ in range(3):
+        loss = torch.stack([theirs(row).square().sum() for row in torch.eye(4)]).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        ours.step(torch.stack([ours(row).square().sum() for row in torch.eye(4)]).sum())
+    theirs_flat = torch.cat([p.detach().reshape(-1) for p in theirs.parameters()])
+    torch.testing.assert_close(ours.values, theirs_flat)
+
+
+@pytest.mark.parametrize("taken", [0, 2])
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_what_is_restored_goes_on_bit_for_bit(name: str, taken: int) -> None:
+    network = one(OPTIMISERS[name]())
+    for _ in range(taken):
+        network.step(torch.stack(losses(network)).sum())
+    saved = {key: value.clone() for key, value in network.state().items()}
+    other = one(OPTIMISERS[name](), seed=4)
+    assert {key: t.shape for key, t in other.state().items()} == {
+        key: t.shape for key, t in saved.items()
+    }
+    for key, value in other.state().items():
+        value.copy_(saved[key])
+    other.restored()
+    assert other.steps == taken
+    for each in (network, other, network, other):
+        each.step(torch.stack(losses(each)).sum())
+    for key, value in network.state().items():
+        assert torch.equal(value, other.state()[key]), key
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_the_step_size_can_be_changed(name: str) -> None:
+    network = one(OPTIMISERS[name]())
+    before = network.values.clone()
+    network.optimiser.lr = 0.0
+    network.step(losses(network)[0])
+    torch.testing.assert_close(network.values, before)
+    network.optimiser.lr = 0.1
+    network.step(losses(network)[0])
+    assert not torch.equal(network.values, before)
+
+
+def test_a_loss_through_two_networks_changes_only_the_one_that_steps() -> None:
+    actor, critic = Network(nn.Linear(2, 2), Adam(0.1)), Network(nn.Linear(2, 1), Adam(0.1))
+    before, gradient = critic.values.clone(), critic.weights.grad
+    assert gradient is not None
+    actor.step(critic(actor(torch.ones(2))).sum())
+    assert torch.equal(critic.values, before)
+    assert not gradient.any()
+    critic.step(critic(torch.ones(2)).sum())
+    assert not torch.equal(critic.values, before)
+
+
+def test_targets_follow_with_buffers_and_know_nothing_of_gradients() -> None:
+    source = Network(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), Adam(0.1))
+    target = Network(copy.deepcopy(source.module))
+    source.step(source(torch.rand(8, 2)).square().sum())
+    start = target.values.clone()
+    assert not torch.equal(start, source.values)
+    target.follow(source, 0.25)
+    torch.testing.assert_close(target.values, 0.25 * source.values + 0.75 * start)
+    target.follow(source)
+    assert torch.equal(target.values, source.values)
+    rows = torch.rand(4, 2)
+    torch.testing.assert_close(target.module.eval()(rows), source.module.eval()(rows))
+    with pytest.raises(ValueError, match="only follow one like itself"):
+        target.follow(one())
+
+
+def test_a_tensor_is_a_network_that_returns_it() -> None:
+    temperature = Network(Value(torch.zeros(())), Adam(0.1))
+    temperature.step(temperature() * 2)
+    assert temperature().item() == pytest.approx(-0.1, rel=1e-3)
