@@ -36,6 +36,7 @@ class Network:
     ``values`` (N,) float32 holds the parameters and, behind them, floating-point buffers.
     ``observe``, if set, is called with every gradient before clipping; the tensor is reused.
     ``stepped`` is called after every step. ``max_grad_norm`` bounds the length of gradients.
+    ``alone``: losses depend on no other network that is trained, which saves a look (15 µs).
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Network:
     ) -> None:
         self.module, self.max_grad_norm, self._stepped = module, max_grad_norm, stepped
         self.observe: Callable[[Tensor], None] | None = None
+        self.alone = False
         self._parameters = parameters = list(module.parameters())
         tensors = [p.detach() for p in parameters] + [b for _, b in _float_buffers(module)]
         self.values = torch.cat([t.reshape(-1).float() for t in tensors])
@@ -117,7 +119,7 @@ class Network:
         if not self._adding:
             self._gradient.zero_()
             self._adding = True
-        loss.backward(inputs=self._parameters)  # type: ignore[no-untyped-call]
+        loss.backward(inputs=None if self.alone else self._parameters)  # type: ignore[no-untyped-call]
 
     def discard(self) -> None:
         """Forget the gradients that were added since the last step."""

@@ -219,6 +219,7 @@ class TorchLearner:
         self.context, self.module = context, context.module
         self._owned: dict[str, Network] = {}
         self.network = Network(self.module, self.optimiser(), self.max_grad_norm, self._stepped)
+        self.network.alone = True
 
     def optimiser(self) -> Optimiser:
         """The optimiser of the policy's network; override it for another one."""
@@ -247,6 +248,7 @@ class TorchLearner:
         if lr is not None:
             optimiser = Adam(lr, eps=1e-8)
         found = Value(module) if isinstance(module, Tensor) else module
+        self.network.alone = self.network.alone and optimiser is None
         self._owned[name] = Network(found, optimiser, max_grad_norm, self._changed)
         return self._owned[name]
 
