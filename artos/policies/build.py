@@ -64,6 +64,22 @@ def build_policy(policy: PolicyLike, spec: EnvSpec, seed: int) -> nn.Module:
         return policy(spec)
 
 
+def require_actions(spec: EnvSpec, algorithm: str, *kinds: str) -> None:
+    """Refuse an environment whose actions an algorithm cannot choose.
+
+    Raises:
+        Refused: actions of another kind, or continuous ones without bounds.
+    """
+    actions = spec.actions
+    if actions.kind not in kinds:
+        able = " or ".join(kinds)
+        raise Refused([f"{algorithm} chooses {able} actions, but {spec.name} takes {actions.kind}"])
+    if None in (*actions.low, *actions.high):
+        raise Refused(
+            [f"{algorithm} needs bounded actions, but those of {spec.name} have no bounds: use ppo"]
+        )
+
+
 def fake_observations(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
     """Zeros (or the lower bound) of the right shapes and dtypes, by data key."""
     return {p.name: torch.from_numpy(_fake(p, batch)) for p in spec.parts}

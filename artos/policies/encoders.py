@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from artos.envs.spec import Part
+from artos.envs.spec import EnvSpec, Part
 
 _SMALLEST_IMAGE = 36
 _CNN_WIDTH = 512
@@ -43,7 +43,7 @@ def flatten(part: Part, value: Tensor) -> Tensor:
     return flat / 255 if part.dtype == "uint8" else flat
 
 
-def flatten_all(parts: Sequence[Part], obs: dict[str, Tensor]) -> Tensor:
+def flatten_all(parts: Sequence[Part], obs: Mapping[str, Tensor]) -> Tensor:
     """All flat parts side by side, (B, sum of widths)."""
     pieces = [flatten(part, obs[part.name]) for part in parts]
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)
@@ -101,3 +101,33 @@ class NatureCnn(nn.Module):
         pixels = image.to(_compute_dtype()).contiguous(memory_format=torch.channels_last)
         seen: Tensor = self.third(self.second(self.first(pixels, 1 / 255)))
         return functional.relu(self.last(seen.permute(0, 2, 3, 1).flatten(1)))
+
+
+class Encoder(nn.Module):
+    """Features of a whole observation: a ``NatureCnn`` per picture, all other parts flattened.
+
+    Maps a dict by data key, (B, *value_shape) each, to (B, width) float32.
+    """
+
+    def __init__(self, spec: EnvSpec) -> None:
+        super().__init__()
+        self._pictures = [part for part in spec.parts if is_image(part)]
+        self._flat = [part for part in spec.parts if not is_image(part)]
+        self.nets = nn.ModuleList(NatureCnn(part) for part in self._pictures)
+        self.width = sum(flat_width(part) for part in self._flat) + _CNN_WIDTH * len(self.nets)
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Features of pictures first, then the flat parts."""
+        found = [net(obs[p.name]) for net, p in zip(self.nets, self._pictures, strict=True)]
+        if self._flat:
+            found.append(flatten_all(self._flat, obs))
+        return found[0] if len(found) == 1 else torch.cat(found, 1)
+
+
+def mlp(width: int, hidden: Sequence[int], out: int) -> nn.Sequential:
+    """Linear layers of these widths with ReLU between them, initialised as torch does."""
+    layers: list[nn.Module] = []
+    for side in hidden:
+        layers += [nn.Linear(width, side), nn.ReLU()]
+        width = side
+    return nn.Sequential(*layers, nn.Linear(width, out))
