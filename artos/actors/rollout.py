@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
+from artos.actors.recurrent_state import RecurrentState
 from artos.buffer.actor_block import ActorBlock
 from artos.envs.ahead import make_ahead
 from artos.envs.known import KNOWN
@@ -18,15 +20,7 @@ from artos.envs.make import AnyVectorEnv, describe, is_atari, make_vector
 from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Stepper
 from artos.plan import Plan
-from artos.policies.acting import (
-    ACTOR_CRITIC,
-    BOOTSTRAPS,
-    VALUES,
-    ActInfo,
-    BoundPolicy,
-    declared_outputs,
-    output_keys,
-)
+from artos.policies.acting import BOOTSTRAPS, VALUES, ActInfo, BoundPolicy, Declared
 from artos.protocol.invocations import Invoke
 from artos.spec import VERSION_KEY, DataKey
 
@@ -61,7 +55,7 @@ class RolloutActor:
         self._spec: EnvSpec | None = None
         self._module: Any = None
         self._vector: AnyVectorEnv | None = None
-        self._outputs: tuple[DataKey, ...] | None = None
+        self._declared: Declared | None = None
 
     # -- registration --------------------------------------------------------------------------
 
@@ -79,21 +73,19 @@ class RolloutActor:
         self._spec = msgspec.convert(facts, EnvSpec, strict=False)
 
     @property
-    def outputs(self) -> tuple[DataKey, ...]:
+    def declared(self) -> Declared:
         """What the policy adds to a row."""
-        if self._outputs is None:
-            self._outputs = self._declared()
-        return self._outputs
-
-    def _declared(self) -> tuple[DataKey, ...]:
-        if type(self).build_module is not RolloutActor.build_module:
-            return output_keys(getattr(self.build_module(0), "outputs", ACTOR_CRITIC))
-        return declared_outputs(self.policy, lambda: self.build_module(0))
+        if self._declared is None:
+            ours = type(self).build_module is RolloutActor.build_module
+            policy = self.policy if ours else self.build_module(0)
+            self._declared = Declared.by(policy, lambda: self.build_module(0))
+        return self._declared
 
     def data_keys(self) -> Sequence[DataKey]:
         """Everything this actor can write."""
-        bootstraps = [BOOTSTRAPS] if any(key.name == VALUES for key in self.outputs) else []
-        return (*self.spec.data_keys(), *self.outputs, *bootstraps)
+        outputs, state = self.declared.outputs, self.declared.state
+        bootstraps = [BOOTSTRAPS] if any(key.name == VALUES for key in outputs) else []
+        return (*self.spec.data_keys(), *outputs, *bootstraps, *state)
 
     def build_module(self, seed: int) -> Any:
         """The network, a ``torch.nn.Module`` initialised from ``seed``."""
@@ -115,7 +107,7 @@ class RolloutActor:
         ours = type(self).build_module is RolloutActor.build_module
         if ours and (self.policy is None or type(self.policy) is Policy):
             return []
-        return check_policy(module, self.spec, self.outputs)
+        return check_policy(module, self.spec, self.declared)
 
     # -- running -------------------------------------------------------------------------------
 
@@ -137,7 +129,9 @@ class RolloutActor:
         What ``prepare`` has not made is made here.
         """
         self._block: ActorBlock = context.block
-        self._version, self._info = -1, ActInfo(context.actor, context.plan.actors)
+        self._state = RecurrentState(self.declared.state, self.envs)
+        who = ActInfo(context.actor, context.plan.actors, state=self._state.arrays)
+        self._version, self._info = -1, who
         self._policy = self.make_policy(self._take_module(context), context.seed)
         clip = is_atari(self.env) if self.clip_rewards is None else self.clip_rewards
         self._stepper = Stepper(
@@ -164,8 +158,8 @@ class RolloutActor:
         parts = [part.name for part in self.spec.parts if part.name in arrays]
         self._whole = [(name, arrays[name]) for name in parts if stacks[name] == 1]
         self._newest = [(name, arrays[name]) for name in parts if stacks[name] > 1]
-        given = ("actions", *(key.name for key in self.outputs))
-        self._given = _present(arrays, *given)
+        self._given = _present(arrays, "actions", *(key.name for key in self.declared.outputs))
+        self._states = _present(arrays, *self._state.arrays)
         self._results = _present(arrays, "rewards", "terminations", "truncations", "valid")
         self._ages = arrays.get("ages")
         self._bootstraps = arrays.get("bootstraps")
@@ -197,10 +191,12 @@ class RolloutActor:
         for step in range(start, start + rows):
             row = step % capacity
             begun = clock()
+            self._state.begin(self._stepper.ages)
             self._write_observation(row)
             output = self._policy.act(self._observations, self._info)
             for name, array in self._given:
                 array[row] = output[name]
+            self._state.take(output)
             decided = clock()
             self._stepper.step_number = step
             self._advance(row, output["actions"])
@@ -223,6 +219,8 @@ class RolloutActor:
             array[row] = self._observations[name]
         for name, array in self._newest:
             array[row] = self._observations[name][:, -1]
+        for name, array in self._states:
+            array[row] = self._state.arrays[name]
         if self._ages is not None:
             self._ages[row] = self._stepper.ages
         self._versions[row] = self._version
@@ -238,13 +236,14 @@ class RolloutActor:
             if result.ended is not None and result.final is not None:
                 cut = result.truncations[result.ended]
                 if cut.any():
-                    values = self._policy.values(result.final)
+                    info = replace(self._info, state=self._state.of(result.ended))
+                    values = self._policy.values(result.final, info)
                     self._bootstraps[row, result.ended[cut]] = values[cut]
 
     def _bootstrap_last(self, row: int) -> None:
         # If an episode ended in the last row, its value is already there: 0, or after a truncation.
         assert self._bootstraps is not None
-        values = self._policy.values(self._observations)
+        values = self._policy.values(self._observations, self._info)
         going_on = np.ones(self.envs, bool)
         if self._over is not None:
             going_on[self._over] = False

@@ -14,7 +14,7 @@ from torch.distributions import Independent, Normal, TanhTransform, TransformedD
 
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.errors import Refused
-from artos.policies.acting import ActInfo
+from artos.policies.acting import ActInfo, Declared
 from artos.policies.build import check_policy, require_actions
 from artos.policies.critics import Critics
 from artos.policies.squashed import Deterministic, Softmax, SquashedGaussian
@@ -41,7 +41,7 @@ def test_they_fit_and_greedy_ones_repeat_themselves(name: str, parts: tuple[Part
     policy, actions = POLICIES[name]
     spec = spec_with(actions, *parts)
     module = policy(spec)
-    assert check_policy(module, spec, ()) == []
+    assert check_policy(module, spec, Declared(())) == []
     obs = tensors(spec, 50)
     best = [module.act(obs, GREEDY)["actions"] for _ in range(2)]  # type: ignore[operator]
     assert torch.equal(*best)
