@@ -243,6 +243,7 @@ class RolloutActor:
     def _bootstrap_last(self, row: int) -> None:
         # If an episode ended in the last row, its value is already there: 0, or after a truncation.
         assert self._bootstraps is not None
+        self._state.begin(self._stepper.ages)
         values = self._policy.values(self._observations, self._info)
         going_on = np.ones(self.envs, bool)
         if self._over is not None:
