@@ -81,6 +81,8 @@ def line(status: Status, *, over: bool = False) -> str:
         f"updates {status.updates:,}",
         f"lag {_lag(status.lag_mean)} (max {_lag(status.lag_max)})",
     ]
+    if status.rows_stale or status.empty_draws:
+        parts.append(_left_out(status))
     if status.restarts or status.rows_lost:
         parts.append(f"restarts {status.restarts}, rows lost {status.rows_lost:,}")
     took, left = clock_text(status.seconds), clock_text(seconds_left(status))
@@ -128,6 +130,8 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
     counts = {"updates": f"{status.updates:,}", "version": f"{status.version:,}"}
     yield "learning", _facts(counts, width)
     lag = {"mean": _lag(status.lag_mean), "max": _lag(status.lag_max)}
+    if status.rows_stale or status.empty_draws:
+        lag |= {"too old": f"{status.rows_stale:,} rows", "empty draws": f"{status.empty_draws:,}"}
     yield "policy lag", _facts(lag, width)
     if status.fill:
         yield "buffer", _fills(status.fill, width, ascii_only)
@@ -248,6 +252,8 @@ def _summary_table(summary: Summary) -> Table:
     table.add_row("steps", Text(steps))
     table.add_row("updates", Text(f"{status.updates:,}"))
     table.add_row("policy lag", Text(f"mean {_lag(status.lag_mean)}, max {_lag(status.lag_max)}"))
+    if status.rows_stale or status.empty_draws:
+        table.add_row("max_lag", Text(_left_out(status)))
     table.add_row("restarts", Text(f"{status.restarts}, rows lost {status.rows_lost:,}"))
     if status.shares:
         table.add_row("time", _times(status.shares, _NARROW))
@@ -261,6 +267,11 @@ def _lag(value: float | None) -> str:
     if value is None:
         return "-"
     return str(value) if isinstance(value, int) else f"{value:.2f}"
+
+
+def _left_out(status: Status) -> str:
+    """What a bound on the age of drawn rows has cost."""
+    return f"left out {status.rows_stale:,} rows, {status.empty_draws:,} draws found none"
 
 
 def _number(value: float | None) -> str:

@@ -15,7 +15,8 @@ class Status(msgspec.Struct, frozen=True):
 
     ``lag_mean`` and ``lag_max`` are of the rows learned from, None if none were learned from.
     ``shares`` are shares of the wall time of the learner (``learner.learn``), or of the actors
-    together (``actors.wait``).
+    together (``actors.wait``). ``rows_stale`` counts rows that ``max_lag`` left out of replay, each
+    once, and ``empty_draws`` the draws that found no row and made no update.
     """
 
     algorithm: str
@@ -37,6 +38,8 @@ class Status(msgspec.Struct, frozen=True):
     metrics: dict[str, float] = {}
     times: dict[str, float] = {}
     shares: dict[str, float] = {}
+    rows_stale: int = 0
+    empty_draws: int = 0
 
 
 class Summary(msgspec.Struct, frozen=True):

@@ -154,6 +154,8 @@ class Recorder:
             metrics=monitor.metrics,
             times={"start": self._starting} | monitor.times.seconds(),
             shares=monitor.times.shares(),
+            rows_stale=monitor.rows_stale,
+            empty_draws=monitor.empty_draws,
         )
 
     def _replay_ratio(self) -> float | None:

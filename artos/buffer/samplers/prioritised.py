@@ -110,8 +110,8 @@ class PrioritisedSampler:
     def _draw(self, count: int) -> Picks:
         self._follow(self._reader.window())
         if self._tree.total <= 0:
-            rows = int((self._known.stop - self._known.start).sum())
-            raise NothingToSample(rows * self._reader.sources.envs)
+            rows = int((self._known.stop - self._known.start).sum()) * self._reader.sources.envs
+            raise NothingToSample(rows + self.stale, self.stale)
         leaves = self._tree.draw(count, self._rng)
         owners, cells = np.divmod(leaves, self._cells)
         places, envs = np.divmod(cells, self._reader.sources.envs)

@@ -51,7 +51,8 @@ class TransitionReader:
     writer has reserved their place meanwhile, or is another process now, other rows are picked
     instead, so a torn row is never returned. Rows that the writer, at its present pace, would reach
     before the next check are replaced, too.
-    Rows of versions before ``min_version`` are left out; ``stale`` counts them.
+    Rows of versions before ``min_version`` are left out; ``stale`` counts them, and the learner's
+    role is told of each once.
     With ``run`` each pick stands for that many rows from there on, and values get an axis for them.
 
     Raises:
@@ -83,6 +84,7 @@ class TransitionReader:
         self._headers = [[block.headers[name] for name in self._read] for block in blocks]
         self._actors = np.array([block.spec.actor for block in blocks], np.int64)
         self._seen = np.zeros(len(blocks), np.int64)  # oldest readable rows at the last draw
+        self._left_out = np.zeros(len(blocks), np.int64)  # rows before are known to be stale
 
     def _stack(self, name: str) -> int:
         return self.sources.key(name).stack
@@ -95,9 +97,18 @@ class TransitionReader:
         if self.min_version != _ANY_VERSION:
             pairs = zip(self.sources.blocks, start.tolist(), stop.tolist(), strict=True)
             recent = [first_of_version(block, a, b, self.min_version) for block, a, b in pairs]
-            self.stale = int(sum(recent) - start.sum()) * self.sources.envs
+            self._leave_out(start, np.array(recent, np.int64), stop)
             start = np.array(recent, np.int64)
         return RowWindow(start, np.maximum(start, stop - self._last))
+
+    def _leave_out(self, start: Ints, recent: Ints, stop: Ints) -> None:
+        """Count the rows from ``start`` to ``recent`` as stale."""
+        self.stale = int((recent - start).sum()) * self.sources.envs
+        fresh = np.maximum(recent - np.maximum(start, self._left_out), 0)
+        if (drawn := self.sources.blocks[0].drawn) is not None:
+            drawn.stale += int(fresh.sum()) * self.sources.envs
+        # Rows that are void come once more.
+        self._left_out = np.minimum(np.maximum(self._left_out, recent), stop)
 
     def learned(self, sample: Sample, counted: NDArray[np.bool_] | None = None) -> Sample:
         """Note the actors and versions of the rows that a learner gets; returns the sample.

@@ -238,7 +238,10 @@ class Coordinator:
     def _learned(self, call: Invoke, done: Done) -> None:
         # An update that publishes starts from the version before the one it makes.
         began, used = self.state.learned, () if done.unread else call.claims
-        if call.trigger in self.state.non_publishing:
+        self.monitor.rows_stale += done.stale
+        if done.nothing:
+            self._found_nothing(call, done)
+        elif call.trigger in self.state.non_publishing:
             self.monitor.helped(done.times)
             used = ()  # the update that follows is handed these rows, too
         else:
@@ -247,9 +250,15 @@ class Coordinator:
             self.state.standstill.updated(call, done.version > began)
         lags = lags_of_claims(self.ports.blocks, used, began)
         facts = {"version": done.version} | self.monitor.learned_from(lags, done.drawn)
+        facts |= {"nothing": done.nothing} if done.nothing else {}
         self._dispatcher.acknowledge(call.trigger, call.claims)
-        self.engine.feed(Learned(call.trigger))
+        self.engine.feed(Learned(call.trigger, drew=not done.nothing))
         self._note(done.firing, LEARNER, seconds=done.seconds, times=done.times, **facts)
+
+    def _found_nothing(self, call: Invoke, done: Done) -> None:
+        self.monitor.empty_draws += 1
+        self.monitor.helped(done.times)
+        self.state.standstill.found_nothing(call, done.nothing)
 
     def _note(self, firing: int, member: int, **facts: Any) -> None:
         self.ports.journal.done(self.ports.clock.now(), firing, name_of(member), **facts)

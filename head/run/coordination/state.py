@@ -11,7 +11,7 @@ from head.run.coordination.standstill import Standstill
 from head.run.monitor import Monitor
 from head.run.objects import Objects
 from triggers.table import Table
-from triggers.wiring import max_lags, non_publishing_targets
+from triggers.wiring import drawn_lag, max_lags, non_publishing_targets
 
 
 class RunState:
@@ -43,6 +43,7 @@ class RunState:
             self.rounds,
             self.claims,
             max_lags(table),
+            drawn_lag(table),
             each_round="actors.sync" not in plan.triggers,
         )
         self.first_version = max(0, ports.model.version)

@@ -75,7 +75,9 @@ class DrawnLearner(TorchLearner):
         return {"loss": float(loss.detach()), "returns": float(batch["n_step.returns"].mean())}
 
 
-def replayed(total_steps: int = 6_000, prioritised: bool = False) -> Workload:
+def replayed(
+    total_steps: int = 6_000, prioritised: bool = False, max_lag: int | None = None
+) -> Workload:
     """Replay as a trigger: every transition is drawn eight times, whoever is faster."""
     keys = ("observations", "rewards", "terminations", "truncations")
     pattern = Prioritised(64, n_step=3) if prioritised else Uniform(64, n_step=3)
@@ -84,7 +86,7 @@ def replayed(total_steps: int = 6_000, prioritised: bool = False) -> Workload:
         actor=RolloutActor("CartPole-v1", envs=2),
         learner=DrawnLearner(lr=0.01),
         triggers={
-            "learner.update": ReplayTrigger(keys, pattern, ratio=8.0, after=1_000),
+            "learner.update": ReplayTrigger(keys, pattern, ratio=8.0, after=1_000, max_lag=max_lag),
             "actors.sample": RoundTrigger(),
         },
         actors=2,

@@ -66,3 +66,28 @@ def test_every_row_is_drawn_as_often_as_the_trigger_says(
     drawn = (again.summary["updates"] - summary["updates"]) * 64
     assert drawn == pytest.approx(8 * (made - 1_000), abs=slack)
     assert again.summary["replay_ratio"] == pytest.approx(drawn / made)
+
+
+@pytest.mark.parametrize(
+    ("mode", "max_lag", "pattern"),
+    [((), 0, "true"), (("--inline",), 3, "false")],
+    ids=["processes", "inline"],
+)
+def test_no_row_older_than_max_lag_is_learned_from(
+    mode: tuple[str, ...], max_lag: int, pattern: str, artos: Callable[..., Outcome], home: Path
+) -> None:
+    shutil.copy(Path(__file__).with_name("replaying.py"), home)
+    settings = ("--set", f"max_lag={max_lag}", "--set", f"prioritised={pattern}")
+    outcome = artos("run", "replaying.py:replayed", "--json", "--run-dir", "off", *settings, *mode)
+    assert outcome.status == 0, outcome.err
+    summary = outcome.summary
+    assert summary["steps"] >= 6_000, "actors go on although the ratio cannot be kept"
+    assert summary["lag_max"] <= max_lag
+    assert sum(summary["lag_histogram"].values()) == 64 * summary["updates"]
+    assert 0 < summary["replay_ratio"] == 64 * summary["updates"] / summary["steps"]
+    assert 0 < summary["rows_stale"] <= summary["steps"]
+    empty = [line for line in journal(home / "off") if "nothing" in line]
+    assert len(empty) == summary["empty_draws"] > 0
+    assert "max_lag leaves out" in empty[0]["nothing"]
+    assert "the next one waits for new rows" in (home / "off" / "logs" / "run.log").read_text()
+    assert summary["progress"]["rows_stale"] == summary["rows_stale"]
