@@ -27,7 +27,7 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
     """Node → member: a trigger fired; run ``method``. Answered by ``Done`` or ``Failed``.
 
     ``stop`` is set for sampling: the round ends when the actor has written ``stop`` rows.
-    ``progress`` is the share of the step budget already used (for annealing).
+    ``progress`` is the share of the budget of steps or updates already used (for annealing).
     """
 
     firing: Count

@@ -86,15 +86,18 @@ def _declaration_faults(workload: Workload) -> list[str]:
     counts = {
         "envs": workload.actor.envs,
         "steps": workload.steps,
-        "total_steps": workload.total_steps,
+        "total_steps or total_updates": max(workload.total_steps, workload.total_updates),
     }
     faults: list[str] = []
     _attempt(faults, "the number of actors", lambda: workload.scaling)
     faults += [
         f"{name} must be at least 1, not {value}" for name, value in counts.items() if value < 1
     ]
-    if workload.capacity < 0:
-        faults.append(f"capacity must not be negative, but is {workload.capacity}")
+    faults += [
+        f"{name} must not be negative, but is {value}"
+        for name in ("capacity", "total_steps", "total_updates")
+        if (value := getattr(workload, name)) < 0
+    ]
     if workload.on_full not in get_args(OnFull):
         known = get_args(OnFull)
         hint = closest(workload.on_full, known) or f": use {' or '.join(known)}"
@@ -149,6 +152,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         capacity=workload.capacity,
         on_full=workload.on_full,
         total_steps=workload.total_steps,
+        total_updates=workload.total_updates,
         data_keys=tuple(keys),
         objects=_objects(workload, (), 1),
         wanted=_wanted(workload),

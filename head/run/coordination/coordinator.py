@@ -13,6 +13,7 @@ from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
 from artos.system.exit_report import ExitReport
 from head.run.coordination.active_actors import check_number
+from head.run.coordination.budget import UPDATES
 from head.run.coordination.dispatcher import Dispatcher
 from head.run.coordination.ports import Ports
 from head.run.coordination.recovery import Recovery, name_of
@@ -126,14 +127,15 @@ class Coordinator:
     def finished(self) -> bool:
         """Whether nothing more will be granted, and all that was granted is done.
 
-        While draining, an actor that waits for room is not waited for: only more rounds of other
-        actors would make that room.
+        While draining, and after the last update, an actor that waits for room is not waited for:
+        only more updates would make that room.
         """
         if self.version < 0:
             return False
-        if self.draining:
+        spent = self.state.budget.spent
+        if self.draining or spent == UPDATES:
             return self._recovery.nobody_works()
-        return self._sampling.budget_spent and len(self.state.invocations) == 0
+        return bool(spent) and len(self.state.invocations) == 0
 
     def has_booked(self, firing: int) -> bool:
         """Whether the update of this firing is booked."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from artos.plan import Plan
 from head.run.coordination.active_actors import ActiveActors, Scaler
+from head.run.coordination.budget import Budget
 from head.run.coordination.failures import FailureLimits
 from head.run.coordination.ledger import Claims, Invocations, Progress, Rounds, WeightVersions
 from head.run.coordination.ports import Ports
@@ -38,6 +39,9 @@ class RunState:
         self.invocations, self.claims = Invocations(), Claims(self.non_publishing)
         self.rounds = Rounds(ports.blocks, plan.steps)
         self.progress = Progress(plan, base_steps, self.rounds, self.claims)
+        self.budget = Budget(
+            plan, self.progress, self.monitor, self.invocations, self.non_publishing
+        )
         self.versions = WeightVersions(
             ports.blocks,
             self.rounds,

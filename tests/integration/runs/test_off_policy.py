@@ -91,3 +91,24 @@ def test_no_row_older_than_max_lag_is_learned_from(
     assert "max_lag leaves out" in empty[0]["nothing"]
     assert "the next one waits for new rows" in (home / "off" / "logs" / "run.log").read_text()
     assert summary["progress"]["rows_stale"] == summary["rows_stale"]
+
+
+@pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
+def test_a_run_may_be_limited_by_updates_alone(
+    mode: tuple[str, ...], artos: Callable[..., Outcome], home: Path
+) -> None:
+    """The function of this workload knows nothing of ``total_updates``: every workload has it."""
+    shutil.copy(Path(__file__).with_name("replaying.py"), home)
+    limits = ("--total-steps", "0", "--total-updates", "150")
+    outcome = artos("run", "replaying.py:replayed", "--json", "--run-dir", "off", *limits, *mode)
+    assert outcome.status == 0, outcome.err
+    summary = outcome.summary
+    assert (summary["updates"], summary["ended_by"]) == (150, "total_updates")
+    lines = journal(home / "off")
+    fired = {line["firing"] for line in lines if line.get("trigger") == "learner.update"}
+    assert fired == {line["done"] for line in lines if line.get("by") == "learner"}
+    assert summary["steps"] > 1_000
+    again = artos("run", "--resume", "off", "--json", "--total-updates", "200", *mode)
+    assert again.status == 0, again.err
+    assert (again.summary["updates"], again.summary["ended_by"]) == (200, "total_updates")
+    assert again.summary["steps"] > summary["steps"]
