@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from artos.buffer.samplers.patterns import Pattern
+from artos.buffer.samplers.patterns import Claiming, Pattern
 from triggers.base import Arrived, Event, Firing, Joined, Learned, Left, Published, Rewound, Trigger
 
 _UNDER_WAY = 2
@@ -85,6 +85,8 @@ class ReplayTrigger(Trigger):
             self.sample = msgspec.convert(msgspec.to_builtins(self.sample), Pattern)
         except msgspec.ValidationError as error:
             wanted = f"sample says how to draw, e.g. Uniform(256), not {self.sample!r}"
+            if isinstance(self.sample, Claiming):
+                wanted += ", which is for a DataKeyTrigger"
             raise TypeError(f"{wanted}: {error}") from error
         self.limit = RateLimit(self.ratio, self.after, self.slack or 0.0)
 
