@@ -110,9 +110,11 @@ def _object_key(trigger: ObjectKeyTrigger) -> str:
 
 def _replay(trigger: ReplayTrigger) -> str:
     many = f"{trigger.sample.batch} {type(trigger.sample).__name__.lower()}"
+    initial = getattr(trigger.sample, "initial", "")
+    first = f" (first by {initial})" if initial else ""
     bound = "" if trigger.max_lag is None else f", at most {trigger.max_lag} versions old"
     return (
-        f"{many} draws of {_short(trigger.keys)}{bound}; each row {trigger.ratio:g} times, "
+        f"{many} draws{first} of {_short(trigger.keys)}{bound}; each row {trigger.ratio:g} times, "
         f"within {trigger.limit.slack:g} draws, once {trigger.after} are there"
     )
 

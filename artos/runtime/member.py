@@ -20,7 +20,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ObjectRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
-from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler
+from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
 from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
 from artos.lag import Drawn
 from artos.protocol.invocations import (
@@ -163,8 +163,8 @@ class LearnerRole:
             return Done(call.firing, version, stale=stale, nothing=str(nothing))
         metrics = getattr(self._learner, call.method)(batch, call) or {}
         self._check(metrics)
-        drawn = self._drawn.take()
-        unread = bool(drawn) and isinstance(batch, Batch) and not batch.was_read
+        lags = self._drawn.take()
+        unread = bool(lags) and isinstance(batch, Batch) and not batch.was_read
         ended = time.perf_counter()
         times = complete_times(self._learner.seconds(), ended - began, "learn")
         if self._learner.fresh and call.method not in self._non_publishing:
@@ -178,7 +178,7 @@ class LearnerRole:
             metrics,
             times,
             seconds=seconds,
-            drawn=drawn,
+            drawn=lags,
             unread=unread,
             stale=self._drawn.stale,
         )
@@ -187,7 +187,7 @@ class LearnerRole:
         if call.claims:
             return Batch(self._blocks, call.claims, self._store)
         if sampler := self._samplers.get(call.trigger):
-            return DrawnBatch(sampler.sample(self._model.version), sampler)
+            return drawn(sampler, self._model.version, call.progress)
         return None
 
     def _check(self, metrics: Mapping[str, float]) -> None:

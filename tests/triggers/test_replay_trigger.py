@@ -273,7 +273,10 @@ def test_actors_wait_for_a_learner_that_is_behind() -> None:
     assert fire(rounds, DONE), "an actor that waited samples on when the learner has caught up"
 
 
-@pytest.mark.parametrize("sample", [Uniform(8, 3, 0.9), Prioritised(8), Sequences(4, 10)])
+@pytest.mark.parametrize(
+    "sample",
+    [Uniform(8, 3, 0.9), Prioritised(8, beta=(0.4, 1.0), initial="p"), Sequences(4, 10)],
+)
 def test_a_trigger_is_the_same_when_it_comes_from_a_plan(sample: Any) -> None:
     trigger = ReplayTrigger(KEYS, sample, ratio=3.0, after=5, slack=100.0, max_lag=7)
     data = msgspec.json.decode(msgspec.json.encode(trigger.encode()))
@@ -316,6 +319,21 @@ def test_a_sound_table_is_not_refused() -> None:
         (ReplayTrigger(KEYS, Sequences(4, 640), after=64), {}, "sequences of 640 rows need"),
         (ReplayTrigger(KEYS, Uniform(16), after=64), {"on_full": "wait"}, "overwrite"),
         (
+            ReplayTrigger(KEYS, Prioritised(16, beta=(0.4, 1.2)), after=64),
+            {},
+            r"beta must be within 0 and 1, not \(0.4, 1.2\)",
+        ),
+        (
+            ReplayTrigger(KEYS, Prioritised(16, initial="priorities"), after=64),
+            {},
+            "reads the data key 'priorities', which the actor does not write",
+        ),
+        (
+            ReplayTrigger(KEYS, Prioritised(16, initial="observations"), after=64),
+            {},
+            "initial='observations': a first priority is one float",
+        ),
+        (
             ReplayTrigger("observations", Uniform(16), after=64),
             {"data_keys": (DataKey("observations", (4,)),)},
             "drawing reads the data key 'rewards', which the actor does not write",
@@ -333,6 +351,11 @@ def test_a_sample_that_is_no_pattern_is_refused_at_once() -> None:
         ReplayTrigger(KEYS, 256)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"Expected `int`, got `str` - at `\$.batch`"):
         ReplayTrigger(KEYS, Uniform("256"))  # type: ignore[arg-type]
+
+
+def test_it_explains_where_first_priorities_come_from() -> None:
+    trigger = ReplayTrigger(KEYS, Prioritised(16, initial="surprise"))
+    assert condition(trigger).startswith("16 prioritised draws (first by surprise) of observations")
 
 
 def test_it_explains_itself() -> None:

@@ -27,12 +27,17 @@ class Uniform(Picked, frozen=True, tag="uniform"):
 
 
 class Prioritised(Picked, frozen=True, tag="prioritised"):
-    """``batch`` transitions in proportion to priority ** ``alpha``; see ``PrioritisedSampler``."""
+    """``batch`` transitions in proportion to priority ** ``alpha``; see ``PrioritisedSampler``.
+
+    ``beta`` may be a pair: it then goes from the first to the second over the run's progress.
+    ``initial`` names the data key (a float per row) that a new row's first priority is read from.
+    """
 
     alpha: float = 0.6
-    beta: float = 0.4
+    beta: float | tuple[float, float] = 0.4
     n_step: int = 1
     gamma: float = 0.99
+    initial: str = ""
 
 
 class Sequences(Picked, frozen=True, tag="sequences"):

@@ -54,6 +54,7 @@ class TransitionReader:
     Rows of versions before ``min_version`` are left out; ``stale`` counts them, and the learner's
     role is told of each once.
     With ``run`` each pick stands for that many rows from there on, and values get an axis for them.
+    Only rows that have arrived in the keys ``also`` as well are picked.
 
     Raises:
         UnknownKey: a key that the blocks do not have.
@@ -70,6 +71,7 @@ class TransitionReader:
         depth: int = 1,
         padding: Padding = "zero",
         run: int = 0,
+        also: Sequence[str] = (),
     ) -> None:
         self.sources = Sources(blocks, padding)
         self.min_version, self.stale = _ANY_VERSION, 0
@@ -77,7 +79,7 @@ class TransitionReader:
         self._store, self._again = BatchStore(depth), BatchStore()
         self._run, self._width = run, max(run, 1)
         ahead = n_step.keys if n_step else ()
-        self._read = tuple(dict.fromkeys((*keys, *next_keys, *ahead, VERSION_KEY)))
+        self._read = tuple(dict.fromkeys((*keys, *next_keys, *ahead, *also, VERSION_KEY)))
         self._back = look_back(blocks[0], self._read)
         self._last = 1 if next_keys or n_step else 0
         self._pairs = {k for k in keys if k in next_keys and not n_step and self._stack(k) > 1}
@@ -146,13 +148,13 @@ class TransitionReader:
             Overwritten: the writers kept lapping the reader.
         """
         self._store.turn()
-        terms = self._terms()
+        terms = self.terms()
         picks = draw(count)
         out = self._arrays(count * self._width, self._store)
         self._fill(out, picks)
         ahead = np.zeros_like(self._seen)
         for _ in range(_TRIES):
-            looked, former, terms = self._oldest(), terms, self._terms()
+            looked, former, terms = self._oldest(), terms, self.terms()
             void = (terms != former)[picks.owners]
             if not (void | self._gone(picks, out[VERSION_KEY], looked)).any():
                 return self._named(out, picks)
@@ -195,8 +197,9 @@ class TransitionReader:
         fence()
         return self._readable(reserved)
 
-    def _terms(self) -> Ints:
-        # In a new term rows may be void, and are written again without being reserved again.
+    def terms(self) -> Ints:
+        """The present term of each block, (blocks,): in a new one its rows may be others."""
+        # Void rows are written again without being reserved again.
         return np.array([block.incarnation for block in self.sources.blocks], np.int64)
 
     def _readable(self, reserved: Ints) -> Ints:
