@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import mean
 from typing import Any
 
 import torch
 
-from artos import Prioritised, RolloutActor, TorchLearner, Uniform, UniformSampler, Workload
+from artos import (
+    DataKey,
+    Prioritised,
+    RolloutActor,
+    TorchLearner,
+    Uniform,
+    UniformSampler,
+    Workload,
+)
 from artos.errors import NothingToSample
 from triggers import ReplayTrigger, RoundTrigger, TimeTrigger
 
@@ -73,6 +82,51 @@ class DrawnLearner(TorchLearner):
         self.step(loss)
         batch.prioritise(errors.detach().abs().numpy())
         return {"loss": float(loss.detach()), "returns": float(batch["n_step.returns"].mean())}
+
+
+class Surprised(RolloutActor):
+    """Says how surprising each row is: how far its value is from the reward."""
+
+    def data_keys(self) -> Any:
+        return (*super().data_keys(), DataKey("surprise"))
+
+    def setup(self, context: Any) -> None:
+        super().setup(context)
+        self._rows = context.block
+
+    def sample(self, start: int, rows: int) -> dict[str, float]:
+        times = super().sample(start, rows)
+        arrays = self._rows.arrays
+        for place in (self._rows.index(step) for step in range(start, start + rows)):
+            arrays["surprise"][place] = abs(arrays["rewards"][place] - arrays["values"][place])
+        return times
+
+
+class Sceptic(DrawnLearner):
+    """Remembers the weights of its first batch, whose rows it has given no priorities."""
+
+    first = 0.0
+
+    def update(self, batch: Any, call: Any) -> dict[str, float]:
+        self.first = self.first or float(batch.weights.min())
+        return super().update(batch, call) | {"first_weight": self.first}
+
+
+def surprised(total_updates: int = 40) -> Workload:
+    """Ape-X: actors give their rows first priorities."""
+    base = replayed()
+    keys = ("observations", "rewards", "terminations", "truncations")
+    pattern = Prioritised(64, alpha=1.0, beta=(0.4, 1.0), initial="surprise")
+    update = {"learner.update": ReplayTrigger(keys, pattern, ratio=1.0, after=200)}
+    return replace(
+        base,
+        name="surprised",
+        actor=Surprised("CartPole-v1", envs=2),
+        learner=Sceptic(lr=0.01),
+        triggers={**base.triggers, **update},
+        total_steps=0,
+        total_updates=total_updates,
+    )
 
 
 def replayed(

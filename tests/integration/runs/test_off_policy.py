@@ -112,3 +112,12 @@ def test_a_run_may_be_limited_by_updates_alone(
     assert again.status == 0, again.err
     assert (again.summary["updates"], again.summary["ended_by"]) == (200, "total_updates")
     assert again.summary["steps"] > summary["steps"]
+
+
+def test_actors_give_their_rows_first_priorities(artos: Callable[..., Outcome], home: Path) -> None:
+    shutil.copy(Path(__file__).with_name("replaying.py"), home)
+    outcome = artos("run", "replaying.py:surprised", "--json", "--run-dir", "off")
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["updates"] == 40
+    metrics = read_history(home / "off" / "progress.csv")[-1]
+    assert 0 < float(metrics["metrics/first_weight"]) < 0.9, "1 if all priorities were the same"
