@@ -26,10 +26,10 @@ class PrioritisedSampler:
     weights (N P(i)) ** -beta over their maximum in the batch. New rows get the highest priority
     given so far, so that each is likely to be seen once. The learner calls ``update`` with
     ``index`` and new priorities. ``beta`` may be set at any time; ``anneal`` moves it from the
-    first to the second of a pair (Schaul et al. 2016, section 3.4).
+    first to the second of a pair (Schaul et al. 2016, §3.4).
 
     With ``initial`` new rows get the priority that their actor wrote into that data key (Ape-X,
-    Horgan et al. 2018, section 3). Once another process writes a block, all of its rows count as
+    Horgan et al. 2018, §3). Once another process writes a block, all of its rows count as
     new, because void rows may have become others.
     """
 
