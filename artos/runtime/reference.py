@@ -31,6 +31,7 @@ _ELSEWHERE = ("seed", "deadline")
 _COUNTS = ("actors", "envs", "steps")
 EVERY = ("total_updates",)
 """Settings that every workload has, whether or not its function takes them."""
+UNLIMITED = "total_steps must be at least 1, not 0 (0 is no limit: then give total_updates)"
 CHANGEABLE = ("actors", "total_steps", *EVERY, "steps", "capacity", "on_full")
 """What a run may change about a workload that is given as an object."""
 
@@ -153,6 +154,8 @@ def build_workload(reference: Reference, faults: list[str]) -> Workload | None:
         known = inspect.signature(builder).parameters
         ours = {n: v for n, v in reference.settings.items() if n in EVERY and n not in known}
         own = {n: v for n, v in reference.settings.items() if n not in ours}
+        if own.get("total_steps") == 0 and not {*reference.settings, *known} & {*EVERY}:
+            faults.append(UNLIMITED)  # told beside whatever keeps the function from building it
         built = _call(reference.source, found, fit_settings(builder, own, faults))
         return _override(built, ours, faults)
     except Refused as refused:

@@ -21,7 +21,12 @@ from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
 from artos.plan import Plan
 from artos.reference import Reference
-from artos.runtime.reference import build_workload, last_lines, settings_of_workload
+from artos.runtime.reference import (
+    UNLIMITED,
+    build_workload,
+    last_lines,
+    settings_of_workload,
+)
 from artos.runtime.resolved import resolved_settings, versions
 from artos.settings import Setting
 from artos.spec import MODEL_PARAM, VALUE, ArraySpec, DataKey, OnFull, Workload
@@ -86,13 +91,14 @@ def _declaration_faults(workload: Workload) -> list[str]:
     counts = {
         "envs": workload.actor.envs,
         "steps": workload.steps,
-        "total_steps or total_updates": max(workload.total_steps, workload.total_updates),
     }
     faults: list[str] = []
     _attempt(faults, "the number of actors", lambda: workload.scaling)
     faults += [
         f"{name} must be at least 1, not {value}" for name, value in counts.items() if value < 1
     ]
+    if workload.total_steps == workload.total_updates == 0:
+        faults.append(UNLIMITED)
     faults += [
         f"{name} must not be negative, but is {value}"
         for name in ("capacity", "total_steps", "total_updates")

@@ -94,7 +94,7 @@ def test_a_draw_that_found_nothing_is_made_up_for(
 
 
 def test_a_run_without_any_limit_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="total_steps or total_updates must be at least 1, not 0"):
+    with pytest.raises(Refused, match="total_steps must be at least 1, not 0"):
         registered("ppo", tmp_path, total_steps=0)
     with pytest.raises(Refused, match="total_updates must not be negative, but is -1"):
         registered("ppo", tmp_path, total_updates=-1)
