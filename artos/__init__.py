@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from artos.buffer.samplers.batch import Batch
     from artos.buffer.samplers.drawn_batch import DrawnBatch
     from artos.buffer.samplers.n_step import NStep
-    from artos.buffer.samplers.patterns import Prioritised, Sequences, Uniform
+    from artos.buffer.samplers.patterns import FIFO, FullBatch, Prioritised, Sequences, Uniform
     from artos.buffer.samplers.prioritised import PrioritisedSampler
     from artos.buffer.samplers.sequences import SequenceSampler
     from artos.buffer.samplers.uniform import UniformSampler
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from artos.spec import DataKey, ObjectKey, Workload
 
 __all__ = [
+    "FIFO",
     "PPO",
     "ActInfo",
     "ActorBlock",
@@ -44,6 +45,7 @@ __all__ = [
     "Claim",
     "DataKey",
     "DrawnBatch",
+    "FullBatch",
     "Invoke",
     "LearnerContext",
     "ModelBlock",
@@ -92,6 +94,8 @@ _MODULES = {
     "TorchLearner": "artos.learners.torch_learner",
     "UniformSampler": "artos.buffer.samplers.uniform",
     "DrawnBatch": "artos.buffer.samplers.drawn_batch",
+    "FIFO": "artos.buffer.samplers.patterns",
+    "FullBatch": "artos.buffer.samplers.patterns",
     "Prioritised": "artos.buffer.samplers.patterns",
     "Sequences": "artos.buffer.samplers.patterns",
     "Uniform": "artos.buffer.samplers.patterns",

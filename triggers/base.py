@@ -91,9 +91,13 @@ class Left(msgspec.Struct, frozen=True):
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """The learner is done with an invocation that the trigger of this target fired."""
+    """The learner is done with an invocation that the trigger of this target fired.
+
+    ``drew`` is False if there was no row to draw, so that it did nothing.
+    """
 
     trigger: str
+    drew: bool = True
 
 
 class Tick(msgspec.Struct, frozen=True):

@@ -71,7 +71,7 @@ class SequenceSampler:
     def _draw(self, count: int) -> Picks:
         window = self._reader.window()
         starts = np.maximum(window.start, window.stop - self.length + 1)
-        return draw(self._reader.sources, RowWindow(window.start, starts), count, self._rng)
+        return draw(self._reader, RowWindow(window.start, starts), count, self._rng)
 
     def __repr__(self) -> str:
         return f"<SequenceSampler of {self.batch_size} x {self.length} from {self._reader!r}>"

@@ -65,18 +65,21 @@ class UniformSampler:
         return self._reader.stale
 
     def _draw(self, count: int) -> Picks:
-        return draw(self._reader.sources, self._reader.window(), count, self._rng)
+        return draw(self._reader, self._reader.window(), count, self._rng)
 
     def __repr__(self) -> str:
         return f"<UniformSampler of {self.batch_size} from {self._reader!r}>"
 
 
-def draw(sources: Sources, window: RowWindow, count: int, rng: np.random.Generator) -> Picks:
+def draw(
+    reader: TransitionReader, window: RowWindow, count: int, rng: np.random.Generator
+) -> Picks:
     """Draw ``count`` rows of a window with replacement, ordered by block, step and environment.
 
     Raises:
         NothingToSample: the window is empty, or no row in it is valid.
     """
+    sources = reader.sources
     ends = np.cumsum((window.stop - window.start) * sources.envs)
     numbers: Ints = np.empty(0, np.int64)
     for _ in range(_TRIES if ends[-1] else 0):
@@ -88,7 +91,7 @@ def draw(sources: Sources, window: RowWindow, count: int, rng: np.random.Generat
         if len(numbers) == count:
             numbers.sort()
             return _picks(sources, window, ends, numbers)
-    raise NothingToSample(int(ends[-1]))
+    raise NothingToSample(int(ends[-1]) + reader.stale, reader.stale)
 
 
 def _picks(sources: Sources, window: RowWindow, ends: Ints, numbers: Ints) -> Picks:
