@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
@@ -15,8 +16,9 @@ from artos.buffer.actor_block import ActorBlock
 from artos.envs.ahead import make_ahead
 from artos.envs.known import KNOWN
 from artos.envs.make import AnyVectorEnv, describe, is_atari, make_vector
-from artos.envs.spec import EnvSpec
+from artos.envs.spec import AGES, EnvSpec
 from artos.envs.stepper import Stepper
+from artos.errors import Refused
 from artos.plan import Plan
 from artos.spec import VERSION_KEY, DataKey
 
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 POLICY_KEYS = (DataKey("log_probs"), DataKey("values"), DataKey("bootstraps"))
 """What the policy adds to a row. ``bootstraps`` is the value of the following state where the
 next row does not hold it: after a truncation and at the end of a round; elsewhere it is 0."""
+_HIDDEN = (
+    "environment {} begins the next episode in the step that ends one, so the observation from "
+    "which a truncated episode is bootstrapped is in no row: let it make its vector environment "
+    "with autoreset_mode=AutoresetMode.NEXT_STEP or DISABLED, or return a single environment"
+)
 
 
 class RolloutActor:
@@ -36,6 +43,11 @@ class RolloutActor:
     builds a module with ``act`` and ``evaluate`` from an ``EnvSpec``. ``clip_rewards`` stores
     rewards clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets a lost life terminate.
     Reported returns are always those of whole games with raw rewards.
+
+    With ``final_observations`` the last observation of an episode, from which a truncated one is
+    bootstrapped, is in a row of its own, whose key ``valid`` is False. Not so by default; a
+    trigger that draws from replay sets it. The key ``ages`` is stored then, too: where it is 0 an
+    episode begins.
 
     To act without PyTorch, override ``build_module``, ``make_policy`` and ``faults``; PyTorch is
     not loaded then.
@@ -49,10 +61,12 @@ class RolloutActor:
         *,
         clip_rewards: bool | None = None,
         terminal_lives: bool = False,
+        final_observations: bool = False,
     ) -> None:
         self.env, self.envs = env, envs
         self.clip_rewards, self.terminal_lives = clip_rewards, terminal_lives
         self.policy = policy
+        self._final = final_observations
         self._spec: EnvSpec | None = None
         self._module: Any = None
         self._vector: AnyVectorEnv | None = None
@@ -65,16 +79,39 @@ class RolloutActor:
         if self._spec is None and self.env in KNOWN:
             self.adopt(KNOWN[self.env])
         if self._spec is None:
-            self._spec = describe(self.env)
+            self._spec = describe(self.env, self._autoreset)
         return self._spec
+
+    @property
+    def final_observations(self) -> bool:
+        """Whether the last observation of each episode has a row of its own."""
+        return self._final
+
+    @final_observations.setter
+    def final_observations(self, wanted: bool) -> None:
+        if wanted != self._final:
+            self._final, self._spec = wanted, None
+
+    @property
+    def _autoreset(self) -> AutoresetMode:
+        return AutoresetMode.NEXT_STEP if self._final else AutoresetMode.SAME_STEP
 
     def adopt(self, facts: Any) -> None:
         """Take the environment's facts from a plan instead of building an environment."""
         self._spec = msgspec.convert(facts, EnvSpec, strict=False)
 
     def data_keys(self) -> Sequence[DataKey]:
-        """Everything this actor can write."""
-        return (*self.spec.data_keys(), *POLICY_KEYS)
+        """Everything this actor can write.
+
+        Raises:
+            Refused: the environment hides its final observations.
+        """
+        keys = self.spec.data_keys()
+        if self._final:
+            if not self.spec.skips_rows:
+                raise Refused([_HIDDEN.format(self.env)])
+            keys += () if AGES in keys else (AGES,)
+        return (*keys, *POLICY_KEYS)
 
     def build_module(self, seed: int) -> Any:
         """The network, a ``torch.nn.Module`` initialised from ``seed``."""
@@ -111,7 +148,7 @@ class RolloutActor:
         """
         self._module = self.build_module(plan.seed)
         if environments:
-            self._vector = make_ahead(self.env, self.envs)
+            self._vector = make_ahead(self.env, self.envs, self._autoreset)
         else:
             describe(self.env)
 
@@ -129,6 +166,7 @@ class RolloutActor:
             self.env,
             clip_rewards=clip,
             terminal_lives=self.terminal_lives,
+            autoreset=self._autoreset,
         )
         self._stepper.actor = context.actor
         self._observations = self._stepper.reset(context.seed)
@@ -140,7 +178,9 @@ class RolloutActor:
 
     def _take_vector(self, context: ActorContext) -> AnyVectorEnv:
         vector, self._vector = self._vector, None
-        return make_vector(self.env, self.envs, context.seed) if vector is None else vector
+        if vector is None:
+            vector = make_vector(self.env, self.envs, context.seed, self._autoreset)
+        return vector
 
     def _wire(self, block: ActorBlock) -> None:
         arrays = block.arrays

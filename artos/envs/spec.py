@@ -12,12 +12,14 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from artos.errors import Refused
-from artos.spec import DataKey
+from artos.spec import AGES_KEY, VALID_KEY, DataKey
 
 ActionKind = Literal["discrete", "multidiscrete", "box"]
 
 OBSERVATIONS = "observations"
 """Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
+
+AGES = DataKey(AGES_KEY, (), "uint8")
 
 Path = tuple[str, ...]
 
@@ -71,7 +73,10 @@ class ActionSpec(msgspec.Struct, frozen=True):
 
 
 class EnvSpec(msgspec.Struct, frozen=True):
-    """Everything about an environment that policies and blocks need; JSON-ready."""
+    """Everything about an environment that policies and blocks need; JSON-ready.
+
+    ``autoreset`` is when an episode that ended begins anew, in its rows.
+    """
 
     name: str
     parts: tuple[Part, ...]
@@ -94,14 +99,18 @@ class EnvSpec(msgspec.Struct, frozen=True):
             DataKey("truncations", (), "bool"),
         ]
         if any(p.stack > 1 for p in self.parts):
-            keys.append(DataKey("ages", (), "uint8"))
+            keys.append(AGES)
         if self.skips_rows:
-            keys.append(DataKey("valid", (), "bool"))
+            keys.append(DataKey(VALID_KEY, (), "bool"))
         return tuple(keys)
 
 
-def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
-    """Describe a live vector environment.
+def spec_of(
+    name: str,
+    env: VectorEnv[Any, Any, Any],
+    autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+) -> EnvSpec:
+    """Describe a live vector environment; one that does not reset itself is reset ``autoreset``.
 
     ``env.metadata["frame_stack"] = k`` says that its one observation is a stack of k frames.
 
@@ -128,6 +137,7 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     if faults:
         raise Refused(faults)
     mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.DISABLED))
+    mode = autoreset if mode is AutoresetMode.DISABLED else mode
     return EnvSpec(name, tuple(parts), actions, isinstance(space, spaces.Dict), mode.value)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.samplers.frames import VALID_KEY, Ints, Padding
+from artos.buffer.samplers.frames import Ints, Padding
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.sum_tree import SumTree
 from artos.buffer.samplers.transitions import INDEX, Picks, RowWindow, Sample, TransitionReader
@@ -145,9 +145,9 @@ class PrioritisedSampler:
 
     def _first_values(self, owner: int, leaves: Ints) -> NDArray[np.float64]:
         values = np.full(len(leaves), self._highest**self.alpha)
-        if VALID_KEY in self._reader.sources.blocks[0].headers:
-            valid = self._reader.sources.flat(VALID_KEY)[owner][:, 0]
-            values *= valid[leaves - owner * self._cells]
+        if self._reader.selects and len(leaves):
+            places, envs = np.divmod(leaves - owner * self._cells, self._reader.sources.envs)
+            values *= self._reader.transitions(Picks(np.full_like(places, owner), places, envs))
         return values
 
     def _columns(self, index: Ints) -> tuple[Ints, Ints, Ints]:

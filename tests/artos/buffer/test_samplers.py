@@ -21,6 +21,9 @@ from artos.buffer.segment import ShmFolder
 from artos.errors import BadRow, NothingToSample, UnknownKey
 from artos.spec import VERSION_KEY, DataKey
 
+CUT = NStep(n=1, gamma=0.9, terminated=("terminations", "truncations"), truncated=())
+"""For blocks without final observations."""
+
 sizes = given(
     actors=st.integers(1, 3),
     envs=st.integers(1, 3),
@@ -38,6 +41,7 @@ def test_uniform_samples_are_rows_that_were_written(actors, envs, capacity, rows
         made = histories(path, actors, envs, capacity, rows, seed)
         options = {"seed": seed, "padding": padding}
         check(UniformSampler(blocks_of(made), NAMES, 20, **options).sample(), made, padding)
+        made = histories(path, actors, envs, capacity, rows, seed, final_rows=True)
         sampler = UniformSampler(blocks_of(made), NAMES, 20, next_keys=NAMES, **options)
         for history in made.values():
             history.write(2)
@@ -50,7 +54,7 @@ def test_prioritised_samples_are_rows_that_were_written(
     actors, envs, capacity, rows, padding, seed
 ):
     with temporary_folder() as path:
-        made = histories(path, actors, envs, capacity, rows, seed)
+        made = histories(path, actors, envs, capacity, rows, seed, final_rows=True)
         sampler = PrioritisedSampler(
             blocks_of(made), NAMES, 20, next_keys=NAMES, seed=seed, padding=padding
         )
@@ -65,7 +69,7 @@ def test_prioritised_samples_are_rows_that_were_written(
 
 
 def test_every_row_that_can_be_read_is_drawn_equally_often(folder: ShmFolder) -> None:
-    made = histories(folder.path, 2, 2, 10, 13)
+    made = histories(folder.path, 2, 2, 10, 13, chance=0.0, final_rows=True)
     made[1].write(4)
     sampler = UniformSampler(blocks_of(made), NAMES, 500, next_keys=("rewards",), seed=1)
     drawn = np.concatenate([sampler.sample()["index"].copy() for _ in range(40)])
@@ -126,14 +130,29 @@ def test_sampling_nothing_is_refused(folder: ShmFolder) -> None:
     history = History(block)
     history.write(1)
     with pytest.raises(NothingToSample):
-        UniformSampler({0: block}, NAMES, 4, next_keys=NAMES).sample()
+        UniformSampler({0: block}, NAMES, 4, n_step=CUT).sample()
     history.write(3)
     with pytest.raises(NothingToSample):
         SequenceSampler({0: block}, NAMES, 4, length=5).sample()
 
 
+@pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler])
+def test_looking_ahead_where_final_observations_are_nowhere_is_refused(
+    folder: ShmFolder, kind
+) -> None:
+    """The next row of a truncated episode is of another one there."""
+    block = new_block(folder.path, KEYS, 8)
+    History(block).write(4)
+    for ahead in ({"next_keys": NAMES}, {"n_step": NStep(n=1, gamma=0.9)}):
+        with pytest.raises(ValueError, match="final_observations=True, or count 'truncations'"):
+            kind({0: block}, NAMES, 4, **ahead)
+    found = kind({0: block}, NAMES, 4, next_keys=NAMES, n_step=CUT, seed=0).sample()
+    ended = found["terminations"] | found["truncations"]
+    assert found["n_step.discounts"].tolist() == [pytest.approx(0.9 * (not over)) for over in ended]
+
+
 def test_arrays_are_reused_and_two_sets_take_turns(folder: ShmFolder) -> None:
-    made = histories(folder.path, 1, 1, 30, 20)
+    made = histories(folder.path, 1, 1, 30, 20, final_rows=True)
     single = UniformSampler(blocks_of(made), NAMES, 8, seed=0)
     assert single.sample()["frames"].ctypes.data == single.sample()["frames"].ctypes.data
     double = UniformSampler(blocks_of(made), NAMES, 8, next_keys=NAMES, seed=0, depth=2)
@@ -312,7 +331,7 @@ def plain_n_step(history, step, env, n, gamma):
 )
 def test_n_step_returns_equal_a_plain_loop(n, capacity, rows, chance, seed):
     with temporary_folder() as path:
-        made = histories(path, 2, 2, capacity, rows, seed, chance)
+        made = histories(path, 2, 2, capacity, rows, seed, chance, final_rows=True)
         look = NStep(n=n, gamma=0.9)
         sampler = UniformSampler(
             blocks_of(made), NAMES, 30, next_keys=("frames", "global"), seed=seed, n_step=look
