@@ -107,9 +107,8 @@ class TransitionReader:
 
     def transitions(self, picks: Picks) -> NDArray[np.bool_]:
         """Which picks, (n,), can be learned from; all of them unless it ``selects``."""
-        return episodes.transitions(
-            Rows(self.sources, *picks), ahead=self._last > 0 or self._run > 1
-        )
+        ahead = self._last > 0 or self._run > 1
+        return episodes.transitions(Rows(self.sources, *picks), ahead=ahead)
 
     def learned(self, sample: Sample, counted: NDArray[np.bool_] | None = None) -> Sample:
         """Note the actors and versions of the rows that a learner gets; returns the sample.

@@ -89,8 +89,9 @@ class Life:
     def check_window(self, batch: Any, at: int) -> None:
         """Where the mask is true the next row of the window came next, unless that was the end."""
         mask, observations = batch["mask"][at], batch["observations"][at]
+        assert mask[0]
         assert batch["valid"][at][mask].all()
-        assert mask[0] or len(mask) == 1
+        assert len({self.place(row)[0] for row in observations[mask]}) == 1, "two episodes"
         for row in np.flatnonzero(mask[:-1]).tolist():
             number, step = self.place(observations[row])
             assert self.place(observations[row + 1]) == (number, step + 1)

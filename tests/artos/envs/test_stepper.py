@@ -91,7 +91,9 @@ def test_next_step_mode_marks_exactly_the_rows_that_only_reset(
     valid, ages = [], []
     for _ in range(8):
         ages.append(stepper.ages.tolist())
-        valid.append(stepper.step(np.zeros(2, np.int64)).valid.tolist())
+        step = stepper.step(np.zeros(2, np.int64))
+        valid.append(step.valid.tolist())
+        assert (step.rewards != 0).tolist() == valid[-1]
     assert [v[0] for v in valid] == [True, True, False] * 2 + [True, True]
     assert [v[1] for v in valid] == [True, True, True, False] * 2
     assert [a[0] for a in ages] == [0, 1, 2] * 2 + [0, 1]
