@@ -52,6 +52,7 @@ class PrioritisedSampler:
         self._cells = sources.capacity * sources.envs
         self._tree = SumTree(len(sources.blocks) * self._cells)
         self._known = RowWindow(*np.zeros((2, len(sources.blocks)), np.int64))
+        self._terms = self._reader.terms()
         actors = [block.spec.actor for block in sources.blocks]
         self._numbers = np.zeros(max(actors) + 1, np.int64)
         self._numbers[actors] = np.arange(len(actors))
@@ -108,7 +109,9 @@ class PrioritisedSampler:
         return self._reader.stale
 
     def _draw(self, count: int) -> Picks:
-        self._follow(self._reader.window())
+        # Terms first: the window of a new term is at most as far as its rows are.
+        terms = self._reader.terms()
+        self._follow(self._reader.window(), terms)
         if self._tree.total <= 0:
             rows = int((self._known.stop - self._known.start).sum())
             raise NothingToSample(rows * self._reader.sources.envs)
@@ -118,11 +121,11 @@ class PrioritisedSampler:
         last = self._known.stop[owners] - 1
         return Picks(owners, last - (last - places) % self._reader.sources.capacity, envs)
 
-    def _follow(self, window: RowWindow) -> None:
+    def _follow(self, window: RowWindow, terms: Ints) -> None:
         """Remove rows from the tree that left the window, and add rows that entered it."""
         known, self._known = self._known, window
         moved = np.flatnonzero((known.start != window.start) | (known.stop != window.stop))
-        leaves, values = [], []
+        leaves, values = self._written_anew(known, terms)
         for owner in moved.tolist():
             old = range(int(known.start[owner]), int(known.stop[owner]))
             now = range(int(window.start[owner]), int(window.stop[owner]))
@@ -137,6 +140,19 @@ class PrioritisedSampler:
         if leaves:
             # A new row may lie where one that left was: the later value wins.
             self._tree.set(np.concatenate(leaves), np.concatenate(values))
+
+    def _written_anew(
+        self, known: RowWindow, terms: Ints
+    ) -> tuple[list[Ints], list[NDArray[np.float64]]]:
+        """Known rows of actors that began a new term: some may be others by now, or given up."""
+        former, self._terms = self._terms, terms
+        leaves, values = [], []
+        for owner in np.flatnonzero(self._terms != former).tolist():
+            rows = self._range(owner, int(known.start[owner]), int(known.stop[owner]))
+            first, had = self._first_values(owner, rows), self._tree.leaves[rows]
+            leaves.append(rows)
+            values.append(np.where((first > 0) & (had > 0), had, first))
+        return leaves, values
 
     def _range(self, owner: int, start: int, stop: int) -> Ints:
         envs, capacity = self._reader.sources.envs, self._reader.sources.capacity

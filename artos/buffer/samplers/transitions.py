@@ -146,13 +146,13 @@ class TransitionReader:
             Overwritten: the writers kept lapping the reader.
         """
         self._store.turn()
-        terms = self._terms()
+        terms = self.terms()
         picks = draw(count)
         out = self._arrays(count * self._width, self._store)
         self._fill(out, picks)
         ahead = np.zeros_like(self._seen)
         for _ in range(_TRIES):
-            looked, former, terms = self._oldest(), terms, self._terms()
+            looked, former, terms = self._oldest(), terms, self.terms()
             void = (terms != former)[picks.owners]
             if not (void | self._gone(picks, out[VERSION_KEY], looked)).any():
                 return self._named(out, picks)
@@ -195,8 +195,10 @@ class TransitionReader:
         fence()
         return self._readable(reserved)
 
-    def _terms(self) -> Ints:
-        # In a new term rows may be void, and are written again without being reserved again.
+    def terms(self) -> Ints:
+        """The term of each block, (blocks,): in a new one rows may be void, and are written again
+        without being reserved again.
+        """
         return np.array([block.incarnation for block in self.sources.blocks], np.int64)
 
     def _readable(self, reserved: Ints) -> Ints:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 from buffer_helpers import KEYS, History, new_block
 
+from artos.buffer.samplers.n_step import NStep
 from artos.spec import VERSION_KEY, DataKey
 
 NAMES = tuple(key.name for key in KEYS)
+CUT = NStep(n=1, gamma=0.9, terminated=("terminations", "truncations"), truncated=())
+"""For blocks without final observations."""
 
 
 def histories(path, actors, envs, capacity, rows, seed=0, chance=0.3, final_rows=False, **options):

@@ -9,7 +9,7 @@ import pytest
 from buffer_helpers import KEYS, History, new_block, temporary_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampler_helpers import NAMES, blocks_of, check, histories
+from sampler_helpers import CUT, NAMES, blocks_of, check, histories
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
@@ -20,9 +20,6 @@ from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.segment import ShmFolder
 from artos.errors import BadRow, NothingToSample, UnknownKey
 from artos.spec import VERSION_KEY, DataKey
-
-CUT = NStep(n=1, gamma=0.9, terminated=("terminations", "truncations"), truncated=())
-"""For blocks without final observations."""
 
 sizes = given(
     actors=st.integers(1, 3),
@@ -134,21 +131,6 @@ def test_sampling_nothing_is_refused(folder: ShmFolder) -> None:
     history.write(3)
     with pytest.raises(NothingToSample):
         SequenceSampler({0: block}, NAMES, 4, length=5).sample()
-
-
-@pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler])
-def test_looking_ahead_where_final_observations_are_nowhere_is_refused(
-    folder: ShmFolder, kind
-) -> None:
-    """The next row of a truncated episode is of another one there."""
-    block = new_block(folder.path, KEYS, 8)
-    History(block).write(4)
-    for ahead in ({"next_keys": NAMES}, {"n_step": NStep(n=1, gamma=0.9)}):
-        with pytest.raises(ValueError, match="final_observations=True, or count 'truncations'"):
-            kind({0: block}, NAMES, 4, **ahead)
-    found = kind({0: block}, NAMES, 4, next_keys=NAMES, n_step=CUT, seed=0).sample()
-    ended = found["terminations"] | found["truncations"]
-    assert found["n_step.discounts"].tolist() == [pytest.approx(0.9 * (not over)) for over in ended]
 
 
 def test_arrays_are_reused_and_two_sets_take_turns(folder: ShmFolder) -> None:
