@@ -22,7 +22,7 @@ from triggers.table import Table, decode_trigger
 from triggers.verify.verifier import faults
 
 UPDATE = "learner.update"
-READ = (*KEYS, "terminations", "truncations", "valid")
+READ = (*KEYS, "terminations", "truncations", "valid", "ages")
 ROUND = 32  # transitions: 16 steps of 2 environments
 DONE, WEIGHTS = Learned(UPDATE), Published("model_param", 0)
 
@@ -256,9 +256,10 @@ def test_a_sound_table_is_not_refused() -> None:
         *(
             (
                 ReplayTrigger(KEYS, sample, after=64),
-                {"data_keys": tuple(DataKey(name) for name in READ if name != "valid")},
-                "needs the data key 'valid'.*store the last observation of an episode",
+                {"data_keys": tuple(DataKey(name) for name in READ if name != missing)},
+                "needs the data keys 'valid' and 'ages'.*stores the last observation of an episode",
             )
+            for missing in ("valid", "ages")
             for sample in (Uniform(16), Prioritised(16), Sequences(4, 10))
         ),
     ],

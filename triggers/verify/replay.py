@@ -10,7 +10,7 @@ import msgspec
 
 from artos.buffer.samplers.patterns import Sequences
 from artos.plan import Plan
-from artos.spec import VALID_KEY
+from artos.spec import AGES_KEY, VALID_KEY
 from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
 from triggers.wiring import ample_slack, replays, role_of, samples
@@ -54,12 +54,13 @@ def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
     known = [key.name for key in plan.data_keys]
     for name in (name for name in _READ if name not in known):
         yield f"drawing reads the data key {name!r}, which the actor does not write"
-    if pattern.successors and VALID_KEY not in known:
+    if pattern.successors and not {VALID_KEY, AGES_KEY} <= set(known):
         yield (
-            f"what it draws needs the data key {VALID_KEY!r}, or truncated episodes would be "
-            "bootstrapped from the next ones: let the actor store the last observation of an "
-            f"episode in a row of its own where {VALID_KEY!r} is False (RolloutActor does), and "
-            "name that key in data_keys if the workload names any"
+            f"drawing needs the data keys {VALID_KEY!r} and {AGES_KEY!r}, or truncated episodes "
+            "would be bootstrapped from the next ones. RolloutActor writes them: name them in "
+            "data_keys if the workload names any. An actor of your own stores the last observation "
+            f"of an episode in a row of its own where {VALID_KEY!r} is False, and the steps since "
+            f"an episode began as {AGES_KEY!r}"
         )
 
 

@@ -55,7 +55,8 @@ class NStep:
         """
         available = np.minimum(self.n, committed - 1 - rows.steps)
         steps = rows.steps[:, None] + np.minimum(np.arange(self.n), available[:, None])
-        if has_marks(rows.sources.blocks[0]):
+        # A row that is drawn has a successor: only later ones may have been given up.
+        if self.n > 1 and has_marks(rows.sources.blocks[0]):
             available = np.minimum(available, _first(given_up(rows, steps)))
         rewards = np.empty(steps.shape, rows.sources.key(self.rewards).dtype)
         rows.take_at(self.rewards, steps, rewards)
