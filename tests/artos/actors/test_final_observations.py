@@ -13,7 +13,7 @@ import told_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artos.actors.rollout import POLICY_KEYS, RolloutActor
+from artos.actors.rollout import RolloutActor
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.samplers.drawn_batch import DrawnBatch, sampler_of
@@ -34,7 +34,7 @@ class Aimless(RolloutActor):
         return None
 
     def make_policy(self, module: Any, seed: int) -> Any:
-        return SimpleNamespace(act=lambda obs: {"actions": np.zeros(ENVS, np.int64)})
+        return SimpleNamespace(act=lambda *_: {"actions": np.zeros(ENVS, np.int64)})
 
 
 class Life:
@@ -44,7 +44,8 @@ class Life:
         self.stacked = maker.endswith("stacked")
         self.env = f"told_env:{maker}"
         self.actor = Aimless(self.env, envs=ENVS, final_observations=True)
-        keys = tuple(key for key in self.actor.data_keys() if key not in POLICY_KEYS)
+        names = (*KEYS, "actions", "ages")
+        keys = tuple(key for key in self.actor.data_keys() if key.name in names)
         spec = BlockSpec(0, keys, capacity, ENVS, (), "overwrite")
         self.block = ActorBlock.create(folder.path / "block", spec)
         self.stored: dict[int, int] = {}
