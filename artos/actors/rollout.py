@@ -66,7 +66,7 @@ class RolloutActor:
         self.env, self.envs = env, envs
         self.clip_rewards, self.terminal_lives = clip_rewards, terminal_lives
         self.policy = policy
-        self._final = final_observations
+        self.final_observations = final_observations
         self._spec: EnvSpec | None = None
         self._module: Any = None
         self._vector: AnyVectorEnv | None = None
@@ -79,22 +79,12 @@ class RolloutActor:
         if self._spec is None and self.env in KNOWN:
             self.adopt(KNOWN[self.env])
         if self._spec is None:
-            self._spec = describe(self.env, self._autoreset)
-        return self._spec
-
-    @property
-    def final_observations(self) -> bool:
-        """Whether the last observation of each episode has a row of its own."""
-        return self._final
-
-    @final_observations.setter
-    def final_observations(self, wanted: bool) -> None:
-        if wanted != self._final:
-            self._final, self._spec = wanted, None
+            self._spec = describe(self.env)
+        return self._spec.resetting(self._autoreset)
 
     @property
     def _autoreset(self) -> AutoresetMode:
-        return AutoresetMode.NEXT_STEP if self._final else AutoresetMode.SAME_STEP
+        return AutoresetMode.NEXT_STEP if self.final_observations else AutoresetMode.SAME_STEP
 
     def adopt(self, facts: Any) -> None:
         """Take the environment's facts from a plan instead of building an environment."""
@@ -107,7 +97,7 @@ class RolloutActor:
             Refused: the environment hides its final observations.
         """
         keys = self.spec.data_keys()
-        if self._final:
+        if self.final_observations:
             if not self.spec.skips_rows:
                 raise Refused([_HIDDEN.format(self.env)])
             keys += () if AGES in keys else (AGES,)

@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from artos.envs import hints
 from artos.envs.serial import SerialVectorEnv
-from artos.envs.spec import EnvSpec, spec_of
+from artos.envs.spec import CHOSEN, EnvSpec, spec_of
 from artos.errors import Refused
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]
@@ -59,15 +59,15 @@ def make_vector(
     return made
 
 
-def describe(env: str, autoreset: AutoresetMode = AutoresetMode.SAME_STEP) -> EnvSpec:
-    """Describe an environment as plain data, as ``make_vector`` makes it; builds it and closes it.
+def describe(env: str) -> EnvSpec:
+    """Describe an environment as plain data; builds it once and closes it.
 
     Raises:
         Refused: it cannot be made, or its spaces cannot be stored.
     """
-    made = _open(env, 1, 0, autoreset)
+    made = _open(env, 1, 0, AutoresetMode.SAME_STEP)
     try:
-        return spec_of(env, made, autoreset)
+        return spec_of(env, made)
     finally:
         made.close()
 
@@ -148,7 +148,7 @@ def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
         stack_num=_FRAMES,
         reward_clipping=False,
     )
-    made.metadata = {"autoreset_mode": autoreset, "frame_stack": _FRAMES}
+    made.metadata = {"autoreset_mode": autoreset, CHOSEN: True, "frame_stack": _FRAMES}
     vector: AnyVectorEnv = made
     return vector
 

@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 from numpy.typing import NDArray
 
+from artos.envs.spec import CHOSEN
 from artos.errors import Refused
 
 _NOTHING: dict[str, Any] = {}
@@ -35,7 +36,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         self.envs = [make() for make in makers]
         first = self.envs[0]
         self.num_envs = len(self.envs)
-        self.metadata = {**first.metadata, "autoreset_mode": autoreset}
+        self.metadata = {**first.metadata, "autoreset_mode": autoreset, CHOSEN: True}
         self.single_observation_space = first.observation_space
         self.single_action_space = first.action_space
         self._refuse_mixtures()

@@ -19,6 +19,9 @@ ActionKind = Literal["discrete", "multidiscrete", "box"]
 OBSERVATIONS = "observations"
 """Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
 
+CHOSEN = "autoreset_chosen"
+"""In the metadata of environments that we make: when they reset themselves is for us to say."""
+
 AGES = DataKey(AGES_KEY, (), "uint8")
 
 Path = tuple[str, ...]
@@ -75,7 +78,8 @@ class ActionSpec(msgspec.Struct, frozen=True):
 class EnvSpec(msgspec.Struct, frozen=True):
     """Everything about an environment that policies and blocks need; JSON-ready.
 
-    ``autoreset`` is when an episode that ended begins anew, in its rows.
+    ``autoreset`` is when an episode that ended begins anew, in its rows; ``chosen`` whether that is
+    for us to say, as it is not where a vector environment of the user's own resets itself.
     """
 
     name: str
@@ -83,6 +87,11 @@ class EnvSpec(msgspec.Struct, frozen=True):
     actions: ActionSpec
     dict_observations: bool = False
     autoreset: str = AutoresetMode.SAME_STEP.value
+    chosen: bool = False
+
+    def resetting(self, autoreset: AutoresetMode) -> EnvSpec:
+        """The same environment where episodes begin anew then, if that is for us to say."""
+        return msgspec.structs.replace(self, autoreset=autoreset.value) if self.chosen else self
 
     @property
     def skips_rows(self) -> bool:
@@ -105,12 +114,8 @@ class EnvSpec(msgspec.Struct, frozen=True):
         return tuple(keys)
 
 
-def spec_of(
-    name: str,
-    env: VectorEnv[Any, Any, Any],
-    autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
-) -> EnvSpec:
-    """Describe a live vector environment; one that does not reset itself is reset ``autoreset``.
+def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
+    """Describe a live vector environment.
 
     ``env.metadata["frame_stack"] = k`` says that its one observation is a stack of k frames.
 
@@ -137,8 +142,10 @@ def spec_of(
     if faults:
         raise Refused(faults)
     mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.DISABLED))
-    mode = autoreset if mode is AutoresetMode.DISABLED else mode
-    return EnvSpec(name, tuple(parts), actions, isinstance(space, spaces.Dict), mode.value)
+    is_dict, by_mask = isinstance(space, spaces.Dict), mode is AutoresetMode.DISABLED
+    mode = AutoresetMode.SAME_STEP if by_mask else mode
+    chosen = by_mask or CHOSEN in env.metadata
+    return EnvSpec(name, tuple(parts), actions, is_dict, mode.value, chosen)
 
 
 def leaves(space: gym.Space[Any], path: Path = ()) -> Iterator[tuple[Path, gym.Space[Any]]]:

@@ -72,8 +72,10 @@ class Stepper:
     ) -> None:
         mode = _mode(name, env)
         self.env, self.envs = env, env.num_envs
-        self.spec: EnvSpec = spec_of(name, env, autoreset)
+        self.spec: EnvSpec = spec_of(name, env)
         self._masks = mode is AutoresetMode.DISABLED
+        if self._masks:
+            self.spec = self.spec.resetting(autoreset)
         self._waits = self.spec.skips_rows
         self.actor = self.step_number = 0
         self._clip, self._terminal_lives = clip_rewards, terminal_lives

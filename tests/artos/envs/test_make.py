@@ -136,8 +136,10 @@ def test_a_description_survives_json() -> None:
 def test_only_next_step_environments_have_the_key_valid() -> None:
     assert "valid" in {key.name for key in describe("vector:CartPole-v1").data_keys()}
     assert "valid" not in {key.name for key in describe("CartPole-v1").data_keys()}
-    waiting = describe("CartPole-v1", AutoresetMode.NEXT_STEP)
+    waiting = describe("CartPole-v1").resetting(AutoresetMode.NEXT_STEP)
     assert "valid" in {key.name for key in waiting.data_keys()}
+    theirs = describe("vector:CartPole-v1")
+    assert theirs.resetting(AutoresetMode.SAME_STEP) == theirs
 
 
 def test_a_vectorised_implementation_that_does_not_exist_is_refused() -> None:
