@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 POLICY_KEYS = (DataKey("log_probs"), DataKey("values"), DataKey("bootstraps"))
 """What the policy adds to a row. ``bootstraps`` is the value of the following state where the
 next row does not hold it: after a truncation and at the end of a round; elsewhere it is 0."""
-_HIDDEN = (
-    "environment {} begins the next episode in the step that ends one, so the observation from "
-    "which a truncated episode is bootstrapped is in no row: let it make its vector environment "
-    "with autoreset_mode=AutoresetMode.NEXT_STEP or DISABLED, or return a single environment"
-)
 
 
 class RolloutActor:
@@ -94,14 +89,9 @@ class RolloutActor:
         """Everything this actor can write.
 
         Raises:
-            Refused: the environment hides its final observations.
+            Refused: final observations are wanted, and the environment hides them.
         """
-        keys = self.spec.data_keys()
-        if self.final_observations:
-            if not self.spec.skips_rows:
-                raise Refused([_HIDDEN.format(self.env)])
-            keys += () if AGES in keys else (AGES,)
-        return (*keys, *POLICY_KEYS)
+        return (*self._environment_keys(), *POLICY_KEYS)
 
     def build_module(self, seed: int) -> Any:
         """The network, a ``torch.nn.Module`` initialised from ``seed``."""
@@ -127,6 +117,14 @@ class RolloutActor:
         from artos.policies.build import check_policy  # noqa: PLC0415
 
         return check_policy(self.build_module(0), self.spec)
+
+    def _environment_keys(self) -> tuple[DataKey, ...]:
+        keys = self.spec.data_keys()
+        if not self.final_observations:
+            return keys
+        if not self.spec.skips_rows:
+            raise Refused([_HIDDEN.format(self.env)])
+        return keys if AGES in keys else (*keys, AGES)
 
     # -- running -------------------------------------------------------------------------------
 
@@ -261,6 +259,13 @@ class RolloutActor:
         if self._over is not None:
             going_on[self._over] = False
         self._bootstraps[row, going_on] = values[going_on]
+
+
+_HIDDEN = (
+    "environment {} begins the next episode in the step that ends one, so the observation from "
+    "which a truncated episode is bootstrapped is in no row: let it make its vector environment "
+    "with autoreset_mode=AutoresetMode.NEXT_STEP or DISABLED, or return a single environment"
+)
 
 
 def _present(arrays: Mapping[str, NDArray[Any]], *names: str) -> list[tuple[str, NDArray[Any]]]:
