@@ -18,6 +18,12 @@ OnFull = Literal["wait", "overwrite"]
 VERSION_KEY = "policy_version"
 """Implied data key: the policy version that produced a row."""
 
+AGES_KEY = "ages"
+"""Data key (uint8, per environment): steps since the episode's first observation, at most 255."""
+
+VALID_KEY = "valid"
+"""Data key (bool, per environment): false on a row that holds an episode's final observation and is
+no transition: its action only resets."""
 
 OBSERVATIONS = "observations"
 """Data key of the observation; a Dict space has one key per part, ``observations.PART``."""

@@ -180,6 +180,11 @@ class Trigger(ABC):
         """Object keys whose versions it waits for; the learner must publish them."""
         return ()
 
+    @property
+    def successors(self) -> bool:
+        """Whether it hands over rows together with what came after each of them."""
+        return any(part.successors for part in self.parts() if part is not self)
+
     def parts(self) -> tuple[Trigger, ...]:
         """The primitives this trigger is made of."""
         return (self,)

@@ -90,6 +90,11 @@ class ReplayTrigger(Trigger):
             raise TypeError(f"{wanted}: {error}") from error
         self.limit = RateLimit(self.ratio, self.after, self.slack or 0.0)
 
+    @property
+    def successors(self) -> bool:
+        """As its pattern says."""
+        return self.sample.successors
+
     def check(self, event: Event, now: float) -> Firing | None:
         """At most two updates at a time: one is made, the next one waits for its end."""
         match event:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
@@ -17,8 +18,9 @@ from artos.buffer.actor_block import ActorBlock
 from artos.envs.ahead import make_ahead
 from artos.envs.known import KNOWN
 from artos.envs.make import AnyVectorEnv, describe, is_atari, make_vector
-from artos.envs.spec import EnvSpec
+from artos.envs.spec import AGES, EnvSpec
 from artos.envs.stepper import Stepper
+from artos.errors import Refused
 from artos.plan import Plan
 from artos.policies.acting import BOOTSTRAPS, VALUES, ActInfo, BoundPolicy, Declared
 from artos.protocol.invocations import Invoke
@@ -36,6 +38,11 @@ class RolloutActor:
     clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets a lost life terminate. Reported
     returns are always those of whole games with raw rewards.
 
+    With ``final_observations`` the last observation of an episode, from which a truncated one is
+    bootstrapped, is in a row of its own, whose key ``valid`` is False. Not so by default; a
+    trigger that draws from replay sets it. The key ``ages`` is stored then, too: where it is 0 an
+    episode begins.
+
     To act without PyTorch, override ``build_module``, ``make_policy`` and ``faults``; PyTorch is
     not loaded then.
     """
@@ -48,10 +55,12 @@ class RolloutActor:
         *,
         clip_rewards: bool | None = None,
         terminal_lives: bool = False,
+        final_observations: bool = False,
     ) -> None:
         self.env, self.envs = env, envs
         self.clip_rewards, self.terminal_lives = clip_rewards, terminal_lives
         self.policy = policy
+        self.final_observations = final_observations
         self._spec: EnvSpec | None = None
         self._module: Any = None
         self._vector: AnyVectorEnv | None = None
@@ -66,7 +75,11 @@ class RolloutActor:
             self.adopt(KNOWN[self.env])
         if self._spec is None:
             self._spec = describe(self.env)
-        return self._spec
+        return self._spec.resetting(self._autoreset)
+
+    @property
+    def _autoreset(self) -> AutoresetMode:
+        return AutoresetMode.NEXT_STEP if self.final_observations else AutoresetMode.SAME_STEP
 
     def adopt(self, facts: Any) -> None:
         """Take the environment's facts from a plan instead of building an environment."""
@@ -82,10 +95,14 @@ class RolloutActor:
         return self._declared
 
     def data_keys(self) -> Sequence[DataKey]:
-        """Everything this actor can write."""
+        """Everything this actor can write.
+
+        Raises:
+            Refused: final observations are wanted, and the environment hides them.
+        """
         outputs, state = self.declared.outputs, self.declared.state
         bootstraps = [BOOTSTRAPS] if any(key.name == VALUES for key in outputs) else []
-        return (*self.spec.data_keys(), *outputs, *bootstraps, *state)
+        return (*self._environment_keys(), *outputs, *bootstraps, *state)
 
     def build_module(self, seed: int) -> Any:
         """The network, a ``torch.nn.Module`` initialised from ``seed``."""
@@ -109,6 +126,14 @@ class RolloutActor:
             return []
         return check_policy(module, self.spec, self.declared)
 
+    def _environment_keys(self) -> tuple[DataKey, ...]:
+        keys = self.spec.data_keys()
+        if not self.final_observations:
+            return keys
+        if not self.spec.skips_rows:
+            raise Refused([_HIDDEN.format(self.env)])
+        return keys if AGES in keys else (*keys, AGES)
+
     # -- running -------------------------------------------------------------------------------
 
     def prepare(self, plan: Plan, *, environments: bool = True) -> None:
@@ -119,7 +144,7 @@ class RolloutActor:
         """
         self._module = self.build_module(plan.seed)
         if environments:
-            self._vector = make_ahead(self.env, self.envs)
+            self._vector = make_ahead(self.env, self.envs, self._autoreset)
         else:
             describe(self.env)
 
@@ -139,6 +164,7 @@ class RolloutActor:
             self.env,
             clip_rewards=clip,
             terminal_lives=self.terminal_lives,
+            autoreset=self._autoreset,
         )
         self._stepper.actor = context.actor
         self._observations = self._stepper.reset(context.seed)
@@ -150,7 +176,9 @@ class RolloutActor:
 
     def _take_vector(self, context: ActorContext) -> AnyVectorEnv:
         vector, self._vector = self._vector, None
-        return make_vector(self.env, self.envs, context.seed) if vector is None else vector
+        if vector is None:
+            vector = make_vector(self.env, self.envs, context.seed, self._autoreset)
+        return vector
 
     def _wire(self, block: ActorBlock) -> None:
         arrays = block.arrays
@@ -249,6 +277,13 @@ class RolloutActor:
         if self._over is not None:
             going_on[self._over] = False
         self._bootstraps[row, going_on] = values[going_on]
+
+
+_HIDDEN = (
+    "environment {} begins the next episode in the step that ends one, so the observation from "
+    "which a truncated episode is bootstrapped is in no row: let it make its vector environment "
+    "with autoreset_mode=AutoresetMode.NEXT_STEP or DISABLED, or return a single environment"
+)
 
 
 def _present(arrays: Mapping[str, NDArray[Any]], *names: str) -> list[tuple[str, NDArray[Any]]]:

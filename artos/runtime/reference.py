@@ -144,12 +144,13 @@ def load_workload(reference: Reference) -> Workload:
 def build_workload(reference: Reference, faults: list[str]) -> Workload | None:
     """The workload, built with those settings that fit; what does not fit is added to ``faults``.
 
-    None if even so no workload can be built.
+    None if even so no workload can be built. Its actor is told what its triggers want of it, so
+    every process has the same one.
     """
     try:
         found = load_object(reference.source, reference.folder)
         if isinstance(found, Workload):
-            return _override(found, reference.settings, faults)
+            return _told(_override(found, reference.settings, faults))
         builder = _builder(reference.source, found)
         known = inspect.signature(builder).parameters
         ours = {n: v for n, v in reference.settings.items() if n in EVERY and n not in known}
@@ -157,7 +158,7 @@ def build_workload(reference: Reference, faults: list[str]) -> Workload | None:
         if own.get("total_steps") == 0 and not {*reference.settings, *known} & {*EVERY}:
             faults.append(UNLIMITED)  # told beside whatever keeps the function from building it
         built = _call(reference.source, found, fit_settings(builder, own, faults))
-        return _override(built, ours, faults)
+        return _told(_override(built, ours, faults))
     except Refused as refused:
         faults += [fault for fault in refused.faults if fault not in faults]
         return None
@@ -180,6 +181,15 @@ def _call(source: str, builder: Callable[..., Any], settings: Mapping[str, Any])
     if not isinstance(built, Workload):
         raise Refused([f"{source} returned a {type(built).__name__}, not a Workload"])
     return built
+
+
+def _told(workload: Workload) -> Workload:
+    """Where triggers draw successors, an actor that can has rows for final observations."""
+    actor: Any = workload.actor
+    drawn = any(getattr(trigger, "successors", False) for trigger in workload.triggers.values())
+    if drawn and hasattr(actor, "final_observations"):
+        actor.final_observations = True
+    return workload
 
 
 def fit_settings(

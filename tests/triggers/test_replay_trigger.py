@@ -22,7 +22,7 @@ from triggers.table import Table, decode_trigger
 from triggers.verify.verifier import faults
 
 UPDATE = "learner.update"
-READ = (*KEYS, "terminations", "truncations")
+READ = (*KEYS, "terminations", "truncations", "valid", "ages")
 ROUND = 32  # transitions: 16 steps of 2 environments
 DONE, WEIGHTS = Learned(UPDATE), Published("model_param", 0)
 NOTHING = Learned(UPDATE, drew=False)
@@ -337,6 +337,15 @@ def test_a_sound_table_is_not_refused() -> None:
             ReplayTrigger("observations", Uniform(16), after=64),
             {"data_keys": (DataKey("observations", (4,)),)},
             "drawing reads the data key 'rewards', which the actor does not write",
+        ),
+        *(
+            (
+                ReplayTrigger(KEYS, sample, after=64),
+                {"data_keys": tuple(DataKey(name) for name in READ if name != missing)},
+                "needs the data keys 'valid' and 'ages'.*stores the last observation of an episode",
+            )
+            for missing in ("valid", "ages")
+            for sample in (Uniform(16), Prioritised(16), Sequences(4, 10))
         ),
     ],
 )

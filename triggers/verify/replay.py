@@ -10,7 +10,7 @@ import msgspec
 
 from artos.buffer.samplers.patterns import Sequences
 from artos.plan import Plan
-from artos.spec import DataKey
+from artos.spec import AGES_KEY, VALID_KEY, DataKey
 from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
 from triggers.wiring import ample_slack, replays, role_of, samples
@@ -59,6 +59,14 @@ def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
         yield f"drawing reads the data key {name!r}, which the actor does not write"
     if initial in known and not _is_number(known[initial]):
         yield f"initial={initial!r}: a first priority is one float for each row and environment"
+    if pattern.successors and not {VALID_KEY, AGES_KEY} <= set(known):
+        yield (
+            f"drawing needs the data keys {VALID_KEY!r} and {AGES_KEY!r}, or truncated episodes "
+            "would be bootstrapped from the next ones. RolloutActor writes them: name them in "
+            "data_keys if the workload names any. An actor of your own stores the last observation "
+            f"of an episode in a row of its own where {VALID_KEY!r} is False, and the steps since "
+            f"an episode began as {AGES_KEY!r}"
+        )
 
 
 def _is_number(key: DataKey) -> bool:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 
 class Picked(msgspec.Struct, frozen=True):
-    """Root of all patterns: ``batch`` picks at a time."""
+    """Root of all patterns: ``batch`` picks at a time.
 
+    ``successors`` says whether a batch also holds what came after its rows. Actors then store the
+    last observation of each episode.
+    """
+
+    successors: ClassVar[bool] = True
     batch: int
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.samplers.frames import VALID_KEY, Ints, Padding
+from artos.buffer.samplers.frames import Ints, Padding
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.sum_tree import SumTree
 from artos.buffer.samplers.transitions import INDEX, Picks, RowWindow, Sample, TransitionReader
@@ -123,6 +123,7 @@ class PrioritisedSampler:
         return self._reader.stale
 
     def _draw(self, count: int) -> Picks:
+        # Terms first: the window of a new term is at most as far as its rows are.
         terms = self._reader.terms()
         self._follow(self._reader.window(), terms)
         if self._tree.total <= 0:
@@ -138,11 +139,9 @@ class PrioritisedSampler:
 
         ``terms`` are those of the blocks before the window was looked at.
         """
-        if self._initial:
-            self._forget(np.flatnonzero(terms != self._terms))
-        known, self._known, self._terms = self._known, window, terms
+        known, self._known = self._known, window
         moved = np.flatnonzero((known.start != window.start) | (known.stop != window.stop))
-        leaves, values = [], []
+        leaves, values = self._written_anew(known, terms)
         for owner in moved.tolist():
             old = range(int(known.start[owner]), int(known.stop[owner]))
             now = range(int(window.start[owner]), int(window.stop[owner]))
@@ -158,12 +157,21 @@ class PrioritisedSampler:
             # A new row may lie where one that left was: the later value wins.
             self._tree.set(np.concatenate(leaves), np.concatenate(values))
 
-    def _forget(self, owners: Ints) -> None:
-        """Remove all rows of these blocks from the tree."""
-        for owner in owners.tolist():
-            leaves = self._range(owner, int(self._known.start[owner]), int(self._known.stop[owner]))
-            self._tree.set(leaves, np.zeros(len(leaves)))
-            self._known.start[owner] = self._known.stop[owner] = 0
+    def _written_anew(
+        self, known: RowWindow, terms: Ints
+    ) -> tuple[list[Ints], list[NDArray[np.float64]]]:
+        """Known rows of actors that began a new term: some may be others by now, or given up."""
+        former, self._terms = self._terms, terms
+        leaves, values = [], []
+        for owner in np.flatnonzero(self._terms != former).tolist():
+            start = max(int(known.start[owner]), int(self._known.start[owner]))
+            stop = min(int(known.stop[owner]), int(self._known.stop[owner]))
+            rows = self._range(owner, start, max(start, stop))
+            first, had = self._first_values(owner, rows), self._tree.leaves[rows]
+            leaves.append(rows)
+            keeps = (first > 0) & (had > 0) & (not self._initial)
+            values.append(np.where(keeps, had, first))
+        return leaves, values
 
     def _range(self, owner: int, start: int, stop: int) -> Ints:
         envs, capacity = self._reader.sources.envs, self._reader.sources.capacity
@@ -175,9 +183,9 @@ class PrioritisedSampler:
         if self._initial:
             values = self._given(owner, leaves - owner * self._cells)
         values **= self.alpha
-        if VALID_KEY in self._reader.sources.blocks[0].headers:
-            valid = self._reader.sources.flat(VALID_KEY)[owner][:, 0]
-            values *= valid[leaves - owner * self._cells]
+        if self._reader.selects and len(leaves):
+            places, envs = np.divmod(leaves - owner * self._cells, self._reader.sources.envs)
+            values *= self._reader.transitions(Picks(np.full_like(places, owner), places, envs))
         return values
 
     def _given(self, owner: int, cells: Ints) -> NDArray[np.float64]:

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import fence
+from artos.buffer.samplers import episodes
 from artos.buffer.samplers.batch import BatchStore
 from artos.buffer.samplers.frames import Ints, Padding, Rows, Sources, look_back
 from artos.buffer.samplers.n_step import NStep
 from artos.errors import Overwritten
-from artos.spec import VERSION_KEY
+from artos.spec import AGES_KEY, VALID_KEY, VERSION_KEY
 
 Sample = dict[str, NDArray[Any]]
 
@@ -58,7 +59,8 @@ class TransitionReader:
 
     Raises:
         UnknownKey: a key that the blocks do not have.
-        ValueError: no blocks, or blocks of unequal size.
+        ValueError: no blocks, blocks of unequal size, or blocks without the final observations of
+            episodes that were cut short, where rows ahead are read.
     """
 
     def __init__(
@@ -78,7 +80,11 @@ class TransitionReader:
         self._keys, self._next, self._n_step = tuple(keys), tuple(next_keys), n_step
         self._store, self._again = BatchStore(depth), BatchStore()
         self._run, self._width = run, max(run, 1)
-        ahead = n_step.keys if n_step else ()
+        cut = n_step.truncated if n_step else (episodes.TRUNCATIONS,) if next_keys else ()
+        episodes.refuse_hidden_ends(blocks[0], cut)
+        self.selects = VALID_KEY in blocks[0].headers
+        marks = (VALID_KEY, AGES_KEY) if episodes.has_marks(blocks[0]) else (VALID_KEY,)
+        ahead = (*(n_step.keys if n_step else ()), *(marks if self.selects else ()))
         self._read = tuple(dict.fromkeys((*keys, *next_keys, *ahead, *also, VERSION_KEY)))
         self._back = look_back(blocks[0], self._read)
         self._last = 1 if next_keys or n_step else 0
@@ -111,6 +117,11 @@ class TransitionReader:
             drawn.stale += int(fresh.sum()) * self.sources.envs
         # Rows that are void come once more.
         self._left_out = np.minimum(np.maximum(self._left_out, recent), stop)
+
+    def transitions(self, picks: Picks) -> NDArray[np.bool_]:
+        """Which picks, (n,), can be learned from; all of them unless it ``selects``."""
+        ahead = self._last > 0 or self._run > 1
+        return episodes.transitions(Rows(self.sources, *picks), ahead=ahead)
 
     def learned(self, sample: Sample, counted: NDArray[np.bool_] | None = None) -> Sample:
         """Note the actors and versions of the rows that a learner gets; returns the sample.
