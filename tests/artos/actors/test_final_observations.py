@@ -21,6 +21,7 @@ from artos.buffer.samplers.patterns import Draw, Pattern, Prioritised, Sequences
 from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.segment import ShmFolder
 from artos.errors import NothingToSample, Refused
+from artos.protocol.invocations import Invoke
 
 ENVS, BATCH, GAMMA = 2, 64, 0.9
 KEYS = ("observations", "rewards", "terminations", "truncations", "valid")
@@ -54,7 +55,7 @@ class Life:
     def restart(self) -> None:
         """Another process takes over: episodes that were going on are given up."""
         self.actor = Aimless(self.env, envs=ENVS, final_observations=True)
-        plan = SimpleNamespace(seed=0)
+        plan = SimpleNamespace(seed=0, actors=1)
         self.actor.setup(SimpleNamespace(plan=plan, actor=0, block=self.block, seed=0))  # type: ignore[arg-type]
 
     def move(self, rows: int) -> None:
@@ -65,7 +66,7 @@ class Life:
 
     def round(self, rows: int) -> None:
         start = self.block.allocate(rows)
-        self.actor.sample(start, rows)
+        self.actor.sample(start, rows, Invoke(1, "actors.sample", "sample"))
         self.block.commit(start + rows)
         self.stored = {}
         for step in self.steps():

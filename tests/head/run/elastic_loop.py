@@ -44,11 +44,12 @@ def plan_of(
 
     With ``updates`` it also stops after so many; 0 is no limit.
     """
-    most = scaling.most
+    most, drawn = scaling.most, bool(replays(table))
+    marks = (DataKey("valid", (), "bool"), DataKey("ages", (), "uint8")) if drawn else ()
     draft = Plan(
         reference=Reference("tests:elastic"), name="elastic", env="", seed=0, actors=most, envs=1,
-        steps=STEPS, capacity=capacity, on_full="overwrite" if replays(table) else "wait",
-        total_steps=rounds * STEPS, data_keys=(DataKey("rewards"), *map(DataKey, ENDS)),
+        steps=STEPS, capacity=capacity, on_full="overwrite" if drawn else "wait",
+        total_steps=rounds * STEPS, data_keys=(DataKey("rewards"), *map(DataKey, ENDS), *marks),
         objects=(
             ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], most + 1),
             ObjectSpec.sized(NOISE, [ArraySpec("value", (), "float64")], 1),
