@@ -32,9 +32,9 @@ class A2C(ActorCriticLearner):
     def __init__(
         self,
         *,
-        lr: float = 7e-4,
+        lr: float = 1e-3,
         anneal: bool = False,
-        optimiser: Stepping = "rmsprop",
+        optimiser: Stepping = "adam",
         gamma: float = 0.99,
         lam: float = 1.0,
         vf_coef: float = 0.5,

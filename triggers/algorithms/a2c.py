@@ -10,6 +10,7 @@ from artos.policies.build import Policy
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers.algorithms.defaults import step_size
 
 
 def workload(
@@ -22,9 +23,9 @@ def workload(
     terminal_lives: Annotated[bool, "a lost life ends the learner's episode (Atari)"] = False,
     steps: Annotated[int, "steps of each environment in a round"] = 5,
     hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (64, 64),
-    lr: Annotated[float, "step size"] = 7e-4,
+    lr: Annotated[float | None, "step size; none: 2.5e-4 on images, 1e-3 elsewhere"] = None,
     anneal: Annotated[bool, "lower lr to 0 over the run"] = False,
-    optimiser: Annotated[Stepping, "what steps"] = "rmsprop",
+    optimiser: Annotated[Stepping, "what steps"] = "adam",
     gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
     lam: Annotated[float, "GAE's lambda, 0 to 1; 1: n-step returns"] = 1.0,
     vf_coef: Annotated[float, "weight of the value loss"] = 0.5,
@@ -42,6 +43,7 @@ def workload(
     actor = RolloutActor(
         env, Policy(hidden=hidden), envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
     )
+    lr = step_size(lr, actor.spec)
     learner = A2C(
         lr=lr, anneal=anneal, optimiser=optimiser, gamma=gamma, lam=lam, vf_coef=vf_coef,
         ent_coef=ent_coef, max_grad_norm=max_grad_norm, normalize_advantages=normalize_advantages,
@@ -59,4 +61,5 @@ def workload(
         actors=actors,
         steps=steps,
         total_steps=total_steps,
+        settings={"lr": lr},
     )

@@ -11,6 +11,7 @@ from artos.policies.build import Policy
 from artos.scaling.actor_count import ActorsSetting, actors_of
 from artos.spec import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers.algorithms.defaults import step_size
 
 
 def workload(
@@ -25,11 +26,11 @@ def workload(
     n: Annotated[int, "rounds an update learns from, each of another actor"] = 1,
     max_lag: Annotated[int | None, "versions rows may be old; none: so that nobody waits"] = None,
     hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (64, 64),
-    lr: Annotated[float, "step size"] = 5e-4,
+    lr: Annotated[float | None, "step size; none: 2.5e-4 on images, 1e-3 elsewhere"] = None,
     anneal: Annotated[bool, "lower lr to 0 over the run"] = False,
-    optimiser: Annotated[Stepping, "what steps"] = "rmsprop",
+    optimiser: Annotated[Stepping, "what steps"] = "adam",
     gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
-    lam: Annotated[float, "V-trace's lambda, 0 to 1"] = 1.0,
+    lam: Annotated[float, "V-trace's lambda, 0 to 1"] = 0.95,
     clip_rho: Annotated[float, "bound of the ratio that weighs a row"] = 1.0,
     clip_c: Annotated[float, "bound of the ratio that carries later rows back"] = 1.0,
     vf_coef: Annotated[float, "weight of the value loss"] = 0.5,
@@ -50,6 +51,7 @@ def workload(
     actor = RolloutActor(
         env, Policy(hidden=hidden), envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
     )
+    lr = step_size(lr, actor.spec)
     learner = IMPALA(
         lr=lr, anneal=anneal, optimiser=optimiser, gamma=gamma, lam=lam, clip_rho=clip_rho,
         clip_c=clip_c, vf_coef=vf_coef, ent_coef=ent_coef, max_grad_norm=max_grad_norm,
@@ -68,5 +70,5 @@ def workload(
         actors=actors,
         steps=steps,
         total_steps=total_steps,
-        settings={"max_lag": max_lag},
+        settings={"lr": lr, "max_lag": max_lag},
     )
