@@ -22,7 +22,8 @@ def actor_critic_loss(
     ``−advantages · log π + vf_coef · ½ (targets − V)² − ent_coef · entropy``, as means over rows
     with ``valid`` True: the three gradients of Espeholt et al. 2018, "V-trace actor-critic
     algorithm", and of Mnih et al. 2016, "Asynchronous advantage actor-critic".
-    ``advantages`` and ``targets`` are constants. Reported, detached: ``policy_loss``, ``value_loss`` and ``entropy``.
+    ``advantages`` and ``targets`` are constants. Reported, detached: ``policy_loss``,
+    ``value_loss`` and ``entropy``.
     """
     policy_loss = -masked_mean(advantages * log_probs, valid)
     value_loss = 0.5 * masked_mean((targets - values).square(), valid)
