@@ -41,12 +41,13 @@ class A2C(ActorCriticLearner):
         ent_coef: float = 0.0,
         max_grad_norm: float | None = 0.5,
         normalize_advantages: bool = False,
+        normalize_rewards: bool = False,
         bfloat16: bool = False,
         threads: int = 0,
     ) -> None:
         super().__init__(
             lr, anneal, gamma, lam, vf_coef, ent_coef, max_grad_norm, normalize_advantages,
-            bfloat16, threads,
+            bfloat16, threads, normalize_rewards,
         )  # fmt: skip
         self.stepping = optimiser
 
@@ -69,6 +70,7 @@ class A2C(ActorCriticLearner):
             self.vf_coef, self.ent_coef, rows.get("valid"),
         )  # fmt: skip
         self.step(loss)
+        self._count(batch, rows)
         metrics = {name: float(value) for name, value in report.items()}
         metrics["lr"] = self.network.optimiser.lr
         return metrics | explained_variance(target, values.detach())
@@ -81,6 +83,7 @@ class A2C(ActorCriticLearner):
         """What all estimates are made of."""
         names = (*_KEYS, *(("valid",) if "valid" in batch.names else ()))
         known = {name: batch.gather(name) for name in names}
+        known["rewards"] = self._scaled(known["rewards"])
         return known | {"values": values, "gamma": self.gamma, "lam": self.lam}
 
 

@@ -13,19 +13,27 @@ from torch import Tensor
 
 from artos.buffer.samplers.batch import Batch
 from artos.learners.context import LearnerContext
+from artos.learners.network import Network
+from artos.learners.reward_scale import RewardScale
 from artos.learners.sequences import TimeMajor, sequence_minibatches, time_major
 from artos.learners.torch_learner import TorchLearner
+from artos.losses.rounds import Floats
 from artos.plan import Plan
+from artos.policies.encoders import Normalizer
 from artos.protocol.invocations import Invoke
 from artos.spec import is_observation
+
+_BOUND = 10.0
 
 
 class ActorCriticLearner(TorchLearner):
     """The base of PPO, A2C and IMPALA.
 
     ``anneal`` lowers the learning rate linearly to 0 over the run. ``normalize_advantages`` scales
-    advantages to mean 0 and variance 1. ``bfloat16`` runs the network in bfloat16 autocast (weights
-    and losses stay float32).
+    advantages to mean 0 and variance 1, ``normalize_rewards`` divides rewards by the deviation of
+    returns so far. If the policy scales observations, its statistics are updated with the rows of
+    every update, once they were learned from. ``bfloat16`` runs the network in bfloat16 autocast
+    (weights and losses stay float32).
 
     A policy with recurrent state learns from whole sequences, each of which begins with the state
     that its first row holds: ``evaluate`` gets state and ends of episodes, too (see
@@ -46,11 +54,13 @@ class ActorCriticLearner(TorchLearner):
         normalize_advantages: bool,
         bfloat16: bool,
         threads: int,
+        normalize_rewards: bool = False,
     ) -> None:
         super().__init__(lr, max_grad_norm, threads)
         self.anneal, self.gamma, self.lam = anneal, gamma, lam
         self.vf_coef, self.ent_coef = vf_coef, ent_coef
         self.normalize, self.bfloat16 = normalize_advantages, bfloat16
+        self.normalize_rewards = normalize_rewards
         self._seconds: dict[str, float] = {}
 
     def setup(self, context: LearnerContext) -> None:
@@ -60,6 +70,13 @@ class ActorCriticLearner(TorchLearner):
         self._parts = [k.name for k in keys]
         self._large = {k.name for k in keys if len(k.shape) > 1}
         self._state = context.plan.state_keys
+        # Of parts with several axes, only the real-valued ones can be among a network's flat ones.
+        self._flat_large = [k.name for k in keys if k.name in self._large and "float" in k.dtype]
+        self._normalizers = [m for m in self.module.modules() if isinstance(m, Normalizer)]
+        self._reward_scale: Network | None = None
+        if self.normalize_rewards:
+            scale = RewardScale(context.plan.actors, context.plan.envs, self.gamma)
+            self._reward_scale = self.own("reward_scale", scale)
 
     def faults(self, plan: Plan) -> list[str]:
         """Settings out of range."""
@@ -76,6 +93,29 @@ class ActorCriticLearner(TorchLearner):
     def seconds(self) -> Mapping[str, float]:
         """Seconds of the last invocation by kind."""
         return self._seconds
+
+    # -- statistics ----------------------------------------------------------------------------
+
+    def _scaled(self, rewards: Floats) -> Floats:
+        """Rewards as they are learned from."""
+        if self._reward_scale is None:
+            return rewards
+        found: Floats = np.clip(rewards / self._reward_scale().item(), -_BOUND, _BOUND)
+        return found
+
+    def _count(self, batch: Batch, rows: Mapping[str, Tensor]) -> None:
+        """Update statistics with a batch that was learned from; ``rows`` are all of it."""
+        if self._normalizers:
+            large = {key: batch.gather(key).reshape(len(batch), -1) for key in self._flat_large}
+            seen = {**rows, **{key: self.tensor(array) for key, array in large.items()}}
+            for normalizer in self._normalizers:
+                normalizer.update(seen)
+        if self._reward_scale is not None:
+            rewards = self.tensor(batch.gather("rewards"))
+            ends = self.tensor(batch.gather("terminations") | batch.gather("truncations"))
+            actors = [claim.actor for claim in batch.claims]
+            scale: Any = self._reward_scale.module
+            scale.update(actors, rewards, ends)
 
     # -- rows ----------------------------------------------------------------------------------
 

@@ -60,13 +60,14 @@ class PPO(ActorCriticLearner):
         ent_coef: float = 0.01,
         max_grad_norm: float | None = 0.5,
         normalize_advantages: bool = True,
+        normalize_rewards: bool = False,
         target_kl: float | None = None,
         bfloat16: bool = False,
         threads: int = 0,
     ) -> None:
         super().__init__(
             lr, anneal, gamma, lam, vf_coef, ent_coef, max_grad_norm, normalize_advantages,
-            bfloat16, threads,
+            bfloat16, threads, normalize_rewards,
         )  # fmt: skip
         self.epochs, self.minibatches = epochs, minibatches
         self.clip, self.value_clip, self.target_kl = clip, value_clip, target_kl
@@ -75,7 +76,7 @@ class PPO(ActorCriticLearner):
         """Adopt the network; nothing is known yet of rows that will come."""
         super().setup(context)
         self._noise = GradientNoise() if _measures_noise(context.plan) else None
-        self._advantages = AdvantageCache(context.blocks, self.gamma, self.lam)
+        self._advantages = AdvantageCache(context.blocks, self.gamma, self.lam, self._scaled)
         self._store = BatchStore()
         self._accumulator: GradientAccumulator | None = None
         self._passed: dict[Claim, Mapping[str, Tensor]] = {}
@@ -148,6 +149,7 @@ class PPO(ActorCriticLearner):
             if self.target_kl is not None and float(metrics["approx_kl"]) > self.target_kl:
                 break
         self._forget(batch.claims)
+        self._count(batch, data)
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
         result = {name: float(value) for name, value in metrics.items()}
         result["lr"] = self.network.optimiser.lr

@@ -7,7 +7,7 @@ and advantages by claim: computed once the rewards have come, used once the obse
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -121,10 +121,17 @@ class AdvantageCache:
     An entry is valid only in the incarnation of its block in which it was computed: rows that had
     come only in part when their actor was placed anew may be different rows now. Entries that are
     missing, for that reason or because the learner died, are computed when they are asked for.
+    ``scaled`` is applied to rewards first.
     """
 
-    def __init__(self, blocks: Mapping[int, ActorBlock], gamma: float, lam: float) -> None:
-        self._blocks, self._gamma, self._lam = blocks, gamma, lam
+    def __init__(
+        self,
+        blocks: Mapping[int, ActorBlock],
+        gamma: float,
+        lam: float,
+        scaled: Callable[[Floats], Floats] = lambda rewards: rewards,
+    ) -> None:
+        self._blocks, self._gamma, self._lam, self._scaled = blocks, gamma, lam, scaled
         self._entries: dict[Claim, _Entry] = {}
 
     def add(self, batch: Batch) -> None:
@@ -175,11 +182,10 @@ class AdvantageCache:
         return entry is not None and entry.incarnation == self._blocks[claim.actor].incarnation
 
     def _compute(self, batch: Batch) -> Pair:
-        rewards, values, bootstraps, terminations, truncations = map(batch.gather, _KEYS)
+        known = {name: batch.gather(name) for name in _KEYS}
+        known["rewards"] = self._scaled(known["rewards"])
         valid = batch.gather("valid") if "valid" in batch.names else None
-        return advantages(
-            rewards, values, bootstraps, terminations, truncations, self._gamma, self._lam, valid
-        )
+        return advantages(**known, gamma=self._gamma, lam=self._lam, valid=valid)
 
     def __repr__(self) -> str:
         return f"<AdvantageCache {len(self._entries)} claims>"

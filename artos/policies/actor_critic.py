@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import ACTOR_CRITIC, ActInfo
 from artos.policies.distributions import head_for
-from artos.policies.encoders import Encoder, flat_width, flatten_all
+from artos.policies.encoders import Encoder, Normalizer, flat_width, flatten_all
 from artos.policies.twin_mlp import TwinMlp, apply_heads, orthogonal
 
 Obs = dict[str, Tensor]
@@ -23,19 +23,26 @@ class ActorCritic(nn.Module):
     separate policy and value MLPs over all parts flattened. With images: one Nature CNN per image,
     shared by policy and value, flat parts appended to its features.
 
+    With ``normalize`` real-valued parts are scaled by running statistics.
     ``generator`` makes sampling reproducible; None uses torch's global one.
     """
 
     def __init__(
-        self, spec: EnvSpec, hidden: Sequence[int] = (64, 64), *, cnn: bool = False
+        self,
+        spec: EnvSpec,
+        hidden: Sequence[int] = (64, 64),
+        *,
+        cnn: bool = False,
+        normalize: bool = False,
     ) -> None:
         super().__init__()
         self.spec, self.generator = spec, None
         self.body: TwinMlp | Encoder
         if cnn:
-            self.body = Encoder(spec)
+            self.body = Encoder(spec, normalize=normalize)
         else:
             self.body = TwinMlp(sum(flat_width(part) for part in spec.parts), hidden)
+        self.normalizer = Normalizer(spec.parts) if normalize and not cnn else None
         width = self.body.width
         self.head = head_for(spec.actions)
         self.policy_weight = nn.Parameter(orthogonal(torch.empty(width, self.head.width), 0.01))
@@ -67,7 +74,9 @@ class ActorCritic(nn.Module):
         """The policy's last layer (B, width) and the values (B,)."""
         heads = (self.policy_weight, self.policy_bias, self.value_weight, self.value_bias)
         if isinstance(self.body, TwinMlp):
-            both: tuple[Tensor, Tensor] = self.body(flatten_all(self.spec.parts, obs), heads)
+            x = flatten_all(self.spec.parts, obs)
+            x = x if self.normalizer is None else self.normalizer(x)
+            both: tuple[Tensor, Tensor] = self.body(x, heads)
             return both
         features = self.body(obs)
         return apply_heads(features, features, heads)

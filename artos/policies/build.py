@@ -25,11 +25,15 @@ _CRITIC = Declared()
 
 @dataclass(frozen=True)
 class Policy:
-    """The built-in actor-critic: ``auto`` takes the CNN if the environment shows pictures."""
+    """The built-in actor-critic: ``auto`` takes the CNN if the environment shows pictures.
+
+    ``normalize`` scales real-valued observations by running statistics.
+    """
 
     outputs: ClassVar[tuple[str | DataKey, ...]] = ACTOR_CRITIC
     kind: Literal["auto", "mlp", "cnn"] = "auto"
     hidden: tuple[int, ...] = (64, 64)
+    normalize: bool = False
 
     def build(self, spec: EnvSpec, seed: int) -> ActorCritic:
         """A freshly initialised module; the same seed gives the same weights everywhere.
@@ -50,7 +54,7 @@ class Policy:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             cnn = self.kind != "mlp" and pictures
-            return ActorCritic(spec, self.hidden, cnn=cnn)
+            return ActorCritic(spec, self.hidden, cnn=cnn, normalize=self.normalize)
 
 
 PolicyLike = Policy | Callable[[EnvSpec], nn.Module]

@@ -13,6 +13,9 @@ from artos.envs.spec import EnvSpec, Part
 
 _SMALLEST_IMAGE = 36
 _CNN_WIDTH = 512
+BOUND = 10.0
+"""Scaled observations are within -10 ... 10."""
+_MOST = 1e7  # rows that count; from there on old ones are forgotten little by little
 
 
 def is_image(part: Part) -> bool:
@@ -31,6 +34,11 @@ def _channels_last(shape: tuple[int, ...]) -> bool:
 def flat_width(part: Part) -> int:
     """Features a part gives when flattened: its elements, or one-hot its categories."""
     return sum(part.sizes) if part.sizes else math.prod(part.value_shape)
+
+
+def is_real(part: Part) -> bool:
+    """Whether a part is made of real numbers, which can be scaled; categories and bytes are not."""
+    return not part.sizes and part.dtype.startswith("float")
 
 
 def flatten(part: Part, value: Tensor) -> Tensor:
@@ -103,24 +111,68 @@ class NatureCnn(nn.Module):
         return functional.relu(self.last(seen.permute(0, 2, 3, 1).flatten(1)))
 
 
+class Normalizer(nn.Module):
+    """Scales the real-valued columns of flattened observations to mean 0 and variance 1.
+
+    The result is clipped to -10 ... 10. ``mean``, ``var`` and ``count`` are buffers: they are
+    published, saved and restored with the weights. Only the learner updates them, with the rows of
+    all actors; actors use those of the version they act with.
+    """
+
+    mean: Tensor
+    var: Tensor
+    count: Tensor
+    real: Tensor
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        super().__init__()
+        self._parts = tuple(parts)
+        columns = [torch.full((flat_width(part),), is_real(part)) for part in parts]
+        self.register_buffer("real", torch.cat(columns), persistent=False)
+        self.register_buffer("mean", torch.zeros(len(self.real)))
+        self.register_buffer("var", torch.ones(len(self.real)))
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, width) float32 to the same, scaled."""
+        scaled = (x - self.mean) * torch.rsqrt(self.var + 1e-8)
+        return torch.where(self.real, scaled.clamp(-BOUND, BOUND), x)
+
+    @torch.no_grad()
+    def update(self, obs: Mapping[str, Tensor]) -> None:
+        """Count observations (n, …) in (Chan et al. 1983)."""
+        x = flatten_all(self._parts, obs)
+        rows, mean = float(len(x)), x.mean(0)
+        total = self.count + rows
+        delta = mean - self.mean
+        squares = self.var * self.count + x.var(0, correction=0) * rows
+        squares += delta.square() * self.count * rows / total
+        self.mean.copy_(torch.where(self.real, self.mean + delta * rows / total, 0.0))
+        self.var.copy_(torch.where(self.real, squares / total, 1.0))
+        self.count.copy_(total.clamp(max=_MOST))
+
+
 class Encoder(nn.Module):
     """Features of a whole observation: a ``NatureCnn`` per picture, all other parts flattened.
 
-    Maps a dict by data key, (B, *value_shape) each, to (B, width) float32.
+    With ``normalize`` real-valued parts are scaled by running statistics. Maps a dict by data key,
+    (B, *value_shape) each, to (B, width) float32.
     """
 
-    def __init__(self, spec: EnvSpec) -> None:
+    def __init__(self, spec: EnvSpec, *, normalize: bool = False) -> None:
         super().__init__()
         self._pictures = [part for part in spec.parts if is_image(part)]
         self._flat = [part for part in spec.parts if not is_image(part)]
         self.nets = nn.ModuleList(NatureCnn(part) for part in self._pictures)
         self.width = sum(flat_width(part) for part in self._flat) + _CNN_WIDTH * len(self.nets)
+        self.normalizer = Normalizer(self._flat) if normalize and self._flat else None
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Features of pictures first, then the flat parts."""
         found = [net(obs[p.name]) for net, p in zip(self.nets, self._pictures, strict=True)]
         if self._flat:
-            found.append(flatten_all(self._flat, obs))
+            x = flatten_all(self._flat, obs)
+            found.append(x if self.normalizer is None else self.normalizer(x))
         return found[0] if len(found) == 1 else torch.cat(found, 1)
 
 

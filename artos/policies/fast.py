@@ -16,7 +16,7 @@ from artos.envs.spec import EnvSpec, Part
 from artos.policies.acting import ActInfo, BoundPolicy
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.distributions import sampler_for
-from artos.policies.encoders import flat_width
+from artos.policies.encoders import BOUND, Normalizer, flat_width
 from artos.policies.flat import Floats, layout, named_tensors, views
 from artos.policies.twin_mlp import TwinMlp
 
@@ -62,12 +62,15 @@ class FastMlp:
         self._rng = np.random.default_rng(seed)
         self._name = spec.parts[0].name
         self._weights = _Weights(flat_width_of(spec), module)
+        self._scaling = _Scaling(module.normalizer)
         self._state: dict[str, Floats] = {}
         self._passes: dict[int, _Pass] = {}
 
     def bind(self, flat: Floats) -> None:
         """See ``BoundPolicy.bind``."""
         self._weights.copy(self._views.of(flat))
+        if self._scaling.known:
+            self._scaling.copy(self._views.of(flat))
         if "head.log_std" in self._views.names:
             self._state = {"head.log_std": self._views.of(flat)["head.log_std"].copy()}
         for run in self._passes.values():
@@ -76,14 +79,14 @@ class FastMlp:
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """See ``BoundPolicy.act``."""
         run = self._passes.get(len(obs[self._name])) or self._new_pass(obs)
-        run.forward(self._weights, obs)
+        run.forward(self._weights, self._scaling, obs)
         actions, logs = run.sample(run.out, self._state, greedy=info.greedy)
         return {"actions": actions, "log_probs": logs, "values": run.values}
 
     def values(self, obs: dict[str, Array], info: ActInfo) -> Floats:
         """See ``BoundPolicy.values``; draws no random numbers, so its stream does not move."""
         run = self._passes.get(len(obs[self._name])) or self._new_pass(obs)
-        run.forward(self._weights, obs)
+        run.forward(self._weights, self._scaling, obs)
         return run.values
 
     def _new_pass(self, obs: dict[str, Array]) -> _Pass:
@@ -127,6 +130,27 @@ class _Weights:
         self.head_bias[:-1], self.head_bias[-1:] = state["policy_bias"], state["value_bias"]
 
 
+class _Scaling:
+    """Twin of ``Normalizer``, if the policy has one."""
+
+    def __init__(self, normalizer: Normalizer | None) -> None:
+        self.known = normalizer is not None
+        real = np.zeros(0, bool) if normalizer is None else normalizer.real.numpy()
+        self._bound = np.where(real, BOUND, np.inf).astype(np.float32)
+        self._mean, self._factor = np.zeros((2, len(real)), np.float32)
+
+    def copy(self, state: dict[str, Floats]) -> None:
+        """Take over new statistics."""
+        self._mean[...] = state["normalizer.mean"]
+        np.divide(1, np.sqrt(state["normalizer.var"] + np.float32(1e-8)), out=self._factor)
+
+    def apply(self, x: Floats) -> None:
+        """Scale ``x`` (B, width) in place."""
+        np.subtract(x, self._mean, out=x)
+        np.multiply(x, self._factor, out=x)
+        np.clip(x, -self._bound, self._bound, out=x)
+
+
 class _Pass:
     """Scratch arrays and noise for one batch size."""
 
@@ -150,10 +174,12 @@ class _Pass:
             spread[...] = bias
         self._joint_bias[...] = weights.head_bias
 
-    def forward(self, weights: _Weights, obs: dict[str, Array]) -> None:
+    def forward(self, weights: _Weights, scaling: _Scaling, obs: dict[str, Array]) -> None:
         """Fill ``out`` (B, width) and ``values`` (B,)."""
         for name, fill in self._fills:
             fill(obs[name])
+        if scaling.known:
+            scaling.apply(self._x[:, :-1])
         last = self._x
         if weights.first is not None:
             last = np.dot(last, weights.first, out=self._hidden[0])

@@ -81,9 +81,16 @@ class RecurrentActorCritic(nn.Module):
     outputs = ACTOR_CRITIC
     generator: torch.Generator | None = None
 
-    def __init__(self, spec: EnvSpec, hidden: Sequence[int] = (64,), width: int = 64) -> None:
+    def __init__(
+        self,
+        spec: EnvSpec,
+        hidden: Sequence[int] = (64,),
+        width: int = 64,
+        *,
+        normalize: bool = False,
+    ) -> None:
         super().__init__()
-        self.spec, self.encoder, self.width = spec, Encoder(spec), width
+        self.spec, self.encoder, self.width = spec, Encoder(spec, normalize=normalize), width
         self.policy = Memory(self.encoder.width, hidden, width)
         self.critic = Memory(self.encoder.width, hidden, width)
         self.head = head_for(spec.actions)

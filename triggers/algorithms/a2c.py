@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from artos.actors.rollout import RolloutActor
 from artos.learners.a2c import A2C, Stepping
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload
@@ -24,6 +23,7 @@ def workload(
     hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (64, 64),
     recurrent: Annotated[bool, "give the policy a memory of its episode (a GRU)"] = False,
     memory: Annotated[int, "units of that memory"] = 64,
+    normalize: Annotated[bool, "scale observations and rewards by running statistics"] = False,
     lr: Annotated[float | None, "step size; none: 2.5e-4 on images, 1e-3 elsewhere"] = None,
     anneal: Annotated[bool, "lower lr to 0 over the run"] = False,
     optimiser: Annotated[Stepping, "what steps"] = "adam",
@@ -41,17 +41,15 @@ def workload(
     Sampling and learning alternate: an update is one gradient step with one round of all actors
     that take part, so rows are never older than the newest version.
     """
-    actor = RolloutActor(
-        env,
-        actor_critic(hidden, recurrent, memory),
-        envs,
-        clip_rewards=clip_rewards,
-        terminal_lives=terminal_lives,
-    )
+    actor = actor_critic(
+        env, envs, hidden=hidden, recurrent=recurrent, memory=memory, normalize=normalize,
+        clip_rewards=clip_rewards, terminal_lives=terminal_lives,
+    )  # fmt: skip
     lr = step_size(lr, actor.spec)
     learner = A2C(
         lr=lr, anneal=anneal, optimiser=optimiser, gamma=gamma, lam=lam, vf_coef=vf_coef,
         ent_coef=ent_coef, max_grad_norm=max_grad_norm, normalize_advantages=normalize_advantages,
+        normalize_rewards=normalize,
         bfloat16=bfloat16, threads=threads,
     )  # fmt: skip
     keys = tuple(key.name for key in actor.data_keys())

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from artos.actors.rollout import RolloutActor
 from artos.envs.spec import EnvSpec
+from artos.errors import Refused
 from artos.policies.build import Policy
+from artos.policies.encoders import is_real
 from artos.policies.recurrent import RecurrentActorCritic
 
 
 def actor_critic(
-    hidden: tuple[int, ...], recurrent: bool, memory: int
-) -> Policy | Callable[[EnvSpec], Any]:
-    """The policy of algorithms that learn a policy and its value, with or without memory."""
+    env: str,
+    envs: int,
+    *,
+    hidden: tuple[int, ...],
+    recurrent: bool,
+    memory: int,
+    normalize: bool,
+    clip_rewards: bool | None,
+    terminal_lives: bool,
+) -> RolloutActor:
+    """The actor of algorithms that learn a policy and its value, with or without a memory.
+
+    Raises:
+        Refused: ``normalize``, and no part of the observation is made of real numbers.
+    """
+    policy: Any = Policy(hidden=hidden, normalize=normalize)
     if recurrent:
-        return partial(RecurrentActorCritic, hidden=hidden, width=memory)
-    return Policy(hidden=hidden)
+        kind = RecurrentActorCritic
+        policy = partial(kind, hidden=hidden, width=memory, normalize=normalize)
+    actor = RolloutActor(
+        env, policy, envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
+    )
+    if normalize and not any(is_real(part) for part in actor.spec.parts):
+        raise Refused([f"normalize scales real numbers, but {env} shows none: leave normalize out"])
+    return actor
 
 
 def step_size(lr: float | None, spec: EnvSpec) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from artos.actors.rollout import RolloutActor
 from artos.learners.a2c import Stepping
 from artos.learners.impala import IMPALA
 from artos.scaling.actor_count import ActorsSetting, actors_of
@@ -27,6 +26,7 @@ def workload(
     hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (64, 64),
     recurrent: Annotated[bool, "give the policy a memory of its episode (a GRU)"] = False,
     memory: Annotated[int, "units of that memory"] = 64,
+    normalize: Annotated[bool, "scale observations and rewards by running statistics"] = False,
     lr: Annotated[float | None, "step size; none: 2.5e-4 on images, 1e-3 elsewhere"] = None,
     anneal: Annotated[bool, "lower lr to 0 over the run"] = False,
     optimiser: Annotated[Stepping, "what steps"] = "adam",
@@ -49,18 +49,16 @@ def workload(
     under way and another one that waits for the learner. With ``n`` above 1 an actor waits until
     its last round is taken, except if ``n`` is the number of actors.
     """
-    actor = RolloutActor(
-        env,
-        actor_critic(hidden, recurrent, memory),
-        envs,
-        clip_rewards=clip_rewards,
-        terminal_lives=terminal_lives,
-    )
+    actor = actor_critic(
+        env, envs, hidden=hidden, recurrent=recurrent, memory=memory, normalize=normalize,
+        clip_rewards=clip_rewards, terminal_lives=terminal_lives,
+    )  # fmt: skip
     lr = step_size(lr, actor.spec)
     learner = IMPALA(
         lr=lr, anneal=anneal, optimiser=optimiser, gamma=gamma, lam=lam, clip_rho=clip_rho,
         clip_c=clip_c, vf_coef=vf_coef, ent_coef=ent_coef, max_grad_norm=max_grad_norm,
-        normalize_advantages=normalize_advantages, bfloat16=bfloat16, threads=threads,
+        normalize_advantages=normalize_advantages,
+        normalize_rewards=normalize, bfloat16=bfloat16, threads=threads,
     )  # fmt: skip
     keys = tuple(key.name for key in actor.data_keys())
     max_lag = 2 * actors_of(actors).most // max(1, n) if max_lag is None else max_lag

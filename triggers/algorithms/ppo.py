@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from artos.actors.rollout import RolloutActor
 from artos.learners.ppo import PPO
 from artos.scaling.actor_count import ActorsSetting, actors_of
 from artos.spec import Workload
@@ -27,6 +26,7 @@ def workload(
     hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (64, 64),
     recurrent: Annotated[bool, "give the policy a memory of its episode (a GRU)"] = False,
     memory: Annotated[int, "units of that memory"] = 64,
+    normalize: Annotated[bool, "scale observations and rewards by running statistics"] = False,
     lr: Annotated[float | None, "step size; none: 2.5e-4 on images, 1e-3 elsewhere"] = None,
     anneal: Annotated[bool, "lower lr to 0 over the run"] = True,
     gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
@@ -53,19 +53,17 @@ def workload(
     with ``minibatch`` and ``dual+minibatch`` the minibatches of the first epoch are made of the
     rows that arrived first.
     """
-    actor = RolloutActor(
-        env,
-        actor_critic(hidden, recurrent, memory),
-        envs,
-        clip_rewards=clip_rewards,
-        terminal_lives=terminal_lives,
-    )
+    actor = actor_critic(
+        env, envs, hidden=hidden, recurrent=recurrent, memory=memory, normalize=normalize,
+        clip_rewards=clip_rewards, terminal_lives=terminal_lives,
+    )  # fmt: skip
     lr = step_size(lr, actor.spec)
     clip = clip if clip is not None else (0.1 if shows_images(actor.spec) else 0.2)
     learner = PPO(
         lr=lr, anneal=anneal, gamma=gamma, lam=lam, epochs=epochs, minibatches=minibatches,
         clip=clip, value_clip=value_clip, vf_coef=vf_coef, ent_coef=ent_coef,
         max_grad_norm=max_grad_norm, normalize_advantages=normalize_advantages,
+        normalize_rewards=normalize,
         target_kl=target_kl, bfloat16=bfloat16, threads=threads,
     )  # fmt: skip
     keys = tuple(key.name for key in actor.data_keys())

@@ -1,0 +1,49 @@
+"""Rewards in units of how much returns vary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+_MOST = 1e7  # rows that count; from there on old ones are forgotten little by little
+
+
+class RewardScale(nn.Module):
+    """The deviation of discounted returns, by which rewards are scaled (Engstrom et al. 2020).
+
+    ``returns`` (A, E) goes on from round to round for every environment of every actor.
+    """
+
+    returns: Tensor
+    moments: Tensor
+
+    def __init__(self, actors: int, envs: int, gamma: float) -> None:
+        super().__init__()
+        self._gamma = gamma
+        self.register_buffer("returns", torch.zeros(actors, envs))
+        self.register_buffer("moments", torch.tensor([0.0, 1.0, 0.0]))  # mean, variance, count
+
+    def forward(self) -> Tensor:
+        """What rewards are divided by, a scalar."""
+        return torch.sqrt(self.moments[1] + 1e-8)
+
+    @torch.no_grad()
+    def update(self, actors: Sequence[int], rewards: Tensor, ends: Tensor) -> None:
+        """Count a round in: rewards and ends of episodes, (A, T, E) of these actors."""
+        found, at = torch.empty_like(rewards), torch.tensor(list(actors))
+        current = self.returns[at]
+        for step in range(rewards.shape[1]):
+            current = current * self._gamma + rewards[:, step]
+            found[:, step] = current
+            current = current * ~ends[:, step]
+        self.returns[at] = current
+        mean, var, count = self.moments.tolist()
+        rows = float(found.numel())
+        total = count + rows
+        delta = float(found.mean()) - mean
+        var = var * count + float(found.var(correction=0)) * rows + delta**2 * count * rows / total
+        self.moments.copy_(
+            torch.tensor([mean + delta * rows / total, var / total, min(total, _MOST)])
+        )
