@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from artos.protocol.invocations import Claim, Invoke
     from artos.scaling.policy import Observation, ScalingPolicy
     from artos.spec import DataKey, ObjectKey, Workload
+    from artos.trained.evaluation import Evaluation
+    from artos.trained.trained import Trained, load
 
 __all__ = [
     "PPO",
@@ -44,6 +46,7 @@ __all__ = [
     "Claim",
     "DataKey",
     "DrawnBatch",
+    "Evaluation",
     "Invoke",
     "LearnerContext",
     "ModelBlock",
@@ -60,10 +63,12 @@ __all__ = [
     "Sequences",
     "TorchLearner",
     "TorchOptimiser",
+    "Trained",
     "Uniform",
     "UniformSampler",
     "Workload",
     "advantages",
+    "load",
 ]
 
 _MODULES = {
@@ -96,7 +101,10 @@ _MODULES = {
     "Sequences": "artos.buffer.samplers.patterns",
     "Uniform": "artos.buffer.samplers.patterns",
     "Workload": "artos.spec",
+    "Evaluation": "artos.trained.evaluation",
+    "Trained": "artos.trained.trained",
     "advantages": "artos.losses.gae",
+    "load": "artos.trained.trained",
 }
 
 

@@ -20,11 +20,12 @@ def is_image(part: Part) -> bool:
     shape = part.value_shape
     if part.dtype != "uint8" or len(shape) != 3:
         return False
-    height, width = shape[:2] if _channels_last(shape) else shape[1:]
+    height, width = shape[:2] if channels_last(shape) else shape[1:]
     return min(height, width) >= _SMALLEST_IMAGE
 
 
-def _channels_last(shape: tuple[int, ...]) -> bool:
+def channels_last(shape: tuple[int, ...]) -> bool:
+    """Whether a picture's last axis is its colours."""
     return shape[-1] in (1, 3, 4) and shape[0] not in (1, 3, 4)
 
 
@@ -81,9 +82,11 @@ class NatureCnn(nn.Module):
     def __init__(self, part: Part) -> None:
         super().__init__()
         shape = part.value_shape
-        self._last = _channels_last(shape)
+        self._last = channels_last(shape)
         channels, *sides = (shape[2], *shape[:2]) if self._last else shape
-        height, width = (((((n - 8) // 4 + 1) - 4) // 2 + 1) - 3 + 1 for n in sides)
+        height, width = self.sides = tuple(
+            ((((n - 8) // 4 + 1) - 4) // 2 + 1) - 3 + 1 for n in sides
+        )
         self.first = Conv(channels, 32, 8, 4)
         self.second = Conv(32, 64, 4, 2)
         self.third = Conv(64, 64, 3, 1)
