@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from artos.buffer.samplers.batch import Batch
     from artos.buffer.samplers.drawn_batch import DrawnBatch
     from artos.buffer.samplers.n_step import NStep
-    from artos.buffer.samplers.patterns import Prioritised, Sequences, Uniform
+    from artos.buffer.samplers.patterns import FIFO, FullBatch, Prioritised, Sequences, Uniform
     from artos.buffer.samplers.prioritised import PrioritisedSampler
     from artos.buffer.samplers.sequences import SequenceSampler
     from artos.buffer.samplers.uniform import UniformSampler
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from artos.trained.trained import Trained, load
 
 __all__ = [
+    "FIFO",
     "PPO",
     "ActInfo",
     "ActorBlock",
@@ -47,6 +48,7 @@ __all__ = [
     "DataKey",
     "DrawnBatch",
     "Evaluation",
+    "FullBatch",
     "Invoke",
     "LearnerContext",
     "ModelBlock",
@@ -97,6 +99,8 @@ _MODULES = {
     "TorchLearner": "artos.learners.torch_learner",
     "UniformSampler": "artos.buffer.samplers.uniform",
     "DrawnBatch": "artos.buffer.samplers.drawn_batch",
+    "FIFO": "artos.buffer.samplers.patterns",
+    "FullBatch": "artos.buffer.samplers.patterns",
     "Prioritised": "artos.buffer.samplers.patterns",
     "Sequences": "artos.buffer.samplers.patterns",
     "Uniform": "artos.buffer.samplers.patterns",

@@ -105,11 +105,12 @@ class Overwritten(BufferFault):
 
 
 class NothingToSample(BufferFault):
-    """A sampler was asked for a batch while no row qualifies. ``rows`` counts the rows present."""
+    """No row qualifies for a batch; ``max_lag`` leaves out ``stale`` of the ``rows`` present."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, stale: int = 0) -> None:
         self.rows = rows
-        super().__init__(f"none of {rows} rows can be sampled: wait for more, or raise max_lag")
+        why = f"max_lag leaves out {stale} of them, raise it" if stale else "wait for more"
+        super().__init__(f"none of {rows} rows can be sampled: {why}")
 
 
 class NotOurs(ArtosError, PermissionError):

@@ -55,16 +55,19 @@ def class_name(number: int) -> str:
 class Drawn:
     """Rows that samplers handed to a learner since ``begin``, and their lags.
 
-    ``note`` is called for every sample, so it only stores its arguments until ``take``.
+    ``note`` is called for every sample, so it only stores its arguments until ``take``. ``stale``
+    counts rows that ``max_lag`` left out since ``begin``, each when it is first left out.
     """
 
     def __init__(self) -> None:
+        self.stale = 0
         self._parts: list[tuple[Ints, Ints]] = []
         self._known: dict[int, ActorLag] = {}
         self._version = 0
 
     def begin(self, version: int) -> None:
         """Forget all rows; from now on the learner is at ``version``."""
+        self.stale = 0
         self._parts.clear()
         self._known.clear()
         self._version = version

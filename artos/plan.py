@@ -25,7 +25,8 @@ class Plan(msgspec.Struct, frozen=True):
     learner that publish nothing; ``threads`` is the number of compute threads of the learner;
     ``env_spec`` holds the environment's facts as plain data, so that only actors need to build it;
     ``wanted`` names the objects that are read; ``resumes`` counts how often the run was continued,
-    which keeps its seed streams distinct. ``deadline`` is how long (seconds) a member may take to
+    which keeps its seed streams distinct. ``total_steps`` (of environments) and ``total_updates``
+    limit the run, 0 does not. ``deadline`` is how long (seconds) a member may take to
     carry out one invocation.
     """
 
@@ -53,6 +54,7 @@ class Plan(msgspec.Struct, frozen=True):
     resumes: int = 0
     deadline: float = 300.0
     scaling: Actors | None = None
+    total_updates: int = 0
     elastic: Elastic = Elastic()
 
     @property

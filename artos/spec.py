@@ -18,6 +18,12 @@ OnFull = Literal["wait", "overwrite"]
 VERSION_KEY = "policy_version"
 """Implied data key: the policy version that produced a row."""
 
+AGES_KEY = "ages"
+"""Data key (uint8, per environment): steps since the episode's first observation, at most 255."""
+
+VALID_KEY = "valid"
+"""Data key (bool, per environment): false on a row that holds an episode's final observation and is
+no transition: its action only resets."""
 
 OBSERVATIONS = "observations"
 """Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
@@ -136,8 +142,9 @@ class Workload:
     ``triggers`` maps a target, ``"learner.METHOD"`` or ``"actors.METHOD"``, to the trigger that
     fires it. ``steps`` is the length of one round of sampling in steps of each environment.
     ``capacity`` counts rows kept per actor; 0 means just enough for the triggers. ``data_keys``
-    left empty means all that the actor can write. ``settings`` are the values that the builder
-    chose itself for settings it was not given; they go into the run's configuration.
+    left empty means all that the actor can write. A run ends after ``total_steps`` environment
+    steps or ``total_updates`` updates, whichever comes first. ``settings`` are the values that the
+    builder chose itself for settings it was not given; they go into the run's configuration.
 
     ``object_keys`` names further objects that the learner must publish, in addition to the weights
     and to the objects that triggers and scaling policies name.
@@ -158,7 +165,8 @@ class Workload:
     steps: Annotated[int, "steps of each environment in a round"] = 128
     capacity: Annotated[int, "rows kept per actor; 0: just enough for the triggers"] = 0
     on_full: Annotated[OnFull, "what happens when a block is full"] = "wait"
-    total_steps: Annotated[int, "environment steps in all"] = 500_000
+    total_steps: Annotated[int, "environment steps in all; 0: no limit"] = 500_000
+    total_updates: Annotated[int, "updates in all; 0: no limit"] = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     elastic: Elastic = field(default_factory=Elastic)
 

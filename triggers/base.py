@@ -91,9 +91,13 @@ class Left(msgspec.Struct, frozen=True):
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """The learner is done with an invocation that the trigger of this target fired."""
+    """The learner is done with an invocation that the trigger of this target fired.
+
+    ``drew`` is False if there was no row to draw, so that it did nothing.
+    """
 
     trigger: str
+    drew: bool = True
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -175,6 +179,11 @@ class Trigger(ABC):
     def objects_read(self) -> tuple[str, ...]:
         """Object keys whose versions it waits for; the learner must publish them."""
         return ()
+
+    @property
+    def successors(self) -> bool:
+        """Whether it hands over rows together with what came after each of them."""
+        return any(part.successors for part in self.parts() if part is not self)
 
     def parts(self) -> tuple[Trigger, ...]:
         """The primitives this trigger is made of."""

@@ -32,10 +32,15 @@ def _facts(plan: Plan) -> str:
         f"{plan.name}: {_span(plan)} actors x {plan.envs} environments of {plan.env}\n"
         f"{_scaling(plan)}"
         f"sampling: rounds of {plan.steps} steps ({_span(plan, each)} over all actors and "
-        f"environments), {plan.total_steps} steps in all\n"
+        f"environments), {_budget(plan)} in all\n"
         f"buffer: {plan.capacity} rows and {size:.2f} MB per actor, when full: {plan.on_full}\n"
         f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB"
     )
+
+
+def _budget(plan: Plan) -> str:
+    limits = {"steps": plan.total_steps, "updates": plan.total_updates}
+    return " or ".join(f"{most} {unit}" for unit, most in limits.items() if most)
 
 
 def _span(plan: Plan, each: int = 1) -> str:
@@ -105,9 +110,11 @@ def _object_key(trigger: ObjectKeyTrigger) -> str:
 
 def _replay(trigger: ReplayTrigger) -> str:
     many = f"{trigger.sample.batch} {type(trigger.sample).__name__.lower()}"
+    initial = getattr(trigger.sample, "initial", "")
+    first = f" (first by {initial})" if initial else ""
     bound = "" if trigger.max_lag is None else f", at most {trigger.max_lag} versions old"
     return (
-        f"{many} draws of {_short(trigger.keys)}{bound}; each row {trigger.ratio:g} times, "
+        f"{many} draws{first} of {_short(trigger.keys)}{bound}; each row {trigger.ratio:g} times, "
         f"within {trigger.limit.slack:g} draws, once {trigger.after} are there"
     )
 

@@ -44,7 +44,7 @@ class Journal:
         self.write(line)
 
     def take_back(self, firing: int) -> None:
-        """Remove the firing recorded last, made by the clock, because all members were busy."""
+        """Remove the firing recorded last: no member is invoked for it."""
         if self._lines and self._lines[-1].get("firing") == firing:
             self._lines.pop()
 

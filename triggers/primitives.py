@@ -6,9 +6,10 @@ import heapq
 import random
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from itertools import islice
 
+from artos.buffer.samplers.patterns import Claiming
 from artos.protocol.invocations import Claim
 from artos.spec import MODEL_PARAM
 from triggers.base import (
@@ -87,7 +88,8 @@ class DataKeyTrigger(Trigger):
     """``DataKeyTrigger(keys, n, size)`` of paper §4.2: ``size`` rows of ``keys`` from ``n`` actors.
 
     Claims exactly those rows: each row is handed over once, actors in the order in which they
-    became ready. ``n=None`` means all present actors (a full batch), ``n=1`` is FIFO per actor.
+    became ready. ``n=None`` means all present actors (a full batch), ``n=1`` is FIFO per actor;
+    ``sample=FullBatch()`` and ``sample=FIFO(n)`` say the same by the names of Table 1.
 
     While actors join and leave, a full batch holds the rounds that were granted together: it does
     not wait for an actor that joined later, and it includes the rows of one that leaves, so no
@@ -105,6 +107,7 @@ class DataKeyTrigger(Trigger):
     size: int = 1
     max_lag: int | None = None
     object_key: str = "model_param"
+    sample: InitVar[Claiming | None] = None
     window: Window = field(init=False, repr=False, compare=False, default_factory=Window)
     _supplies: dict[int, Supply] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -119,8 +122,13 @@ class DataKeyTrigger(Trigger):
     _version: int = field(init=False, repr=False, compare=False, default=0)
     _ahead: int = field(init=False, repr=False, compare=False, default=0)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, sample: Claiming | None) -> None:
         self.keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
+        if sample is not None and not isinstance(sample, Claiming):
+            raise TypeError(f"rows are claimed here: FullBatch() or FIFO(n); {sample} draws them")
+        if sample is not None and self.n is not None:
+            raise TypeError(f"say n={self.n} or sample={sample}, not both")
+        self.n = self.n if sample is None else sample.n
 
     def check(self, event: Event, now: float) -> Firing | None:
         """O(1) in the number of actors, but for the ``n`` claims of a firing."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from artos.buffer.samplers.patterns import Pattern
+from artos.buffer.samplers.patterns import Claiming, Pattern
 from triggers.base import Arrived, Event, Firing, Joined, Learned, Left, Published, Rewound, Trigger
 
 _UNDER_WAY = 2
@@ -20,7 +20,8 @@ class RateLimit:
     """Keeps ``sampled`` within ``slack`` of ``ratio`` x (``inserted`` - ``after``), on both sides.
 
     Numbers are transitions. Nothing is sampled before ``after`` of them are there. ``granted`` are
-    those that actors made or were told to make; they wait where they would run ahead. It is the
+    those that actors made or were told to make; they wait where they would run ahead, unless the
+    learner is ``starved``: it found nothing to draw and waits for new transitions. It is the
     limiter of Reverb (``SampleToInsertRatio``), in the units of a trigger table.
     """
 
@@ -30,6 +31,7 @@ class RateLimit:
     inserted: int = 0
     granted: int = 0
     sampled: int = 0
+    starved: bool = False
 
     def may_sample(self, count: int) -> bool:
         """Whether ``count`` transitions may be drawn now."""
@@ -39,7 +41,8 @@ class RateLimit:
     def may_insert(self, count: int) -> bool:
         """Whether actors may be told to make ``count`` more transitions."""
         warming_up = self.granted < self.after
-        return warming_up or self._due(self.granted + count) - self.sampled <= self.slack
+        due = self._due(self.granted + count) - self.sampled
+        return warming_up or self.starved or due <= self.slack
 
     def _due(self, inserted: int) -> float:
         return self.ratio * (inserted - self.after)
@@ -55,6 +58,8 @@ class ReplayTrigger(Trigger):
     of that (None: as few as let both of them work at once). ``max_lag`` leaves out transitions of
     policies more than that many versions old. Rows are read, not claimed: use
     ``on_full="overwrite"`` and say by ``capacity`` how many the buffer holds.
+
+    A draw that finds no transition is given back, and the next one waits for new rows.
     """
 
     keys: tuple[str, ...]
@@ -69,7 +74,9 @@ class ReplayTrigger(Trigger):
     _arrived: dict[int, dict[str, int]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
-    _under_way: int = field(init=False, repr=False, compare=False, default=0)
+    _news: int = field(init=False, repr=False, compare=False, default=0)
+    _in_vain: int = field(init=False, repr=False, compare=False, default=-1)
+    _under_way: deque[int] = field(init=False, repr=False, compare=False, default_factory=deque)
     _version: int = field(init=False, repr=False, compare=False, default=-1)
 
     def __post_init__(self) -> None:
@@ -78,8 +85,15 @@ class ReplayTrigger(Trigger):
             self.sample = msgspec.convert(msgspec.to_builtins(self.sample), Pattern)
         except msgspec.ValidationError as error:
             wanted = f"sample says how to draw, e.g. Uniform(256), not {self.sample!r}"
+            if isinstance(self.sample, Claiming):
+                wanted += ", which is for a DataKeyTrigger"
             raise TypeError(f"{wanted}: {error}") from error
         self.limit = RateLimit(self.ratio, self.after, self.slack or 0.0)
+
+    @property
+    def successors(self) -> bool:
+        """As its pattern says."""
+        return self.sample.successors
 
     def check(self, event: Event, now: float) -> Firing | None:
         """At most two updates at a time: one is made, the next one waits for its end."""
@@ -91,23 +105,34 @@ class ReplayTrigger(Trigger):
                 self._count(event.actor, {key: min(n, event.rows) for key, n in known.items()})
             case Published(key="model_param"):
                 self._version = event.version
-            case Learned(trigger=self.target):
-                self._under_way -= 1
+            case Learned(trigger=self.target) if self._under_way:
+                self._learned(event.drew)
+        self.limit.starved = self._news <= self._in_vain
         if (
             self._version < 0
-            or self._under_way >= _UNDER_WAY
+            or self.limit.starved
+            or len(self._under_way) >= _UNDER_WAY
             or not self.limit.may_sample(self.sample.rows)
         ):
             return None
-        self._under_way += 1
+        self._under_way.append(self._news)
         self.limit.sampled += self.sample.rows
         return Firing(keys=self.keys, version=self._version)
+
+    def _learned(self, drew: bool) -> None:
+        """The oldest draw under way has ended; what it found is as old as its firing."""
+        news = self._under_way.popleft()
+        if not drew:
+            self.limit.sampled -= self.sample.rows
+            self._in_vain = max(self._in_vain, news)
 
     def _count(self, actor: int, arrived: Mapping[str, int]) -> None:
         rows = self._arrived.setdefault(actor, dict.fromkeys(self.keys, 0))
         before = min(rows.values())
         rows.update((key, arrived[key]) for key in self.keys if key in arrived)
-        self.limit.inserted += (min(rows.values()) - before) * self.envs
+        more = min(rows.values()) - before
+        self._news += more > 0
+        self.limit.inserted += more * self.envs
 
 
 @dataclass

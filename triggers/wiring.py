@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from copy import deepcopy
 
 import msgspec
@@ -71,6 +72,12 @@ def max_lags(table: Table) -> list[tuple[str, int, int]]:
     return [(target, p.size, p.max_lag) for target, p in parts if p.max_lag is not None]
 
 
+def drawn_lag(table: Table) -> float:
+    """Most versions that rows may be old when they are drawn; infinite if nothing bounds it."""
+    bounds = (replay.max_lag for replay in replays(table).values())
+    return min((lag for lag in bounds if lag is not None), default=math.inf)
+
+
 def window(plan: Plan, table: Table) -> Window:
     """What paces sampling if updates take rounds of only some actors; else it admits all."""
     part = _paced(plan, table)
@@ -111,7 +118,8 @@ def _with_pace(plan: Plan, table: Table) -> Table:
             part.lead = max(part.lead, ahead)
     _open_window(plan, _paced(plan, paced))
     _limit_rates(plan, paced)
-    return paced
+    # What a ratio allows is known before actors ask for it.
+    return dict(sorted(paced.items(), key=lambda entry: entry[0] not in replays(paced)))
 
 
 def replays(table: Table) -> dict[str, ReplayTrigger]:

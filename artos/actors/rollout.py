@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
+from artos.actors.recurrent_state import RecurrentState
 from artos.buffer.actor_block import ActorBlock
 from artos.envs.ahead import make_ahead
 from artos.envs.known import KNOWN
 from artos.envs.make import AnyVectorEnv, describe, is_atari, make_vector
-from artos.envs.spec import EnvSpec
+from artos.envs.spec import AGES, EnvSpec
 from artos.envs.stepper import Stepper
+from artos.errors import Refused
 from artos.plan import Plan
-from artos.policies.acting import (
-    ACTOR_CRITIC,
-    BOOTSTRAPS,
-    VALUES,
-    ActInfo,
-    BoundPolicy,
-    declared_outputs,
-    output_keys,
-)
+from artos.policies.acting import BOOTSTRAPS, VALUES, ActInfo, BoundPolicy, Declared
 from artos.protocol.invocations import Invoke
 from artos.spec import VERSION_KEY, DataKey
 
@@ -42,6 +38,11 @@ class RolloutActor:
     clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets a lost life terminate. Reported
     returns are always those of whole games with raw rewards.
 
+    With ``final_observations`` the last observation of an episode, from which a truncated one is
+    bootstrapped, is in a row of its own, whose key ``valid`` is False. Not so by default; a
+    trigger that draws from replay sets it. The key ``ages`` is stored then, too: where it is 0 an
+    episode begins.
+
     To act without PyTorch, override ``build_module``, ``make_policy`` and ``faults``; PyTorch is
     not loaded then.
     """
@@ -54,14 +55,16 @@ class RolloutActor:
         *,
         clip_rewards: bool | None = None,
         terminal_lives: bool = False,
+        final_observations: bool = False,
     ) -> None:
         self.env, self.envs = env, envs
         self.clip_rewards, self.terminal_lives = clip_rewards, terminal_lives
         self.policy = policy
+        self.final_observations = final_observations
         self._spec: EnvSpec | None = None
         self._module: Any = None
         self._vector: AnyVectorEnv | None = None
-        self._outputs: tuple[DataKey, ...] | None = None
+        self._declared: Declared | None = None
 
     # -- registration --------------------------------------------------------------------------
 
@@ -72,28 +75,34 @@ class RolloutActor:
             self.adopt(KNOWN[self.env])
         if self._spec is None:
             self._spec = describe(self.env)
-        return self._spec
+        return self._spec.resetting(self._autoreset)
+
+    @property
+    def _autoreset(self) -> AutoresetMode:
+        return AutoresetMode.NEXT_STEP if self.final_observations else AutoresetMode.SAME_STEP
 
     def adopt(self, facts: Any) -> None:
         """Take the environment's facts from a plan instead of building an environment."""
         self._spec = msgspec.convert(facts, EnvSpec, strict=False)
 
     @property
-    def outputs(self) -> tuple[DataKey, ...]:
+    def declared(self) -> Declared:
         """What the policy adds to a row."""
-        if self._outputs is None:
-            self._outputs = self._declared()
-        return self._outputs
-
-    def _declared(self) -> tuple[DataKey, ...]:
-        if type(self).build_module is not RolloutActor.build_module:
-            return output_keys(getattr(self.build_module(0), "outputs", ACTOR_CRITIC))
-        return declared_outputs(self.policy, lambda: self.build_module(0))
+        if self._declared is None:
+            ours = type(self).build_module is RolloutActor.build_module
+            policy = self.policy if ours else self.build_module(0)
+            self._declared = Declared.by(policy, lambda: self.build_module(0))
+        return self._declared
 
     def data_keys(self) -> Sequence[DataKey]:
-        """Everything this actor can write."""
-        bootstraps = [BOOTSTRAPS] if any(key.name == VALUES for key in self.outputs) else []
-        return (*self.spec.data_keys(), *self.outputs, *bootstraps)
+        """Everything this actor can write.
+
+        Raises:
+            Refused: final observations are wanted, and the environment hides them.
+        """
+        outputs, state = self.declared.outputs, self.declared.state
+        bootstraps = [BOOTSTRAPS] if any(key.name == VALUES for key in outputs) else []
+        return (*self._environment_keys(), *outputs, *bootstraps, *state)
 
     def build_module(self, seed: int) -> Any:
         """The network, a ``torch.nn.Module`` initialised from ``seed``."""
@@ -115,7 +124,15 @@ class RolloutActor:
         ours = type(self).build_module is RolloutActor.build_module
         if ours and (self.policy is None or type(self.policy) is Policy):
             return []
-        return check_policy(module, self.spec, self.outputs)
+        return check_policy(module, self.spec, self.declared)
+
+    def _environment_keys(self) -> tuple[DataKey, ...]:
+        keys = self.spec.data_keys()
+        if not self.final_observations:
+            return keys
+        if not self.spec.skips_rows:
+            raise Refused([_HIDDEN.format(self.env)])
+        return keys if AGES in keys else (*keys, AGES)
 
     # -- running -------------------------------------------------------------------------------
 
@@ -127,7 +144,7 @@ class RolloutActor:
         """
         self._module = self.build_module(plan.seed)
         if environments:
-            self._vector = make_ahead(self.env, self.envs)
+            self._vector = make_ahead(self.env, self.envs, self._autoreset)
         else:
             describe(self.env)
 
@@ -137,7 +154,9 @@ class RolloutActor:
         What ``prepare`` has not made is made here.
         """
         self._block: ActorBlock = context.block
-        self._version, self._info = -1, ActInfo(context.actor, context.plan.actors)
+        self._state = RecurrentState(self.declared.state, self.envs)
+        who = ActInfo(context.actor, context.plan.actors, state=self._state.arrays)
+        self._version, self._info = -1, who
         self._policy = self.make_policy(self._take_module(context), context.seed)
         clip = is_atari(self.env) if self.clip_rewards is None else self.clip_rewards
         self._stepper = Stepper(
@@ -145,6 +164,7 @@ class RolloutActor:
             self.env,
             clip_rewards=clip,
             terminal_lives=self.terminal_lives,
+            autoreset=self._autoreset,
         )
         self._stepper.actor = context.actor
         self._observations = self._stepper.reset(context.seed)
@@ -156,7 +176,9 @@ class RolloutActor:
 
     def _take_vector(self, context: ActorContext) -> AnyVectorEnv:
         vector, self._vector = self._vector, None
-        return make_vector(self.env, self.envs, context.seed) if vector is None else vector
+        if vector is None:
+            vector = make_vector(self.env, self.envs, context.seed, self._autoreset)
+        return vector
 
     def _wire(self, block: ActorBlock) -> None:
         arrays = block.arrays
@@ -164,8 +186,8 @@ class RolloutActor:
         parts = [part.name for part in self.spec.parts if part.name in arrays]
         self._whole = [(name, arrays[name]) for name in parts if stacks[name] == 1]
         self._newest = [(name, arrays[name]) for name in parts if stacks[name] > 1]
-        given = ("actions", *(key.name for key in self.outputs))
-        self._given = _present(arrays, *given)
+        self._given = _present(arrays, "actions", *(key.name for key in self.declared.outputs))
+        self._states = _present(arrays, *self._state.arrays)
         self._results = _present(arrays, "rewards", "terminations", "truncations", "valid")
         self._ages = arrays.get("ages")
         self._bootstraps = arrays.get("bootstraps")
@@ -197,10 +219,12 @@ class RolloutActor:
         for step in range(start, start + rows):
             row = step % capacity
             begun = clock()
+            self._state.begin(self._stepper.ages)
             self._write_observation(row)
             output = self._policy.act(self._observations, self._info)
             for name, array in self._given:
                 array[row] = output[name]
+            self._state.take(output)
             decided = clock()
             self._stepper.step_number = step
             self._advance(row, output["actions"])
@@ -223,6 +247,8 @@ class RolloutActor:
             array[row] = self._observations[name]
         for name, array in self._newest:
             array[row] = self._observations[name][:, -1]
+        for name, array in self._states:
+            array[row] = self._state.arrays[name]
         if self._ages is not None:
             self._ages[row] = self._stepper.ages
         self._versions[row] = self._version
@@ -238,17 +264,26 @@ class RolloutActor:
             if result.ended is not None and result.final is not None:
                 cut = result.truncations[result.ended]
                 if cut.any():
-                    values = self._policy.values(result.final)
+                    info = replace(self._info, state=self._state.of(result.ended))
+                    values = self._policy.values(result.final, info)
                     self._bootstraps[row, result.ended[cut]] = values[cut]
 
     def _bootstrap_last(self, row: int) -> None:
         # If an episode ended in the last row, its value is already there: 0, or after a truncation.
         assert self._bootstraps is not None
-        values = self._policy.values(self._observations)
+        self._state.begin(self._stepper.ages)
+        values = self._policy.values(self._observations, self._info)
         going_on = np.ones(self.envs, bool)
         if self._over is not None:
             going_on[self._over] = False
         self._bootstraps[row, going_on] = values[going_on]
+
+
+_HIDDEN = (
+    "environment {} begins the next episode in the step that ends one, so the observation from "
+    "which a truncated episode is bootstrapped is in no row: let it make its vector environment "
+    "with autoreset_mode=AutoresetMode.NEXT_STEP or DISABLED, or return a single environment"
+)
 
 
 def _present(arrays: Mapping[str, NDArray[Any]], *names: str) -> list[tuple[str, NDArray[Any]]]:

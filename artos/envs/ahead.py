@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from gymnasium.vector import AutoresetMode
+
 from artos.envs.make import _FACTORY, AnyVectorEnv, _accepted, _import, make_vector
 
 
-def make_ahead(env: str, envs: int) -> AnyVectorEnv | None:
+def make_ahead(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv | None:
     """``make_vector`` without a seed; None if the factory takes a seed, and so must wait for it.
 
     Raises:
@@ -13,4 +15,4 @@ def make_ahead(env: str, envs: int) -> AnyVectorEnv | None:
     """
     if _FACTORY.match(env) and _accepted(_import(env), {"seed": 0}):
         return None
-    return make_vector(env, envs)
+    return make_vector(env, envs, autoreset=autoreset)

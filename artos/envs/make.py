@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from artos.envs import hints
 from artos.envs.serial import SerialVectorEnv
-from artos.envs.spec import EnvSpec, spec_of
+from artos.envs.spec import CHOSEN, EnvSpec, spec_of
 from artos.errors import Refused
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]
@@ -28,8 +28,13 @@ _VECTOR = "vector:"
 _FRAMES = 4
 
 
-def make_vector(env: str, envs: int, seed: int = 0) -> AnyVectorEnv:
+def make_vector(
+    env: str, envs: int, seed: int = 0, autoreset: AutoresetMode = AutoresetMode.SAME_STEP
+) -> AnyVectorEnv:
     """Make ``envs`` copies of an environment as one vector environment.
+
+    ``autoreset`` says when episodes begin anew where that is for us to say: not in a vector
+    environment of the user's own or of Gymnasium's.
 
     ``env`` is one of
 
@@ -42,7 +47,7 @@ def make_vector(env: str, envs: int, seed: int = 0) -> AnyVectorEnv:
     Raises:
         Refused: unknown name (with the closest ones), missing extra, or a factory that fails.
     """
-    made = _open(env, envs, seed)
+    made = _open(env, envs, seed, autoreset)
     if made.num_envs != envs:
         made.close()
         raise Refused(
@@ -60,25 +65,25 @@ def describe(env: str) -> EnvSpec:
     Raises:
         Refused: it cannot be made, or its spaces cannot be stored.
     """
-    made = _open(env, 1, 0)
+    made = _open(env, 1, 0, AutoresetMode.SAME_STEP)
     try:
         return spec_of(env, made)
     finally:
         made.close()
 
 
-def _open(env: str, envs: int, seed: int) -> AnyVectorEnv:
+def _open(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:
     if _FACTORY.match(env):
-        return _from_factory(env, envs, seed)
+        return _from_factory(env, envs, seed, autoreset)
     if is_atari(env):
-        return _atari(env, envs)
-    return _registered(env, envs)
+        return _atari(env, envs, autoreset)
+    return _registered(env, envs, autoreset)
 
 
 # -- Gymnasium ids -----------------------------------------------------------------------------
 
 
-def _registered(env: str, envs: int) -> AnyVectorEnv:
+def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
     vectorised = env.startswith(_VECTOR)
     name = env.removeprefix(_VECTOR)
     spec = _spec(name)
@@ -87,7 +92,8 @@ def _registered(env: str, envs: int) -> AnyVectorEnv:
     try:
         if vectorised:
             return gym.make_vec(name, envs, vectorization_mode="vector_entry_point")
-        return SerialVectorEnv([partial(gym.make, name, disable_env_checker=True)] * envs)
+        makers = [partial(gym.make, name, disable_env_checker=True)] * envs
+        return SerialVectorEnv(makers, autoreset)
     except Refused:
         raise
     except Exception as error:
@@ -115,7 +121,7 @@ def is_atari(env: str) -> bool:
     return env.startswith("ALE/") or bool(re.search(r"NoFrameskip-v\d+$", env))
 
 
-def _atari(env: str, envs: int) -> AnyVectorEnv:
+def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
     """The preprocessing usual since Mnih et al. 2015, done by ale-py itself on one thread.
 
     Frame skip 4 with max-pooling, 84×84 grey, 4 frames stacked (zeros before the episode began),
@@ -138,11 +144,11 @@ def _atari(env: str, envs: int) -> AnyVectorEnv:
         max_num_frames_per_episode=options.get("max_num_frames_per_episode", 108_000),
         repeat_action_probability=options["repeat_action_probability"],
         full_action_space=options.get("full_action_space", False),
-        autoreset_mode=AutoresetMode.SAME_STEP,
+        autoreset_mode=autoreset,
         stack_num=_FRAMES,
         reward_clipping=False,
     )
-    made.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "frame_stack": _FRAMES}
+    made.metadata = {"autoreset_mode": autoreset, CHOSEN: True, "frame_stack": _FRAMES}
     vector: AnyVectorEnv = made
     return vector
 
@@ -150,7 +156,7 @@ def _atari(env: str, envs: int) -> AnyVectorEnv:
 # -- the user's own ----------------------------------------------------------------------------
 
 
-def _from_factory(env: str, envs: int, seed: int) -> AnyVectorEnv:
+def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:
     factory = _import(env)
     first = _call(env, factory, envs, seed)
     if isinstance(first, VectorEnv):
@@ -163,7 +169,7 @@ def _from_factory(env: str, envs: int, seed: int) -> AnyVectorEnv:
             ]
         )
     rest = [partial(_call, env, factory, envs, seed + i) for i in range(1, envs)]
-    return SerialVectorEnv([lambda: first, *rest])
+    return SerialVectorEnv([lambda: first, *rest], autoreset)
 
 
 def _import(env: str) -> Callable[..., Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -12,31 +13,39 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 from numpy.typing import NDArray
 
+from artos.envs.spec import CHOSEN
 from artos.errors import Refused
 
 _NOTHING: dict[str, Any] = {}
 
 
 class SerialVectorEnv(VectorEnv[Any, Any, Any]):
-    """Single environments as one, autoreset in the same step.
+    """Single environments as one, autoreset in the same step or, with ``autoreset``, in the next.
 
     Differs from ``SyncVectorEnv`` only in cost (25 % less per step with 4 CartPoles): arrays are
     reused, so what ``step`` returns is valid until the next call, and infos are dropped except
-    ``final_obs`` (object array; the last observation of each episode that just ended) and, where
-    environments count them, ``lives`` (int64).
+    ``final_obs`` (same step only; object array: the last observation of each episode that just
+    ended) and, where environments count them, ``lives`` (int64).
     """
 
-    def __init__(self, makers: Sequence[Callable[[], gym.Env[Any, Any]]]) -> None:
+    def __init__(
+        self,
+        makers: Sequence[Callable[[], gym.Env[Any, Any]]],
+        autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+    ) -> None:
         self.envs = [make() for make in makers]
         first = self.envs[0]
         self.num_envs = len(self.envs)
-        self.metadata = {**first.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
+        self.metadata = {**first.metadata, "autoreset_mode": autoreset, CHOSEN: True}
         self.single_observation_space = first.observation_space
         self.single_action_space = first.action_space
         self._refuse_mixtures()
         self.observation_space = batch_space(first.observation_space, self.num_envs)
         self.action_space = batch_space(first.action_space, self.num_envs)
-        self._steps = [env.step for env in self.envs]
+        self._steps: list[Callable[[Any], Any]] = [env.step for env in self.envs]
+        self._resets = [partial(_reset, env) for env in self.envs]
+        self._waits = autoreset is AutoresetMode.NEXT_STEP
+        self._waiting: list[int] = []
         self._obs: Any = create_empty_array(first.observation_space, self.num_envs, np.zeros)
         self._box = isinstance(first.observation_space, spaces.Box)
         self._plain_actions = isinstance(first.action_space, spaces.Discrete)
@@ -53,6 +62,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset all environments with seeds ``seed``, ``seed + 1``, … (or the list given)."""
+        self._waiting = []
         seeds = seed if isinstance(seed, list) else self._seeds(seed)
         pairs = [e.reset(seed=s, options=options) for e, s in zip(self.envs, seeds, strict=True)]
         rows, infos = zip(*pairs, strict=True)
@@ -64,13 +74,13 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
     def step(
         self, actions: Any
     ) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Step every environment; those that end are reset at once.
+        """Step every environment; those that end are reset at once, or by the next call.
 
         ``actions`` has one row per environment. Returns observations, rewards (float64),
         terminations, truncations (bool) and infos: ``final_obs`` only if any episode ended.
         """
         each = actions if self._plain_actions else iterate(self.action_space, actions)
-        rows = [step(action) for step, action in zip(self._steps, each, strict=False)]
+        rows = [step(action) for step, action in zip(self._turn(), each, strict=False)]
         observations: Sequence[Any]
         infos: Sequence[dict[str, Any]]
         observations, rewards, terminations, truncations, infos = zip(*rows, strict=True)
@@ -79,10 +89,23 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         self._truncations[:] = truncations
         info = _NOTHING
         if True in terminations or True in truncations or self._odd_flags():
-            observations, infos, info = self._restart(list(observations), list(infos))
+            if self._waits:
+                self._waiting = np.flatnonzero(self._terminations | self._truncations).tolist()
+            else:
+                observations, infos, info = self._restart(list(observations), list(infos))
         if "lives" in infos[0]:
             info = {**info, **_lives(infos)}
         return self._batch(observations), self._rewards, self._terminations, self._truncations, info
+
+    def _turn(self) -> list[Callable[[Any], Any]]:
+        """What each environment does in this step: those that ended in the last one are reset."""
+        if not self._waiting:
+            return self._steps
+        waiting, self._waiting = self._waiting, []
+        turn = self._steps.copy()
+        for i in waiting:
+            turn[i] = self._resets[i]
+        return turn
 
     def _odd_flags(self) -> bool:
         """Whether an environment reports its end by another true value than the bool True."""
@@ -109,6 +132,12 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         """Close every environment."""
         for env in self.envs:
             env.close()
+
+
+def _reset(env: gym.Env[Any, Any], _: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    """A step that only resets, whatever the action."""
+    obs, info = env.reset()
+    return obs, 0.0, False, False, info
 
 
 def _lives(infos: Sequence[dict[str, Any]]) -> dict[str, Any]:

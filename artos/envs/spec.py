@@ -12,9 +12,14 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from artos.errors import Refused
-from artos.spec import OBSERVATIONS, DataKey
+from artos.spec import AGES_KEY, OBSERVATIONS, VALID_KEY, DataKey
 
 ActionKind = Literal["discrete", "multidiscrete", "box"]
+
+CHOSEN = "autoreset_chosen"
+"""In the metadata of environments that we make: when they reset themselves is for us to say."""
+
+AGES = DataKey(AGES_KEY, (), "uint8")
 
 Path = tuple[str, ...]
 
@@ -68,13 +73,22 @@ class ActionSpec(msgspec.Struct, frozen=True):
 
 
 class EnvSpec(msgspec.Struct, frozen=True):
-    """Everything about an environment that policies and blocks need; JSON-ready."""
+    """Everything about an environment that policies and blocks need; JSON-ready.
+
+    ``autoreset`` is when an episode that ended begins anew, in its rows; ``chosen`` whether that is
+    for us to say, as it is not where a vector environment of the user's own resets itself.
+    """
 
     name: str
     parts: tuple[Part, ...]
     actions: ActionSpec
     dict_observations: bool = False
     autoreset: str = AutoresetMode.SAME_STEP.value
+    chosen: bool = False
+
+    def resetting(self, autoreset: AutoresetMode) -> EnvSpec:
+        """The same environment where episodes begin anew then, if that is for us to say."""
+        return msgspec.structs.replace(self, autoreset=autoreset.value) if self.chosen else self
 
     @property
     def skips_rows(self) -> bool:
@@ -91,9 +105,9 @@ class EnvSpec(msgspec.Struct, frozen=True):
             DataKey("truncations", (), "bool"),
         ]
         if any(p.stack > 1 for p in self.parts):
-            keys.append(DataKey("ages", (), "uint8"))
+            keys.append(AGES)
         if self.skips_rows:
-            keys.append(DataKey("valid", (), "bool"))
+            keys.append(DataKey(VALID_KEY, (), "bool"))
         return tuple(keys)
 
 
@@ -125,7 +139,10 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     if faults:
         raise Refused(faults)
     mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.DISABLED))
-    return EnvSpec(name, tuple(parts), actions, isinstance(space, spaces.Dict), mode.value)
+    is_dict, by_mask = isinstance(space, spaces.Dict), mode is AutoresetMode.DISABLED
+    mode = AutoresetMode.SAME_STEP if by_mask else mode
+    chosen = by_mask or CHOSEN in env.metadata
+    return EnvSpec(name, tuple(parts), actions, is_dict, mode.value, chosen)
 
 
 def leaves(space: gym.Space[Any], path: Path = ()) -> Iterator[tuple[Path, gym.Space[Any]]]:

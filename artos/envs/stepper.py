@@ -43,15 +43,19 @@ class Stepper:
     """Steps a vector environment in the same way whatever its autoreset mode.
 
     Handles NEXT_STEP (after an episode ended one row is only the reset: ``valid`` is False),
-    SAME_STEP and DISABLED (resets by mask). ``actor`` and ``step_number`` only serve error
-    messages; ``ages`` (E,) uint8 counts steps since the episode of the present observation began,
-    up to 255.
+    SAME_STEP and DISABLED (resets by mask, in the same step or in the next as ``autoreset`` says).
+    In the next step a DISABLED environment is reset twice, and what it does between is dropped:
+    all of its environments step together, and none may step beyond its end.
+
+    ``actor`` and ``step_number`` only serve error messages; ``ages`` (E,) uint8 counts steps since
+    the episode of the present observation began, up to 255.
 
     Args:
         env: any Gymnasium vector environment.
         name: what to call it.
         clip_rewards: clip rewards to −1 … 1 (episode returns stay raw).
         terminal_lives: a lost life terminates for the learner while the game goes on.
+        autoreset: when to reset an environment that does not reset itself.
 
     Raises:
         Refused: spaces that cannot be stored, or an unknown autoreset mode.
@@ -64,9 +68,15 @@ class Stepper:
         *,
         clip_rewards: bool = False,
         terminal_lives: bool = False,
+        autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
     ) -> None:
-        self.env, self.envs, self.mode = env, env.num_envs, _mode(name, env)
+        mode = _mode(name, env)
+        self.env, self.envs = env, env.num_envs
         self.spec: EnvSpec = spec_of(name, env)
+        self._masks = mode is AutoresetMode.DISABLED
+        if self._masks:
+            self.spec = self.spec.resetting(autoreset)
+        self._waits = self.spec.skips_rows
         self.actor = self.step_number = 0
         self._clip, self._terminal_lives = clip_rewards, terminal_lives
         self._paths = [path for path, _ in leaves(env.single_observation_space)]
@@ -104,11 +114,11 @@ class Stepper:
         Raises:
             BadRow: an observation or a reward is NaN or infinite.
         """
-        obs, rewards, terminations, truncations, info = self.env.step(self._to_env(actions))
+        obs, rewards, terminations, truncations, info = self._stepped(self._to_env(actions))
         if not math.isfinite(np.vdot(rewards, rewards)):
             self._refuse("rewards", rewards)
         valid = self._all_valid
-        if self.mode is AutoresetMode.NEXT_STEP:
+        if self._waits:
             valid = ~self._resetting
         self._returns += rewards
         self._lengths += valid
@@ -121,42 +131,53 @@ class Stepper:
         self._after(step, over, ended, info)
         return step
 
+    def _stepped(self, actions: Array) -> tuple[Any, Array, Flags, Flags, dict[str, Any]]:
+        """One step of the environment; with masks, the reset of what ended in the step before."""
+        over = self._resetting
+        if not (self._masks and over.any()):
+            return self.env.step(actions)
+        self._restarted(over, {})
+        _, rewards, terminations, truncations, info = self.env.step(actions)
+        obs = self._restarted(over, info)
+        return obs, np.where(over, 0.0, rewards), terminations & ~over, truncations & ~over, info
+
     def _after(
         self, step: Step, over: Flags, ended: NDArray[np.int64] | None, info: dict[str, Any]
     ) -> None:
-        if self.mode is AutoresetMode.NEXT_STEP:
+        if self._waits:
             self.ages[self._resetting] = 0
             self._resetting = over
         if ended is not None:
-            self._finish(step, ended, info)
+            self._finish(step, over, ended, info)
         if self._clip:
             step.rewards = np.clip(step.rewards, -1.0, 1.0)
         if self._terminal_lives and "lives" in info:
             self._mark_lives(step, over, info["lives"])
 
-    def _finish(self, step: Step, ended: NDArray[np.int64], info: dict[str, Any]) -> None:
+    def _finish(
+        self, step: Step, over: Flags, ended: NDArray[np.int64], info: dict[str, Any]
+    ) -> None:
         self._done_returns += self._returns[ended].tolist()
         self._done_lengths += self._lengths[ended].tolist()
         self._returns[ended] = 0
         self._lengths[ended] = 0
         step.ended = ended
-        if self.mode is AutoresetMode.SAME_STEP:
-            step.final = self._checked(final_parts(info["final_obs"], ended, self._paths), ended)
-        else:
+        if self._masks or self._waits:
             step.final = {name: part[ended] for name, part in step.obs.items()}
-        if self.mode is AutoresetMode.DISABLED:
-            step.obs = self._restarted(ended, info)
-        if self.mode is not AutoresetMode.NEXT_STEP:
-            self.ages[ended] = 0
+        else:
+            step.final = self._checked(final_parts(info["final_obs"], ended, self._paths), ended)
+        if self._waits:
+            return
+        if self._masks:
+            step.obs = self._checked(self._split(self._restarted(over, info)))
+        self.ages[ended] = 0
 
-    def _restarted(self, ended: NDArray[np.int64], info: dict[str, Any]) -> Parts:
+    def _restarted(self, over: Flags, info: dict[str, Any]) -> Any:
         """Reset the environments that ended; put their new lives into ``info``."""
-        over = np.zeros(self.envs, bool)
-        over[ended] = True
-        obs, begun = self.env.reset(options={"reset_mask": over})
+        obs, begun = self.env.reset(options={"reset_mask": over.astype(bool)})
         if "lives" in info and "lives" in begun:
             info["lives"] = np.where(over, begun["lives"], info["lives"])
-        return self._checked(self._split(obs))
+        return obs
 
     def _mark_lives(self, step: Step, over: Flags, lives: Array) -> None:
         if self._lives is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,26 +32,32 @@ class ActInfo:
 
     ``actor`` is the number of the actor, from 0, out of ``actors``; ``progress`` the share of the
     run's budget that is used, 0 to 1. ``greedy`` asks for the best action instead of exploration.
+    ``state`` is the recurrent state of each environment, (B, *shape) by name: zeros where an
+    episode begins, else what the last ``act`` returned under that name.
     """
 
     actor: int = 0
     actors: int = 1
     progress: float = 0.0
     greedy: bool = False
+    state: Mapping[str, Any] = field(default_factory=dict)
 
 
 class PolicyModule(Protocol):
     """A policy as users write it: a ``torch.nn.Module`` with these members.
 
     ``outputs`` names what ``act`` returns beside ``actions``, all of which becomes part of a row:
-    names stand for one float32 per environment, ``DataKey`` for any shape and dtype. Learners that
-    need more than ``act`` say so in ``calls``, e.g. ``evaluate``.
+    names stand for one float32 per environment, ``DataKey`` for any shape and dtype. ``state``
+    declares recurrent state, which a row holds as it was before the step. Both may be left out, and
+    be properties of an instance. Learners that need more than ``act`` say so in ``calls``, e.g.
+    ``evaluate``.
     """
 
     outputs: tuple[str | DataKey, ...]
+    state: tuple[DataKey, ...]
 
     def act(self, obs: dict[str, Any], info: ActInfo) -> dict[str, Any]:
-        """Tensors: ``actions`` (B, *shape) for observations (B, ...), and each output (B, ...)."""
+        """Tensors: ``actions`` (B, *shape) for observations (B, ...), outputs and new state."""
 
 
 class BoundPolicy(Protocol):
@@ -61,9 +67,9 @@ class BoundPolicy(Protocol):
         """Act with these parameters from now on, maybe in place: do not change ``flat``."""
 
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
-        """Actions (B, *shape) and the policy's outputs for observations (B, …)."""
+        """Actions (B, *shape), the policy's outputs and its new state for observations (B, …)."""
 
-    def values(self, obs: dict[str, Array]) -> NDArray[np.float32]:
+    def values(self, obs: dict[str, Array], info: ActInfo) -> NDArray[np.float32]:
         """Values (B,) float32 that bootstrap episodes; only asked for if they are an output."""
 
 
@@ -72,13 +78,26 @@ def output_keys(outputs: Iterable[str | DataKey]) -> tuple[DataKey, ...]:
     return tuple(DataKey(each) if isinstance(each, str) else each for each in outputs)
 
 
-def declared_outputs(policy: Any, build: Callable[[], Any]) -> tuple[DataKey, ...]:
-    """Outputs of a policy, of a class of modules, or of a function that builds one.
+@dataclass(frozen=True)
+class Declared:
+    """What a policy adds to a row: the keys of its outputs and of its recurrent state."""
 
-    A function cannot declare anything, so what it builds is asked.
-    """
-    while isinstance(policy, functools.partial):
-        policy = policy.func
-    if not hasattr(policy, "outputs") and inspect.isroutine(policy):
-        policy = build()
-    return output_keys(getattr(policy, "outputs", ACTOR_CRITIC))
+    outputs: tuple[DataKey, ...] = output_keys(ACTOR_CRITIC)
+    state: tuple[DataKey, ...] = ()
+
+    @classmethod
+    def by(cls, policy: Any, build: Callable[[], Any]) -> Declared:
+        """What a policy, a class of modules, or a function that builds one declares.
+
+        A function cannot declare anything, and a class not what depends on its arguments, so what
+        they build is asked.
+        """
+        while isinstance(policy, functools.partial):
+            policy = policy.func
+        asked = [getattr(policy, name, None) for name in ("outputs", "state")]
+        if any(isinstance(each, property) for each in asked) or (
+            inspect.isroutine(policy) and asked[0] is None
+        ):
+            policy = build()
+        outputs, state = getattr(policy, "outputs", ACTOR_CRITIC), getattr(policy, "state", ())
+        return cls(output_keys(outputs), output_keys(state))

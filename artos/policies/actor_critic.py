@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import ACTOR_CRITIC, ActInfo
 from artos.policies.distributions import head_for
-from artos.policies.encoders import NatureCnn, flat_width, flatten_all, is_image
+from artos.policies.encoders import Encoder, flat_width, flatten_all
 from artos.policies.twin_mlp import TwinMlp, apply_heads, orthogonal
 
 Obs = dict[str, Tensor]
@@ -31,16 +31,12 @@ class ActorCritic(nn.Module):
     ) -> None:
         super().__init__()
         self.spec, self.generator = spec, None
-        self.images = [p for p in spec.parts if cnn and is_image(p)]
-        self.flat = [p for p in spec.parts if p not in self.images]
-        flat = sum(flat_width(p) for p in self.flat)
-        self.body: TwinMlp | nn.ModuleList
+        self.body: TwinMlp | Encoder
         if cnn:
-            self.body = nn.ModuleList(NatureCnn(p) for p in self.images)
-            width = flat + sum(net.width for net in self.body)  # type: ignore[misc]
+            self.body = Encoder(spec)
         else:
-            self.body = TwinMlp(flat, hidden)
-            width = self.body.width
+            self.body = TwinMlp(sum(flat_width(part) for part in spec.parts), hidden)
+        width = self.body.width
         self.head = head_for(spec.actions)
         self.policy_weight = nn.Parameter(orthogonal(torch.empty(width, self.head.width), 0.01))
         self.policy_bias = nn.Parameter(torch.zeros(self.head.width))
@@ -71,10 +67,7 @@ class ActorCritic(nn.Module):
         """The policy's last layer (B, width) and the values (B,)."""
         heads = (self.policy_weight, self.policy_bias, self.value_weight, self.value_bias)
         if isinstance(self.body, TwinMlp):
-            both: tuple[Tensor, Tensor] = self.body(flatten_all(self.flat, obs), heads)
+            both: tuple[Tensor, Tensor] = self.body(flatten_all(self.spec.parts, obs), heads)
             return both
-        seen = [net(obs[p.name]) for net, p in zip(self.body, self.images, strict=True)]
-        if self.flat:
-            seen.append(flatten_all(self.flat, obs))
-        features = seen[0] if len(seen) == 1 else torch.cat(seen, 1)
+        features = self.body(obs)
         return apply_heads(features, features, heads)

@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.errors import Refused
-from artos.policies.acting import ACTOR_CRITIC, ActInfo
+from artos.policies.acting import ACTOR_CRITIC, ActInfo, Declared
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.encoders import is_image
 from artos.spec import DataKey
 
 _BATCH = 3
 _MOST_UNITS = 2**16
+_CRITIC = Declared()
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,22 @@ def build_policy(policy: PolicyLike, spec: EnvSpec, seed: int) -> nn.Module:
         return policy(spec)
 
 
+def require_actions(spec: EnvSpec, algorithm: str, *kinds: str) -> None:
+    """Refuse an environment whose actions an algorithm cannot choose.
+
+    Raises:
+        Refused: actions of another kind, or continuous ones without bounds.
+    """
+    actions = spec.actions
+    if actions.kind not in kinds:
+        able = " or ".join(kinds)
+        raise Refused([f"{algorithm} chooses {able} actions, but {spec.name} takes {actions.kind}"])
+    if None in (*actions.low, *actions.high):
+        raise Refused(
+            [f"{algorithm} needs bounded actions, but those of {spec.name} have no bounds: use ppo"]
+        )
+
+
 def fake_observations(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
     """Zeros (or the lower bound) of the right shapes and dtypes, by data key."""
     return {p.name: torch.from_numpy(_fake(p, batch)) for p in spec.parts}
@@ -74,26 +91,32 @@ def _fake(part: Part, batch: int) -> Any:
     return np.full((batch, *part.value_shape), fill, part.dtype)
 
 
-def check_policy(module: Any, spec: EnvSpec, outputs: Sequence[DataKey]) -> list[str]:
+def check_policy(module: Any, spec: EnvSpec, declared: Declared = _CRITIC) -> list[str]:
     """Act, and evaluate if it can, on a fake batch; returns what does not fit and what to change.
 
-    ``outputs`` are the data keys that ``act`` has to give beside ``actions``.
+    ``declared`` is what ``act`` has to give beside ``actions``.
     """
     if not isinstance(module, nn.Module):
         return [f"the policy is a {type(module).__name__}; it must be a torch.nn.Module"]
     if not callable(getattr(module, "act", None)):
         return [f"{type(module).__name__} has no method act(obs, info)"]
     obs = fake_observations(spec, _BATCH)
+    state = {key.name: _zeros(key) for key in declared.state}
     try:
         with torch.no_grad():
-            acted = module.act(obs, ActInfo())  # type: ignore[operator]
+            acted = module.act(obs, ActInfo(state=state))  # type: ignore[operator]
     except Exception as error:
         return [f"act(obs, info) raised {type(error).__name__}: {error}; obs has {_describe(obs)}"]
     actions = DataKey("actions", spec.actions.shape, spec.actions.stored_dtype)
-    faults = _act_faults(acted, (actions, *outputs)) or _action_faults(acted, spec.actions)
-    if faults or not callable(getattr(module, "evaluate", None)):
+    wanted = (actions, *declared.outputs, *declared.state)
+    faults = _act_faults(acted, wanted) or _action_faults(acted, spec.actions)
+    if faults or state or not callable(getattr(module, "evaluate", None)):
         return faults
     return _evaluate_faults(module, obs, acted["actions"])
+
+
+def _zeros(key: DataKey) -> Tensor:
+    return torch.from_numpy(np.zeros((_BATCH, *key.shape), key.dtype))
 
 
 def _act_faults(acted: Any, wanted: Sequence[DataKey]) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from artos.envs.spec import Part
+from artos.envs.spec import EnvSpec, Part
 
 _SMALLEST_IMAGE = 36
 _CNN_WIDTH = 512
@@ -20,12 +20,11 @@ def is_image(part: Part) -> bool:
     shape = part.value_shape
     if part.dtype != "uint8" or len(shape) != 3:
         return False
-    height, width = shape[:2] if channels_last(shape) else shape[1:]
+    height, width = shape[:2] if _channels_last(shape) else shape[1:]
     return min(height, width) >= _SMALLEST_IMAGE
 
 
-def channels_last(shape: tuple[int, ...]) -> bool:
-    """Whether a picture's last axis is its colours."""
+def _channels_last(shape: tuple[int, ...]) -> bool:
     return shape[-1] in (1, 3, 4) and shape[0] not in (1, 3, 4)
 
 
@@ -44,7 +43,7 @@ def flatten(part: Part, value: Tensor) -> Tensor:
     return flat / 255 if part.dtype == "uint8" else flat
 
 
-def flatten_all(parts: Sequence[Part], obs: dict[str, Tensor]) -> Tensor:
+def flatten_all(parts: Sequence[Part], obs: Mapping[str, Tensor]) -> Tensor:
     """All flat parts side by side, (B, sum of widths)."""
     pieces = [flatten(part, obs[part.name]) for part in parts]
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)
@@ -82,8 +81,8 @@ class NatureCnn(nn.Module):
     def __init__(self, part: Part) -> None:
         super().__init__()
         shape = part.value_shape
-        self._last = channels_last(shape)
-        channels, *sides = (shape[2], *shape[:2]) if self._last else shape
+        self.colours_last = _channels_last(shape)
+        channels, *sides = (shape[2], *shape[:2]) if self.colours_last else shape
         height, width = self.sides = tuple(
             ((((n - 8) // 4 + 1) - 4) // 2 + 1) - 3 + 1 for n in sides
         )
@@ -97,10 +96,40 @@ class NatureCnn(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Features of the picture, its bytes scaled to 0 … 1."""
-        if self._last:
+        if self.colours_last:
             image = image.permute(0, 3, 1, 2)
         # Bytes are exact in bfloat16, scaling the few weights is cheaper than all the pixels, and
         # two passes, first the type and then the layout, are faster than one that does both.
         pixels = image.to(_compute_dtype()).contiguous(memory_format=torch.channels_last)
         seen: Tensor = self.third(self.second(self.first(pixels, 1 / 255)))
         return functional.relu(self.last(seen.permute(0, 2, 3, 1).flatten(1)))
+
+
+class Encoder(nn.Module):
+    """Features of a whole observation: a ``NatureCnn`` per picture, all other parts flattened.
+
+    Maps a dict by data key, (B, *value_shape) each, to (B, width) float32.
+    """
+
+    def __init__(self, spec: EnvSpec) -> None:
+        super().__init__()
+        self.pictures = [part for part in spec.parts if is_image(part)]
+        self.flat = [part for part in spec.parts if not is_image(part)]
+        self.nets = nn.ModuleList(NatureCnn(part) for part in self.pictures)
+        self.width = sum(flat_width(part) for part in self.flat) + _CNN_WIDTH * len(self.nets)
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Features of pictures first, then the flat parts."""
+        found = [net(obs[p.name]) for net, p in zip(self.nets, self.pictures, strict=True)]
+        if self.flat:
+            found.append(flatten_all(self.flat, obs))
+        return found[0] if len(found) == 1 else torch.cat(found, 1)
+
+
+def mlp(width: int, hidden: Sequence[int], out: int) -> nn.Sequential:
+    """Linear layers of these widths with ReLU between them, initialised as torch does."""
+    layers: list[nn.Module] = []
+    for side in hidden:
+        layers += [nn.Linear(width, side), nn.ReLU()]
+        width = side
+    return nn.Sequential(*layers, nn.Linear(width, out))

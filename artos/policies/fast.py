@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -80,7 +82,7 @@ class FastMlp:
         actions, logs = run.sample(run.out, self._state, greedy=info.greedy)
         return {"actions": actions, "log_probs": logs, "values": run.values}
 
-    def values(self, obs: dict[str, Array]) -> Floats:
+    def values(self, obs: dict[str, Array], info: ActInfo) -> Floats:
         """See ``BoundPolicy.values``; draws no random numbers, so its stream does not move."""
         run = self._passes.get(len(obs[self._name])) or self._new_pass(obs)
         run.forward(self._weights, obs)
@@ -241,25 +243,32 @@ class TorchActor:
     @torch.inference_mode()
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """See ``BoundPolicy.act``."""
-        tensors = {name: torch.from_numpy(part) for name, part in obs.items()}
         act = self._module.act if self._own else self._in_own_stream
-        found: Any = act(tensors, info)  # type: ignore[operator]
+        found: Any = act(_tensors(obs), _with_tensors(info))  # type: ignore[operator]
         return {name: value.numpy() for name, value in found.items()}
 
-    def _in_own_stream(self, tensors: dict[str, torch.Tensor], info: ActInfo) -> Any:
+    def _in_own_stream(self, obs: dict[str, torch.Tensor], info: ActInfo) -> Any:
         outside = torch.get_rng_state()
         torch.set_rng_state(self._state)
         try:
-            return self._module.act(tensors, info)  # type: ignore[operator]
+            return self._module.act(obs, info)  # type: ignore[operator]
         finally:
             self._state = torch.get_rng_state()
             torch.set_rng_state(outside)
 
     @torch.inference_mode()
-    def values(self, obs: dict[str, Array]) -> Floats:
+    def values(self, obs: dict[str, Array], info: ActInfo) -> Floats:
         """See ``BoundPolicy.values``; a module without ``value`` is asked to act."""
         if not hasattr(self._module, "value"):
-            return self.act(obs, ActInfo())["values"]
-        tensors = {name: torch.from_numpy(part) for name, part in obs.items()}
-        found: Floats = self._module.value(tensors).float().numpy()  # type: ignore[operator]
-        return found
+            return self.act(obs, info)["values"]
+        state = (_with_tensors(info).state,) if info.state else ()
+        found: torch.Tensor = self._module.value(_tensors(obs), *state)  # type: ignore[operator]
+        return found.float().numpy()
+
+
+def _tensors(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def _with_tensors(info: ActInfo) -> ActInfo:
+    return replace(info, state=_tensors(info.state)) if info.state else info

@@ -7,10 +7,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from artos.envs.spec import Part
 from artos.policies.acting import ACTOR_CRITIC, ActInfo
 from artos.policies.actor_critic import ActorCritic, Obs
-from artos.policies.encoders import Conv, NatureCnn, channels_last, flatten_all
+from artos.policies.encoders import Conv, Encoder, NatureCnn, flatten_all
 from artos.policies.flat import named_tensors
 from artos.policies.twin_mlp import TwinMlp
 
@@ -20,9 +19,8 @@ class PlainActorCritic(nn.Module):
 
     - Without pictures, ``policy`` and ``value`` are an ``nn.Sequential`` each, of ``Linear`` and
       ``Tanh``, over all parts flattened: ``policy.0.weight`` (out, in), ``value.0.weight``, ...
-    - With pictures, ``cnn.I`` takes picture I as (B, C, H, W), scaled to 0 ... 1. It is an
-      ``nn.Sequential`` of ``Conv2d``, ``ReLU``, ``Flatten`` and ``Linear``. ``policy`` and
-      ``value`` are one ``Linear`` each over its features and the parts that are no pictures.
+    - With pictures, ``cnn.I`` is the ``PlainCnn`` of picture I. ``policy`` and ``value`` are one
+      ``Linear`` each over its features and the parts that are no pictures.
 
     ``policy`` ends in logits or means; ``head.log_std`` is the deviation of continuous actions.
     """
@@ -31,15 +29,17 @@ class PlainActorCritic(nn.Module):
 
     def __init__(self, trained: ActorCritic) -> None:
         super().__init__()
-        self.images, self.flat, self.head = trained.images, trained.flat, trained.head
+        self.head = trained.head
         policy = linear(trained.policy_weight.t(), trained.policy_bias)
         value = linear(trained.value_weight[None], trained.value_bias)
         if isinstance(trained.body, TwinMlp):
+            self.images, self.flat = [], [*trained.spec.parts]
             self.cnn = nn.ModuleList()
             self.policy = nn.Sequential(*_tanh_layers(trained.body, 0), policy)
             self.value = nn.Sequential(*_tanh_layers(trained.body, 1), value)
         else:
-            self.cnn = nn.ModuleList(_plain_cnn(net) for net in trained.body)
+            self.images, self.flat = trained.body.pictures, trained.body.flat
+            self.cnn = plain_cnns(trained.body)
             self.policy, self.value = nn.Sequential(policy), nn.Sequential(value)
         assert _numbers(self) == _numbers(trained), "the policy has parameters unknown here"
 
@@ -51,10 +51,7 @@ class PlainActorCritic(nn.Module):
 
     def forward(self, obs: Obs) -> tuple[Tensor, Tensor]:
         """The policy's last layer (B, width) and the values (B,)."""
-        seen = [
-            net(_pixels(part, obs[part.name]))
-            for net, part in zip(self.cnn, self.images, strict=True)
-        ]
+        seen = [net(obs[part.name]) for net, part in zip(self.cnn, self.images, strict=True)]
         if self.flat:
             seen.append(flatten_all(self.flat, obs))
         features = seen[0] if len(seen) == 1 else torch.cat(seen, 1)
@@ -80,17 +77,43 @@ def _tanh_layers(twin: TwinMlp, side: int) -> list[nn.Module]:
     return layers
 
 
-def _plain_cnn(net: nn.Module) -> nn.Sequential:
-    assert isinstance(net, NatureCnn)
-    layers = [layer for conv in (net.first, net.second, net.third) for layer in _plain_conv(conv)]
-    # The features are flattened with the colours first here, not last.
-    outside, height, width = len(net.last.weight), *net.sides
-    columns = net.last.weight.view(outside, height, width, -1)
-    weight = columns.permute(0, 3, 1, 2).flatten(1)
-    return nn.Sequential(*layers, nn.Flatten(), linear(weight, net.last.bias), nn.ReLU())
+class PlainCnn(nn.Sequential):
+    """A ``NatureCnn`` of ``Conv2d``, ``ReLU``, ``Flatten`` and ``Linear``.
+
+    They take (B, C, H, W) from 0 to 1, to which bytes are scaled first.
+    """
+
+    def __init__(self, net: NatureCnn) -> None:
+        convs = [layer for conv in (net.first, net.second, net.third) for layer in _layers(conv)]
+        # The features are flattened with the colours first here, not last.
+        columns = net.last.weight.view(len(net.last.weight), *net.sides, -1)
+        last = linear(columns.permute(0, 3, 1, 2).flatten(1), net.last.bias)
+        super().__init__(*convs, nn.Flatten(), last, nn.ReLU())
+        self.colours_last = net.colours_last
+
+    def forward(self, image: Tensor) -> Tensor:
+        """See ``NatureCnn``."""
+        image = image.permute(0, 3, 1, 2) if self.colours_last else image
+        found: Tensor = super().forward(image.float() / 255)  # type: ignore[no-untyped-call]
+        return found
 
 
-def _plain_conv(conv: Conv) -> tuple[nn.Module, nn.Module]:
+def plain_cnns(encoder: Encoder) -> nn.ModuleList:
+    """The networks of an encoder, made of ordinary layers."""
+    return nn.ModuleList(PlainCnn(net) for net in encoder.nets if isinstance(net, NatureCnn))
+
+
+def plain(module: nn.Module) -> nn.Module:
+    """``module`` with ordinary layers in the place of ours, which it may lose to them."""
+    if type(module) is ActorCritic:
+        return PlainActorCritic(module)
+    for encoder in module.modules():
+        if isinstance(encoder, Encoder):
+            encoder.nets = plain_cnns(encoder)
+    return module
+
+
+def _layers(conv: Conv) -> tuple[nn.Module, nn.Module]:
     outside, side, _, inside = conv.weight.shape
     layer = nn.Conv2d(inside, outside, side, conv.stride)
     with torch.no_grad():
@@ -98,11 +121,6 @@ def _plain_conv(conv: Conv) -> tuple[nn.Module, nn.Module]:
         assert layer.bias is not None
         layer.bias.copy_(conv.bias)
     return layer, nn.ReLU()
-
-
-def _pixels(part: Part, image: Tensor) -> Tensor:
-    """(B, C, H, W) from 0 to 1."""
-    return (image.permute(0, 3, 1, 2) if channels_last(part.value_shape) else image).float() / 255
 
 
 def _numbers(module: nn.Module) -> int:

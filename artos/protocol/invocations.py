@@ -27,7 +27,7 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
     """Node → member: a trigger fired; run ``method``. Answered by ``Done`` or ``Failed``.
 
     ``stop`` is set for sampling: the round ends when the actor has written ``stop`` rows.
-    ``progress`` is the share of the run's budget already used (for annealing).
+    ``progress`` is the share of the budget of steps or updates already used (for annealing).
     """
 
     firing: Count
@@ -63,7 +63,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     ``seconds`` is how long it sampled (actor), or updated and published (learner): a duration by
     the member's own clock, which stands still while the member is an image. ``drawn`` has the lags
     of rows that the learner drew with samplers, by actor; with ``unread`` it learned from these
-    rows only, and not from the claims.
+    rows only, and not from the claims. ``stale`` counts rows that ``max_lag`` left out of samples,
+    each once. ``nothing`` says why no batch could be drawn for the learner, which then did nothing.
     """
 
     firing: Count
@@ -75,6 +76,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     seconds: Seconds = 0.0
     drawn: tuple[ActorLag, ...] = ()
     unread: bool = False
+    stale: Count = 0
+    nothing: Line = ""
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

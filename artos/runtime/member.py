@@ -19,8 +19,8 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ObjectRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
-from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler
-from artos.errors import BadRow, DeadlineExceeded, NotFinite
+from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
+from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
 from artos.lag import Drawn
 from artos.protocol.invocations import (
     Done,
@@ -146,20 +146,25 @@ class LearnerRole:
         """Nothing to close: all state is in the model block."""
 
     def run(self, call: Invoke) -> Done:
-        """Run the learner's method on the claimed rows, if any; publish if it stepped.
+        """Run the learner's method on the rows claimed or drawn, if any; publish if it stepped.
 
-        Steps of a non-publishing method are published by the next method that publishes.
+        Steps of a non-publishing method are published by the next method that publishes. Where no
+        row can be drawn the method is not called.
 
         Raises:
             NotFinite: a metric or a weight is NaN or infinite; nothing was published.
         """
         began = time.perf_counter()
         self._drawn.begin(self._model.version)
-        batch = self._batch(call)
+        try:
+            batch = self._batch(call)
+        except NothingToSample as nothing:
+            version, stale = self._model.version, self._drawn.stale
+            return Done(call.firing, version, stale=stale, nothing=str(nothing))
         metrics = getattr(self._learner, call.method)(batch, call) or {}
         self._check(metrics)
-        drawn = self._drawn.take()
-        unread = bool(drawn) and isinstance(batch, Batch) and not batch.was_read
+        lags = self._drawn.take()
+        unread = bool(lags) and isinstance(batch, Batch) and not batch.was_read
         ended = time.perf_counter()
         times = complete_times(self._learner.seconds(), ended - began, "learn")
         if self._learner.fresh and call.method not in self._non_publishing:
@@ -173,15 +178,16 @@ class LearnerRole:
             metrics,
             times,
             seconds=seconds,
-            drawn=drawn,
+            drawn=lags,
             unread=unread,
+            stale=self._drawn.stale,
         )
 
     def _batch(self, call: Invoke) -> Batch | DrawnBatch | None:
         if call.claims:
             return Batch(self._blocks, call.claims, self._store)
         if sampler := self._samplers.get(call.trigger):
-            return DrawnBatch(sampler.sample(self._model.version), sampler)
+            return drawn(sampler, self._model.version, call.progress)
         return None
 
     def _check(self, metrics: Mapping[str, float]) -> None:

@@ -28,8 +28,11 @@ _FLAGS = {"env": "--env", "actors": "--actors", "total_steps": "--total-steps"}
 _ENV = "a Gymnasium id, or module:factory of your own"
 _ELSEWHERE = ("seed", "deadline")
 """Arguments of a run that are not settings of its workload."""
-_COUNTS = ("actors", "envs", "steps", "total_steps")
-CHANGEABLE = ("actors", "total_steps", "steps", "capacity", "on_full")
+_COUNTS = ("actors", "envs", "steps")
+EVERY = ("total_updates",)
+"""Settings that every workload has, whether or not its function takes them."""
+UNLIMITED = "total_steps must be at least 1, not 0 (0 is no limit: then give total_updates)"
+CHANGEABLE = ("actors", "total_steps", *EVERY, "steps", "capacity", "on_full")
 """What a run may change about a workload that is given as an object."""
 
 
@@ -147,14 +150,21 @@ def load_workload(reference: Reference) -> Workload:
 def build_workload(reference: Reference, faults: list[str]) -> Workload | None:
     """The workload, built with those settings that fit; what does not fit is added to ``faults``.
 
-    None if even so no workload can be built.
+    None if even so no workload can be built. Its actor is told what its triggers want of it, so
+    every process has the same one.
     """
     try:
         found = load_object(reference.source, reference.folder)
         if isinstance(found, Workload):
-            return _override(found, reference.settings, faults)
-        settings = fit_settings(_builder(reference.source, found), reference.settings, faults)
-        return _call(reference.source, found, settings)
+            return _told(_override(found, reference.settings, faults))
+        builder = _builder(reference.source, found)
+        known = inspect.signature(builder).parameters
+        ours = {n: v for n, v in reference.settings.items() if n in EVERY and n not in known}
+        own = {n: v for n, v in reference.settings.items() if n not in ours}
+        if own.get("total_steps") == 0 and not {*reference.settings, *known} & {*EVERY}:
+            faults.append(UNLIMITED)  # told beside whatever keeps the function from building it
+        built = _call(reference.source, found, fit_settings(builder, own, faults))
+        return _told(_override(built, ours, faults))
     except Refused as refused:
         faults += [fault for fault in refused.faults if fault not in faults]
         return None
@@ -177,6 +187,15 @@ def _call(source: str, builder: Callable[..., Any], settings: Mapping[str, Any])
     if not isinstance(built, Workload):
         raise Refused([f"{source} returned a {type(built).__name__}, not a Workload"])
     return built
+
+
+def _told(workload: Workload) -> Workload:
+    """Where triggers draw successors, an actor that can has rows for final observations."""
+    actor: Any = workload.actor
+    drawn = any(getattr(trigger, "successors", False) for trigger in workload.triggers.values())
+    if drawn and hasattr(actor, "final_observations"):
+        actor.final_observations = True
+    return workload
 
 
 def fit_settings(
@@ -244,9 +263,11 @@ def settings_of_workload(reference: Reference) -> tuple[Setting, ...]:
         values = {name: shown(getattr(found, name)) for name in ours}
         return tuple(msgspec.structs.replace(ours[n], default=values[n]) for n in ours)
     lines = {name: each.does for name, each in ours.items()} | {"env": _ENV}
+    own = settings_of(_builder(reference.source, found))
+    every = [ours[name] for name in EVERY if name not in {each.name for each in own}]
     return tuple(
         msgspec.structs.replace(each, does=each.does or lines.get(each.name, ""))
-        for each in settings_of(_builder(reference.source, found))
+        for each in (*own, *every)
     )
 
 

@@ -21,7 +21,12 @@ from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
 from artos.plan import Plan
 from artos.reference import Reference
-from artos.runtime.reference import build_workload, last_lines, settings_of_workload
+from artos.runtime.reference import (
+    UNLIMITED,
+    build_workload,
+    last_lines,
+    settings_of_workload,
+)
 from artos.runtime.resolved import resolved_settings, versions
 from artos.settings import Setting
 from artos.spec import MODEL_PARAM, VALUE, ArraySpec, DataKey, OnFull, Workload
@@ -86,15 +91,19 @@ def _declaration_faults(workload: Workload) -> list[str]:
     counts = {
         "envs": workload.actor.envs,
         "steps": workload.steps,
-        "total_steps": workload.total_steps,
     }
     faults: list[str] = []
     _attempt(faults, "the number of actors", lambda: workload.scaling)
     faults += [
         f"{name} must be at least 1, not {value}" for name, value in counts.items() if value < 1
     ]
-    if workload.capacity < 0:
-        faults.append(f"capacity must not be negative, but is {workload.capacity}")
+    if workload.total_steps == workload.total_updates == 0:
+        faults.append(UNLIMITED)
+    faults += [
+        f"{name} must not be negative, but is {value}"
+        for name in ("capacity", "total_steps", "total_updates")
+        if (value := getattr(workload, name)) < 0
+    ]
     if workload.on_full not in get_args(OnFull):
         known = get_args(OnFull)
         hint = closest(workload.on_full, known) or f": use {' or '.join(known)}"
@@ -150,6 +159,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         capacity=workload.capacity,
         on_full=workload.on_full,
         total_steps=workload.total_steps,
+        total_updates=workload.total_updates,
         data_keys=tuple(keys),
         objects=_objects(workload, (), 1),
         wanted=_wanted(workload),

@@ -11,7 +11,7 @@ from typing import Any
 
 from artos.protocol.fields import check_plain
 from artos.reference import Reference
-from artos.runtime.reference import CHANGEABLE, fit_settings, load_object
+from artos.runtime.reference import CHANGEABLE, EVERY, fit_settings, load_object
 from artos.spec import Workload
 from artos.version import VERSION
 
@@ -31,7 +31,8 @@ def resolved_settings(reference: Reference, workload: Workload) -> dict[str, Any
         return {n: v for n, v in defaults.items() if _is_plain(v)} | reference.settings
     given = fit_settings(found, reference.settings, [])
     typed = {n: _json(v) for n, v in given.items() if _is_plain(v)}
-    known = dict(_defaults(found)) | reference.settings | typed
+    every = {name: getattr(workload, name) for name in EVERY}
+    known = dict(_defaults(found)) | reference.settings | every | typed
     decided = {n: _json(v) for n, v in workload.settings.items() if _is_plain(v)}
     return known | {n: v for n, v in decided.items() if n in known and known[n] is None}
 

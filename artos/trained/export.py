@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from artos.envs.spec import ActionSpec, EnvSpec
 from artos.errors import Refused
 from artos.policies.acting import ActInfo
 from artos.policies.build import fake_observations
-from artos.spec import OBSERVATIONS
+from artos.spec import OBSERVATIONS, DataKey
 
 _BATCH = 3
 """Any size but 0 and 1, which torch.export takes for constants."""
@@ -35,15 +35,20 @@ class GreedyPolicy(nn.Module):
         self.module, self._spec = module, spec
         self._to_env = _action_layer(spec.actions)
 
-    def forward(self, observations: Tensor | dict[str, Tensor]) -> Tensor:
-        """See the class."""
+    def forward(
+        self, observations: Tensor | dict[str, Tensor], state: dict[str, Tensor] | None = None
+    ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
+        """See the class; with ``state`` also the new state."""
         if isinstance(observations, dict):
             obs = {f"{OBSERVATIONS}.{name}": part for name, part in observations.items()}
         else:
             obs = {OBSERVATIONS: observations}
-        acted = self.module.act(obs, ActInfo(greedy=True))  # type: ignore[operator]
-        actions: Tensor = self._to_env(acted["actions"])
-        return actions.detach()
+        info = ActInfo(greedy=True, state=state or {})
+        acted = self.module.act(obs, info)  # type: ignore[operator]
+        actions: Tensor = self._to_env(acted["actions"]).detach()
+        if state is None:
+            return actions
+        return actions, {name: acted[name].detach() for name in state}
 
 
 class _Shifted(nn.Module):
@@ -83,8 +88,10 @@ def _action_layer(spec: ActionSpec) -> nn.Module:
     return _Clipped(spec) if spec.kind == "box" else _Shifted(spec)
 
 
-def export(module: nn.Module, spec: EnvSpec, path: Path) -> None:
+def export(module: nn.Module, spec: EnvSpec, path: Path, memory: Sequence[DataKey] = ()) -> None:
     """Write ``module`` as a program with any size of batch; see ``Trained.export``.
+
+    ``memory`` is the policy's recurrent state.
 
     Raises:
         Refused: the ending of ``path`` is unknown, a package is missing, or the module cannot be
@@ -97,36 +104,47 @@ def export(module: nn.Module, spec: EnvSpec, path: Path) -> None:
         raise Refused([f"{path}: there is no folder {path.parent}"])
     if path.suffix == ".onnx":
         _check_onnx()
-    example = _example(spec)
-    names = [*example] if isinstance(example, dict) else [OBSERVATIONS]
-    write(_program(GreedyPolicy(module.eval(), spec), example), names, path)
+    write(_program(GreedyPolicy(module.eval(), spec), _example(spec, memory)), path)
 
 
-def _example(spec: EnvSpec) -> Any:
-    """A batch of observations of the right shapes and dtypes."""
-    parts = fake_observations(spec, _BATCH)
-    if not spec.dict_observations:
-        return parts[OBSERVATIONS]
-    return {name.removeprefix(f"{OBSERVATIONS}."): part for name, part in parts.items()}
+class Program(NamedTuple):
+    """An exported program, and what its inputs and outputs are called."""
+
+    exported: torch.export.ExportedProgram
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
 
 
-def _program(policy: GreedyPolicy, example: Any) -> torch.export.ExportedProgram:
+def _example(spec: EnvSpec, memory: Sequence[DataKey]) -> tuple[Any, ...]:
+    """A batch of observations of the right shapes and dtypes, and state if there is any."""
+    parts: Any = fake_observations(spec, _BATCH)
+    if spec.dict_observations:
+        obs = {name.removeprefix(f"{OBSERVATIONS}."): part for name, part in parts.items()}
+    else:
+        obs = parts[OBSERVATIONS]
+    state = {
+        key.name: torch.from_numpy(np.zeros((_BATCH, *key.shape), key.dtype)) for key in memory
+    }
+    return (obs, state) if state else (obs,)
+
+
+def _program(policy: GreedyPolicy, inputs: tuple[Any, ...]) -> Program:
     any_size = {0: torch.export.Dim("batch", min=1)}
-    sizes = dict.fromkeys(example, any_size) if isinstance(example, dict) else any_size
+    sizes = tuple(dict.fromkeys(e, any_size) if isinstance(e, dict) else any_size for e in inputs)
     try:
         with _quietly(), torch.no_grad():
-            return torch.export.export(
-                policy, (example,), dynamic_shapes={"observations": sizes}, strict=True
-            )
+            made = torch.export.export(policy, inputs, dynamic_shapes=sizes, strict=True)
     except Exception as error:
         who = type(policy.module).__name__
         raise Refused([f"{who} cannot be exported: {type(error).__name__}: {error}"]) from error
+    obs, *state = [tuple(e) if isinstance(e, dict) else (OBSERVATIONS,) for e in inputs]
+    names = [name for each in state for name in each]
+    return Program(made, (*obs, *names), ("actions", *(f"next.{name}" for name in names)))
 
 
-def _write_pt2(program: torch.export.ExportedProgram, names: Sequence[str], path: Path) -> None:
-    del names  # it takes a tensor, or a dict that has them
+def _write_pt2(program: Program, path: Path) -> None:
     with _quietly():
-        torch.export.save(program, path)
+        torch.export.save(program.exported, path)
 
 
 def _check_onnx() -> None:
@@ -135,23 +153,20 @@ def _check_onnx() -> None:
         raise Refused([f"ONNX needs {' and '.join(lacking)}: pip install 'artos[onnx]'"])
 
 
-def _write_onnx(program: torch.export.ExportedProgram, names: Sequence[str], path: Path) -> None:
+def _write_onnx(program: Program, path: Path) -> None:
     with _quietly():
         torch.onnx.export(
-            program,
+            program.exported,
             f=path,
             dynamo=True,
             verbose=False,
             external_data=False,
-            input_names=names,
-            output_names=["actions"],
+            input_names=program.inputs,
+            output_names=program.outputs,
         )
 
 
-_FORMATS: dict[str, Callable[[torch.export.ExportedProgram, Sequence[str], Path], None]] = {
-    ".pt2": _write_pt2,
-    ".onnx": _write_onnx,
-}
+_FORMATS: dict[str, Callable[[Program, Path], None]] = {".pt2": _write_pt2, ".onnx": _write_onnx}
 
 
 @contextmanager

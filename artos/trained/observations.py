@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from artos.envs.spec import EnvSpec, Part
 from artos.errors import Refused
-from artos.spec import OBSERVATIONS
+from artos.spec import OBSERVATIONS, DataKey
 
 Array = NDArray[Any]
 
@@ -74,3 +74,23 @@ def _faults(part: Part, value: Array) -> Iterator[str]:
 def _beyond(part: Part, value: Array) -> bool:
     sizes = np.array(part.sizes).reshape(part.shape)
     return bool(((value < 0) | (value >= sizes)).any())
+
+
+def state_of(
+    keys: Sequence[DataKey], state: Mapping[str, Any] | None, count: int
+) -> dict[str, Any]:
+    """The recurrent state of ``count`` environments, (B, *shape) by name: zeros if it is empty.
+
+    Raises:
+        Refused: there must be one, or it is that of another number of environments.
+    """
+    if keys and state is None:
+        begin = "give act a dict as state, empty where episodes begin"
+        raise Refused([f"this policy remembers the episode: {begin}"])
+    if not keys or not state:
+        return {key.name: np.zeros((count, *key.shape), key.dtype) for key in keys}
+    wanted = {key.name: (count, *key.shape) for key in keys}
+    found = {name: np.shape(state.get(name, ())) for name in wanted}
+    if found != wanted:
+        raise Refused([f"state has shapes {found}; for these observations give {wanted}"])
+    return {name: np.asarray(state[name]) for name in wanted}

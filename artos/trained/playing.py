@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.actors.recurrent_state import RecurrentState
 from artos.envs.make import AnyVectorEnv, make_vector
 from artos.envs.stepper import Parts, Stepper
 from artos.errors import Refused
@@ -51,7 +52,7 @@ def evaluate(trained: Trained, wanted: Wanted, note: Note) -> Evaluation:
     with _stage(trained, wanted, studio) as (stepper, see):
         returns, lengths = play(
             stepper,
-            _acting(trained, wanted),
+            _acting(trained, wanted, stepper),
             wanted.episodes,
             wanted.seed,
             deadline=wanted.deadline,
@@ -69,12 +70,15 @@ def evaluate(trained: Trained, wanted: Wanted, note: Note) -> Evaluation:
     )
 
 
-def _acting(trained: Trained, wanted: Wanted) -> Act:
-    policy = trained.policy(wanted.seed)
-    info = ActInfo(progress=trained.progress, greedy=wanted.greedy)
+def _acting(trained: Trained, wanted: Wanted, stepper: Stepper) -> Act:
+    policy, memory = trained.policy(wanted.seed), RecurrentState(trained.memory, stepper.envs)
+    info = ActInfo(progress=trained.progress, greedy=wanted.greedy, state=memory.arrays)
 
     def act(obs: Parts) -> NDArray[Any]:
-        return np.asarray(policy.act(obs, info)["actions"])
+        memory.begin(stepper.ages)
+        acted = policy.act(obs, info)
+        memory.take(acted)
+        return np.asarray(acted["actions"])
 
     return act
 

@@ -11,9 +11,10 @@ import numpy as np
 from artos.envs.spec import EnvSpec
 from artos.envs.stepper import action_writer
 from artos.errors import CheckpointFault, Refused
-from artos.policies.acting import ActInfo, BoundPolicy
+from artos.policies.acting import ActInfo, BoundPolicy, Declared
 from artos.runtime.reference import user_imports
-from artos.trained.observations import batch_of
+from artos.spec import DataKey
+from artos.trained.observations import batch_of, state_of
 from artos.trained.record import Record, read
 
 if TYPE_CHECKING:
@@ -62,9 +63,17 @@ class Trained:
     @property
     def progress(self) -> float:
         """The share of the run's budget that was used, 0 to 1, as policies see it."""
-        return min(1.0, self.steps / int(self._workload.total_steps))
+        ended, used = self._record.manifest, self._workload
+        shares = ((ended.steps, used.total_steps), (ended.updates, used.total_updates))
+        return float(min(1.0, max(done / most for done, most in shares if most)))
 
-    def act(self, obs: Any, greedy: bool = True) -> Any:
+    @property
+    def memory(self) -> tuple[DataKey, ...]:
+        """The recurrent state that the policy keeps of each environment; empty if it has none."""
+        declared: Declared = self._actor.declared
+        return declared.state
+
+    def act(self, obs: Any, greedy: bool = True, state: dict[str, Any] | None = None) -> Any:
         """Actions for one observation or a batch, in the form that the environment takes.
 
         ``obs`` has the shape that the environment shows, or (B, *shape); for a Dict space it is a
@@ -72,26 +81,33 @@ class Trained:
         them or (B, *shape). Without ``greedy`` they are drawn as during training. They are those
         of the saved weights, even if ``module`` has been changed.
 
+        A recurrent policy needs a dict as ``state``: empty where episodes begin, and from then on
+        as each call leaves it, (B, *shape) by name.
+
         Raises:
-            Refused: the observations are not those of the run's environment.
+            Refused: the observations are not those of the run's environment, or a recurrent policy
+                was given no ``state``, or that of a batch of another size.
         """
         parts, single = batch_of(obs, self.spec)
-        info = ActInfo(progress=self.progress, greedy=greedy)
-        actions = self._to_env(np.array(self._policy.act(parts, info)["actions"]))
+        count = len(next(iter(parts.values())))
+        memory = state_of(self.memory, state, count)
+        info = ActInfo(progress=self.progress, greedy=greedy, state=memory)
+        acted = self._policy.act(parts, info)
+        if state is not None:
+            state.update({name: np.array(acted[name]) for name in memory})
+        actions = self._to_env(np.array(acted["actions"]))
         return actions[0] if single else actions
 
     @cached_property
     def module(self) -> nn.Module:
         """The network with the trained weights, in evaluation mode: yours to use and to change.
 
-        It is the run's own class or, for a built-in policy, a ``PlainActorCritic`` that gives the
-        same.
+        It is the run's own class. The parts of built-in policies that are not made of ordinary
+        layers are replaced by such as give the same, see ``PlainActorCritic`` and ``PlainCnn``.
         """
-        from artos.policies.actor_critic import ActorCritic  # noqa: PLC0415
-        from artos.policies.plain import PlainActorCritic  # noqa: PLC0415
+        from artos.policies.plain import plain  # noqa: PLC0415
 
-        module = self._build()
-        return (PlainActorCritic(module) if type(module) is ActorCritic else module).eval()
+        return plain(self._build()).eval()
 
     def state_dict(self) -> dict[str, Tensor]:
         """The weights of ``module`` by name, e.g. ``policy.0.weight`` (out, in)."""
@@ -102,7 +118,8 @@ class Trained:
 
         ``FILE.pt2`` is for ``torch.export.load(FILE).module()``, ``FILE.onnx`` for ONNX runtimes.
         It takes a batch of observations of any size, for a Dict space a dict by dotted names, and
-        gives actions as ``act`` does.
+        gives actions as ``act`` does. That of a recurrent policy takes a dict of its state beside,
+        zeros where episodes begin, and gives actions and the new state.
 
         Raises:
             Refused: the file has another ending, the network cannot be exported, or ONNX's packages
@@ -110,7 +127,7 @@ class Trained:
         """
         from artos.trained.export import export  # noqa: PLC0415
 
-        export(self.module, self.spec, Path(path))
+        export(self.module, self.spec, Path(path), self.memory)
 
     def evaluate(
         self,

@@ -25,6 +25,7 @@ def add_workload(parser: Parser) -> None:
         "(noise_scale:2..16, plateau:2..16)",
     )
     parser.add_argument("--total-steps", type=whole, metavar="N", help="environment steps in all")
+    parser.add_argument("--total-updates", type=whole, metavar="N", help="updates in all")
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
     parser.add_argument(
         "--set",
@@ -51,7 +52,8 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         Refused: a ``--set`` without ``=``.
     """
-    flags = {name: getattr(options, name) for name in ("env", "actors", "total_steps")}
+    named = ("env", "actors", "total_steps", "total_updates")
+    flags = {name: getattr(options, name) for name in named}
     settings = {name: value for name, value in flags.items() if value is not None}
     bad = [text for text in options.settings if "=" not in text]
     if bad:

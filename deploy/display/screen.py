@@ -74,13 +74,15 @@ def _framed(title: str, notes: Sequence[str], *body: RenderableType) -> Renderab
 def line(status: Status, *, over: bool = False) -> str:
     """One plain line about a run, for logs."""
     parts = [
-        f"{status.steps:,}/{status.total_steps:,} steps ({share(status):.0%})",
+        f"{_of(status.steps, status.total_steps, '/')} steps ({share(status):.0%})",
         f"{status.steps_per_second:,.0f} steps/s",
         f"return {_number(status.mean_return_100)}",
         f"episodes {status.episodes:,}",
-        f"updates {status.updates:,}",
+        f"updates {_of(status.updates, status.total_updates, '/')}",
         f"lag {_lag(status.lag_mean)} (max {_lag(status.lag_max)})",
     ]
+    if status.rows_stale or status.empty_draws:
+        parts.append(_left_out(status))
     if status.restarts or status.rows_lost:
         parts.append(f"restarts {status.restarts}, rows lost {status.rows_lost:,}")
     took, left = clock_text(status.seconds), clock_text(seconds_left(status))
@@ -101,16 +103,34 @@ def final(
 
 
 def share(status: Status) -> float:
-    """The share of the step budget that is used, 0 to 1."""
-    return min(1.0, status.steps / status.total_steps) if status.total_steps > 0 else 1.0
+    """The share of the budget of steps or updates that is used, 0 to 1."""
+    return max((min(1.0, made / most) for made, most, _ in _limits(status)), default=1.0)
 
 
 def seconds_left(status: Status) -> float:
-    """Seconds until the step budget is used up at the present speed; infinite at speed 0."""
-    left = max(0, status.total_steps - status.steps)
+    """Seconds until the budget is used up at the present speed; infinite at speed 0."""
+    return min(
+        (_seconds(max(0, most - made), pace) for made, most, pace in _limits(status)), default=0
+    )
+
+
+def _limits(status: Status) -> Iterable[tuple[int, int, float]]:
+    """What limits the run: how many are made, how many there may be, how many are made a second."""
+    if status.total_steps > 0:
+        yield status.steps, status.total_steps, status.steps_per_second
+    if status.total_updates > 0:
+        yield status.updates, status.total_updates, status.updates / max(status.seconds, 1e-9)
+
+
+def _seconds(left: int, pace: float) -> float:
     if not left:
         return 0.0
-    return left / status.steps_per_second if status.steps_per_second > 0 else math.inf
+    return left / pace if pace > 0 else math.inf
+
+
+def _of(made: int, most: int, joint: str) -> str:
+    """``3 of 10``, or ``3`` if nothing limits it."""
+    return f"{made:,}{joint}{most:,}" if most else f"{made:,}"
 
 
 def clock_text(seconds: float) -> str:
@@ -125,9 +145,12 @@ def clock_text(seconds: float) -> str:
 def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, Text]]:
     mean = _number(status.mean_return_100)
     yield "return", _facts({"mean of 100": mean, "episodes": f"{status.episodes:,}"}, width)
-    counts = {"updates": f"{status.updates:,}", "version": f"{status.version:,}"}
+    updates = _of(status.updates, status.total_updates, " of ")
+    counts = {"updates": updates, "version": f"{status.version:,}"}
     yield "learning", _facts(counts, width)
     lag = {"mean": _lag(status.lag_mean), "max": _lag(status.lag_max)}
+    if status.rows_stale or status.empty_draws:
+        lag |= {"too old": f"{status.rows_stale:,} rows", "empty draws": f"{status.empty_draws:,}"}
     yield "policy lag", _facts(lag, width)
     if status.fill:
         yield "buffer", _fills(status.fill, width, ascii_only)
@@ -183,9 +206,8 @@ def _times(shares: Mapping[str, float], width: int) -> Text:
 
 def _progress(status: Status, width: int, ascii_only: bool) -> Text:
     done = share(status)
-    counts = Text.assemble(
-        (f" {done:>4.0%}  {status.steps:,}", "bold"), (f" of {status.total_steps:,} steps", "dim")
-    )
+    most = f" of {status.total_steps:,}" if status.total_steps else ""
+    counts = Text.assemble((f" {done:>4.0%}  {status.steps:,}", "bold"), (f"{most} steps", "dim"))
     text = Text(no_wrap=True)
     text.append_text(_bar(done, max(_BAR, width - counts.cell_len), ascii_only))
     text.append_text(counts)
@@ -248,6 +270,8 @@ def _summary_table(summary: Summary) -> Table:
     table.add_row("steps", Text(steps))
     table.add_row("updates", Text(f"{status.updates:,}"))
     table.add_row("policy lag", Text(f"mean {_lag(status.lag_mean)}, max {_lag(status.lag_max)}"))
+    if status.rows_stale or status.empty_draws:
+        table.add_row("max_lag", Text(_left_out(status)))
     table.add_row("restarts", Text(f"{status.restarts}, rows lost {status.rows_lost:,}"))
     if status.shares:
         table.add_row("time", _times(status.shares, _NARROW))
@@ -261,6 +285,11 @@ def _lag(value: float | None) -> str:
     if value is None:
         return "-"
     return str(value) if isinstance(value, int) else f"{value:.2f}"
+
+
+def _left_out(status: Status) -> str:
+    """What a bound on the age of drawn rows has cost."""
+    return f"left out {status.rows_stale:,} rows, {status.empty_draws:,} draws found none"
 
 
 def _number(value: float | None) -> str:

@@ -6,15 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from artos import ActorBlock, Batch, Claim, UniformSampler
+from artos import ActorBlock, Batch, Claim, NStep, UniformSampler
 from artos.errors import NothingToSample, Overwritten
 
 folder = Path(sys.argv[1])
 blocks = {
     number: ActorBlock.attach(path) for number, path in enumerate(sorted(folder.glob("actor-*")))
 }
+ends = ("terminations", "truncations")
 sampler = UniformSampler(
-    blocks, ("observations", "rewards"), batch_size=256, next_keys=("observations",), seed=1
+    blocks,
+    ("observations", "rewards"),
+    batch_size=256,
+    next_keys=("observations",),
+    n_step=NStep(n=1, gamma=0.99, terminated=ends, truncated=()),
+    seed=1,
 )
 
 

@@ -128,7 +128,7 @@ def last_status(path: Path) -> Status | None:
 
 def _status_of(row: Row) -> Status:
     """The inverse of ``flatten``."""
-    fields: dict[str, Any] = {name: row.get(name) or None for name in FIXED}
+    fields: dict[str, Any] = {name: row[name] or None for name in FIXED if name in row}
     for group in _GROUPS:
         head = f"{group}/"
         fields[group] = {

@@ -15,7 +15,9 @@ class Status(msgspec.Struct, frozen=True):
 
     ``lag_mean`` and ``lag_max`` are of the rows learned from, None if none were learned from.
     ``shares`` are shares of the wall time of the learner (``learner.learn``), or of the actors
-    together (``actors.wait``).
+    together (``actors.wait``). ``rows_stale`` counts rows that ``max_lag`` left out of replay, each
+    once, and ``empty_draws`` the draws that found no row and made no update. ``total_steps`` and
+    ``total_updates`` are 0 if they do not limit the run.
     """
 
     algorithm: str
@@ -37,6 +39,9 @@ class Status(msgspec.Struct, frozen=True):
     metrics: dict[str, float] = {}
     times: dict[str, float] = {}
     shares: dict[str, float] = {}
+    rows_stale: int = 0
+    empty_draws: int = 0
+    total_updates: int = 0
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -49,7 +54,8 @@ class Summary(msgspec.Struct, frozen=True):
     ``progress.csv``. ``wall_seconds`` go from the start of the command (on a cluster: of the run
     process) to its end, ``first_step_seconds`` to the first step of an environment (None: there
     was none). ``replay_ratio`` is how often a row was drawn on average, None if none was.
-    ``why`` is the error that a run failed with.
+    ``why`` is the error that a run failed with, ``ended_by`` the setting that ended one that is
+    done: ``total_steps`` or ``total_updates``.
     """
 
     status: Status
@@ -66,6 +72,7 @@ class Summary(msgspec.Struct, frozen=True):
     first_step_seconds: float | None = None
     replay_ratio: float | None = None
     why: str = ""
+    ended_by: str = ""
 
     def plain(self) -> dict[str, Any]:
         """The fields of ``summary.json``, all on one level. Versions only ever add fields.

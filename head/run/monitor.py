@@ -71,7 +71,8 @@ class Monitor:
     learned from, whether handed over or drawn. ``round_lag`` is that of the actors' weights at the
     end of a round, after the update and the pull.
     ``actors_by_update`` holds ``(updates, actors)``: for so many updates in a row, so many actors
-    took part. ``rows_drawn`` counts rows that samplers handed to the learner.
+    took part. ``rows_drawn`` counts rows that samplers handed to the learner, ``rows_stale`` those
+    that ``max_lag`` left out of samples, and ``empty_draws`` draws that found no row.
     """
 
     def __init__(self, window: int = 100) -> None:
@@ -80,7 +81,7 @@ class Monitor:
         self.updates = 0
         self.restarts = 0
         self.rows_lost = 0
-        self.rows_drawn = 0
+        self.rows_drawn = self.rows_stale = self.empty_draws = 0
         self.lag = LagMeter()
         self.lag_of: dict[int, LagMeter] = {}
         self.round_lag = LagMeter()

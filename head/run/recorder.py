@@ -154,6 +154,9 @@ class Recorder:
             metrics=monitor.metrics,
             times={"start": self._starting} | monitor.times.seconds(),
             shares=monitor.times.shares(),
+            rows_stale=monitor.rows_stale,
+            empty_draws=monitor.empty_draws,
+            total_updates=self._plan.total_updates,
         )
 
     def _replay_ratio(self) -> float | None:
@@ -253,6 +256,7 @@ class Recorder:
             first_step_seconds=self._first_step_seconds(),
             replay_ratio=self._replay_ratio(),
             why=why,
+            ended_by=self._coordinator.state.budget.spent if outcome == "done" else "",
         )
         if lacks := self._gaps.why(_CHECKPOINT):
             why = why or f"the newest weights could not be saved: {lacks}"

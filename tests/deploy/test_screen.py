@@ -70,3 +70,19 @@ def test_the_start_has_phases(status: Status, phase: str) -> None:
     picture = rendered(screen.panel(status, 100, ascii_only=True), 100)
     assert (f"starting: {phase}" in picture) == bool(phase)
     assert ("500,000 steps" in picture) == (not phase)
+
+
+def test_a_run_that_is_limited_by_updates_is_measured_by_them() -> None:
+    by_updates = changed(total_steps=0, updates=30, total_updates=120, seconds=10.0)
+    assert (screen.share(by_updates), screen.seconds_left(by_updates)) == (0.25, 30.0)
+    assert "300,000 steps (25%)" in screen.line(by_updates)
+    assert "updates 30/120" in screen.line(by_updates)
+    both = changed(updates=30, total_updates=31, seconds=10.0)
+    assert screen.share(both) == 30 / 31
+    assert screen.seconds_left(both) == pytest.approx(1 / 3)
+
+
+def test_what_a_bound_on_age_costs_is_told() -> None:
+    assert "left out" not in screen.line(STATUS)
+    left_out = changed(rows_stale=1_200, empty_draws=3)
+    assert "left out 1,200 rows, 3 draws found none" in screen.line(left_out)

@@ -63,7 +63,7 @@ class Still:
     def act(self, obs: Any, info: Any) -> Any:
         return self.output
 
-    def values(self, obs: Any) -> Any:
+    def values(self, obs: Any, info: Any) -> Any:
         return self.output["values"]
 
 

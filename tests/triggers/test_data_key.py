@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trigger_helpers import KEYS, arrived, feed, fire, joined, rows
 
+from artos.buffer.samplers.patterns import FIFO, FullBatch, Uniform
 from artos.protocol.invocations import Claim
-from triggers import DataKeyTrigger, Firing
+from triggers import DataKeyTrigger, Firing, ReplayTrigger
 from triggers.base import Arrived, Event, Joined, Left, Published, Rewound, Tick
 from triggers.primitives import Supply
+from triggers.table import decode_trigger
 
 
 def claims(*ranges: tuple[int, int, int]) -> tuple[Claim, ...]:
@@ -26,6 +29,23 @@ def test_full_batch_waits_for_size_rows_from_n_actors() -> None:
     assert firing.claims == claims((0, 0, 4), (1, 0, 4))
     assert firing.keys == KEYS
     assert firing.dropped == ()
+
+
+def test_patterns_that_claim_are_said_by_the_names_of_table_1() -> None:
+    assert DataKeyTrigger(KEYS, sample=FullBatch(), size=4) == DataKeyTrigger(KEYS, size=4)
+    assert DataKeyTrigger(KEYS, sample=FIFO(), size=4) == DataKeyTrigger(KEYS, n=1, size=4)
+    trigger = DataKeyTrigger(KEYS, sample=FIFO(3), size=4, max_lag=2)
+    data = msgspec.json.decode(msgspec.json.encode(trigger.encode()))
+    assert decode_trigger(data, pytest.fail) == trigger == DataKeyTrigger(KEYS, 3, 4, 2)
+
+
+def test_a_pattern_stands_where_it_means_something() -> None:
+    with pytest.raises(TypeError, match=r"claimed here: FullBatch\(\) or FIFO\(n\); Uniform"):
+        DataKeyTrigger(KEYS, sample=Uniform(8))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"say n=2 or sample=FIFO\(n=1\), not both"):
+        DataKeyTrigger(KEYS, n=2, sample=FIFO())
+    with pytest.raises(TypeError, match=r"not FIFO\(n=1\), which is for a DataKeyTrigger"):
+        ReplayTrigger(KEYS, FIFO())  # type: ignore[arg-type]
 
 
 def test_all_keys_must_have_arrived_and_unnamed_keys_do_not_matter() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 
 from artos.buffer.samplers.patterns import Prioritised, Sequences, Uniform
 from artos.spec import DataKey
-from triggers import Firing, ReplayTrigger, RoundTrigger, TimeTrigger, Trigger
+from triggers import Firing, ReplayTrigger, RoundTrigger, TimeTrigger, Trigger, wiring
 from triggers.base import Event, Joined, Learned, Left, Published, Rewound
 from triggers.explain import condition
 from triggers.replay import RateLimit
@@ -22,9 +22,10 @@ from triggers.table import Table, decode_trigger
 from triggers.verify.verifier import faults
 
 UPDATE = "learner.update"
-READ = (*KEYS, "terminations", "truncations")
+READ = (*KEYS, "terminations", "truncations", "valid", "ages")
 ROUND = 32  # transitions: 16 steps of 2 environments
 DONE, WEIGHTS = Learned(UPDATE), Published("model_param", 0)
+NOTHING = Learned(UPDATE, drew=False)
 
 
 def table(**changes: Any) -> Table:
@@ -149,6 +150,72 @@ def test_two_updates_are_under_way_at_most_and_none_is_forgotten() -> None:
     assert fire(replay, Learned("learner.other")) == []
 
 
+def test_a_draw_that_finds_nothing_is_given_back_and_waits_for_new_rows() -> None:
+    replay, rounds = completed(ratio=100.0, after=0)
+    assert len(feed(replay, [WEIGHTS, arrived(0, 16)])) == 2
+    assert fire(replay, arrived(0, 32)) == [], "two are under way"
+    for _ in range(2):
+        assert len(fire(replay, NOTHING)) == 1, "rows came after the draw was asked for"
+    for _ in range(2):
+        assert fire(replay, NOTHING) == [], "a busy loop"
+    assert replay.limit.sampled == 0
+    feed(rounds, joined(1))
+    replay.limit.granted = 10_000
+    assert replay.limit.may_insert(ROUND), "who could make new rows does not wait"
+    assert len(fire(replay, arrived(0, 48))) == 2
+    assert not replay.limit.may_insert(ROUND)
+
+
+@given(
+    max_lag=st.integers(0, 2),
+    ratio=st.sampled_from([0.5, 8.0]),
+    batch=st.integers(1, 200),
+    order=st.randoms(use_true_random=False),
+)
+def test_rows_that_are_too_old_stop_neither_side(
+    max_lag: int, ratio: float, batch: int, order: Any
+) -> None:
+    """Actors whose rows are of the version at the start of their round, and a learner ahead."""
+    wired = table(ratio=ratio, after=0, sample=Uniform(batch), max_lag=max_lag)
+    new_plan(wired, capacity=640, on_full="overwrite")
+    replay, rounds = replay_of(wired)
+    version, made, drawn, empty = 0, {0: 0, 1: 0}, 0, 0
+    newest: dict[int, int] = {}
+    updates: deque[Any] = deque()
+    todo: deque[tuple[int, int]] = deque()
+
+    def tell(event: Event) -> None:
+        updates.extend(fire(replay, event))
+        todo.extend((actor, version) for actor in each_round(fire(rounds, event)))
+
+    for event in [*joined(2), WEIGHTS]:
+        tell(event)
+    for _ in range(200):
+        assert todo or updates, f"everybody waits: {replay.limit}"
+        if todo and (not updates or order.random() < 0.5):
+            actor, _ = todo.popleft()
+            made[actor] += 16
+            newest[actor] = version
+            tell(arrived(actor, made[actor], version))
+            continue
+        updates.popleft()
+        found = bool(newest) and version - max(newest.values()) <= max_lag
+        drawn, empty = drawn + found * batch, empty + (not found)
+        if found:
+            version += 1
+            tell(Published("model_param", version))
+        tell(Learned(UPDATE, drew=found))
+    assert replay.limit.sampled == drawn + batch * len(updates)
+    assert empty <= 2 + sum(made.values()) // 16 * 2, "no more than two for each round that came"
+    assert version > 0
+
+
+def test_what_a_ratio_allows_is_known_before_actors_ask() -> None:
+    given = dict(reversed(table().items()))
+    _, paced = wiring.completed(new_plan(table(), capacity=640, on_full="overwrite"), given)
+    assert list(paced) == [UPDATE, "actors.sample"]
+
+
 def test_a_batch_of_sequences_draws_all_their_rows() -> None:
     replay, _ = completed(sample=Sequences(4, 10), ratio=1.0, after=0)
     feed(replay, [WEIGHTS, arrived(0, 64)])
@@ -206,7 +273,10 @@ def test_actors_wait_for_a_learner_that_is_behind() -> None:
     assert fire(rounds, DONE), "an actor that waited samples on when the learner has caught up"
 
 
-@pytest.mark.parametrize("sample", [Uniform(8, 3, 0.9), Prioritised(8), Sequences(4, 10)])
+@pytest.mark.parametrize(
+    "sample",
+    [Uniform(8, 3, 0.9), Prioritised(8, beta=(0.4, 1.0), initial="p"), Sequences(4, 10)],
+)
 def test_a_trigger_is_the_same_when_it_comes_from_a_plan(sample: Any) -> None:
     trigger = ReplayTrigger(KEYS, sample, ratio=3.0, after=5, slack=100.0, max_lag=7)
     data = msgspec.json.decode(msgspec.json.encode(trigger.encode()))
@@ -249,9 +319,33 @@ def test_a_sound_table_is_not_refused() -> None:
         (ReplayTrigger(KEYS, Sequences(4, 640), after=64), {}, "sequences of 640 rows need"),
         (ReplayTrigger(KEYS, Uniform(16), after=64), {"on_full": "wait"}, "overwrite"),
         (
+            ReplayTrigger(KEYS, Prioritised(16, beta=(0.4, 1.2)), after=64),
+            {},
+            r"beta must be within 0 and 1, not \(0.4, 1.2\)",
+        ),
+        (
+            ReplayTrigger(KEYS, Prioritised(16, initial="priorities"), after=64),
+            {},
+            "reads the data key 'priorities', which the actor does not write",
+        ),
+        (
+            ReplayTrigger(KEYS, Prioritised(16, initial="observations"), after=64),
+            {},
+            "initial='observations': a first priority is one float",
+        ),
+        (
             ReplayTrigger("observations", Uniform(16), after=64),
             {"data_keys": (DataKey("observations", (4,)),)},
             "drawing reads the data key 'rewards', which the actor does not write",
+        ),
+        *(
+            (
+                ReplayTrigger(KEYS, sample, after=64),
+                {"data_keys": tuple(DataKey(name) for name in READ if name != missing)},
+                "needs the data keys 'valid' and 'ages'.*stores the last observation of an episode",
+            )
+            for missing in ("valid", "ages")
+            for sample in (Uniform(16), Prioritised(16), Sequences(4, 10))
         ),
     ],
 )
@@ -266,6 +360,11 @@ def test_a_sample_that_is_no_pattern_is_refused_at_once() -> None:
         ReplayTrigger(KEYS, 256)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"Expected `int`, got `str` - at `\$.batch`"):
         ReplayTrigger(KEYS, Uniform("256"))  # type: ignore[arg-type]
+
+
+def test_it_explains_where_first_priorities_come_from() -> None:
+    trigger = ReplayTrigger(KEYS, Prioritised(16, initial="surprise"))
+    assert condition(trigger).startswith("16 prioritised draws (first by surprise) of observations")
 
 
 def test_it_explains_itself() -> None:

@@ -1,4 +1,4 @@
 """Each algorithm as a trigger configuration (paper Table 3)."""
 
-BUILT_IN = {"ppo": "triggers.algorithms.ppo:workload"}
+BUILT_IN = {name: f"triggers.algorithms.{name}:workload" for name in ("ppo", "dqn", "sac", "td3")}
 """Algorithms that ``artos run`` knows by name."""

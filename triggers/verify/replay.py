@@ -10,6 +10,7 @@ import msgspec
 
 from artos.buffer.samplers.patterns import Sequences
 from artos.plan import Plan
+from artos.spec import AGES_KEY, VALID_KEY, DataKey
 from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
 from triggers.wiring import ample_slack, replays, role_of, samples
@@ -48,11 +49,28 @@ def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
         if not isinstance(value, int) or value < 1:
             yield f"{name} must be a whole number of at least 1, not {value!r}"
     for name, value in msgspec.structs.asdict(pattern).items():
-        if name in ("alpha", "beta", "gamma") and not 0 <= value <= 1:
+        parts = value if isinstance(value, tuple) else (value,)
+        if name in ("alpha", "beta", "gamma") and not all(0 <= part <= 1 for part in parts):
             yield f"{name} must be within 0 and 1, not {value!r}"
-    known = [key.name for key in plan.data_keys]
-    for name in (name for name in _READ if name not in known):
+    known = {key.name: key for key in plan.data_keys}
+    initial = getattr(pattern, "initial", "")
+    read = (*_READ, initial) if initial else _READ
+    for name in (name for name in read if name not in known):
         yield f"drawing reads the data key {name!r}, which the actor does not write"
+    if initial in known and not _is_number(known[initial]):
+        yield f"initial={initial!r}: a first priority is one float for each row and environment"
+    if pattern.successors and not {VALID_KEY, AGES_KEY} <= set(known):
+        yield (
+            f"drawing needs the data keys {VALID_KEY!r} and {AGES_KEY!r}, or truncated episodes "
+            "would be bootstrapped from the next ones. RolloutActor writes them: name them in "
+            "data_keys if the workload names any. An actor of your own stores the last observation "
+            f"of an episode in a row of its own where {VALID_KEY!r} is False, and the steps since "
+            f"an episode began as {AGES_KEY!r}"
+        )
+
+
+def _is_number(key: DataKey) -> bool:
+    return key.per_env and not key.shape and key.dtype.startswith("float")
 
 
 def _reach(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:

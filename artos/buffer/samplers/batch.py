@@ -11,10 +11,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import fence
-from artos.buffer.samplers.frames import AGES_KEY, Ints, Padding, Rows, Sources
+from artos.buffer.samplers.frames import Ints, Padding, Rows, Sources
 from artos.errors import Overwritten
 from artos.protocol.invocations import Claim
-from artos.spec import VERSION_KEY, DataKey
+from artos.spec import AGES_KEY, VERSION_KEY, DataKey
 
 
 class BatchStore:

@@ -61,6 +61,17 @@ class DrawnBatch(Mapping[str, NDArray[Any]]):
             self._sampler.update(self.index, priorities)
 
 
+def drawn(sampler: Sampler, version: int, progress: float) -> DrawnBatch:
+    """The batch of a learner at ``version``, when this share of its run is over.
+
+    Raises:
+        NothingToSample: no row qualifies.
+    """
+    if isinstance(sampler, PrioritisedSampler):
+        sampler.anneal(progress)
+    return DrawnBatch(sampler.sample(version), sampler)
+
+
 def sampler_of(draw: Draw, blocks: Mapping[int, ActorBlock], seed: int) -> Sampler:
     """The sampler that draws like that from these blocks."""
     keys, max_lag = draw.keys, draw.max_lag
@@ -80,6 +91,7 @@ def sampler_of(draw: Draw, blocks: Mapping[int, ActorBlock], seed: int) -> Sampl
                 alpha=alpha,
                 beta=beta,
                 max_lag=max_lag,
+                initial=pattern.initial,
                 **_ahead(pattern, keys),
             )
 

@@ -10,13 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.spec import DataKey
-
-AGES_KEY = "ages"
-"""Data key (uint8, per environment): steps since the episode's first observation, at most 255."""
-
-VALID_KEY = "valid"
-"""Data key (bool, per environment): false on rows that are only an autoreset, no transition."""
+from artos.spec import AGES_KEY, DataKey
 
 Padding = Literal["zero", "first"]
 """What a stack holds before an episode's first frame: zeros, or that frame again. It must be what

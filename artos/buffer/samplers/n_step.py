@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.buffer.samplers.episodes import TRUNCATIONS, given_up, has_marks
 from artos.buffer.samplers.frames import Ints, Rows
 
 Floats = NDArray[np.float32]
@@ -30,15 +31,16 @@ class NStepReturns(NamedTuple):
 class NStep:
     """How far to look ahead, and the data keys of rewards and of the ends of episodes.
 
-    A truncated episode is bootstrapped from the row after its last: with next-step autoreset that
-    row holds the final observation. If it does not, name the truncations among ``terminated``.
+    A truncated episode is bootstrapped from the row after its last, which must hold its final
+    observation (``RolloutActor(final_observations=True)``). If it does not, name the truncations
+    among ``terminated``, with ``truncated=()``.
     """
 
     n: int
     gamma: float
     rewards: str = "rewards"
     terminated: tuple[str, ...] = ("terminations",)
-    truncated: tuple[str, ...] = ("truncations",)
+    truncated: tuple[str, ...] = (TRUNCATIONS,)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -48,10 +50,14 @@ class NStep:
     def look_ahead(self, rows: Rows, committed: Ints) -> NStepReturns:
         """Returns from each of ``rows``, (n,); no row at or after ``committed``, (n,), is used.
 
-        Near that edge fewer than n steps are summed, so that the bootstrap row is always there.
+        Near that edge, and where an episode was given up, fewer than n steps are summed, so that
+        the bootstrap row is always there.
         """
         available = np.minimum(self.n, committed - 1 - rows.steps)
         steps = rows.steps[:, None] + np.minimum(np.arange(self.n), available[:, None])
+        # A row that is drawn has a successor: only later ones may have been given up.
+        if self.n > 1 and has_marks(rows.sources.blocks[0]):
+            available = np.minimum(available, _first(given_up(rows, steps)))
         rewards = np.empty(steps.shape, rows.sources.key(self.rewards).dtype)
         rows.take_at(self.rewards, steps, rewards)
         terminated = self._any(rows, self.terminated, steps)
@@ -83,9 +89,14 @@ def lengths_ahead(ended: NDArray[np.bool_], available: Ints) -> Ints:
         ended: (b, n) whether an episode ended in the row.
         available: (b,) rows that may be used.
     """
-    first = np.where(ended.any(axis=1), ended.argmax(axis=1) + 1, ended.shape[1])
-    lengths: Ints = np.minimum(first, available)
+    lengths: Ints = np.minimum(_first(ended) + 1, available)
     return lengths
+
+
+def _first(flags: NDArray[np.bool_]) -> Ints:
+    """The first column that is true in each row, else the number of columns."""
+    first: Ints = np.where(flags.any(axis=1), flags.argmax(axis=1), flags.shape[1])
+    return first
 
 
 def discounted_sum(rewards: NDArray[Any], counted: NDArray[np.bool_], gamma: float) -> Floats:

@@ -1,13 +1,20 @@
-"""Access patterns of replay as plain data (paper Table 1): how a trigger says what is drawn."""
+"""Access patterns as plain data (paper Table 1): how a trigger says which rows the learner gets."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import msgspec
 
 
 class Picked(msgspec.Struct, frozen=True):
-    """Root of all patterns: ``batch`` picks at a time."""
+    """Root of all patterns: ``batch`` picks at a time.
 
+    ``successors`` says whether a batch also holds what came after its rows. Actors then store the
+    last observation of each episode.
+    """
+
+    successors: ClassVar[bool] = True
     batch: int
 
     @property
@@ -27,12 +34,17 @@ class Uniform(Picked, frozen=True, tag="uniform"):
 
 
 class Prioritised(Picked, frozen=True, tag="prioritised"):
-    """``batch`` transitions in proportion to priority ** ``alpha``; see ``PrioritisedSampler``."""
+    """``batch`` transitions in proportion to priority ** ``alpha``; see ``PrioritisedSampler``.
+
+    ``beta`` may be a pair: it then goes from the first to the second over the run's progress.
+    ``initial`` names the data key (a float per row) that a new row's first priority is read from.
+    """
 
     alpha: float = 0.6
-    beta: float = 0.4
+    beta: float | tuple[float, float] = 0.4
     n_step: int = 1
     gamma: float = 0.99
+    initial: str = ""
 
 
 class Sequences(Picked, frozen=True, tag="sequences"):
@@ -46,7 +58,22 @@ class Sequences(Picked, frozen=True, tag="sequences"):
         return self.batch * self.length
 
 
+class FullBatch(msgspec.Struct, frozen=True):
+    """The next rows of every actor that takes part, handed over together, each row once."""
+
+    n: None = None
+
+
+class FIFO(msgspec.Struct, frozen=True):
+    """The next rows of the first ``n`` actors that have enough of them, each row once."""
+
+    n: int = 1
+
+
 Pattern = Uniform | Prioritised | Sequences
+"""Rows are drawn, as often as the ratio says: for a ``ReplayTrigger``."""
+Claiming = FullBatch | FIFO
+"""Rows are claimed, each once: for a ``DataKeyTrigger``."""
 
 
 class Draw(msgspec.Struct, frozen=True):

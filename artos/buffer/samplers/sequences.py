@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.samplers.episodes import has_marks
 from artos.buffer.samplers.frames import Padding
 from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
 from artos.buffer.samplers.uniform import draw
+from artos.spec import AGES_KEY
 
 MASK = "mask"
 """Name under which a sample of sequences says which rows count."""
@@ -23,6 +25,14 @@ class SequenceSampler:
     int64 and ``mask`` to (batch_size, length) bool: true up to and including the first row where
     one of the keys ``ends`` is true, so a window never mixes two episodes. Store the recurrent
     state as a data key: the state in the first row starts the window.
+
+    With the key ``valid``, no window starts with a row that is only a reset. The row after a
+    truncated one is in the window, too, unless that was its last: ``mask`` is false there, and it
+    holds the final observation, from which to bootstrap. So where ``mask`` is true in row t, row
+    t + 1 of the window is what came next, or row t terminated. Row ``length`` - 1 has no successor
+    in the window: bootstrap from it, but learn from those before. If also ``ages`` is there,
+    ``mask`` ends before the last row of an episode that was given up, as its actor was started
+    anew.
     """
 
     def __init__(
@@ -41,7 +51,8 @@ class SequenceSampler:
         self.batch_size, self.length, self.max_lag = batch_size, length, max_lag
         self._ends = tuple(ends)
         self._rng = np.random.default_rng(seed)
-        read = tuple(dict.fromkeys((*keys, *ends)))
+        self._marks = has_marks(next(iter(blocks.values())))
+        read = tuple(dict.fromkeys((*keys, *ends, *((AGES_KEY,) if self._marks else ()))))
         self._reader = TransitionReader(
             list(blocks.values()), read, depth=depth, padding=padding, run=length
         )
@@ -61,6 +72,10 @@ class SequenceSampler:
             np.logical_or(ended, sample[name], out=ended)
         mask = np.ones_like(ended)
         mask[:, 1:] = ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
+        if self._marks:
+            going_on = np.logical_and.accumulate(sample[AGES_KEY][:, 1:] > 0, axis=1)
+            mask[:, :-1] &= going_on
+            mask[:, 1:] &= going_on
         return {**self._reader.learned(sample, mask), MASK: mask}
 
     @property
@@ -71,7 +86,7 @@ class SequenceSampler:
     def _draw(self, count: int) -> Picks:
         window = self._reader.window()
         starts = np.maximum(window.start, window.stop - self.length + 1)
-        return draw(self._reader.sources, RowWindow(window.start, starts), count, self._rng)
+        return draw(self._reader, RowWindow(window.start, starts), count, self._rng)
 
     def __repr__(self) -> str:
         return f"<SequenceSampler of {self.batch_size} x {self.length} from {self._reader!r}>"

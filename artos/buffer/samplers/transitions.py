@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import fence
+from artos.buffer.samplers import episodes
 from artos.buffer.samplers.batch import BatchStore
 from artos.buffer.samplers.frames import Ints, Padding, Rows, Sources, look_back
 from artos.buffer.samplers.n_step import NStep
 from artos.errors import Overwritten
-from artos.spec import VERSION_KEY
+from artos.spec import AGES_KEY, VALID_KEY, VERSION_KEY
 
 Sample = dict[str, NDArray[Any]]
 
@@ -51,12 +52,15 @@ class TransitionReader:
     writer has reserved their place meanwhile, or is another process now, other rows are picked
     instead, so a torn row is never returned. Rows that the writer, at its present pace, would reach
     before the next check are replaced, too.
-    Rows of versions before ``min_version`` are left out; ``stale`` counts them.
+    Rows of versions before ``min_version`` are left out; ``stale`` counts them, and the learner's
+    role is told of each once.
     With ``run`` each pick stands for that many rows from there on, and values get an axis for them.
+    Only rows that have arrived in the keys ``also`` as well are picked.
 
     Raises:
         UnknownKey: a key that the blocks do not have.
-        ValueError: no blocks, or blocks of unequal size.
+        ValueError: no blocks, blocks of unequal size, or blocks without the final observations of
+            episodes that were cut short, where rows ahead are read.
     """
 
     def __init__(
@@ -69,20 +73,26 @@ class TransitionReader:
         depth: int = 1,
         padding: Padding = "zero",
         run: int = 0,
+        also: Sequence[str] = (),
     ) -> None:
         self.sources = Sources(blocks, padding)
         self.min_version, self.stale = _ANY_VERSION, 0
         self._keys, self._next, self._n_step = tuple(keys), tuple(next_keys), n_step
         self._store, self._again = BatchStore(depth), BatchStore()
         self._run, self._width = run, max(run, 1)
-        ahead = n_step.keys if n_step else ()
-        self._read = tuple(dict.fromkeys((*keys, *next_keys, *ahead, VERSION_KEY)))
+        cut = n_step.truncated if n_step else (episodes.TRUNCATIONS,) if next_keys else ()
+        episodes.refuse_hidden_ends(blocks[0], cut)
+        self.selects = VALID_KEY in blocks[0].headers
+        marks = (VALID_KEY, AGES_KEY) if episodes.has_marks(blocks[0]) else (VALID_KEY,)
+        ahead = (*(n_step.keys if n_step else ()), *(marks if self.selects else ()))
+        self._read = tuple(dict.fromkeys((*keys, *next_keys, *ahead, *also, VERSION_KEY)))
         self._back = look_back(blocks[0], self._read)
         self._last = 1 if next_keys or n_step else 0
         self._pairs = {k for k in keys if k in next_keys and not n_step and self._stack(k) > 1}
         self._headers = [[block.headers[name] for name in self._read] for block in blocks]
         self._actors = np.array([block.spec.actor for block in blocks], np.int64)
         self._seen = np.zeros(len(blocks), np.int64)  # oldest readable rows at the last draw
+        self._left_out = np.zeros(len(blocks), np.int64)  # rows before are known to be stale
 
     def _stack(self, name: str) -> int:
         return self.sources.key(name).stack
@@ -95,9 +105,23 @@ class TransitionReader:
         if self.min_version != _ANY_VERSION:
             pairs = zip(self.sources.blocks, start.tolist(), stop.tolist(), strict=True)
             recent = [first_of_version(block, a, b, self.min_version) for block, a, b in pairs]
-            self.stale = int(sum(recent) - start.sum()) * self.sources.envs
+            self._leave_out(start, np.array(recent, np.int64), stop)
             start = np.array(recent, np.int64)
         return RowWindow(start, np.maximum(start, stop - self._last))
+
+    def _leave_out(self, start: Ints, recent: Ints, stop: Ints) -> None:
+        """Count the rows from ``start`` to ``recent`` as stale."""
+        self.stale = int((recent - start).sum()) * self.sources.envs
+        fresh = np.maximum(recent - np.maximum(start, self._left_out), 0)
+        if (drawn := self.sources.blocks[0].drawn) is not None:
+            drawn.stale += int(fresh.sum()) * self.sources.envs
+        # Rows that are void come once more.
+        self._left_out = np.minimum(np.maximum(self._left_out, recent), stop)
+
+    def transitions(self, picks: Picks) -> NDArray[np.bool_]:
+        """Which picks, (n,), can be learned from; all of them unless it ``selects``."""
+        ahead = self._last > 0 or self._run > 1
+        return episodes.transitions(Rows(self.sources, *picks), ahead=ahead)
 
     def learned(self, sample: Sample, counted: NDArray[np.bool_] | None = None) -> Sample:
         """Note the actors and versions of the rows that a learner gets; returns the sample.
@@ -135,13 +159,13 @@ class TransitionReader:
             Overwritten: the writers kept lapping the reader.
         """
         self._store.turn()
-        terms = self._terms()
+        terms = self.terms()
         picks = draw(count)
         out = self._arrays(count * self._width, self._store)
         self._fill(out, picks)
         ahead = np.zeros_like(self._seen)
         for _ in range(_TRIES):
-            looked, former, terms = self._oldest(), terms, self._terms()
+            looked, former, terms = self._oldest(), terms, self.terms()
             void = (terms != former)[picks.owners]
             if not (void | self._gone(picks, out[VERSION_KEY], looked)).any():
                 return self._named(out, picks)
@@ -184,8 +208,9 @@ class TransitionReader:
         fence()
         return self._readable(reserved)
 
-    def _terms(self) -> Ints:
-        # In a new term rows may be void, and are written again without being reserved again.
+    def terms(self) -> Ints:
+        """The present term of each block, (blocks,): in a new one its rows may be others."""
+        # Void rows are written again without being reserved again.
         return np.array([block.incarnation for block in self.sources.blocks], np.int64)
 
     def _readable(self, reserved: Ints) -> Ints:

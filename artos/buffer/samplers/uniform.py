@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.samplers.frames import VALID_KEY, Ints, Padding, Rows, Sources
+from artos.buffer.samplers.frames import Ints, Padding, Sources
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
 from artos.errors import NothingToSample
@@ -24,8 +23,9 @@ class UniformSampler:
     and environment, ``policy_version`` to (batch_size,) int64. Rows come in memory order.
     Arrays are overwritten by the next ``sample``, with ``depth=2`` by the one after it.
 
-    Where the next row begins another episode, ``next.KEY`` is no successor: mask it with the ends
-    (or with ``next.ages``, which is 0 there). Rows whose key ``valid`` is false are never drawn.
+    A row's successor is in the same episode, or holds its final observation. Rows whose key
+    ``valid`` is false are never drawn, nor are rows whose successor never came, as their actor was
+    started anew (with the key ``ages``, too). After a termination ``n_step.discounts`` are 0.
     ``max_lag`` leaves out rows of policies more than that many versions old.
     """
 
@@ -65,30 +65,33 @@ class UniformSampler:
         return self._reader.stale
 
     def _draw(self, count: int) -> Picks:
-        return draw(self._reader.sources, self._reader.window(), count, self._rng)
+        return draw(self._reader, self._reader.window(), count, self._rng)
 
     def __repr__(self) -> str:
         return f"<UniformSampler of {self.batch_size} from {self._reader!r}>"
 
 
-def draw(sources: Sources, window: RowWindow, count: int, rng: np.random.Generator) -> Picks:
+def draw(
+    reader: TransitionReader, window: RowWindow, count: int, rng: np.random.Generator
+) -> Picks:
     """Draw ``count`` rows of a window with replacement, ordered by block, step and environment.
 
     Raises:
-        NothingToSample: the window is empty, or no row in it is valid.
+        NothingToSample: the window is empty, or no row in it can be learned from.
     """
+    sources = reader.sources
     ends = np.cumsum((window.stop - window.start) * sources.envs)
     numbers: Ints = np.empty(0, np.int64)
     for _ in range(_TRIES if ends[-1] else 0):
         more = rng.integers(ends[-1], size=count - len(numbers))
-        if VALID_KEY in sources.blocks[0].headers:
+        if reader.selects:
             more.sort()
-            more = more[_valid(sources, _picks(sources, window, ends, more))]
+            more = more[reader.transitions(_picks(sources, window, ends, more))]
         numbers = np.concatenate((numbers, more))
         if len(numbers) == count:
             numbers.sort()
             return _picks(sources, window, ends, numbers)
-    raise NothingToSample(int(ends[-1]))
+    raise NothingToSample(int(ends[-1]) + reader.stale, reader.stale)
 
 
 def _picks(sources: Sources, window: RowWindow, ends: Ints, numbers: Ints) -> Picks:
@@ -96,9 +99,3 @@ def _picks(sources: Sources, window: RowWindow, ends: Ints, numbers: Ints) -> Pi
     sizes = (window.stop - window.start) * sources.envs
     steps, envs = np.divmod(numbers - (ends - sizes)[owners], sources.envs)
     return Picks(owners, steps + window.start[owners], envs)
-
-
-def _valid(sources: Sources, picks: Picks) -> NDArray[np.bool_]:
-    valid = np.empty(len(picks.steps), np.bool_)
-    Rows(sources, *picks).take(VALID_KEY, valid)
-    return valid

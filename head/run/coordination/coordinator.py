@@ -13,6 +13,7 @@ from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
 from artos.system.exit_report import ExitReport
 from head.run.coordination.active_actors import check_number
+from head.run.coordination.budget import UPDATES
 from head.run.coordination.dispatcher import Dispatcher
 from head.run.coordination.ports import Ports
 from head.run.coordination.recovery import Recovery, name_of
@@ -126,14 +127,15 @@ class Coordinator:
     def finished(self) -> bool:
         """Whether nothing more will be granted, and all that was granted is done.
 
-        While draining, an actor that waits for room is not waited for: only more rounds of other
-        actors would make that room.
+        While draining, and after the last update, an actor that waits for room is not waited for:
+        only more updates would make that room.
         """
         if self.version < 0:
             return False
-        if self.draining:
+        spent = self.state.budget.spent
+        if self.draining or spent == UPDATES:
             return self._recovery.nobody_works()
-        return self._sampling.budget_spent and len(self.state.invocations) == 0
+        return bool(spent) and len(self.state.invocations) == 0
 
     def has_booked(self, firing: int) -> bool:
         """Whether the update of this firing is booked."""
@@ -238,7 +240,10 @@ class Coordinator:
     def _learned(self, call: Invoke, done: Done) -> None:
         # An update that publishes starts from the version before the one it makes.
         began, used = self.state.learned, () if done.unread else call.claims
-        if call.trigger in self.state.non_publishing:
+        self.monitor.rows_stale += done.stale
+        if done.nothing:
+            self._found_nothing(call, done)
+        elif call.trigger in self.state.non_publishing:
             self.monitor.helped(done.times)
             used = ()  # the update that follows is handed these rows, too
         else:
@@ -247,9 +252,15 @@ class Coordinator:
             self.state.standstill.updated(call, done.version > began)
         lags = lags_of_claims(self.ports.blocks, used, began)
         facts = {"version": done.version} | self.monitor.learned_from(lags, done.drawn)
+        facts |= {"nothing": done.nothing} if done.nothing else {}
         self._dispatcher.acknowledge(call.trigger, call.claims)
-        self.engine.feed(Learned(call.trigger))
+        self.engine.feed(Learned(call.trigger, drew=not done.nothing))
         self._note(done.firing, LEARNER, seconds=done.seconds, times=done.times, **facts)
+
+    def _found_nothing(self, call: Invoke, done: Done) -> None:
+        self.monitor.empty_draws += 1
+        self.monitor.helped(done.times)
+        self.state.standstill.found_nothing(call, done.nothing)
 
     def _note(self, firing: int, member: int, **facts: Any) -> None:
         self.ports.journal.done(self.ports.clock.now(), firing, name_of(member), **facts)

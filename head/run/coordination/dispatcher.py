@@ -59,12 +59,6 @@ class Sampling:
         self._early: dict[str, Firing] = {}
         self._begun = False
 
-    @property
-    def budget_spent(self) -> bool:
-        """Whether all steps of the budget are granted."""
-        plan = self._state.plan
-        return self._state.progress.granted >= plan.total_steps
-
     def fire(self, firing: Firing) -> bool:
         """An actor trigger fired.
 
@@ -103,14 +97,14 @@ class Sampling:
             self.fire(firing)
 
     def _sample(self, firing: Firing, actors: Iterable[int], version: int) -> int:
-        if self.draining or self.budget_spent:
+        if self.draining or self._state.budget.spent:
             return 0
         number, target, method = firing.number, firing.trigger, method_of(firing.trigger)
         newest, made_by = self._model.made_by()
         trained = newest + self._state.invocations.after(
             LEARNER, made_by, self._state.non_publishing
         )
-        asked, progress = 0, self._state.progress.share
+        asked, progress = 0, self._state.budget.used
         for actor in self.window.in_turn(actors, self._rounds.granted_to):
             if self.window.admits(actor) and (stop := self._rounds.grant(actor)) is not None:
                 if bind := self._versions.due(actor, trained):
@@ -160,13 +154,11 @@ class Dispatcher:
         if by_clock and state.invocations.includes(LEARNER, firing.trigger):
             self._in_vain(firing)  # a clock fired while the learner was busy with its last firing
             return
-        call = Invoke(
-            firing.number,
-            firing.trigger,
-            method_of(firing.trigger),
-            firing.claims,
-            progress=state.progress.share,
-        )
+        if not state.budget.admits(firing.trigger):
+            self._ports.journal.take_back(firing.number)
+            return
+        number, target, method = firing.number, firing.trigger, method_of(firing.trigger)
+        call = Invoke(number, target, method, firing.claims, progress=state.budget.used)
         self._invoke(LEARNER, call)
         state.claims.claim(firing.trigger, firing.claims)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -317,11 +318,6 @@ class Progress:
         rows = self._claims.consumed() if self._plan.consumers else self._rounds.written
         return self._base + rows * self._plan.envs
 
-    @property
-    def share(self) -> float:
-        """The share of the budget that is used, 0 to 1."""
-        return min(1.0, self.consumed / self._plan.total_steps)
-
 
 class WeightVersions:
     """The version that each actor holds (-1: none), and whether it binds the newest for a round.
@@ -330,6 +326,7 @@ class WeightVersions:
     they keep their weights until that trigger fires, unless a ``max_lag`` of the table, which is
     the stronger promise, would have the rows dropped: they would be sampled for nothing, and as the
     learner would wait for rows in vain, no new version would ever make ``actors.sync`` fire.
+    ``drawn_lag`` is the ``max_lag`` of rows that are drawn, infinite if there is none.
     """
 
     def __init__(
@@ -338,13 +335,14 @@ class WeightVersions:
         rounds: Rounds,
         claims: Claims,
         max_lags: Sequence[tuple[str, int, int]],
+        drawn_lag: float = math.inf,
         *,
         each_round: bool,
     ) -> None:
         self.held = dict.fromkeys(actors, -1)
         self._asked = dict(self.held)
         self._rounds, self._claims, self._each_round = rounds, claims, each_round
-        self._max_lags = max_lags
+        self._max_lags, self._drawn_lag = max_lags, drawn_lag
 
     def joined(self, actor: int) -> None:
         """The actor joins: it has missed the pulls of the others."""
@@ -376,7 +374,7 @@ class WeightVersions:
         That is, even if the learner made no update from rows of other actors.
         """
         stop = self._rounds.granted_to(actor)
-        return any(
+        return behind > self._drawn_lag or any(
             behind + (stop - self._claims.claimed(target, actor) - 1) // size > max_lag
             for target, size, max_lag in self._max_lags
         )

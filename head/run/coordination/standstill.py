@@ -25,7 +25,7 @@ class Standstill:
         self._seconds = limits.stall
         self._since, self._told = now, False
         self._vain: set[str] = set()
-        self._unpublished = ""
+        self._unpublished, self._starved = "", False
 
     def moved(self, now: float) -> None:
         """Something happened: rows, a version, a report."""
@@ -35,6 +35,13 @@ class Standstill:
     def in_vain(self, trigger: str) -> None:
         """A clock fired, and no member could be invoked."""
         self._vain.add(trigger)
+
+    def found_nothing(self, call: Invoke, why: str) -> None:
+        """The learner had nothing to draw for an update; logged once in a run."""
+        self._unpublished = f"{call.trigger} (firing {call.firing}) made no update: {why}"
+        if not self._starved:
+            self._starved = True
+            _log.warning("%s; the next one waits for new rows", self._unpublished)
 
     def updated(self, call: Invoke, published: bool) -> None:
         """The learner is done with an update."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from artos.plan import Plan
 from head.run.coordination.active_actors import ActiveActors, Scaler
+from head.run.coordination.budget import Budget
 from head.run.coordination.failures import FailureLimits
 from head.run.coordination.ledger import Claims, Invocations, Progress, Rounds, WeightVersions
 from head.run.coordination.ports import Ports
@@ -11,7 +12,7 @@ from head.run.coordination.standstill import Standstill
 from head.run.monitor import Monitor
 from head.run.objects import Objects
 from triggers.table import Table
-from triggers.wiring import max_lags, non_publishing_targets
+from triggers.wiring import drawn_lag, max_lags, non_publishing_targets
 
 
 class RunState:
@@ -38,11 +39,15 @@ class RunState:
         self.invocations, self.claims = Invocations(), Claims(self.non_publishing)
         self.rounds = Rounds(ports.blocks, plan.steps)
         self.progress = Progress(plan, base_steps, self.rounds, self.claims)
+        self.budget = Budget(
+            plan, self.progress, self.monitor, self.invocations, self.non_publishing
+        )
         self.versions = WeightVersions(
             ports.blocks,
             self.rounds,
             self.claims,
             max_lags(table),
+            drawn_lag(table),
             each_round="actors.sync" not in plan.triggers,
         )
         self.first_version = max(0, ports.model.version)

@@ -69,7 +69,10 @@ def block_of_stacks(path: Path) -> ActorBlock:
 
 
 class History:
-    """Everything an actor ever wrote, as plain lists: what the buffer is compared with."""
+    """Everything an actor ever wrote, as plain lists: what the buffer is compared with.
+
+    If the block has the key ``valid``, the row after each end holds the final observation.
+    """
 
     def __init__(self, block: ActorBlock, end_chance: float = 0.2, seed: int = 0) -> None:
         self.block, self.actor, self.envs = block, block.spec.actor, block.spec.envs
@@ -77,6 +80,8 @@ class History:
         self._rng = np.random.default_rng([seed, self.actor])
         self._age = [0] * self.envs
         self._end_chance = end_chance
+        self._marks = "valid" in block.headers
+        self._over = np.zeros(self.envs, bool)
 
     def write(self, count: int, version: int = 0) -> None:
         """Write and commit ``count`` rows of made-up experience."""
@@ -91,6 +96,8 @@ class History:
 
     def _row(self, step: int, version: int) -> dict[str, Any]:
         ends = self._rng.random((2, self.envs)) < self._end_chance / 2
+        if self._marks:
+            ends[:, self._over] = False
         row = {
             "frames": self._rng.integers(1, 255, (self.envs, *FRAME), np.uint8),
             "ages": np.array(self._age, np.uint8),
@@ -100,8 +107,10 @@ class History:
             "identity": np.array([(self.actor * 10_000 + step, env) for env in range(self.envs)]),
             "global": np.array([step, self.actor], np.float32),
             VERSION_KEY: version,
+            **({"valid": ~self._over} if self._marks else {}),
         }
-        over = ends.any(axis=0)
+        self._over, last = ends.any(axis=0), self._over
+        over = last if self._marks else self._over
         self._age = [0 if over[e] else min(255, self._age[e] + 1) for e in range(self.envs)]
         return row
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import numpy as np
 from buffer_helpers import KEYS, History, new_block
 
-from artos.spec import VERSION_KEY
+from artos.buffer.samplers.n_step import NStep
+from artos.spec import VERSION_KEY, DataKey
 
 NAMES = tuple(key.name for key in KEYS)
+CUT = NStep(n=1, gamma=0.9, terminated=("terminations", "truncations"), truncated=())
+"""For blocks without final observations."""
 
 
-def histories(path, actors, envs, capacity, rows, seed=0, chance=0.3, **options):
+def histories(path, actors, envs, capacity, rows, seed=0, chance=0.3, final_rows=False, **options):
+    """With ``final_rows`` as next-step autoreset writes them, else as same-step autoreset does."""
     made = {}
+    keys = (*KEYS, DataKey("valid", (), "bool")) if final_rows else KEYS
     for actor in range(actors):
-        block = new_block(path, KEYS, capacity, actor=actor, envs=envs, **options)
+        block = new_block(path, keys, capacity, actor=actor, envs=envs, **options)
         made[actor] = History(block, chance, seed)
         for version in range(rows):
             made[actor].write(1, version)
@@ -31,8 +36,7 @@ def check(sample, made, padding="zero", next_names=()):
             np.testing.assert_array_equal(
                 sample[name][place], history.value(name, step, env, padding), err_msg=name
             )
-        same_episode = history.rows[step + 1]["ages"][env] if next_names else True
+        assert not next_names or history.rows[step]["valid"][env]
         for name in next_names:
-            if name != "frames" or same_episode:
-                want = history.value(name, step + 1, env, padding)
-                np.testing.assert_array_equal(sample[f"next.{name}"][place], want, err_msg=name)
+            want = history.value(name, step + 1, env, padding)
+            np.testing.assert_array_equal(sample[f"next.{name}"][place], want, err_msg=name)

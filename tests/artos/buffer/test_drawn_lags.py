@@ -32,7 +32,7 @@ SAMPLERS = {
 
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_each_row_drawn_is_counted_once_with_its_age(kind, tmp_path):
-    blocks = blocks_of(histories(tmp_path, actors=3, envs=2, capacity=12, rows=25))
+    blocks = blocks_of(histories(tmp_path, 3, 2, capacity=12, rows=25, final_rows=True))
     drawn = Drawn()
     for block in blocks.values():
         block.drawn = drawn

@@ -33,15 +33,25 @@ def everything_drawn(sampler: Any, most: int, version: int | None = None) -> Dra
     }
 
 
-def valid(made: dict[int, History], back: int, ahead: int, oldest: int = 0) -> Drawn:
-    """Every first row of what can be read: ``back`` rows before it and ``ahead`` after it are."""
+def valid(
+    made: dict[int, History], back: int, ahead: int, oldest: int = 0, resets: bool = False
+) -> Drawn:
+    """Every first row of what can be read: ``back`` rows before it and ``ahead`` after it are.
+
+    ``stale`` counts also those that are only resets.
+    """
     found = set()
     for actor, history in made.items():
         reserved = history.block.headers["rewards"].reserved
         lost = reserved - CAPACITY
         first = max(oldest, lost + back if lost > 0 else 0)
         stops = range(first, len(history.rows) - ahead)
-        found |= {(actor, step, env) for step in stops for env in range(ENVS)}
+        found |= {
+            (actor, step, env)
+            for step in stops
+            for env in range(ENVS)
+            if resets or history.rows[step]["valid"][env]
+        }
     return found
 
 
@@ -49,7 +59,7 @@ def valid(made: dict[int, History], back: int, ahead: int, oldest: int = 0) -> D
 def made(request: pytest.FixtureRequest, folder: ShmFolder) -> dict[int, History]:
     """Two actors, one a row ahead of the other; row k is of version k."""
     rows = {"young": 4, "full": 7, "wrapped": 18, "being written": 11}[request.param]
-    found = histories(folder.path, 2, ENVS, CAPACITY, rows)
+    found = histories(folder.path, 2, ENVS, CAPACITY, rows, final_rows=True)
     found[1].write(1, version=rows)
     if request.param == "being written":
         found[0].block.allocate(2)
@@ -96,13 +106,14 @@ def test_every_row_that_is_young_enough(made: dict[int, History], kind: Any, max
         oldest = (newest if version is None else version) - max_lag
         want = valid(made, back=0, ahead=0, oldest=oldest)
         assert everything_drawn(sampler, len(want), version) == want
-        assert sampler.stale == len(valid(made, back=0, ahead=0)) - len(want)
+        rows = [valid(made, 0, 0, oldest=first, resets=True) for first in (0, oldest)]
+        assert sampler.stale == len(rows[0]) - len(rows[1])
 
 
 @pytest.mark.parametrize("kind", SINGLE)
 def test_rows_come_in_and_go_out_as_the_writers_go_on(folder: ShmFolder, kind: Any) -> None:
     """Every row is drawn at every step of a life of a block, not only at its end."""
-    made = histories(folder.path, 2, ENVS, CAPACITY, 2)
+    made = histories(folder.path, 2, ENVS, CAPACITY, 2, final_rows=True)
     sampler = kind(blocks_of(made), PLAIN, 64, seed=0)
     for count in (0, 1, 5, 3, 8, 20, 2):
         made[0].write(count)
@@ -132,7 +143,7 @@ def test_every_valid_row_however_rare(folder: ShmFolder, kind: Any) -> None:
 
 
 def test_every_priority_above_zero_is_drawn(folder: ShmFolder) -> None:
-    made = histories(folder.path, 2, ENVS, CAPACITY, 18)
+    made = histories(folder.path, 2, ENVS, CAPACITY, 18, final_rows=True)
     sampler = PrioritisedSampler(blocks_of(made), PLAIN, 64, seed=0, alpha=1.0)
     want = valid(made, back=0, ahead=0)
     index = np.array(sorted(want))

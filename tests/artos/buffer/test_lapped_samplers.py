@@ -22,7 +22,7 @@ from artos.spec import VERSION_KEY, DataKey
 def test_rows_overwritten_while_they_are_read_are_drawn_anew(
     folder: ShmFolder, monkeypatch, kind
 ) -> None:
-    made = histories(folder.path, 2, 2, 12, 12)
+    made = histories(folder.path, 2, 2, 12, 12, final_rows=True)
     sampler = kind(blocks_of(made), NAMES, 64, next_keys=NAMES, seed=0)
     fill, laps = sampler._reader._fill, iter([7, 1, 3])
 
@@ -44,7 +44,7 @@ def test_a_writer_that_overwrites_much_in_every_copy_is_caught_up_with(
     folder: ShmFolder, monkeypatch, kind
 ) -> None:
     """A third of the buffer goes while the rows are copied, however few there are to be copied."""
-    made = histories(folder.path, 1, 2, 60, 60)
+    made = histories(folder.path, 1, 2, 60, 60, final_rows=True)
     more = {"length": 4} if kind is SequenceSampler else {"next_keys": NAMES}
     sampler = kind(blocks_of(made), NAMES, 64, seed=0, **more)
     fill = sampler._reader._fill
@@ -194,16 +194,17 @@ def test_rows_that_always_come_before_the_border_are_taken_in_the_end() -> None:
     assert picks.steps.tolist() == [0, 0]
 
 
-STAGED = tuple(DataKey(name) for name in ("x", "rewards", "terminations", "truncations"))
+LATER = ("rewards", "terminations", "truncations", "valid")
+STAGED = tuple(DataKey(name) for name in ("x", *LATER))
 
 
 @pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler])
 def test_rows_of_which_a_key_is_still_to_come_are_left_out(folder: ShmFolder, kind) -> None:
     """Also of keys that only the returns are made of; rows that the first stage takes are gone."""
     block = new_block(folder.path, STAGED, 8)
-    first, later = ("x", VERSION_KEY), ("rewards", "terminations", "truncations")
-    for array in block.arrays.values():
-        array[:] = 0
+    first, later = ("x", VERSION_KEY), LATER
+    for name, array in block.arrays.items():
+        array[:] = name == "valid"
     block.reserve(8, block._names)
     block.commit(8)
     block.reserve(11, first)

@@ -9,7 +9,7 @@ import pytest
 from buffer_helpers import KEYS, History, new_block, temporary_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampler_helpers import NAMES, blocks_of, check, histories
+from sampler_helpers import CUT, NAMES, blocks_of, check, histories
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
@@ -38,6 +38,7 @@ def test_uniform_samples_are_rows_that_were_written(actors, envs, capacity, rows
         made = histories(path, actors, envs, capacity, rows, seed)
         options = {"seed": seed, "padding": padding}
         check(UniformSampler(blocks_of(made), NAMES, 20, **options).sample(), made, padding)
+        made = histories(path, actors, envs, capacity, rows, seed, final_rows=True)
         sampler = UniformSampler(blocks_of(made), NAMES, 20, next_keys=NAMES, **options)
         for history in made.values():
             history.write(2)
@@ -50,7 +51,7 @@ def test_prioritised_samples_are_rows_that_were_written(
     actors, envs, capacity, rows, padding, seed
 ):
     with temporary_folder() as path:
-        made = histories(path, actors, envs, capacity, rows, seed)
+        made = histories(path, actors, envs, capacity, rows, seed, final_rows=True)
         sampler = PrioritisedSampler(
             blocks_of(made), NAMES, 20, next_keys=NAMES, seed=seed, padding=padding
         )
@@ -65,7 +66,7 @@ def test_prioritised_samples_are_rows_that_were_written(
 
 
 def test_every_row_that_can_be_read_is_drawn_equally_often(folder: ShmFolder) -> None:
-    made = histories(folder.path, 2, 2, 10, 13)
+    made = histories(folder.path, 2, 2, 10, 13, chance=0.0, final_rows=True)
     made[1].write(4)
     sampler = UniformSampler(blocks_of(made), NAMES, 500, next_keys=("rewards",), seed=1)
     drawn = np.concatenate([sampler.sample()["index"].copy() for _ in range(40)])
@@ -126,14 +127,14 @@ def test_sampling_nothing_is_refused(folder: ShmFolder) -> None:
     history = History(block)
     history.write(1)
     with pytest.raises(NothingToSample):
-        UniformSampler({0: block}, NAMES, 4, next_keys=NAMES).sample()
+        UniformSampler({0: block}, NAMES, 4, n_step=CUT).sample()
     history.write(3)
     with pytest.raises(NothingToSample):
         SequenceSampler({0: block}, NAMES, 4, length=5).sample()
 
 
 def test_arrays_are_reused_and_two_sets_take_turns(folder: ShmFolder) -> None:
-    made = histories(folder.path, 1, 1, 30, 20)
+    made = histories(folder.path, 1, 1, 30, 20, final_rows=True)
     single = UniformSampler(blocks_of(made), NAMES, 8, seed=0)
     assert single.sample()["frames"].ctypes.data == single.sample()["frames"].ctypes.data
     double = UniformSampler(blocks_of(made), NAMES, 8, next_keys=NAMES, seed=0, depth=2)
@@ -312,7 +313,7 @@ def plain_n_step(history, step, env, n, gamma):
 )
 def test_n_step_returns_equal_a_plain_loop(n, capacity, rows, chance, seed):
     with temporary_folder() as path:
-        made = histories(path, 2, 2, capacity, rows, seed, chance)
+        made = histories(path, 2, 2, capacity, rows, seed, chance, final_rows=True)
         look = NStep(n=n, gamma=0.9)
         sampler = UniformSampler(
             blocks_of(made), NAMES, 30, next_keys=("frames", "global"), seed=seed, n_step=look

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from buffer_helpers import FRAME, new_block
+from buffer_helpers import FRAME, KEYS, History, new_block
+from sampler_helpers import CUT, NAMES
 
 from artos.buffer import mailbox
 from artos.buffer.layout import Consumer
 from artos.buffer.mailbox import SEMAPHORE_BYTES, Doorbell, Mailbox, mailbox_bytes
 from artos.buffer.samplers.frames import Rows, Sources
 from artos.buffer.samplers.n_step import NStep
+from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.transitions import first_of_version
 from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.segment import ShmFolder, free_bytes
@@ -157,6 +159,21 @@ def test_looking_ahead_stops_at_any_end_and_gives_floats(folder: ShmFolder) -> N
     factors = {1: 0.5, 2: 0.25, 3: 0.125}
     assert found.discounts.tolist() == [0.0] * 6 + [factors[n] for n in found.lengths.tolist()[6:]]
     assert found.returns.dtype == found.discounts.dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler])
+def test_looking_ahead_where_final_observations_are_nowhere_is_refused(
+    folder: ShmFolder, kind: Any
+) -> None:
+    """The next row of a truncated episode is of another one there."""
+    block = new_block(folder.path, KEYS, 8)
+    History(block).write(4)
+    for ahead in ({"next_keys": NAMES}, {"n_step": NStep(n=1, gamma=0.9)}):
+        with pytest.raises(ValueError, match="final_observations=True, or count 'truncations'"):
+            kind({0: block}, NAMES, 4, **ahead)
+    found = kind({0: block}, NAMES, 4, next_keys=NAMES, n_step=CUT, seed=0).sample()
+    ended = found["terminations"] | found["truncations"]
+    assert found["n_step.discounts"].tolist() == [pytest.approx(0.9 * (not over)) for over in ended]
 
 
 # -- actor block, samplers ---------------------------------------------------------------------

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 
 from artos.envs.make import describe, make_vector
 from artos.envs.stepper import Stepper
@@ -59,6 +60,28 @@ def test_a_point_lost_and_a_game_over_are_told_apart() -> None:
     assert games >= 1
     assert lost >= 5 * games
     assert len(stepper.drain_episodes()[0]) == games
+    stepper.close()
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+def test_stacks_can_be_rebuilt_across_games(mode: AutoresetMode) -> None:
+    """Also that of a final observation, which is shown where the reset waits for the next step."""
+    stepper = Stepper(make_vector("BreakoutNoFrameskip-v4", 1, autoreset=mode))
+    stack = stepper.reset(1)["observations"]
+    rng = np.random.default_rng(0)
+    frames: list[np.ndarray] = []
+    resets = games = 0
+    while games < 2:
+        frames.append(stack[0, -1].copy())
+        for lag in range(4):
+            wanted = frames[-1 - lag] if lag <= stepper.ages[0] else 0
+            assert (stack[0, -1 - lag] == wanted).all()
+        step = stepper.step(rng.integers(0, 4, 1))
+        assert step.valid[0] or (stepper.ages[0] == 0 and not step.rewards[0])
+        stack, resets = step.obs["observations"], resets + int(not step.valid[0])
+        games += step.ended is not None
+        assert len(frames) < 2_000
+    assert resets == (1 if mode is AutoresetMode.NEXT_STEP else 0)
     stepper.close()
 
 

@@ -22,11 +22,13 @@ def refusal(env: str, envs: int = 2) -> str:
     return str(caught.value)
 
 
-def test_a_gymnasium_id_steps_like_gymnasiums_own_vector() -> None:
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+def test_a_gymnasium_id_steps_like_gymnasiums_own_vector(mode: AutoresetMode) -> None:
     import gymnasium as gym  # noqa: PLC0415
 
-    ours = make_vector("CartPole-v1", 3)
-    theirs = gym.make_vec("CartPole-v1", 3, "sync", {"autoreset_mode": AutoresetMode.SAME_STEP})
+    ours = make_vector("CartPole-v1", 3, autoreset=mode)
+    assert ours.metadata["autoreset_mode"] is mode
+    theirs = gym.make_vec("CartPole-v1", 3, "sync", {"autoreset_mode": mode})
     rng = np.random.default_rng(0)
     np.testing.assert_array_equal(ours.reset(seed=5)[0], theirs.reset(seed=5)[0])
     for _ in range(100):
@@ -134,6 +136,10 @@ def test_a_description_survives_json() -> None:
 def test_only_next_step_environments_have_the_key_valid() -> None:
     assert "valid" in {key.name for key in describe("vector:CartPole-v1").data_keys()}
     assert "valid" not in {key.name for key in describe("CartPole-v1").data_keys()}
+    waiting = describe("CartPole-v1").resetting(AutoresetMode.NEXT_STEP)
+    assert "valid" in {key.name for key in waiting.data_keys()}
+    theirs = describe("vector:CartPole-v1")
+    assert theirs.resetting(AutoresetMode.SAME_STEP) == theirs
 
 
 def test_a_vectorised_implementation_that_does_not_exist_is_refused() -> None:

@@ -25,8 +25,16 @@ def sync(mode: AutoresetMode) -> Callable[[Makers], VectorEnv[Any, Any, Any]]:
     return lambda makers: SyncVectorEnv(makers, autoreset_mode=mode)
 
 
-WAYS = [serial, *(sync(mode) for mode in MODES)]
-NAMES = ["serial", *(mode.name for mode in MODES)]
+def serial_waiting(makers: Makers) -> VectorEnv[Any, Any, Any]:
+    return SerialVectorEnv(makers, AutoresetMode.NEXT_STEP)
+
+
+WAYS = [serial, serial_waiting, *(sync(mode) for mode in MODES)]
+NAMES = ["serial", "serial waiting", *(mode.name for mode in MODES)]
+WAITS = pytest.mark.parametrize(
+    "autoreset", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP], ids=["at once", "waiting"]
+)
+"""When environments that do not reset themselves are reset."""
 
 
 def makers(*lengths: int, truncates: bool = False) -> Makers:
@@ -69,13 +77,23 @@ def test_a_learner_sees_the_same_transitions_in_every_mode(
     stepper.close()
 
 
-def test_next_step_mode_marks_exactly_the_rows_that_only_reset() -> None:
-    stepper = Stepper(sync(AutoresetMode.NEXT_STEP)(makers(2, 3)))
+@pytest.mark.parametrize(
+    "way",
+    [serial_waiting, sync(AutoresetMode.NEXT_STEP), sync(AutoresetMode.DISABLED)],
+    ids=["serial", "next step", "disabled"],
+)
+def test_next_step_mode_marks_exactly_the_rows_that_only_reset(
+    way: Callable[[Makers], Any],
+) -> None:
+    stepper = Stepper(way(makers(2, 3)), autoreset=AutoresetMode.NEXT_STEP)
+    assert stepper.spec.skips_rows
     stepper.reset(0)
     valid, ages = [], []
     for _ in range(8):
         ages.append(stepper.ages.tolist())
-        valid.append(stepper.step(np.zeros(2, np.int64)).valid.tolist())
+        step = stepper.step(np.zeros(2, np.int64))
+        valid.append(step.valid.tolist())
+        assert (step.rewards != 0).tolist() == valid[-1]
     assert [v[0] for v in valid] == [True, True, False] * 2 + [True, True]
     assert [v[1] for v in valid] == [True, True, True, False] * 2
     assert [a[0] for a in ages] == [0, 1, 2] * 2 + [0, 1]
@@ -95,9 +113,12 @@ def test_every_row_is_valid_where_the_reset_takes_no_row(way: Callable[[Makers],
     stepper.close()
 
 
+@WAITS
 @pytest.mark.parametrize("way", WAYS, ids=NAMES)
-def test_episodes_are_counted_once_with_raw_rewards(way: Callable[[Makers], Any]) -> None:
-    stepper = Stepper(way(makers(3, 4)), clip_rewards=True)
+def test_episodes_are_counted_once_with_raw_rewards(
+    way: Callable[[Makers], Any], autoreset: AutoresetMode
+) -> None:
+    stepper = Stepper(way(makers(3, 4)), clip_rewards=True, autoreset=autoreset)
     stepper.reset(0)
     clipped = [stepper.step(np.zeros(2, np.int64)).rewards.tolist() for _ in range(4)]
     assert max(max(row) for row in clipped) == 1.0
@@ -224,13 +245,15 @@ class Losing(Counting):
         return *rest, {**info, "lives": 5 - self.at}
 
 
+@WAITS
 @pytest.mark.parametrize("way", WAYS, ids=NAMES)
 @pytest.mark.parametrize("truncates", [False, True])
 def test_a_life_lost_as_the_episode_ends_changes_nothing_about_its_end(
-    way: Callable[[Makers], Any], truncates: bool
+    way: Callable[[Makers], Any], truncates: bool, autoreset: AutoresetMode
 ) -> None:
     """What is cut short is bootstrapped, whatever else happened in that step."""
-    stepper = Stepper(way([lambda: Losing(4, truncates)]), terminal_lives=True)
+    env = way([lambda: Losing(4, truncates)])
+    stepper = Stepper(env, terminal_lives=True, autoreset=autoreset)
     stepper.reset(0)
     seen = []
     while len(seen) < 3 * 4:

@@ -22,12 +22,10 @@ from torch import Tensor, nn
 
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.errors import Refused
-from artos.policies.acting import ACTOR_CRITIC, ActInfo, declared_outputs, output_keys
+from artos.policies.acting import ActInfo, Declared, output_keys
 from artos.policies.build import Policy, build_policy, check_policy, fake_observations
 from artos.policies.encoders import NatureCnn
 from artos.spec import DataKey
-
-CRITIC = output_keys(ACTOR_CRITIC)
 
 
 def tensors(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
@@ -38,7 +36,7 @@ def tensors(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize("actions", ACTIONS, ids=[a.kind for a in ACTIONS])
 def test_our_policy_fits_every_space(actions: ActionSpec, parts: tuple[Part, ...]) -> None:
     spec = spec_with(actions, *parts)
-    assert check_policy(Policy().build(spec, 0), spec, CRITIC) == []
+    assert check_policy(Policy().build(spec, 0), spec) == []
 
 
 def test_the_seed_decides_the_weights_and_leaves_the_global_stream_alone() -> None:
@@ -120,7 +118,7 @@ def test_settings_that_do_not_fit_are_refused(policy: Policy, says: str) -> None
 
 def test_an_mlp_can_be_asked_for_on_pictures() -> None:
     spec = spec_with(DISCRETE, Part("observations", (36, 36, 1), "uint8"))
-    assert check_policy(Policy(kind="mlp").build(spec, 0), spec, CRITIC) == []
+    assert check_policy(Policy(kind="mlp").build(spec, 0), spec) == []
 
 
 class Fake(nn.Module):
@@ -176,7 +174,7 @@ def test_a_policy_that_does_not_fit_is_told_what_to_change(
 ) -> None:
     import re  # noqa: PLC0415
 
-    faults = check_policy(module, spec_with(actions, VECTOR), CRITIC)
+    faults = check_policy(module, spec_with(actions, VECTOR))
     assert any(re.search(says, fault) for fault in faults), faults
 
 
@@ -196,30 +194,64 @@ class Chooser(nn.Module):
         return {"actions": scores.argmax(1), "scores": scores, "doubt": scores.std(1)}
 
 
+CHOOSER = Declared(output_keys(Chooser.outputs))
+
+
 def test_a_policy_gives_what_it_declares_and_nothing_else_is_asked_for() -> None:
     spec = spec_with(DISCRETE, VECTOR)
-    keys = declared_outputs(Chooser, lambda: pytest.fail("a class need not be built"))
-    assert keys == (DataKey("scores", (4,)), DataKey("doubt"))
-    assert check_policy(Chooser(), spec, keys) == []
-    faults = check_policy(Chooser(), spec, (*keys, DataKey("values"), DataKey("scores", (5,))))
+    found = Declared.by(Chooser, lambda: pytest.fail("a class need not be built"))
+    assert found == CHOOSER == Declared((DataKey("scores", (4,)), DataKey("doubt")))
+    assert check_policy(Chooser(), spec, found) == []
+    more = (*found.outputs, DataKey("values"), DataKey("scores", (5,)))
+    faults = check_policy(Chooser(), spec, Declared(more))
     assert len(faults) == 2
     assert "a tensor under 'values', or leave it out of the policy's outputs" in faults[0]
     assert "shape (3, 4); return (3, 5)" in faults[1]
-    assert (
-        "is torch.float32; return torch.int64"
-        in check_policy(Chooser(), spec, (DataKey("doubt", (), "int64"),))[0]
-    )
+    other = Declared((DataKey("doubt", (), "int64"),))
+    assert "is torch.float32; return torch.int64" in check_policy(Chooser(), spec, other)[0]
+
+
+class Remembering(nn.Module):
+    """A policy whose memory is as wide as it is built."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    @property
+    def state(self) -> tuple[DataKey, ...]:
+        return (DataKey("memory", (self.width,)),)
+
+    def act(self, obs: dict[str, Tensor], info: ActInfo) -> Any:
+        rows = len(obs["observations"])
+        fine = {name: torch.zeros(rows) for name in ("log_probs", "values")}
+        return {"actions": torch.zeros(rows).long(), "memory": info.state["memory"] + 1, **fine}
+
+
+class Forgetful(Remembering):
+    """Returns less memory than it was given."""
+
+    def act(self, obs: dict[str, Tensor], info: ActInfo) -> Any:
+        found = super().act(obs, info)
+        return {**found, "memory": found["memory"][:, 1:]}
 
 
 def test_outputs_are_found_however_a_policy_is_given() -> None:
     def build() -> nn.Module:
         return Chooser()
 
-    chooser = output_keys(Chooser.outputs)
-    assert declared_outputs(partial(Chooser, 3), build) == chooser
-    assert declared_outputs(build, build) == declared_outputs(lambda spec: None, build) == chooser
-    assert declared_outputs(Fake, build) == declared_outputs(Policy(), build) == CRITIC
-    assert declared_outputs(None, build) == CRITIC
+    assert Declared.by(partial(Chooser, 3), build) == CHOOSER
+    assert Declared.by(build, build) == Declared.by(lambda spec: None, build) == CHOOSER
+    assert Declared.by(Fake, build) == Declared.by(Policy(), build) == Declared()
+    assert Declared.by(None, build) == Declared()
+
+
+def test_recurrent_state_is_declared_and_checked() -> None:
+    wide = Declared.by(Remembering, partial(Remembering, 7))
+    assert wide == Declared(state=(DataKey("memory", (7,)),))
+    spec = spec_with(DISCRETE, VECTOR)
+    assert check_policy(Remembering(7), spec, wide) == []
+    assert "has shape (3, 6); return (3, 7)" in check_policy(Forgetful(7), spec, wide)[0]
 
 
 def test_fake_observations_have_the_stored_shapes_and_dtypes() -> None:

@@ -7,7 +7,7 @@ from spaces_for_tests import ACTIONS, DISCRETE, FLAT, MIXED, STACKED, VECTOR, ra
 from torch import nn
 
 from artos.envs.spec import ActionSpec, EnvSpec, Part
-from artos.policies.acting import ACTOR_CRITIC, ActInfo, output_keys
+from artos.policies.acting import ActInfo
 from artos.policies.build import Policy, check_policy
 from artos.policies.fast import FastMlp, TorchActor, make_actor
 from artos.policies.flat import layout, named_tensors, views
@@ -53,7 +53,7 @@ def test_numpy_and_torch_agree(
         logs, values = evaluate(module, obs, acted)
         np.testing.assert_allclose(acted["log_probs"], logs, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(acted["values"], values, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(actor.values(obs), values, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(actor.values(obs, ActInfo()), values, rtol=1e-5, atol=1e-5)
         assert acted["actions"].shape == (batch, *actions.shape)
         assert acted["actions"].dtype == actions.stored_dtype
 
@@ -146,7 +146,7 @@ def test_no_two_steps_draw_the_same_noise(kind: str) -> None:
     obs = {"observations": np.repeat(random_obs(spec, 1, 0)["observations"], 40, 0)}
     acted = []
     between = [
-        lambda: actor.values(obs),
+        lambda: actor.values(obs, ActInfo()),
         lambda: actor.bind(flat),
         lambda: actor.act(fewer, ActInfo()),
     ]
@@ -246,8 +246,10 @@ class UserPolicy(nn.Module):
 def test_a_users_module_acts_and_bootstraps_without_a_value_method() -> None:
     spec = spec_with(DISCRETE, VECTOR)
     module = UserPolicy()
-    assert check_policy(module, spec, output_keys(ACTOR_CRITIC)) == []
+    assert check_policy(module, spec) == []
     actor = make_actor(module, spec, 0)
     actor.bind(flat_of(module))
     obs = random_obs(spec, 4, 0)
-    np.testing.assert_array_equal(actor.values(obs).copy(), actor.act(obs, ActInfo())["values"])
+    np.testing.assert_array_equal(
+        actor.values(obs, ActInfo()).copy(), actor.act(obs, ActInfo())["values"]
+    )

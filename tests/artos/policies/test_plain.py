@@ -11,7 +11,8 @@ from artos.envs.spec import ActionSpec, Part
 from artos.policies.acting import ActInfo
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.build import Policy
-from artos.policies.plain import PlainActorCritic
+from artos.policies.plain import PlainActorCritic, plain
+from artos.policies.values import QNetwork
 
 
 def pair(actions: ActionSpec, *parts: Part) -> tuple[ActorCritic, PlainActorCritic]:
@@ -64,3 +65,15 @@ def test_parameters_that_are_not_taken_over_are_noticed() -> None:
     trained.register_buffer("mean", torch.zeros(5))
     with pytest.raises(AssertionError, match="unknown here"):
         PlainActorCritic(trained)
+
+
+def test_other_built_in_policies_have_ordinary_convolutions_too() -> None:
+    torch.manual_seed(1)
+    spec = spec_with(ACTIONS[0], *MIXED)
+    obs = {n: torch.from_numpy(p) for n, p in random_obs(spec, 16, 5).items()}
+    trained = QNetwork(spec)
+    with torch.inference_mode():
+        before = trained(obs)
+        made = plain(trained)
+        torch.testing.assert_close(made(obs), before, atol=1e-5, rtol=1e-4)
+    assert made.state_dict()["encoder.nets.0.0.weight"].shape == (32, 3, 8, 8)

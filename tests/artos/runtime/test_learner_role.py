@@ -92,6 +92,28 @@ def test_what_samplers_drew_is_told_with_its_lag(stage: Stage) -> None:
     assert stage.update().drawn == ()
 
 
+def test_where_no_row_can_be_drawn_the_learner_does_nothing_and_says_why(
+    stage: Stage, tmp_path: Path
+) -> None:
+    sampler = UniformSampler(stage.blocks, ("rewards",), 10, seed=1, max_lag=1)
+    role = LearnerRole(stage.learner, stage.model["model_param"], stage.blocks, {"replay": sampler})
+    call = Invoke(7, "replay", "update")
+    stage.learner.act = lambda batch: pytest.fail("there is no batch")
+    done = role.run(call)
+    assert (done.firing, done.version, done.drawn, done.stale) == (7, 3, (), 16)
+    assert done.nothing == (
+        "none of 16 rows can be sampled: max_lag leaves out 16 of them, raise it"
+    )
+    stage.blocks[0].allocate(2)
+    stage.blocks[0].arrays[VERSION_KEY][:2] = [1, 2]
+    stage.blocks[0].commit(10)
+    stage.learner.act = lambda batch: None
+    done = role.run(call)
+    assert (done.version, done.nothing) == (4, "")
+    assert [lag.largest for lag in done.drawn] == [1]
+    assert done.stale == 2, "each row counts when it is left out for the first time"
+
+
 @pytest.mark.parametrize(
     ("reads", "draws", "unread"),
     [(True, False, False), (False, False, False), (True, True, False), (False, True, True)],

@@ -29,27 +29,34 @@ from triggers.engine import direct_passers
 from triggers.journal import Journal
 from triggers.table import Table
 from triggers.verify.verifier import faults
-from triggers.wiring import completed
+from triggers.wiring import completed, replays
 
-NOISE = "noise_scale"
+NOISE, ENDS = "noise_scale", ("terminations", "truncations")
 STEPS = 4
 SECONDS = 0.5
 """How long a round and an update are said to take."""
 
 
-def plan_of(scaling: Actors, table: Table, rounds: int, capacity: int = 0) -> tuple[Plan, Table]:
-    """Rounds of four steps; stops once ``rounds`` rounds (summed over the actors) are sampled."""
-    most = scaling.most
+def plan_of(
+    scaling: Actors, table: Table, rounds: int, capacity: int = 0, updates: int = 0
+) -> tuple[Plan, Table]:
+    """Rounds of four steps; stops once ``rounds`` rounds (summed over the actors) are sampled.
+
+    With ``updates`` it also stops after so many; 0 is no limit.
+    """
+    most, drawn = scaling.most, bool(replays(table))
+    marks = (DataKey("valid", (), "bool"), DataKey("ages", (), "uint8")) if drawn else ()
     draft = Plan(
         reference=Reference("tests:elastic"), name="elastic", env="", seed=0, actors=most, envs=1,
-        steps=STEPS, capacity=capacity, on_full="wait", total_steps=rounds * STEPS,
-        data_keys=(DataKey("rewards"),),
+        steps=STEPS, capacity=capacity, on_full="overwrite" if drawn else "wait",
+        total_steps=rounds * STEPS, data_keys=(DataKey("rewards"), *map(DataKey, ENDS), *marks),
         objects=(
             ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], most + 1),
             ObjectSpec.sized(NOISE, [ArraySpec("value", (), "float64")], 1),
         ),
         layout=(), triggers={target: trigger.encode() for target, trigger in table.items()},
         methods={"actors": ("sample",), "learner": ("update",)}, scaling=scaling,
+        total_updates=updates,
     )  # fmt: skip
     plan, paced = completed(draft, table)
     assert faults(plan, paced) == []
@@ -147,6 +154,8 @@ class Troupe:
         if member == LEARNER or member in self._starting:
             return member == LEARNER
         block = self._node.blocks[actor_of(member)]
+        if self._node.plan.on_full == "overwrite":
+            return True
         return block.free() >= self._queues[member][0].stop - block.written
 
     def wake(self, actor: int) -> None:
@@ -235,10 +244,11 @@ def fifo() -> Table:
 
 @contextmanager
 def troupe(
-    scaling: Actors, table: Table, rounds: int, folder: Path, seed: int = 0, capacity: int = 0
-) -> Iterator[Troupe]:
+    scaling: Actors, table: Table, rounds: int, folder: Path, seed: int = 0, capacity: int = 0,
+    updates: int = 0,
+) -> Iterator[Troupe]:  # fmt: skip
     """A workload ready to begin, wired as a run is."""
-    draft, paced = plan_of(scaling, table, rounds, capacity)
+    draft, paced = plan_of(scaling, table, rounds, capacity, updates)
     clock, journal = ManualClock(), Journal(folder / "journal.jsonl")
     plan = msgspec.json.decode(msgspec.json.encode(draft), type=Plan)
     try:

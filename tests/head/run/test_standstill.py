@@ -54,6 +54,20 @@ def test_who_is_patient_is_told_once_meanwhile(logged: list[str]) -> None:
     watched.at(639.0)
 
 
+def test_a_draw_that_found_nothing_is_told_once_and_named_as_the_cause(logged: list[str]) -> None:
+    watched = Watched(2.0)
+    call = Invoke(4, "learner.update", "update")
+    for _ in range(3):
+        watched.still.found_nothing(call, "max_lag leaves out 12")
+    assert len(logged) == 1
+    with pytest.raises(DeadlineExceeded, match=r"\(firing 4\) made no update: max_lag"):
+        watched.at(2.1)
+    watched.still.updated(call, published=True)
+    with pytest.raises(DeadlineExceeded) as told:
+        watched.at(2.1)
+    assert "max_lag" not in str(told.value)
+
+
 def test_a_clock_hides_it_only_until_it_has_fired_in_vain() -> None:
     watched = Watched(2.0)
     watched.at(9.0, "actors.sample", "learner.update")

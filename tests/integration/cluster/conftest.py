@@ -11,7 +11,8 @@ from clusters import Cluster
 from helpers import SUPPORT
 
 HERE = Path(__file__).parent
-REPLAYING = HERE.parent / "runs" / "replaying.py"
+RUNS = HERE.parent / "runs"
+REPLAYING = (RUNS / "replaying.py", RUNS / "checked_replay.py")
 USERS = ("staged.py", "witness.py", "publishing.py", "episodes.py", "journey.py")
 
 
@@ -20,7 +21,7 @@ def code(tmp_path: Path) -> Path:
     """A user's folder on the head."""
     folder = tmp_path / "code"
     folder.mkdir()
-    for file in (SUPPORT / "counting.py", *(HERE / name for name in USERS), REPLAYING):
+    for file in (SUPPORT / "counting.py", *(HERE / name for name in USERS), *REPLAYING):
         shutil.copy(file, folder)
     return folder
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import mean
 from typing import Any
 
 import torch
 
-from artos import Prioritised, RolloutActor, TorchLearner, Uniform, UniformSampler, Workload
+from artos import (
+    DataKey,
+    Prioritised,
+    RolloutActor,
+    TorchLearner,
+    Uniform,
+    UniformSampler,
+    Workload,
+)
 from artos.errors import NothingToSample
 from triggers import ReplayTrigger, RoundTrigger, TimeTrigger
 
@@ -75,7 +84,54 @@ class DrawnLearner(TorchLearner):
         return {"loss": float(loss.detach()), "returns": float(batch["n_step.returns"].mean())}
 
 
-def replayed(total_steps: int = 6_000, prioritised: bool = False) -> Workload:
+class Surprised(RolloutActor):
+    """Says how surprising each row is: how far its value is from the reward."""
+
+    def data_keys(self) -> Any:
+        return (*super().data_keys(), DataKey("surprise"))
+
+    def setup(self, context: Any) -> None:
+        super().setup(context)
+        self._rows = context.block
+
+    def sample(self, start: int, rows: int) -> dict[str, float]:
+        times = super().sample(start, rows)
+        arrays = self._rows.arrays
+        for place in (self._rows.index(step) for step in range(start, start + rows)):
+            arrays["surprise"][place] = abs(arrays["rewards"][place] - arrays["values"][place])
+        return times
+
+
+class Sceptic(DrawnLearner):
+    """Remembers the weights of its first batch, whose rows it has given no priorities."""
+
+    first = 0.0
+
+    def update(self, batch: Any, call: Any) -> dict[str, float]:
+        self.first = self.first or float(batch.weights.min())
+        return super().update(batch, call) | {"first_weight": self.first}
+
+
+def surprised(total_updates: int = 40) -> Workload:
+    """Ape-X: actors give their rows first priorities."""
+    base = replayed()
+    keys = ("observations", "rewards", "terminations", "truncations")
+    pattern = Prioritised(64, alpha=1.0, beta=(0.4, 1.0), initial="surprise")
+    update = {"learner.update": ReplayTrigger(keys, pattern, ratio=1.0, after=200)}
+    return replace(
+        base,
+        name="surprised",
+        actor=Surprised("CartPole-v1", envs=2),
+        learner=Sceptic(lr=0.01),
+        triggers={**base.triggers, **update},
+        total_steps=0,
+        total_updates=total_updates,
+    )
+
+
+def replayed(
+    total_steps: int = 6_000, prioritised: bool = False, max_lag: int | None = None
+) -> Workload:
     """Replay as a trigger: every transition is drawn eight times, whoever is faster."""
     keys = ("observations", "rewards", "terminations", "truncations")
     pattern = Prioritised(64, n_step=3) if prioritised else Uniform(64, n_step=3)
@@ -84,7 +140,7 @@ def replayed(total_steps: int = 6_000, prioritised: bool = False) -> Workload:
         actor=RolloutActor("CartPole-v1", envs=2),
         learner=DrawnLearner(lr=0.01),
         triggers={
-            "learner.update": ReplayTrigger(keys, pattern, ratio=8.0, after=1_000),
+            "learner.update": ReplayTrigger(keys, pattern, ratio=8.0, after=1_000, max_lag=max_lag),
             "actors.sample": RoundTrigger(),
         },
         actors=2,

@@ -66,3 +66,58 @@ def test_every_row_is_drawn_as_often_as_the_trigger_says(
     drawn = (again.summary["updates"] - summary["updates"]) * 64
     assert drawn == pytest.approx(8 * (made - 1_000), abs=slack)
     assert again.summary["replay_ratio"] == pytest.approx(drawn / made)
+
+
+@pytest.mark.parametrize(
+    ("mode", "max_lag", "pattern"),
+    [((), 0, "true"), (("--inline",), 3, "false")],
+    ids=["processes", "inline"],
+)
+def test_no_row_older_than_max_lag_is_learned_from(
+    mode: tuple[str, ...], max_lag: int, pattern: str, artos: Callable[..., Outcome], home: Path
+) -> None:
+    shutil.copy(Path(__file__).with_name("replaying.py"), home)
+    settings = ("--set", f"max_lag={max_lag}", "--set", f"prioritised={pattern}")
+    outcome = artos("run", "replaying.py:replayed", "--json", "--run-dir", "off", *settings, *mode)
+    assert outcome.status == 0, outcome.err
+    summary = outcome.summary
+    assert summary["steps"] >= 6_000, "actors go on although the ratio cannot be kept"
+    assert summary["lag_max"] <= max_lag
+    assert sum(summary["lag_histogram"].values()) == 64 * summary["updates"]
+    assert 0 < summary["replay_ratio"] == 64 * summary["updates"] / summary["steps"]
+    assert 0 < summary["rows_stale"] <= summary["steps"]
+    empty = [line for line in journal(home / "off") if "nothing" in line]
+    assert len(empty) == summary["empty_draws"] > 0
+    assert "max_lag leaves out" in empty[0]["nothing"]
+    assert "the next one waits for new rows" in (home / "off" / "logs" / "run.log").read_text()
+    assert summary["progress"]["rows_stale"] == summary["rows_stale"]
+
+
+@pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
+def test_a_run_may_be_limited_by_updates_alone(
+    mode: tuple[str, ...], artos: Callable[..., Outcome], home: Path
+) -> None:
+    """The function of this workload knows nothing of ``total_updates``: every workload has it."""
+    shutil.copy(Path(__file__).with_name("replaying.py"), home)
+    limits = ("--total-steps", "0", "--total-updates", "150")
+    outcome = artos("run", "replaying.py:replayed", "--json", "--run-dir", "off", *limits, *mode)
+    assert outcome.status == 0, outcome.err
+    summary = outcome.summary
+    assert (summary["updates"], summary["ended_by"]) == (150, "total_updates")
+    lines = journal(home / "off")
+    fired = {line["firing"] for line in lines if line.get("trigger") == "learner.update"}
+    assert fired == {line["done"] for line in lines if line.get("by") == "learner"}
+    assert summary["steps"] > 1_000
+    again = artos("run", "--resume", "off", "--json", "--total-updates", "200", *mode)
+    assert again.status == 0, again.err
+    assert (again.summary["updates"], again.summary["ended_by"]) == (200, "total_updates")
+    assert again.summary["steps"] > summary["steps"]
+
+
+def test_actors_give_their_rows_first_priorities(artos: Callable[..., Outcome], home: Path) -> None:
+    shutil.copy(Path(__file__).with_name("replaying.py"), home)
+    outcome = artos("run", "replaying.py:surprised", "--json", "--run-dir", "off")
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["updates"] == 40
+    metrics = read_history(home / "off" / "progress.csv")[-1]
+    assert 0 < float(metrics["metrics/first_weight"]) < 0.9, "1 if all priorities were the same"

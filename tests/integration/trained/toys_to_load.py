@@ -10,6 +10,10 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
+from artos import Invoke, RolloutActor, TorchLearner, Workload
+from artos.policies.recurrent import RecurrentActorCritic
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float64)
 PICTURE = spaces.Box(0, 255, (40, 44, 3), np.uint8)
 PARTS = spaces.Dict(
@@ -98,3 +102,26 @@ class Drawing(Toy):
 
 def drawing(render_mode: str | None = None) -> Drawing:
     return Drawing(render_mode)
+
+
+class Nudge(TorchLearner):
+    """Moves all weights a little."""
+
+    def update(self, batch: Any, call: Invoke) -> dict[str, float]:
+        loss = sum(weight.sin().sum() for weight in self.module.parameters())
+        self.step(loss)
+        return {"loss": loss.item()}
+
+
+def remembering(total_steps: int = 256) -> Workload:
+    """A policy with a memory."""
+    return Workload(
+        name="remembering",
+        actor=RolloutActor("toys_to_load:discrete", RecurrentActorCritic, envs=4),
+        learner=Nudge(lr=1e-2),
+        triggers={
+            "learner.update": DataKeyTrigger(("observations", "rewards"), size=16),
+            "actors.sample": ObjectKeyTrigger("model_param"),
+        },
+        actors=1, steps=16, total_steps=total_steps,
+    )  # fmt: skip

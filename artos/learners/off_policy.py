@@ -1,0 +1,89 @@
+"""What learners that draw transitions from replay have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.buffer.samplers.transitions import DISCOUNTS, NEXT, RETURNS
+from artos.learners.torch_learner import TorchLearner
+from artos.plan import Plan
+from artos.protocol.invocations import Invoke
+
+Obs = dict[str, Tensor]
+
+
+class OffPolicyLearner(TorchLearner):
+    """Write ``learn(batch)``; each update is one call of it.
+
+    ``tau`` is the share of the way that target networks go in an update. Every ``sync`` updates are
+    a version.
+    """
+
+    publishing: ClassVar[Literal["update", "step", "itself"]] = "itself"
+
+    def __init__(
+        self,
+        *,
+        lr: float,
+        tau: float,
+        sync: int,
+        max_grad_norm: float | None = None,
+        threads: int = 0,
+    ) -> None:
+        super().__init__(lr, max_grad_norm, threads)
+        self.tau, self.sync = tau, sync
+
+    def setup(self, context: Any) -> None:
+        """Also count the updates."""
+        super().setup(context)
+        self._updates = self.own("updates", torch.zeros(1))
+
+    def update(self, batch: DrawnBatch, call: Invoke) -> dict[str, float]:
+        """Learn from a drawn batch."""
+        # What is drawn at random follows from what is saved, so that a crash changes nothing.
+        torch.manual_seed(self.context.seed * 1_000_003 + self.updates)
+        metrics = self.learn(batch)
+        self._updates.values += 1
+        if self.updates % self.sync == 0:
+            self.publish()
+        return {name: value.item() for name, value in metrics.items()}
+
+    def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
+        """One step of every network; returns metrics as scalar tensors without gradients."""
+        raise NotImplementedError
+
+    @property
+    def updates(self) -> int:
+        """Updates since training began."""
+        return int(self._updates.values)
+
+    def following(self, batch: DrawnBatch) -> Obs:
+        """Observations to bootstrap from."""
+        return self.observations(batch, NEXT)
+
+    def wanted(self, batch: DrawnBatch, values: Tensor) -> Tensor:
+        """Returns over n steps, (n,), with the discounted ``values`` (n,) of the states after."""
+        return self.tensor(batch[RETURNS]) + self.tensor(batch[DISCOUNTS]) * values
+
+    def faults(self, plan: Plan) -> list[str]:
+        """Settings out of range."""
+        return [*super().faults(plan), *self._faults()]
+
+    def _faults(self) -> Iterator[str]:
+        if not 0 < self.tau <= 1:
+            yield f"tau must be above 0 and at most 1, not {self.tau}"
+        if self.sync < 1:
+            yield f"sync must be at least 1, not {self.sync}"
+
+
+def positive(**settings: float) -> Iterator[str]:
+    """What is wrong with settings that must be positive and finite."""
+    for name, value in settings.items():
+        if not 0 < value < math.inf:
+            yield f"{name} must be positive, not {value}"

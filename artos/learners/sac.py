@@ -1,0 +1,116 @@
+"""Soft actor-critic: the update; its trigger table is in ``triggers.algorithms.sac``."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.learners.off_policy import Obs, OffPolicyLearner, positive
+from artos.policies.critics import Critics
+
+
+class SAC(OffPolicyLearner):
+    """Maximises return plus entropy with two critics (Haarnoja et al. 2018b).
+
+    The temperature, from ``temperature`` on, is learned with step size ``temperature_lr`` such that
+    the entropy is ``target_entropy``: by default minus the number of action dimensions, and for
+    discrete actions ``0.5 log(choices)``. A ``temperature_lr`` of 0 keeps it. Discrete actions take
+    expectations over all of them instead of samples (Christodoulou 2019).
+    """
+
+    def __init__(
+        self,
+        *,
+        lr: float = 3e-4,
+        critic_lr: float = 3e-4,
+        temperature: float = 1.0,
+        temperature_lr: float = 3e-4,
+        target_entropy: float | None = None,
+        hidden: Sequence[int] = (256, 256),
+        tau: float = 0.005,
+        sync: int = 8,
+        threads: int = 0,
+    ) -> None:
+        super().__init__(lr=lr, tau=tau, sync=sync, threads=threads)
+        self.critic_lr, self.hidden = critic_lr, tuple(hidden)
+        self.start, self.temperature_lr = temperature, temperature_lr
+        self.target_entropy = target_entropy
+
+    def setup(self, context: Any) -> None:
+        """Own critics, their targets, and the logarithm of the temperature."""
+        super().setup(context)
+        actions = context.spec.actions
+        self.continuous = actions.kind == "box"
+        critics = Critics(context.spec, self.hidden)
+        self.critics = self.own("critics", critics, lr=self.critic_lr)
+        self.targets = self.own("targets", copy.deepcopy(critics))
+        start = torch.tensor(math.log(self.start))
+        self.log_temperature = self.own("log_temperature", start, lr=self.temperature_lr or None)
+        usual = -math.prod(actions.shape) if self.continuous else 0.5 * math.log(actions.sizes[0])
+        self._entropy = usual if self.target_entropy is None else self.target_entropy
+
+    def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
+        """A step of the critics, then of the policy, then of the temperature."""
+        obs, following = self.observations(batch), self.following(batch)
+        temperature = self.log_temperature().detach().exp()
+        wanted = self.wanted(batch, self._value(following, temperature))
+        found = self._rated(obs, self.tensor(batch["actions"]))
+        errors = found - wanted
+        critic_loss = 0.5 * (self.tensor(batch.weights) * errors.square()).sum(0).mean()
+        self.critics.step(critic_loss)
+        policy_loss, entropy = self._policy_loss(obs, temperature)
+        self.step(policy_loss)
+        if self.temperature_lr:
+            self.log_temperature.step(self.log_temperature() * (entropy - self._entropy))
+        self.targets.follow(self.critics, self.tau)
+        batch.prioritise(errors.detach().abs().mean(0).cpu().numpy())
+        return {
+            "critic_loss": critic_loss.detach(),
+            "policy_loss": policy_loss.detach(),
+            "entropy": entropy,
+            "temperature": temperature,
+            "q": found.detach().mean(),
+        }
+
+    @torch.no_grad()
+    def _value(self, following: Obs, temperature: Tensor) -> Tensor:
+        """Soft values (n,) of states (Haarnoja et al. 2018b, eq. 3), by the smaller target."""
+        if self.continuous:
+            actions, logs = self.module.sample(following)
+            found: Tensor = self.targets(following, actions).amin(0) - temperature * logs
+            return found
+        each: Tensor = self.module(following)
+        soft: Tensor = self.targets(following).amin(0) - temperature * each
+        return (each.exp() * soft).sum(-1)
+
+    def _rated(self, obs: Obs, actions: Tensor) -> Tensor:
+        """The critics' values of what was done, (2, n)."""
+        if self.continuous:
+            found: Tensor = self.critics(obs, self.module.bounds.unit(actions))
+            return found
+        each: Tensor = self.critics(obs)
+        return each.gather(2, actions.expand(len(each), -1).unsqueeze(2)).squeeze(2)
+
+    def _policy_loss(self, obs: Obs, temperature: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of eq. 7, and the mean entropy without gradients."""
+        if self.continuous:
+            actions, logs = self.module.sample(obs)
+            values = self.critics(obs, actions).amin(0)
+            return (temperature * logs - values).mean(), -logs.detach().mean()
+        logs = self.module(obs)
+        with torch.no_grad():
+            values = self.critics(obs).amin(0)
+        loss = (logs.exp() * (temperature * logs - values)).sum(-1).mean()
+        return loss, -(logs.exp() * logs).sum(-1).mean().detach()
+
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
+        yield from positive(critic_lr=self.critic_lr, temperature=self.start)
+        if not 0 <= self.temperature_lr < math.inf:
+            yield f"temperature_lr must be finite and not negative, but is {self.temperature_lr}"

@@ -1,0 +1,79 @@
+"""Twin delayed policy gradients: the update; its table is in ``triggers.algorithms.td3``."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.learners.off_policy import Obs, OffPolicyLearner, positive
+from artos.policies.critics import Critics
+
+
+class TD3(OffPolicyLearner):
+    """Two critics, smoothed targets, a policy that steps less often (Fujimoto et al. 2018).
+
+    The target's action gets noise of deviation ``target_noise``, clipped to ``target_clip``, in
+    units of -1 ... 1; the policy and all targets move every ``delay`` updates.
+    """
+
+    def __init__(
+        self,
+        *,
+        lr: float = 1e-3,
+        critic_lr: float = 1e-3,
+        target_noise: float = 0.2,
+        target_clip: float = 0.5,
+        delay: int = 2,
+        hidden: Sequence[int] = (256, 256),
+        tau: float = 0.005,
+        sync: int = 8,
+        threads: int = 0,
+    ) -> None:
+        super().__init__(lr=lr, tau=tau, sync=sync, threads=threads)
+        self.critic_lr, self.hidden, self.delay = critic_lr, tuple(hidden), delay
+        self.target_noise, self.target_clip = target_noise, target_clip
+
+    def setup(self, context: Any) -> None:
+        """Own critics, and targets of critics and policy."""
+        super().setup(context)
+        critics = Critics(context.spec, self.hidden)
+        self.critics = self.own("critics", critics, lr=self.critic_lr)
+        self.targets = self.own("targets", copy.deepcopy(critics))
+        self.target = self.own("target", copy.deepcopy(self.module))
+
+    def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
+        """A step of the critics and, every ``delay`` updates, of the policy."""
+        obs = self.observations(batch)
+        wanted = self.wanted(batch, self._value(self.following(batch)))
+        found = self.critics(obs, self.module.bounds.unit(self.tensor(batch["actions"])))
+        errors = found - wanted
+        loss = (self.tensor(batch.weights) * errors.square()).sum(0).mean()
+        self.critics.step(loss)
+        if self.critics.steps % self.delay == 0:
+            self.step(-self.critics(obs, self.module(obs))[0].mean())
+            self.targets.follow(self.critics, self.tau)
+            self.target.follow(self.network, self.tau)
+        batch.prioritise(errors.detach().abs().mean(0).cpu().numpy())
+        return {"critic_loss": loss.detach(), "q": found.detach().mean()}
+
+    @torch.no_grad()
+    def _value(self, following: Obs) -> Tensor:
+        actions = self.target(following)
+        noise = (torch.randn_like(actions) * self.target_noise).clamp(
+            -self.target_clip, self.target_clip
+        )
+        found: Tensor = self.targets(following, (actions + noise).clamp(-1, 1)).amin(0)
+        return found
+
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
+        yield from positive(critic_lr=self.critic_lr, target_clip=self.target_clip)
+        if self.delay < 1:
+            yield f"delay must be at least 1, not {self.delay}"
+        if not self.target_noise >= 0:
+            yield f"target_noise must not be negative, but is {self.target_noise}"

@@ -1,0 +1,153 @@
+"""Policies for bounded continuous actions, and the discrete one of SAC.
+
+Networks and critics work with actions in -1 ... 1; rows hold the environment's own numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from artos.envs.spec import ActionSpec, EnvSpec
+from artos.policies.acting import ActInfo
+from artos.policies.distributions import LOG_2PI
+from artos.policies.encoders import Encoder, mlp
+
+Obs = dict[str, Tensor]
+_LOWEST, _HIGHEST = -20.0, 2.0
+
+
+class Bounds(nn.Module):
+    """Between -1 ... 1 and the bounds of an action space, (B, size) to (B, *shape) and back."""
+
+    middle: Tensor
+    reach: Tensor
+
+    def __init__(self, actions: ActionSpec) -> None:
+        super().__init__()
+        self.shape, self.size = actions.shape, math.prod(actions.shape)
+        low, high = (
+            torch.tensor(side, dtype=torch.float32) for side in (actions.low, actions.high)
+        )
+        self.register_buffer("middle", (high + low) / 2)
+        self.register_buffer("reach", (high - low) / 2)
+
+    def forward(self, unit: Tensor) -> Tensor:
+        """What the environment takes."""
+        return (self.middle + self.reach * unit).reshape(len(unit), *self.shape)
+
+    def unit(self, actions: Tensor) -> Tensor:
+        """What a critic takes."""
+        return (actions.reshape(len(actions), -1) - self.middle) / self.reach
+
+    def anything(self, rows: int) -> Tensor:
+        """Uniformly random unit actions, (rows, size)."""
+        return torch.rand(rows, self.size) * 2 - 1
+
+
+class SquashedGaussian(nn.Module):
+    """Normal actions squashed by tanh, with a deviation that depends on the state (SAC).
+
+    Until the share ``random`` of the run is over it acts uniformly at random.
+    """
+
+    outputs: tuple[str, ...] = ()
+
+    def __init__(
+        self, spec: EnvSpec, hidden: Sequence[int] = (256, 256), *, random: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.encoder, self.bounds, self.random = Encoder(spec), Bounds(spec.actions), random
+        self.layers = mlp(self.encoder.width, hidden, 2 * self.bounds.size)
+
+    def forward(self, obs: Obs) -> tuple[Tensor, Tensor]:
+        """Means and logarithms of deviations before squashing, both (B, size)."""
+        mean, log_std = self.layers(self.encoder(obs)).chunk(2, -1)
+        return mean, log_std.clamp(_LOWEST, _HIGHEST)
+
+    def sample(self, obs: Obs, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Unit actions (B, size) and their log probabilities (B,), with gradients.
+
+        Haarnoja et al. 2018, appendix C, in the form that does not overflow.
+        """
+        mean, log_std = self(obs)
+        noise = torch.empty_like(mean).normal_(generator=generator)
+        before = mean + log_std.exp() * noise
+        logs = -0.5 * noise.square() - log_std - 0.5 * LOG_2PI
+        squashed = 2 * (math.log(2) - before - functional.softplus(-2 * before))
+        return torch.tanh(before), (logs - squashed).sum(-1)
+
+    def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """``actions`` (B, *shape) float32."""
+        if info.greedy:
+            unit = torch.tanh(self(obs)[0])
+        elif info.progress < self.random:
+            unit = self.bounds.anything(len(next(iter(obs.values()))))
+        else:
+            unit = self.sample(obs)[0]
+        return {"actions": self.bounds(unit)}
+
+
+class Deterministic(nn.Module):
+    """One action per state, explored with Gaussian noise of deviation ``noise`` (TD3, DDPG).
+
+    Until the share ``random`` of the run is over it acts uniformly at random.
+    """
+
+    outputs: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        spec: EnvSpec,
+        hidden: Sequence[int] = (256, 256),
+        *,
+        noise: float = 0.1,
+        random: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.bounds = Encoder(spec), Bounds(spec.actions)
+        self.noise, self.random = noise, random
+        self.layers = mlp(self.encoder.width, hidden, self.bounds.size)
+
+    def forward(self, obs: Obs) -> Tensor:
+        """Unit actions (B, size)."""
+        return torch.tanh(self.layers(self.encoder(obs)))
+
+    def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """``actions`` (B, *shape) float32."""
+        unit = self(obs)
+        if not info.greedy and info.progress < self.random:
+            unit = self.bounds.anything(len(unit))
+        elif not info.greedy:
+            unit = (unit + self.noise * torch.randn_like(unit)).clamp(-1, 1)
+        return {"actions": self.bounds(unit)}
+
+
+class Softmax(nn.Module):
+    """Probabilities of discrete actions (Christodoulou 2019)."""
+
+    outputs: tuple[str, ...] = ()
+
+    def __init__(
+        self, spec: EnvSpec, hidden: Sequence[int] = (256, 256), *, random: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.encoder, self.choices, self.random = Encoder(spec), spec.actions.sizes[0], random
+        self.layers = mlp(self.encoder.width, hidden, self.choices)
+
+    def forward(self, obs: Obs) -> Tensor:
+        """Log probabilities (B, choices)."""
+        return functional.log_softmax(self.layers(self.encoder(obs)), -1)
+
+    def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """``actions`` (B,) int64."""
+        logs = self(obs)
+        if not info.greedy and info.progress < self.random:
+            logs = torch.zeros_like(logs)
+        if not info.greedy:  # the winner of a Gumbel race is a sample
+            logs = logs - torch.empty_like(logs).exponential_().log()
+        return {"actions": logs.argmax(-1)}

@@ -1,0 +1,76 @@
+"""Policies that act by the values of actions: Q-networks for discrete actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from artos.envs.spec import EnvSpec
+from artos.policies.acting import ActInfo
+from artos.policies.encoders import Encoder, mlp
+
+Obs = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Epsilon:
+    """How often to act at random: from ``start`` down to ``end`` within a share of the run.
+
+    With ``spread`` actors differ: actor i of N acts at random with probability
+    ``epsilon ** (1 + spread * i / (N - 1))`` (Horgan et al. 2018, §4.1: 0.4 and 7).
+    """
+
+    start: float = 1.0
+    end: float = 0.05
+    share: float = 0.1
+    spread: float = 0.0
+
+    def at(self, info: ActInfo) -> float:
+        """The probability for an actor at a time."""
+        done = min(1.0, info.progress / self.share) if self.share else 1.0
+        epsilon = self.start + done * (self.end - self.start)
+        if self.spread and info.actors > 1:
+            epsilon **= 1 + self.spread * info.actor / (info.actors - 1)
+        return epsilon
+
+
+class QNetwork(nn.Module):
+    """Values of all actions (Mnih et al. 2015), explored ε-greedily.
+
+    ``dueling`` splits them into a state's value and the actions' advantages, whose mean is zero
+    (Wang et al. 2016, eq. 9).
+    """
+
+    outputs: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        spec: EnvSpec,
+        hidden: Sequence[int] = (256, 256),
+        *,
+        dueling: bool = False,
+        epsilon: Epsilon = Epsilon(),
+    ) -> None:
+        super().__init__()
+        self.encoder, self.epsilon, self.choices = Encoder(spec), epsilon, spec.actions.sizes[0]
+        self.advantage = mlp(self.encoder.width, hidden, self.choices)
+        self.value = mlp(self.encoder.width, hidden, 1) if dueling else None
+
+    def forward(self, obs: Obs) -> Tensor:
+        """Values (B, choices) float32."""
+        features = self.encoder(obs)
+        values: Tensor = self.advantage(features)
+        if self.value is not None:
+            values = self.value(features) + values - values.mean(1, keepdim=True)
+        return values
+
+    def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """``actions`` (B,) int64: the best one, or at random any of them."""
+        best = self(obs).argmax(1)
+        if info.greedy:
+            return {"actions": best}
+        at_random = torch.rand(best.shape) < self.epsilon.at(info)
+        return {"actions": torch.where(at_random, torch.randint_like(best, self.choices), best)}

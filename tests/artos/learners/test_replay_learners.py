@@ -1,0 +1,246 @@
+"""DQN, SAC and TD3 against their equations, written once more without their machinery."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.envs.spec import ActionSpec, EnvSpec, Part
+from artos.learners.context import LearnerContext
+from artos.learners.dqn import DQN
+from artos.learners.off_policy import OffPolicyLearner
+from artos.learners.sac import SAC
+from artos.learners.td3 import TD3
+from artos.policies.squashed import Deterministic, Softmax, SquashedGaussian
+from artos.policies.values import QNetwork
+from artos.protocol.invocations import Invoke
+
+ROWS, SIDES = 6, (8,)
+PARTS = (Part("observations.a", (3,), "float32"), Part("observations.b", (), "int64", 1, (2,)))
+DISCRETE = EnvSpec("toy", PARTS, ActionSpec("discrete", (), (3,)))
+BOX = EnvSpec("toy", PARTS, ActionSpec("box", (2,), (), (-2.0, 0.0), (2.0, 1.0)))
+CALL = Invoke(1, "learner.update", "update")
+
+
+class WeighedBatch(DrawnBatch):
+    """Notes the priorities it is given."""
+
+    priorities: np.ndarray
+
+    def prioritise(self, priorities: np.ndarray) -> None:
+        self.priorities = priorities.copy()
+
+
+def a_batch(spec: EnvSpec, seed: int = 0) -> WeighedBatch:
+    rng = np.random.default_rng(seed)
+    arrays: dict[str, Any] = {}
+    for prefix in ("", "next."):
+        arrays[f"{prefix}observations.a"] = rng.normal(size=(ROWS, 3)).astype(np.float32)
+        arrays[f"{prefix}observations.b"] = rng.integers(0, 2, ROWS)
+    continuous = rng.uniform((-2, 0), (2, 1), (ROWS, 2)).astype(np.float32)
+    arrays["actions"] = continuous if spec.actions.kind == "box" else rng.integers(0, 3, ROWS)
+    arrays["n_step.returns"] = rng.normal(size=ROWS).astype(np.float32)
+    arrays["n_step.discounts"] = np.array([0.9, 0, 0.81, 0.9, 0, 0.9], np.float32)
+    arrays["weights"] = rng.uniform(0.2, 1, ROWS).astype(np.float32)
+    return WeighedBatch(arrays, None)  # type: ignore[arg-type]
+
+
+Kind = tuple[Callable[[], OffPolicyLearner], type[nn.Module], EnvSpec]
+KINDS: dict[str, Kind] = {
+    "dqn": (partial(DQN, target_every=2, tau=0.5), QNetwork, DISCRETE),
+    "sac": (partial(SAC, hidden=SIDES), SquashedGaussian, BOX),
+    "sac-discrete": (partial(SAC, hidden=SIDES), Softmax, DISCRETE),
+    "td3": (partial(TD3, hidden=SIDES), Deterministic, BOX),
+}
+
+
+def made(name: str, seed: int = 0, **settings: Any) -> Any:
+    kind, policy, spec = KINDS[name]
+    learner = kind(**settings)  # type: ignore[call-arg]
+    keys = [SimpleNamespace(name=part.name) for part in spec.parts]
+    plan: Any = SimpleNamespace(data_keys=keys, env_spec=msgspec.to_builtins(spec))
+    torch.manual_seed(seed)
+    module = policy(spec, hidden=SIDES)  # type: ignore[call-arg]
+    learner.setup(LearnerContext(plan, module, 5))
+    return learner
+
+
+def observed(batch: Mapping[str, Any], prefix: str = "") -> dict[str, Tensor]:
+    return {p.name: torch.from_numpy(batch[prefix + p.name]) for p in PARTS}
+
+
+def wanted(batch: Mapping[str, Any], values: Tensor) -> Tensor:
+    returns, discounts = batch["n_step.returns"], batch["n_step.discounts"]
+    return torch.from_numpy(returns) + torch.from_numpy(discounts) * values
+
+
+def stepped(module: nn.Module, loss: Tensor, lr: float, eps: float, most: float | None) -> Tensor:
+    """All parameters after one step of torch's Adam."""
+    optimizer = torch.optim.Adam(module.parameters(), lr, eps=eps)
+    optimizer.zero_grad()
+    loss.backward()
+    if most is not None:
+        nn.utils.clip_grad_norm_(module.parameters(), most)
+    optimizer.step()
+    return torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+
+
+def parameters(network: Any) -> Tensor:
+    return network.values[: network.count]
+
+
+def apart(network: Any) -> nn.Module:
+    return copy.deepcopy(network.module).requires_grad_(True)
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_dqn(double: bool) -> None:
+    learner, batch = made("dqn", double=double), a_batch(DISCRETE)
+    learner.target.values.add_(0.1)
+    module, target = apart(learner.network), apart(learner.target)
+    with torch.no_grad():
+        following = target(observed(batch, "next."))
+        chosen = (module(observed(batch, "next.")) if double else following).argmax(1)
+        aim = wanted(batch, following[torch.arange(ROWS), chosen])
+    found = module(observed(batch))[torch.arange(ROWS), torch.from_numpy(batch["actions"])]
+    loss = (
+        functional.huber_loss(found, aim, reduction="none") * torch.tensor(batch.weights)
+    ).mean()
+    metrics = learner.update(batch, CALL)
+    assert metrics["loss"] == pytest.approx(loss.item(), rel=1e-5)
+    after = stepped(module, loss, 1e-3, 1e-5, 10.0)
+    torch.testing.assert_close(parameters(learner.network), after, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(batch.priorities, (found - aim).abs().detach(), rtol=1e-4)
+
+
+def test_the_target_of_dqn_moves_when_it_is_due() -> None:
+    learner, start = made("dqn"), made("dqn").target.values
+    learner.update(a_batch(DISCRETE), CALL)
+    assert torch.equal(learner.target.values, start)
+    learner.update(a_batch(DISCRETE), CALL)
+    torch.testing.assert_close(learner.target.values, (start + learner.network.values) / 2)
+
+
+@pytest.mark.parametrize("name", ["sac", "sac-discrete"])
+def test_sac(name: str) -> None:
+    learner = made(name, lr=1e-3, critic_lr=2e-3, temperature=0.5, temperature_lr=1e-2)
+    spec = KINDS[name][2]
+    batch, policy = a_batch(spec), apart(learner.network)
+    critics, targets = apart(learner.critics), apart(learner.targets)
+    torch.manual_seed(5 * 1_000_003)
+    weights, actions = torch.tensor(batch.weights), torch.from_numpy(batch["actions"])
+    obs, following = observed(batch), observed(batch, "next.")
+    with torch.no_grad():
+        if name == "sac":
+            drawn, logs = policy.sample(following)
+            value = torch.minimum(*targets(following, drawn)) - 0.5 * logs
+        else:
+            logs = policy(following)
+            value = (logs.exp() * (torch.minimum(*targets(following)) - 0.5 * logs)).sum(1)
+        aim = wanted(batch, value)
+    if name == "sac":
+        unit = torch.stack((actions[:, 0] / 2, actions[:, 1] * 2 - 1), 1)
+        found = critics(obs, unit)
+    else:
+        found = critics(obs)[:, torch.arange(ROWS), actions]
+    critic_loss = 0.5 * sum((weights * (each - aim) ** 2).mean() for each in found)
+    new_critics = stepped(critics, critic_loss, 2e-3, 1e-8, None)  # type: ignore[arg-type]
+    if name == "sac":
+        drawn, logs = policy.sample(obs)
+        policy_loss = (0.5 * logs - torch.minimum(*critics(obs, drawn))).mean()
+        entropy = -logs.mean().detach()
+    else:
+        logs = policy(obs)
+        rated = torch.minimum(*critics(obs)).detach()
+        policy_loss = (logs.exp() * (0.5 * logs - rated)).sum(1).mean()
+        entropy = -(logs.exp() * logs).sum(1).mean().detach()
+    metrics = learner.update(batch, CALL)
+    assert metrics["critic_loss"] == pytest.approx(critic_loss.item(), rel=1e-4)
+    assert metrics["policy_loss"] == pytest.approx(policy_loss.item(), rel=1e-4)
+    assert metrics["entropy"] == pytest.approx(entropy.item(), rel=1e-4)
+    torch.testing.assert_close(parameters(learner.critics), new_critics, rtol=1e-4, atol=1e-6)
+    new_policy = stepped(policy, policy_loss, 1e-3, 1e-5, None)
+    torch.testing.assert_close(parameters(learner.network), new_policy, rtol=1e-4, atol=1e-5)
+    aimed = -2 if name == "sac" else 0.5 * np.log(3)
+    moved = learner.log_temperature().item() - np.log(0.5)
+    assert moved == pytest.approx(-1e-2 * np.sign(entropy.item() - aimed), rel=1e-3)
+    start = torch.cat([p.detach().reshape(-1) for p in targets.parameters()])
+    mixed = start + 0.005 * (new_critics - start)
+    torch.testing.assert_close(parameters(learner.targets), mixed, rtol=1e-5, atol=1e-6)
+    errors = (found - aim).abs().mean(0).detach()
+    np.testing.assert_allclose(batch.priorities, errors, rtol=1e-4)
+
+
+def test_td3() -> None:
+    learner, batch = made("td3", delay=2, tau=0.25), a_batch(BOX)
+    policy, critics, targets = (
+        apart(each) for each in (learner.network, learner.critics, learner.targets)
+    )
+    torch.manual_seed(5 * 1_000_003)
+    obs, following = observed(batch), observed(batch, "next.")
+    with torch.no_grad():
+        after = policy(following)
+        after = (after + (torch.randn_like(after) * 0.2).clamp(-0.5, 0.5)).clamp(-1, 1)
+        aim = wanted(batch, torch.minimum(*targets(following, after)))
+    actions = torch.from_numpy(batch["actions"])
+    found = critics(obs, torch.stack((actions[:, 0] / 2, actions[:, 1] * 2 - 1), 1))
+    loss = sum((torch.tensor(batch.weights) * (each - aim) ** 2).mean() for each in found)
+    before = learner.network.values.clone(), learner.targets.values.clone()
+    assert learner.update(batch, CALL)["critic_loss"] == pytest.approx(loss.item(), rel=1e-5)  # type: ignore[union-attr]
+    new = stepped(critics, loss, 1e-3, 1e-8, None)  # type: ignore[arg-type]
+    torch.testing.assert_close(parameters(learner.critics), new, rtol=1e-5, atol=1e-6)
+    assert torch.equal(learner.network.values, before[0])
+    assert torch.equal(learner.targets.values, before[1])
+    learner.update(batch, CALL)
+    now = apart(learner.critics)
+    after_policy = stepped(policy, -now(obs, policy(obs))[0].mean(), 1e-3, 1e-5, None)
+    torch.testing.assert_close(parameters(learner.network), after_policy, rtol=1e-4, atol=1e-6)
+    moved = before[1] + 0.25 * (learner.critics.values - before[1])
+    torch.testing.assert_close(learner.targets.values, moved)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_restored_learner_goes_on_bit_for_bit(name: str) -> None:
+    one, other = made(name, sync=3), made(name, seed=1, sync=3)
+    for seed in range(3):
+        one.update(a_batch(KINDS[name][2], seed), CALL)
+    assert one.fresh
+    for key, value in other.live().items():
+        value.copy_(one.live()[key])
+    other.restored()
+    assert other.updates == 3
+    for learner in (one, other):
+        learner.fresh = False
+        torch.rand(7)  # whatever else draws
+        for seed in range(3, 5):
+            learner.update(a_batch(KINDS[name][2], seed), CALL)
+        assert not learner.fresh
+    for key, value in one.live().items():
+        assert torch.equal(value, other.live()[key]), key
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("dqn", {"tau": 0.0}), ("dqn", {"sync": 0}), ("dqn", {"target_every": 0}),
+        ("sac", {"critic_lr": 0.0}), ("sac", {"temperature": -1.0}),
+        ("sac", {"temperature_lr": float("nan")}), ("td3", {"delay": 0}),
+        ("td3", {"target_noise": -0.1}), ("td3", {"lr": float("inf")}),
+    ],
+)  # fmt: skip
+def test_settings_out_of_range_are_told(name: str, settings: dict[str, Any]) -> None:
+    learner: Any = KINDS[name][0](**settings)  # type: ignore[call-arg]
+    faults = learner.faults(SimpleNamespace())
+    assert len(faults) == 1
+    assert next(iter(settings)) in faults[0]

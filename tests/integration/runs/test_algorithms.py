@@ -1,0 +1,84 @@
+"""The algorithms that ``artos run`` knows: they run as told, and they learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from real_runs import Outcome
+
+from head.records.episodes import Episodes
+
+pytestmark = pytest.mark.processes
+
+SMALL = ("--set", "hidden=32,32", "--set", "after=200", "--set", "batch=32", "--set", "ratio=4")
+
+
+@pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("dqn", ("--set", "replay=prioritised", "--set", "dueling=true", "--set", "spread=7")),
+        ("sac", ("--env", "CartPole-v1")),
+        ("sac", ()),
+        ("td3", ("--set", "n_step=3")),
+    ],
+    ids=["dqn", "sac-discrete", "sac", "td3"],
+)
+def test_they_run_as_told(
+    name: str,
+    more: tuple[str, ...],
+    mode: tuple[str, ...],
+    artos: Callable[..., Outcome],
+) -> None:
+    size = ("--actors", "2", "--total-steps", "1200", "--seed", "1")
+    outcome = artos("run", name, "--json", *size, *SMALL, *more, *mode)
+    assert outcome.status == 0, outcome.err
+    summary = outcome.summary
+    assert summary["algorithm"] == name
+    assert summary["steps"] >= 1200
+    # Neither side may be further ahead than two rounds of both actors and a batch.
+    assert summary["updates"] * 32 == pytest.approx(4 * (summary["steps"] - 200), abs=4 * 128 + 64)
+    assert summary["restarts"] == summary["rows_lost"] == 0
+    assert 0 < summary["version"] <= summary["updates"] // 8 + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("dqn", "--env", "Pendulum-v1"), "DQN chooses discrete actions"),
+        (("td3", "--env", "CartPole-v1"), "TD3 chooses box actions"),
+        (("dqn", "--set", "after=200000"), "after=200000, but the blocks hold"),
+        (("sac", "--set", "tau=0", "--set", "lr=-1"), "tau must be above 0"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    arguments: tuple[str, ...], says: str, artos: Callable[..., Outcome]
+) -> None:
+    outcome = artos("run", *arguments, "--json")
+    assert outcome.status == 2
+    assert says in outcome.err
+    assert "nothing was started" in outcome.err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "arguments", "bar"),
+    [
+        ("dqn", ("--total-steps", "30000"), 150),
+        ("sac", ("--total-steps", "6000"), -500),
+        ("td3", ("--total-steps", "8000"), -500),
+    ],
+)
+def test_they_learn(
+    name: str, arguments: tuple[str, ...], bar: float, artos: Callable[..., Outcome], home: Path
+) -> None:
+    """At random CartPole returns 22 and Pendulum -1,200; the bars leave wide margins."""
+    lasts = []
+    for seed in ("1", "2"):
+        folder = f"seed{seed}"
+        outcome = artos("run", name, "--json", "--seed", seed, "--run-dir", folder, *arguments)
+        assert outcome.status == 0, outcome.err
+        lasts.append(float(Episodes.read(home / folder / "episodes.csv").returns[-10:].mean()))
+    assert min(lasts) > bar, lasts

@@ -1,0 +1,68 @@
+"""TD3 as a trigger configuration: uniform replay, learner and actors at work at the same time."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from artos.actors.rollout import RolloutActor
+from artos.learners.td3 import TD3
+from artos.policies.build import require_actions
+from artos.policies.squashed import Deterministic
+from artos.scaling.actor_count import ActorsSetting
+from artos.spec import Workload
+from triggers.algorithms.replaying import Replay, pattern, replay_rows, rows_each
+
+
+def workload(
+    env: Annotated[str, "a Gymnasium id, or your own module:factory"] = "Pendulum-v1",
+    actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 1,
+    total_steps: Annotated[int, "environment steps in all"] = 20_000,
+    *,
+    envs: Annotated[int, "environments an actor steps side by side"] = 1,
+    steps: Annotated[int, "steps of each environment in a round"] = 8,
+    hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (256, 256),
+    replay: Annotated[Replay, "how transitions are drawn"] = "uniform",
+    replay_size: Annotated[int, "transitions that are kept"] = 1_000_000,
+    alpha: Annotated[float, "how far priorities count, 0 to 1 (prioritised)"] = 0.6,
+    batch: Annotated[int, "transitions in an update"] = 256,
+    ratio: Annotated[float | None, "how often each transition is drawn; none: batch"] = None,
+    after: Annotated[int, "transitions before the first update, which are random"] = 1_000,
+    n_step: Annotated[int, "rewards summed before bootstrapping"] = 1,
+    gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
+    lr: Annotated[float, "step size of the policy"] = 1e-3,
+    critic_lr: Annotated[float, "step size of the critics"] = 1e-3,
+    noise: Annotated[float, "deviation of the exploration, in half the range"] = 0.1,
+    target_noise: Annotated[float, "deviation that smooths the target"] = 0.2,
+    target_clip: Annotated[float, "bound of that noise"] = 0.5,
+    delay: Annotated[int, "updates of the critics in one of the policy"] = 2,
+    tau: Annotated[float, "share of the way targets go"] = 0.005,
+    sync: Annotated[int, "updates between versions"] = 8,
+    threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+) -> Workload:
+    """Twin delayed policy gradients on continuous actions with bounds.
+
+    Actors and learner work at the same time; after ``after`` transitions each one is drawn
+    ``ratio`` times on average, by default one update per environment step.
+    """
+    random = min(1.0, after / max(1, total_steps))
+    policy = partial(Deterministic, hidden=hidden, noise=noise, random=random)
+    actor = RolloutActor(env, policy, envs)
+    require_actions(actor.spec, "TD3", "box")
+    sample = pattern(replay, batch, n_step, gamma, alpha)
+    ratio = float(batch) if ratio is None else ratio
+    return Workload(
+        name="td3",
+        actor=actor,
+        learner=TD3(
+            lr=lr, critic_lr=critic_lr, target_noise=target_noise, target_clip=target_clip,
+            delay=delay, hidden=hidden, tau=tau, sync=sync, threads=threads,
+        ),
+        triggers=replay_rows(actor, sample, ratio, after),
+        actors=actors,
+        steps=steps,
+        total_steps=total_steps,
+        capacity=rows_each(min(replay_size, max(1, total_steps)), actors, envs),
+        on_full="overwrite",
+        settings={"ratio": ratio},
+    )  # fmt: skip
