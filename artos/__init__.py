@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from artos.buffer.samplers.sequences import SequenceSampler
     from artos.buffer.samplers.uniform import UniformSampler
     from artos.errors import ArtosError
+    from artos.learners.a2c import A2C
     from artos.learners.context import LearnerContext
+    from artos.learners.impala import IMPALA
     from artos.learners.network import Network
-    from artos.learners.optimisers import Adam, TorchOptimiser
+    from artos.learners.optimisers import Adam, RMSprop, TorchOptimiser
     from artos.learners.ppo import PPO
     from artos.learners.torch_learner import AdvantageCache, TorchLearner
     from artos.losses.gae import advantages
+    from artos.losses.vtrace import vtrace
     from artos.policies.acting import ActInfo
     from artos.policies.build import Policy
     from artos.protocol.invocations import Claim, Invoke
@@ -36,7 +39,9 @@ if TYPE_CHECKING:
     from artos.trained.trained import Trained, load
 
 __all__ = [
+    "A2C",
     "FIFO",
+    "IMPALA",
     "PPO",
     "ActInfo",
     "ActorBlock",
@@ -59,6 +64,7 @@ __all__ = [
     "Policy",
     "Prioritised",
     "PrioritisedSampler",
+    "RMSprop",
     "RolloutActor",
     "ScalingPolicy",
     "SequenceSampler",
@@ -71,9 +77,12 @@ __all__ = [
     "Workload",
     "advantages",
     "load",
+    "vtrace",
 ]
 
 _MODULES = {
+    "A2C": "artos.learners.a2c",
+    "IMPALA": "artos.learners.impala",
     "PPO": "artos.learners.ppo",
     "ActorBlock": "artos.buffer.actor_block",
     "ArtosError": "artos.errors",
@@ -91,6 +100,7 @@ _MODULES = {
     "TorchOptimiser": "artos.learners.optimisers",
     "Policy": "artos.policies.build",
     "AdvantageCache": "artos.learners.torch_learner",
+    "RMSprop": "artos.learners.optimisers",
     "PrioritisedSampler": "artos.buffer.samplers.prioritised",
     "RolloutActor": "artos.actors.rollout",
     "ScalingPolicy": "artos.scaling.policy",
@@ -109,6 +119,7 @@ _MODULES = {
     "Trained": "artos.trained.trained",
     "advantages": "artos.losses.gae",
     "load": "artos.trained.trained",
+    "vtrace": "artos.losses.vtrace",
 }
 
 

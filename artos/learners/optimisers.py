@@ -88,6 +88,44 @@ class Adam:
         """See ``Optimiser.restored``; all state is in the tensors."""
 
 
+class RMSprop:
+    """RMSprop (Hinton 2012, lecture 6e): steps of ``lr * g / (sqrt(average of g²) + eps)``.
+
+    ``alpha`` is the weight of the past in the average, which begins at 0.
+    """
+
+    def __init__(self, lr: float, alpha: float = 0.99, eps: float = 1e-5) -> None:
+        self.lr, self._alpha, self._eps = lr, alpha, eps
+
+    def bind(self, weights: nn.Parameter) -> None:
+        """See ``Optimiser.bind``."""
+        self._weights = weights
+        self._count = torch.zeros(())
+        self._square_avg = torch.zeros_like(weights.data)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """See ``Optimiser.step``."""
+        gradient = self._weights.grad
+        assert gradient is not None
+        self._count += 1
+        self._square_avg.mul_(self._alpha).addcmul_(gradient, gradient, value=1 - self._alpha)
+        length = self._square_avg.sqrt().add_(self._eps)
+        self._weights.addcdiv_(gradient, length, value=-self.lr)
+
+    @property
+    def steps(self) -> int:
+        """See ``Optimiser.steps``."""
+        return int(self._count)
+
+    def state(self) -> dict[str, Tensor]:
+        """See ``Optimiser.state``."""
+        return {"square_avg": self._square_avg, "step": self._count}
+
+    def restored(self) -> None:
+        """See ``Optimiser.restored``; all state is in the tensors."""
+
+
 class TorchOptimiser:
     """Any optimiser of ``torch.optim``: ``make`` builds it for a list of parameters.
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from artos.buffer.samplers.batch import Batch, BatchStore
+from artos.learners.actor_critic import ActorCriticLearner, explained_variance
 from artos.learners.context import LearnerContext
 from artos.learners.noise import GradientNoise
 from artos.learners.torch_learner import (
     AdvantageCache,
     GradientAccumulator,
-    TorchLearner,
     indivisible,
     share,
     too_early,
@@ -27,14 +25,13 @@ from artos.losses.ppo import ppo_loss
 from artos.plan import Plan
 from artos.protocol.invocations import Claim, Invoke
 from artos.scaling.actor_count import NOISE_SCALE
-from artos.spec import ObjectKey, is_observation
+from artos.spec import ObjectKey
 
 
-class PPO(TorchLearner):
+class PPO(ActorCriticLearner):
     """PPO as users know it: clipping, GAE, advantage normalisation, value and entropy terms.
 
-    ``anneal`` lowers the learning rate linearly to 0 over the run. ``bfloat16`` runs the network in
-    bfloat16 autocast (weights and losses stay float32). ``target_kl`` ends an update early.
+    ``target_kl`` ends an update early; for what it shares with others see ``ActorCriticLearner``.
     If the gradient noise scale (rows) is read, e.g. by the scaling policy, it is published as the
     object ``noise_scale`` and shown as a metric.
 
@@ -46,7 +43,6 @@ class PPO(TorchLearner):
 
     non_publishing: ClassVar[tuple[str, ...]] = ("preprocess", "accumulate", "first_pass")
     objects: ClassVar[tuple[ObjectKey, ...]] = (ObjectKey(NOISE_SCALE),)
-    calls: ClassVar[tuple[str, ...]] = ("evaluate",)
     reads: ClassVar[tuple[str, ...]] = ("actions", "rewards", "log_probs", "values", "bootstraps")
 
     def __init__(
@@ -68,20 +64,16 @@ class PPO(TorchLearner):
         bfloat16: bool = False,
         threads: int = 0,
     ) -> None:
-        super().__init__(lr, max_grad_norm, threads)
-        self.anneal, self.gamma, self.lam = anneal, gamma, lam
+        super().__init__(
+            lr, anneal, gamma, lam, vf_coef, ent_coef, max_grad_norm, normalize_advantages,
+            bfloat16, threads,
+        )  # fmt: skip
         self.epochs, self.minibatches = epochs, minibatches
         self.clip, self.value_clip, self.target_kl = clip, value_clip, target_kl
-        self.vf_coef, self.ent_coef = vf_coef, ent_coef
-        self.normalize, self.bfloat16 = normalize_advantages, bfloat16
-        self._seconds: dict[str, float] = {}
 
     def setup(self, context: LearnerContext) -> None:
-        """Adopt the network; find out which keys are observations."""
+        """Adopt the network; nothing is known yet of rows that will come."""
         super().setup(context)
-        keys = [key for key in context.plan.data_keys if is_observation(key.name)]
-        self._parts = [k.name for k in keys]
-        self._large = {k.name for k in keys if len(k.shape) > 1}
         self._noise = GradientNoise() if _measures_noise(context.plan) else None
         self._advantages = AdvantageCache(context.blocks, self.gamma, self.lam)
         self._store = BatchStore()
@@ -91,24 +83,19 @@ class PPO(TorchLearner):
 
     def faults(self, plan: Plan) -> list[str]:
         """Settings out of range, or minibatches that do not divide the batch."""
-        found = [*super().faults(plan), *self._out_of_range()]
+        found = super().faults(plan)
         if _measures_noise(plan) and self.minibatches == 1:
             found.append("the gradient noise scale is measured between minibatches: use 2 or more")
         found += indivisible(plan, self.minibatches)
         return found + too_early(plan, self.minibatches)
 
     def _out_of_range(self) -> Iterator[str]:
+        yield from super()._out_of_range()
         positive = {"epochs": self.epochs, "minibatches": self.minibatches, "clip": self.clip}
         optional = {"value_clip": self.value_clip, "target_kl": self.target_kl}
         for name, value in (positive | optional).items():
             if not (value is None or value > 0):
                 yield f"{name} must be positive{' or none' * (name in optional)}, not {value}"
-        for name, value in {"gamma": self.gamma, "lam": self.lam}.items():
-            if not 0 <= value <= 1:
-                yield f"{name} must be within 0 and 1, not {value}"
-        for name, value in {"vf_coef": self.vf_coef, "ent_coef": self.ent_coef}.items():
-            if not 0 <= value < math.inf:
-                yield f"{name} must be finite and not negative, but is {value}"
 
     # -- what triggers fire --------------------------------------------------------------------
 
@@ -167,17 +154,9 @@ class PPO(TorchLearner):
         if self._noise is not None:
             scale = result[NOISE_SCALE] = self._noise.estimate(len(batch))
             self.publish(NOISE_SCALE, scale)
-        return result | _explained_variance(data)
-
-    def seconds(self) -> Mapping[str, float]:
-        """Seconds of the last invocation spent preprocessing, gathering and learning."""
-        return self._seconds
+        return result | explained_variance(data["returns"], data["values"])
 
     # -- epochs --------------------------------------------------------------------------------
-
-    def _anneal(self, call: Invoke) -> None:
-        if self.anneal:
-            self.network.optimiser.lr = self.lr * max(0.0, 1.0 - call.progress)
 
     def _first_epoch(self, batch: Batch, data: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Do what is left of the first epoch."""
@@ -246,12 +225,8 @@ class PPO(TorchLearner):
 
     def _prepare(self, batch: Batch) -> dict[str, Tensor]:
         advantage, returns = self._advantages.of(batch)
-        arrays = {"advantages": advantage, "returns": returns}
-        arrays |= {n: batch.gather(n) for n in ("actions", "log_probs", "values")}
-        arrays |= {n: batch.gather(n) for n in self._parts if n not in self._large}
-        if "valid" in batch.names:
-            arrays["valid"] = batch.gather("valid")
-        return {n: self.tensor(a.reshape(len(batch), *a.shape[3:])) for n, a in arrays.items()}
+        names = ("actions", "log_probs", "values")
+        return self._rows(batch, names, advantages=advantage, returns=returns)
 
     def _loss(
         self,
@@ -263,23 +238,17 @@ class PPO(TorchLearner):
         """The loss of the rows at ``index``, alone or as a part of the full batch."""
         at = self.tensor(index)
         few = {name: tensor[at] for name, tensor in data.items()}
-        observations = {
-            key: self.tensor(batch.take(key, index)) if key in self._large else few[key]
-            for key in self._parts
-        }
-        module: Any = self.module
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
-            log_probs, entropy, values = module.evaluate(observations, few["actions"])
+        log_probs, entropy, values = self._evaluate(batch, few, index)
         advantage = few["advantages"]
         mean, spread = (full.mean, full.spread) if full else self._scale(advantage)
         return ppo_loss(
-            log_probs.float(),
+            log_probs,
             few["log_probs"],
             (advantage - mean) / spread,
-            values.float(),
+            values,
             few["values"],
             few["returns"],
-            entropy.float(),
+            entropy,
             self.clip,
             self.value_clip,
             self.vf_coef,
@@ -288,15 +257,6 @@ class PPO(TorchLearner):
             full.count if full else None,
         )
 
-    def _scale(self, values: Tensor) -> tuple[Tensor | float, Tensor | float]:
-        return (values.mean(), values.std() + 1e-8) if self.normalize else (0.0, 1.0)
-
 
 def _measures_noise(plan: Plan) -> bool:
     return NOISE_SCALE in plan.wanted
-
-
-def _explained_variance(data: Mapping[str, Tensor]) -> dict[str, float]:
-    returns, values = data["returns"], data["values"]
-    spread = float(returns.var())
-    return {"explained_variance": 1.0 - float((returns - values).var()) / spread if spread else 0.0}

@@ -22,7 +22,8 @@ from artos.buffer.samplers.batch import Batch
 from artos.learners.context import LearnerContext
 from artos.learners.network import Network, Value
 from artos.learners.optimisers import Adam, Optimiser
-from artos.losses.gae import Floats, advantages
+from artos.losses.gae import advantages
+from artos.losses.rounds import Floats
 from artos.plan import Plan
 from artos.policies.flat import Layout, layout
 from artos.protocol.invocations import Claim

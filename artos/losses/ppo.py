@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from artos.losses.masked import masked_mean
+
 
 def ppo_loss(
     log_probs: Tensor,
@@ -35,17 +37,17 @@ def ppo_loss(
     clipped = ratio.clamp(1 - clip, 1 + clip)
     surrogate = torch.minimum(ratio * advantages, clipped * advantages)
     squares = _value_squares(values, old_values, returns, value_clip)
-    policy_loss = -_mean(surrogate, valid, count)
-    value_loss = 0.5 * _mean(squares, valid, count)
-    mean_entropy = _mean(entropy, valid, count)
+    policy_loss = -masked_mean(surrogate, valid, count)
+    value_loss = 0.5 * masked_mean(squares, valid, count)
+    mean_entropy = masked_mean(entropy, valid, count)
     loss = policy_loss + vf_coef * value_loss - ent_coef * mean_entropy
     with torch.no_grad():
         report = {
             "policy_loss": policy_loss.detach(),
             "value_loss": value_loss.detach(),
             "entropy": mean_entropy.detach(),
-            "approx_kl": _mean(ratio - 1 - log_ratio, valid, count),
-            "clip_fraction": _mean((ratio != clipped).float(), valid, count),
+            "approx_kl": masked_mean(ratio - 1 - log_ratio, valid, count),
+            "clip_fraction": masked_mean((ratio != clipped).float(), valid, count),
         }
     return loss, report
 
@@ -58,10 +60,3 @@ def _value_squares(
         return squares
     near = old_values + (values - old_values).clamp(-value_clip, value_clip)
     return torch.maximum(squares, (near - returns).square())
-
-
-def _mean(rows: Tensor, valid: Tensor | None, count: float | None) -> Tensor:
-    if valid is None:
-        return rows.mean() if count is None else rows.sum() / count
-    # Select, do not multiply: a masked row may hold NaN.
-    return torch.where(valid, rows, 0).sum() / (count or valid.sum().clamp(min=1))

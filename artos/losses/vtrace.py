@@ -1,45 +1,53 @@
-"""V-trace targets of IMPALA (Espeholt et al. 2018, equation 1)."""
+"""V-trace targets of IMPALA (Espeholt et al. 2018, equation 1 and remark 2)."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.losses.rounds import Flags, Floats, following_values, sum_backwards
 
 
-@torch.no_grad()
 def vtrace(
-    log_ratios: Tensor,
-    rewards: Tensor,
-    values: Tensor,
-    next_values: Tensor,
-    terminations: Tensor,
-    truncations: Tensor,
+    log_ratios: NDArray[Any],
+    rewards: NDArray[Any],
+    values: NDArray[Any],
+    bootstraps: NDArray[Any],
+    terminations: Flags,
+    truncations: Flags,
     gamma: float,
+    lam: float = 1.0,
     clip_rho: float = 1.0,
     clip_c: float = 1.0,
-    lam: float = 1.0,
-) -> tuple[Tensor, Tensor]:
-    """Value targets and policy-gradient advantages, both (T, B) float32, without gradients.
+    valid: Flags | None = None,
+) -> tuple[Floats, Floats]:
+    """Policy-gradient advantages and value targets of rounds of T steps, both (A, T, E) float32.
 
-    All tensors are (T, B). ``log_ratios`` is log π(a|x) − log μ(a|x) of the learner's policy π and
-    the actor's μ; ``next_values`` the value of the observation that followed each step: the next
-    row's, or the last observation's where an episode was truncated or the sequence ends. It counts
-    as 0 where the episode terminated; nothing flows back across the end of an episode.
+    All arrays are (A, T, E): A rounds, E environments. ``log_ratios`` is log π(a|x) − log μ(a|x) of
+    the learner's policy π and the actor's μ, ``values`` V(x) by the learner's network. V(x_{t+1})
+    is that of ``following_values``: the next row's, and where no row holds x_{t+1}, after a
+    truncation and at the end of a round, the actor's estimate ``bootstraps``, which is as old as
+    the policy that sampled the round.
 
     ``v_t = V(x_t) + δ_t + γ c_t (v_{t+1} − V(x_{t+1}))`` with
-    ``δ_t = ρ_t (r_t + γ V(x_{t+1}) − V(x_t))``; the advantage is
-    ``ρ_t (r_t + γ v_{t+1} − V(x_t))``.
+    ``δ_t = ρ_t (r_t + γ V(x_{t+1}) − V(x_t))``, ρ the ratio up to ``clip_rho`` and c ``lam`` times
+    the ratio up to ``clip_c``; nothing flows back across the end of an episode. The advantage is
+    ``ρ_t (r_t + γ v_{t+1} − V(x_t))``. Where ``valid`` is False (a row that was only a reset) the
+    advantage is 0 and the target the value itself.
     """
-    ratios = log_ratios.exp()
-    rho, c = ratios.clamp(max=clip_rho), lam * ratios.clamp(max=clip_c)
-    following = next_values.masked_fill(terminations, 0.0)
-    deltas = rho * (rewards + gamma * following - values)
-    weight = (gamma * c).masked_fill(terminations | truncations, 0.0)
-    corrections = deltas.clone()
-    for t in range(len(rewards) - 2, -1, -1):
-        corrections[t] += weight[t] * corrections[t + 1]
+    following = following_values(values, bootstraps, terminations, truncations, valid)
+    ends = terminations | truncations
+    rho = np.exp(np.minimum(log_ratios, math.log(clip_rho)))  # a large ratio must not overflow
+    weights = gamma * lam * np.exp(np.minimum(log_ratios, math.log(clip_c)))
+    corrections = (rho * (rewards + gamma * following - values)).astype(np.float32)
+    sum_backwards(corrections, np.where(ends, 0, weights).astype(np.float32))
+    if valid is not None:
+        corrections *= valid
     targets = values + corrections
-    after = following.clone()
-    inside = ~(terminations | truncations)[:-1]
-    after[:-1] = torch.where(inside, targets[1:], following[:-1])
-    return targets, rho * (rewards + gamma * after - values)
+    inside = ~ends[:, :-1]
+    np.copyto(following[:, :-1], targets[:, 1:], where=inside)
+    gains = rho * (rewards + gamma * following - values)
+    return gains if valid is None else gains * valid, targets

@@ -10,6 +10,7 @@ from artos.policies.build import Policy
 from artos.scaling.actor_count import ActorsSetting, actors_of
 from artos.spec import Workload
 from triggers import ObjectKeyTrigger
+from triggers.algorithms.defaults import shows_images, step_size
 from triggers.algorithms.pipelines import Pipeline, learner_rows
 
 
@@ -54,9 +55,8 @@ def workload(
     actor = RolloutActor(
         env, Policy(hidden=hidden), envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
     )
-    images = any(len(part.shape) > 1 for part in actor.spec.parts)
-    lr = lr if lr is not None else (2.5e-4 if images else 1e-3)
-    clip = clip if clip is not None else (0.1 if images else 0.2)
+    lr = step_size(lr, actor.spec)
+    clip = clip if clip is not None else (0.1 if shows_images(actor.spec) else 0.2)
     learner = PPO(
         lr=lr, anneal=anneal, gamma=gamma, lam=lam, epochs=epochs, minibatches=minibatches,
         clip=clip, value_clip=value_clip, vf_coef=vf_coef, ent_coef=ent_coef,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from artos.losses.gae import advantages
 from artos.losses.ppo import ppo_loss
-from artos.losses.vtrace import vtrace
+from artos.losses.rounds import following_values
 
 rounds = st.tuples(
     st.integers(1, 3), st.integers(1, 7), st.integers(1, 3), st.integers(0, 2**32 - 1)
@@ -77,6 +77,17 @@ def test_rows_that_only_reset_teach_nothing_and_pass_nothing_on() -> None:
     without, _ = advantages(*(x[:, keep] for x in (r, v, b, term, none)), 0.9, 0.8)
     np.testing.assert_array_equal(with_row[:, keep], without)
     assert with_row[0, 2, 0] == 0
+
+
+def test_the_row_after_a_truncation_is_bootstrapped_from_where_it_is_there() -> None:
+    """With rows that only reset, the row after a truncated one holds its last observation."""
+    v = np.array([1, 2, 4, 8], np.float32).reshape(1, 4, 1)
+    b = np.full_like(v, 16)
+    trunc = np.array([0, 1, 0, 1], bool).reshape(1, 4, 1)
+    none, valid = np.zeros_like(trunc), ~np.array([0, 0, 1, 0], bool).reshape(1, 4, 1)
+    assert following_values(v, b, none, trunc, valid)[0, :, 0].tolist() == [2, 4, 8, 16]
+    assert following_values(v, b, none, trunc)[0, :, 0].tolist() == [2, 16, 8, 16]
+    assert following_values(v, b, trunc, trunc, valid)[0, :, 0].tolist() == [2, 0, 8, 0]
 
 
 def test_inputs_are_left_as_they_are() -> None:
@@ -185,63 +196,3 @@ def test_parts_of_a_batch_add_up_to_the_whole(cuts: list[int], masked: bool) -> 
     for name, value in wanted.items():
         found = sum(report[name] for _, report in parts)
         assert float(found) == pytest.approx(float(value), abs=1e-5), name
-
-
-# -- V-trace -----------------------------------------------------------------------------------
-
-
-def plain_vtrace(log_rho, r, v, nv, term, trunc, gamma, clip_rho, clip_c, lam):
-    """The sum of equation 1 of Espeholt et al. 2018, for one sequence."""
-    steps = len(r)
-    ratio = [math.exp(x) for x in log_rho]
-    rho = [min(clip_rho, x) for x in ratio]
-    c = [lam * min(clip_c, x) for x in ratio]
-    after = [0.0 if term[t] else float(nv[t]) for t in range(steps)]
-    targets = []
-    for s in range(steps):
-        total, weight = float(v[s]), 1.0
-        for t in range(s, steps):
-            total += weight * rho[t] * (float(r[t]) + gamma * after[t] - float(v[t]))
-            if term[t] or trunc[t]:
-                break
-            weight *= gamma * c[t]
-        targets.append(total)
-    gains = []
-    for s in range(steps):
-        last = s == steps - 1 or term[s] or trunc[s]
-        following = after[s] if last else targets[s + 1]
-        gains.append(rho[s] * (float(r[s]) + gamma * following - float(v[s])))
-    return targets, gains
-
-
-@settings(max_examples=150)
-@given(
-    st.integers(1, 7), st.integers(1, 3), st.integers(0, 2**32 - 1), share,
-    st.sampled_from([0.5, 1.0, 2.0]), share,
-)  # fmt: skip
-def test_vtrace_matches_the_definition(
-    steps: int, batch: int, seed: int, gamma: float, clip: float, lam: float
-) -> None:
-    rng = np.random.default_rng(seed)
-    arrays = rng.normal(size=(4, steps, batch)).astype(np.float32)
-    log_rho, r, v, nv = arrays
-    term, trunc = flags(rng, (steps, batch))
-    # The next row's value follows wherever the episode goes on.
-    going = ~(term | trunc)[:-1]
-    nv[:-1][going] = v[1:][going]
-    targets, gains = vtrace(
-        *map(torch.from_numpy, (log_rho, r, v, nv, term, trunc)), gamma, clip, 1.0, lam
-    )
-    for e in range(batch):
-        rows = [x[:, e] for x in (log_rho, r, v, nv, term, trunc)]
-        wanted = plain_vtrace(*rows, gamma, clip, 1.0, lam)
-        np.testing.assert_allclose(targets[:, e], wanted[0], rtol=1e-3, atol=1e-3)
-        np.testing.assert_allclose(gains[:, e], wanted[1], rtol=1e-3, atol=1e-3)
-
-
-def test_on_policy_vtrace_is_the_n_step_return() -> None:
-    r = torch.tensor([[1.0], [2.0], [3.0]])
-    v, zeros = torch.zeros(3, 1), torch.zeros(3, 1, dtype=torch.bool)
-    nv = torch.tensor([[0.0], [0.0], [10.0]])
-    targets, _ = vtrace(torch.zeros(3, 1), r, v, nv, zeros, zeros, 0.5)
-    assert targets[:, 0].tolist() == [1 + 1 + 0.75 + 1.25, 2 + 1.5 + 2.5, 3 + 5]

@@ -76,6 +76,29 @@ INLINE = {
          "target_kl must be", "threads must be within 0 and 1024", "slots must be at least 0",
          "image_mb must be at least 0"],
     ),
+    "what A2C does not take": (
+        ["a2c", "--set", "lr=-1", "--set", "gamma=-0.1", "--set", "lam=2", "--set",
+         "max_grad_norm=0"],
+        ["lr must be positive, not -1", "gamma must be within 0 and 1", "lam must be within 0 and",
+         "max_grad_norm must be positive or none"],
+    ),
+    "no such optimiser": (
+        ["a2c", "--set", "optimiser=sgd"], ["optimiser='sgd': write one of adam, rmsprop"],
+    ),
+    "what IMPALA does not take": (
+        ["impala", "--set", "clip_rho=0", "--set", "clip_c=-1", "--set", "ent_coef=-1"],
+        ["clip_rho must be positive, not 0", "clip_c must be positive, not -1",
+         "ent_coef must be finite and not negative"],
+    ),
+    "rounds of more actors than there are": (
+        ["impala", "--actors", "2", "--set", "n=3"], ["waits for n=3 actors, but there are 2"],
+    ),
+    "a batch of no rounds": (
+        ["impala", "--set", "n=0"], ["n must be a whole number of at least 1, not 0"],
+    ),
+    "rows newer than the newest": (
+        ["impala", "--set", "max_lag=-1"], ["max_lag must be a whole number of at least 0"],
+    ),
     "more than there can be": (
         ["ppo", "--actors", "1e9", "--set", "hidden=1e9", "--set", "steps=1e30"],
         ["actors must be at most 65536",

@@ -10,8 +10,14 @@ import pytest
 import torch
 
 import artos
+from triggers.algorithms import BUILT_IN
 
-ENVS = {"ppo": "CartPole-v1", "dqn": "CartPole-v1", "sac": "Pendulum-v1", "td3": "Pendulum-v1"}
+ENVS = dict.fromkeys(("ppo", "a2c", "impala", "dqn"), "CartPole-v1")
+ENVS |= dict.fromkeys(("sac", "td3"), "Pendulum-v1")
+
+
+def test_all_algorithms_are_here() -> None:
+    assert ENVS.keys() == BUILT_IN.keys()
 
 
 @pytest.mark.parametrize("name", ENVS)

@@ -1,0 +1,42 @@
+"""What estimates of returns share: the values after each row, and sums from a round's end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+
+
+def following_values(
+    values: NDArray[Any],
+    bootstraps: NDArray[Any],
+    terminations: Flags,
+    truncations: Flags,
+    valid: Flags | None = None,
+) -> Floats:
+    """The value of the state after each row; everything is (A, T, E), the result float32.
+
+    It is 0 where the episode terminated, ``bootstraps`` after a truncation and in the round's last
+    row, else the next row's value. If rows have the key ``valid``, the row after a truncated one
+    holds the episode's last observation, and its value counts instead of the bootstrap.
+    """
+    following = np.empty(values.shape, np.float32)
+    following[:, :-1] = values[:, 1:]
+    following[:, -1] = bootstraps[:, -1]
+    if valid is None:
+        np.copyto(following, bootstraps, where=truncations)
+    np.copyto(following, 0, where=terminations)
+    return following
+
+
+def sum_backwards(errors: Floats, weights: Floats) -> None:
+    """Add to each error the weighted sum of those after it, in place; both are (A, T, E).
+
+    ``errors[t] += weights[t] * errors[t + 1]``, from the end of the round on.
+    """
+    for t in range(errors.shape[1] - 2, -1, -1):
+        errors[:, t] += weights[:, t] * errors[:, t + 1]

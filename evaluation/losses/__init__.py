@@ -1,0 +1,1 @@
+"""Losses of ours beside those of other libraries."""
