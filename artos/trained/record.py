@@ -45,7 +45,8 @@ class Record(msgspec.Struct, frozen=True):
         with _known(self.config.get("env", ""), self.config.get("env_spec")):
             workload = load_workload(self.reference)
             actor: Any = workload.actor
-            lacks = [name for name in ("build_module", "make_policy") if not hasattr(actor, name)]
+            there = {*dir(type(actor)), *vars(actor)}
+            lacks = [name for name in ("build_module", "make_policy", "spec") if name not in there]
             if lacks:
                 who = type(actor).__name__
                 raise Refused([f"{who} has no {' and no '.join(lacks)}: no policy can be loaded"])

@@ -65,12 +65,12 @@ class Trained:
         """The share of the run's budget that was used, 0 to 1, as policies see it."""
         ended, used = self._record.manifest, self._workload
         shares = ((ended.steps, used.total_steps), (ended.updates, used.total_updates))
-        return float(min(1.0, max(done / most for done, most in shares if most)))
+        return float(min(1.0, max((done / most for done, most in shares if most), default=1.0)))
 
     @property
     def memory(self) -> tuple[DataKey, ...]:
         """The recurrent state that the policy keeps of each environment; empty if it has none."""
-        declared: Declared = self._actor.declared
+        declared: Declared = getattr(self._actor, "declared", Declared())
         return declared.state
 
     def act(self, obs: Any, greedy: bool = True, state: dict[str, Any] | None = None) -> Any:

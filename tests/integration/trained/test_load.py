@@ -197,6 +197,20 @@ def test_a_damaged_configuration(text: str, tmp_path: Path) -> None:
         artos.load(tmp_path)
 
 
+def test_an_actor_without_a_policy(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = toy("discrete")
+    monkeypatch.delattr("artos.actors.rollout.RolloutActor.make_policy")
+    with pytest.raises(Refused, match="RolloutActor has no make_policy: no policy can be loaded"):
+        artos.load(run)
+
+
+def test_a_network_that_is_none_of_torchs(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = toy("discrete")
+    monkeypatch.setattr("artos.actors.rollout.RolloutActor.build_module", lambda self, seed: [])
+    with pytest.raises(Refused, match=r"build_module returned a list, not a torch\.nn\.Module"):
+        artos.load(run)
+
+
 def test_a_network_that_the_code_does_not_build_any_more(toy: Toy, tmp_path: Path) -> None:
     run = shutil.copytree(toy("discrete"), tmp_path / "run")
     config = json.loads((run / "config.json").read_text())
