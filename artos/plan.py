@@ -24,6 +24,7 @@ class Plan(msgspec.Struct, frozen=True):
     ``methods`` lists what each role can be asked to do, ``non_publishing`` the methods of the
     learner that publish nothing; ``threads`` is the number of compute threads of the learner;
     ``env_spec`` holds the environment's facts as plain data, so that only actors need to build it;
+    ``state_keys`` names the data keys that hold a recurrent policy's state;
     ``wanted`` names the objects that are read; ``resumes`` counts how often the run was continued,
     which keeps its seed streams distinct. ``total_steps`` (of environments) and ``total_updates``
     limit the run, 0 does not. ``deadline`` is how long (seconds) a member may take to
@@ -50,6 +51,7 @@ class Plan(msgspec.Struct, frozen=True):
     draws: tuple[Draw, ...] = ()
     threads: int = 1
     env_spec: Any = None
+    state_keys: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
     resumes: int = 0
     deadline: float = 300.0

@@ -128,11 +128,10 @@ class RolloutActor:
 
     def _environment_keys(self) -> tuple[DataKey, ...]:
         keys = self.spec.data_keys()
-        if not self.final_observations:
-            return keys
-        if not self.spec.skips_rows:
+        if self.final_observations and not self.spec.skips_rows:
             raise Refused([_HIDDEN.format(self.env)])
-        return keys if AGES in keys else (*keys, AGES)
+        marks = self.final_observations or self.declared.state
+        return (*keys, AGES) if marks and AGES not in keys else keys
 
     # -- running -------------------------------------------------------------------------------
 

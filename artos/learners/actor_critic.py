@@ -13,6 +13,7 @@ from torch import Tensor
 
 from artos.buffer.samplers.batch import Batch
 from artos.learners.context import LearnerContext
+from artos.learners.sequences import TimeMajor, sequence_minibatches, time_major
 from artos.learners.torch_learner import TorchLearner
 from artos.plan import Plan
 from artos.protocol.invocations import Invoke
@@ -25,6 +26,10 @@ class ActorCriticLearner(TorchLearner):
     ``anneal`` lowers the learning rate linearly to 0 over the run. ``normalize_advantages`` scales
     advantages to mean 0 and variance 1. ``bfloat16`` runs the network in bfloat16 autocast (weights
     and losses stay float32).
+
+    A policy with recurrent state learns from whole sequences, each of which begins with the state
+    that its first row holds: ``evaluate`` gets state and ends of episodes, too (see
+    ``RecurrentActorCritic``).
     """
 
     calls: ClassVar[tuple[str, ...]] = ("evaluate",)
@@ -54,6 +59,7 @@ class ActorCriticLearner(TorchLearner):
         keys = [key for key in context.plan.data_keys if is_observation(key.name)]
         self._parts = [k.name for k in keys]
         self._large = {k.name for k in keys if len(k.shape) > 1}
+        self._state = context.plan.state_keys
 
     def faults(self, plan: Plan) -> list[str]:
         """Settings out of range."""
@@ -83,6 +89,7 @@ class ActorCriticLearner(TorchLearner):
         """``arrays``, keys of the batch and all observations but pictures, each (rows, *shape)."""
         names += tuple(n for n in self._parts if n not in self._large)
         names += ("valid",) if "valid" in batch.names else ()
+        names += (*self._state, "ages") if self._state else ()
         found = arrays | {n: batch.gather(n) for n in names}
         return {n: self.tensor(a.reshape(len(batch), *a.shape[3:])) for n, a in found.items()}
 
@@ -96,8 +103,37 @@ class ActorCriticLearner(TorchLearner):
         }
         module: Any = self.module
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
-            log_probs, entropy, values = module.evaluate(observations, rows["actions"])
-        return log_probs.float(), entropy.float(), values.float()
+            if self._state:
+                found = self._unrolled(observations, rows, time_major(batch.shape, index))
+            else:
+                found = module.evaluate(observations, rows["actions"])
+        log_probs, entropy, values = (each.float() for each in found)
+        return log_probs, entropy, values
+
+    def _unrolled(
+        self, observations: Mapping[str, Tensor], rows: Mapping[str, Tensor], by: TimeMajor
+    ) -> Iterator[Tensor]:
+        """Log-probabilities, entropy and values of whole sequences, each in the order of rows."""
+        order, back = self.tensor(by.order), self.tensor(by.back)
+
+        def arranged(values: Tensor) -> Tensor:
+            return values[order].reshape(by.steps, -1, *values.shape[1:])
+
+        begins = arranged(rows["ages"]) == 0
+        ends = torch.cat((begins[1:], torch.zeros_like(begins[:1])))
+        state = {name: arranged(rows[name])[0] for name in self._state}
+        seen = {name: arranged(values) for name, values in observations.items()}
+        module: Any = self.module
+        found = module.evaluate(seen, arranged(rows["actions"]), state, ends)
+        return (each.flatten(0, 1)[back] for each in found)
+
+    def _minibatches(
+        self, batch: Batch, count: int, rng: np.random.Generator
+    ) -> Iterator[NDArray[np.int64]]:
+        """Flat indices of random rows, or of all rows of random sequences."""
+        if self._state:
+            return sequence_minibatches(batch.shape, count, rng)
+        return batch.minibatches(count, rng)
 
     def _scale(self, values: Tensor) -> tuple[Tensor | float, Tensor | float]:
         return (values.mean(), values.std() + 1e-8) if self.normalize else (0.0, 1.0)

@@ -178,7 +178,7 @@ class PPO(ActorCriticLearner):
         # Seeded by what is published with the weights, so that a crash changes nothing.
         order = np.random.default_rng((self.context.seed, self.network.steps))
         metrics: Mapping[str, Tensor] = {}
-        for index in batch.minibatches(minibatches or self.minibatches, order):
+        for index in self._minibatches(batch, minibatches or self.minibatches, order):
             loss, metrics = self._loss(batch, data, index)
             self.step(loss)
         return metrics

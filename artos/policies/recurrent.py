@@ -54,11 +54,28 @@ def episodes(ends: Tensor) -> Episodes:
     return Episodes(torch.where(step == 0, column, -1), where, back)
 
 
-class RecurrentActorCritic(nn.Module):
-    """An actor-critic with a GRU (Cho et al. 2014) of ``width`` units, shared by both.
+class Memory(nn.Module):
+    """Tanh layers, then a GRU (Cho et al. 2014) of ``width`` units."""
 
-    Its state is (B, width), zero where an episode begins. ``evaluate`` takes sequences: all of
-    their rows count, and state is forgotten after rows that end an episode.
+    def __init__(self, inside: int, hidden: Sequence[int], width: int) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for one, other in pairwise((inside, *hidden)):
+            layers += [nn.Linear(one, other), nn.Tanh()]
+        self.layers, self.gru = nn.Sequential(*layers), nn.GRU((inside, *hidden)[-1], width)
+
+    def forward(self, seen: Tensor, state: Tensor) -> Tensor:
+        """Sequences (L, S, inside) after a state (S, width) to what is remembered at each step."""
+        found: Tensor = self.gru(self.layers(seen), state.unsqueeze(0))[0]
+        return found
+
+
+class RecurrentActorCritic(nn.Module):
+    """An actor-critic with a memory of the episode for each of the two, behind one encoder.
+
+    Memories of their own keep the value's large errors from the policy's features. The state is
+    (B, 2 * width), the policy's first, and zero where an episode begins. ``evaluate`` takes whole
+    sequences, and forgets state after rows that end an episode.
     """
 
     outputs = ACTOR_CRITIC
@@ -66,12 +83,9 @@ class RecurrentActorCritic(nn.Module):
 
     def __init__(self, spec: EnvSpec, hidden: Sequence[int] = (64,), width: int = 64) -> None:
         super().__init__()
-        self.spec, self.encoder = spec, Encoder(spec)
-        layers: list[nn.Module] = []
-        sides = (self.encoder.width, *hidden)
-        for inside, outside in pairwise(sides):
-            layers += [nn.Linear(inside, outside), nn.Tanh()]
-        self.layers, self.memory = nn.Sequential(*layers), nn.GRU(sides[-1], width)
+        self.spec, self.encoder, self.width = spec, Encoder(spec), width
+        self.policy = Memory(self.encoder.width, hidden, width)
+        self.critic = Memory(self.encoder.width, hidden, width)
         self.head = head_for(spec.actions)
         self.policy_weight = nn.Parameter(orthogonal(torch.empty(width, self.head.width), 0.01))
         self.policy_bias = nn.Parameter(torch.zeros(self.head.width))
@@ -80,19 +94,21 @@ class RecurrentActorCritic(nn.Module):
 
     @property
     def state(self) -> tuple[DataKey, ...]:
-        """The units of the memory."""
-        return (DataKey(MEMORY, (self.memory.hidden_size,)),)
+        """What both remember."""
+        return (DataKey(MEMORY, (2 * self.width,)),)
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """Sample: ``actions`` (B, *shape), ``log_probs``, ``values`` (B,), and the new state."""
-        features, memory = self._step(obs, info.state[MEMORY])
-        out, values = self._heads(features)
+        policy, critic = self._remember(self.encoder(obs).unsqueeze(0), info.state[MEMORY])
+        out, values = self._heads(policy[0], critic[0])
         actions, logs = self.head.sample(out, self.generator, greedy=info.greedy)
+        memory = torch.cat((policy[0], critic[0]), -1)
         return {"actions": actions, "log_probs": logs, "values": values, MEMORY: memory}
 
     def value(self, obs: Obs, state: State) -> Tensor:
         """Values (B,) of observations after a state."""
-        return self._heads(self._step(obs, state[MEMORY])[0])[1]
+        policy, critic = self._remember(self.encoder(obs).unsqueeze(0), state[MEMORY])
+        return self._heads(policy[0], critic[0])[1]
 
     def evaluate(
         self, obs: Obs, actions: Tensor, state: State, ends: Tensor
@@ -109,18 +125,17 @@ class RecurrentActorCritic(nn.Module):
     def unroll(self, obs: Obs, state: State, ends: Tensor) -> tuple[Tensor, Tensor]:
         """The policy's last layer (T, B, width) and values (T, B) of sequences."""
         steps, width = ends.shape
-        flat = {name: value.flatten(0, 1) for name, value in obs.items()}
-        seen, cut = self.layers(self.encoder(flat)), episodes(ends)
+        seen = self.encoder({name: value.flatten(0, 1) for name, value in obs.items()})
+        cut = episodes(ends)
         start = state[MEMORY][cut.first] * (cut.first >= 0).unsqueeze(1)
-        found, _ = self.memory(seen[cut.where], start.unsqueeze(0))
-        out, values = self._heads(found.flatten(0, 1)[cut.back])
+        both = self._remember(seen[cut.where], start)
+        out, values = self._heads(*(each.flatten(0, 1)[cut.back] for each in both))
         return out.view(steps, width, -1), values.view(steps, width)
 
-    def _step(self, obs: Obs, memory: Tensor) -> tuple[Tensor, Tensor]:
-        seen = self.layers(self.encoder(obs))
-        found, last = self.memory(seen.unsqueeze(0), memory.unsqueeze(0))
-        return found.squeeze(0), last.squeeze(0)
+    def _remember(self, seen: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        policy, critic = (half.contiguous() for half in state.chunk(2, -1))
+        return self.policy(seen, policy), self.critic(seen, critic)
 
-    def _heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
+    def _heads(self, policy: Tensor, critic: Tensor) -> tuple[Tensor, Tensor]:
         heads = (self.policy_weight, self.policy_bias, self.value_weight, self.value_bias)
-        return apply_heads(features, features, heads)
+        return apply_heads(policy, critic, heads)

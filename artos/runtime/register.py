@@ -147,7 +147,7 @@ def _module(workload: Workload, seed: int, faults: list[str]) -> Any:
 
 def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[DataKey]) -> Plan:
     actor: Any = workload.actor
-    spec = getattr(actor, "spec", None)
+    spec, declared = getattr(actor, "spec", None), getattr(actor, "declared", None)
     return Plan(
         reference=reference,
         name=workload.name,
@@ -168,6 +168,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         methods={"actors": _methods(actor), "learner": _methods(workload.learner)},
         non_publishing=tuple(getattr(workload.learner, "non_publishing", ())),
         env_spec=msgspec.to_builtins(spec) if spec is not None else None,
+        state_keys=tuple(key.name for key in declared.state) if declared else (),
         elastic=workload.elastic,
         scaling=workload.scaling,
     )

@@ -6,11 +6,10 @@ from typing import Annotated
 
 from artos.actors.rollout import RolloutActor
 from artos.learners.a2c import A2C, Stepping
-from artos.policies.build import Policy
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
-from triggers.algorithms.defaults import step_size
+from triggers.algorithms.defaults import actor_critic, step_size
 
 
 def workload(
@@ -23,6 +22,8 @@ def workload(
     terminal_lives: Annotated[bool, "a lost life ends the learner's episode (Atari)"] = False,
     steps: Annotated[int, "steps of each environment in a round"] = 5,
     hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (64, 64),
+    recurrent: Annotated[bool, "give the policy a memory of its episode (a GRU)"] = False,
+    memory: Annotated[int, "units of that memory"] = 64,
     lr: Annotated[float | None, "step size; none: 2.5e-4 on images, 1e-3 elsewhere"] = None,
     anneal: Annotated[bool, "lower lr to 0 over the run"] = False,
     optimiser: Annotated[Stepping, "what steps"] = "adam",
@@ -41,7 +42,11 @@ def workload(
     that take part, so rows are never older than the newest version.
     """
     actor = RolloutActor(
-        env, Policy(hidden=hidden), envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
+        env,
+        actor_critic(hidden, recurrent, memory),
+        envs,
+        clip_rewards=clip_rewards,
+        terminal_lives=terminal_lives,
     )
     lr = step_size(lr, actor.spec)
     learner = A2C(

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from artos.envs.spec import EnvSpec
+from artos.policies.build import Policy
+from artos.policies.recurrent import RecurrentActorCritic
+
+
+def actor_critic(
+    hidden: tuple[int, ...], recurrent: bool, memory: int
+) -> Policy | Callable[[EnvSpec], Any]:
+    """The policy of algorithms that learn a policy and its value, with or without memory."""
+    if recurrent:
+        return partial(RecurrentActorCritic, hidden=hidden, width=memory)
+    return Policy(hidden=hidden)
 
 
 def step_size(lr: float | None, spec: EnvSpec) -> float:

@@ -7,11 +7,10 @@ from typing import Annotated
 from artos.actors.rollout import RolloutActor
 from artos.learners.a2c import Stepping
 from artos.learners.impala import IMPALA
-from artos.policies.build import Policy
 from artos.scaling.actor_count import ActorsSetting, actors_of
 from artos.spec import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
-from triggers.algorithms.defaults import step_size
+from triggers.algorithms.defaults import actor_critic, step_size
 
 
 def workload(
@@ -26,6 +25,8 @@ def workload(
     n: Annotated[int, "rounds an update learns from, each of another actor"] = 1,
     max_lag: Annotated[int | None, "versions rows may be old; none: so that nobody waits"] = None,
     hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (64, 64),
+    recurrent: Annotated[bool, "give the policy a memory of its episode (a GRU)"] = False,
+    memory: Annotated[int, "units of that memory"] = 64,
     lr: Annotated[float | None, "step size; none: 2.5e-4 on images, 1e-3 elsewhere"] = None,
     anneal: Annotated[bool, "lower lr to 0 over the run"] = False,
     optimiser: Annotated[Stepping, "what steps"] = "adam",
@@ -49,7 +50,11 @@ def workload(
     its last round is taken, except if ``n`` is the number of actors.
     """
     actor = RolloutActor(
-        env, Policy(hidden=hidden), envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
+        env,
+        actor_critic(hidden, recurrent, memory),
+        envs,
+        clip_rewards=clip_rewards,
+        terminal_lives=terminal_lives,
     )
     lr = step_size(lr, actor.spec)
     learner = IMPALA(

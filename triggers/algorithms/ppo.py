@@ -6,11 +6,10 @@ from typing import Annotated
 
 from artos.actors.rollout import RolloutActor
 from artos.learners.ppo import PPO
-from artos.policies.build import Policy
 from artos.scaling.actor_count import ActorsSetting, actors_of
 from artos.spec import Workload
 from triggers import ObjectKeyTrigger
-from triggers.algorithms.defaults import shows_images, step_size
+from triggers.algorithms.defaults import actor_critic, shows_images, step_size
 from triggers.algorithms.pipelines import Pipeline, learner_rows
 
 
@@ -26,6 +25,8 @@ def workload(
     max_lag: Annotated[int, "versions rows may be old; 0: sample and learn in turn"] = 0,
     pipeline: Annotated[Pipeline, "what is done before a batch is complete"] = "none",
     hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (64, 64),
+    recurrent: Annotated[bool, "give the policy a memory of its episode (a GRU)"] = False,
+    memory: Annotated[int, "units of that memory"] = 64,
     lr: Annotated[float | None, "step size; none: 2.5e-4 on images, 1e-3 elsewhere"] = None,
     anneal: Annotated[bool, "lower lr to 0 over the run"] = True,
     gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
@@ -53,7 +54,11 @@ def workload(
     rows that arrived first.
     """
     actor = RolloutActor(
-        env, Policy(hidden=hidden), envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
+        env,
+        actor_critic(hidden, recurrent, memory),
+        envs,
+        clip_rewards=clip_rewards,
+        terminal_lives=terminal_lives,
     )
     lr = step_size(lr, actor.spec)
     clip = clip if clip is not None else (0.1 if shows_images(actor.spec) else 0.2)

@@ -57,6 +57,11 @@ def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
     read = (*_READ, initial) if initial else _READ
     for name in (name for name in read if name not in known):
         yield f"drawing reads the data key {name!r}, which the actor does not write"
+    if plan.state_keys and not isinstance(pattern, Sequences):
+        yield (
+            "the policy is recurrent, so it learns from sequences, not from single transitions: "
+            "draw Sequences(batch, length)"
+        )
     if initial in known and not _is_number(known[initial]):
         yield f"initial={initial!r}: a first priority is one float for each row and environment"
     if pattern.successors and not {VALID_KEY, AGES_KEY} <= set(known):

@@ -37,7 +37,7 @@ def test_it_evaluates_what_it_acted(actions: ActionSpec, parts: tuple[Part, ...]
     tensors = named_tensors(module).values()
     actor.bind(np.concatenate([t.detach().numpy().ravel() for t in tensors]))
     ends = np.random.default_rng(0).random((STEPS, WIDTH)) < 0.3
-    memory = np.random.default_rng(1).normal(size=(WIDTH, 8)).astype(np.float32)
+    memory = np.random.default_rng(1).normal(size=(WIDTH, 16)).astype(np.float32)
     first, rows = memory.copy(), []
     for step in range(STEPS):
         obs: Any = random_obs(spec, WIDTH, step)
@@ -57,7 +57,7 @@ def test_it_evaluates_what_it_acted(actions: ActionSpec, parts: tuple[Part, ...]
     assert entropy.shape == (STEPS, WIDTH)
     for name, whole in (("log_probs", logs), ("values", values)):
         wanted = np.stack([found[name] for _, found in rows])
-        np.testing.assert_allclose(whole.numpy(), wanted, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(whole.numpy(), wanted, rtol=1e-3, atol=1e-4)
 
 
 @given(ends=numpies.arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 5))))
@@ -88,7 +88,7 @@ def test_gradients_stop_where_an_episode_begins() -> None:
     module = RecurrentActorCritic(spec, (8,), 4)
     obs = torch.randn(4, 1, *VECTOR.shape, requires_grad=True)
     ends = torch.tensor([[False], [True], [False], [False]])
-    state = {MEMORY: torch.ones(1, 4, requires_grad=True)}
+    state = {MEMORY: torch.ones(1, 8, requires_grad=True)}
     _, values = module.unroll({"observations": obs}, state, ends)
     (gradient, before) = torch.autograd.grad(values[3].sum(), (obs, state[MEMORY]))
     assert not gradient[:2].any()

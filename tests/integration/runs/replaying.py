@@ -94,8 +94,8 @@ class Surprised(RolloutActor):
         super().setup(context)
         self._rows = context.block
 
-    def sample(self, start: int, rows: int) -> dict[str, float]:
-        times = super().sample(start, rows)
+    def sample(self, start: int, rows: int, call: Any) -> dict[str, float]:
+        times = super().sample(start, rows, call)
         arrays = self._rows.arrays
         for place in (self._rows.index(step) for step in range(start, start + rows)):
             arrays["surprise"][place] = abs(arrays["rewards"][place] - arrays["values"][place])

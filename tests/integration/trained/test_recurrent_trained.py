@@ -93,3 +93,15 @@ def test_a_program_takes_and_gives_the_state(trained: artos.Trained, tmp_path: P
         actions, *new = session.run(None, {"observations": obs, **state})
         state = dict(zip(names, new, strict=True))
         assert actions.tolist() == trained.act(obs, state=ours).tolist()
+
+
+def test_what_ppo_has_learned_with_a_memory_is_used(train: Any, tmp_path: Path) -> None:
+    trained = artos.load(train("ppo-memory", "ppo", "--set", "recurrent=true", steps=1024))
+    assert len(trained.evaluate(2).returns) == 2
+    trained.export(tmp_path / "policy.pt2")
+    program = torch.export.load(tmp_path / "policy.pt2").module()
+    ours: dict[str, Any] = {}
+    theirs = {key.name: torch.zeros(5, *key.shape) for key in trained.memory}
+    for obs in np.random.default_rng(1).normal(size=(6, 5, 4)).astype(np.float32):
+        actions, theirs = program(torch.from_numpy(obs), theirs)
+        assert actions.tolist() == trained.act(obs, state=ours).tolist()
