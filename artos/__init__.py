@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from artos.protocol.invocations import Claim, Invoke
     from artos.scaling.policy import Observation, ScalingPolicy
     from artos.spec import DataKey, ObjectKey, Workload
+    from artos.trained.evaluation import Evaluation
+    from artos.trained.trained import Trained, load
 
 __all__ = [
     "A2C",
@@ -50,6 +52,7 @@ __all__ = [
     "Claim",
     "DataKey",
     "DrawnBatch",
+    "Evaluation",
     "FullBatch",
     "Invoke",
     "LearnerContext",
@@ -68,10 +71,12 @@ __all__ = [
     "Sequences",
     "TorchLearner",
     "TorchOptimiser",
+    "Trained",
     "Uniform",
     "UniformSampler",
     "Workload",
     "advantages",
+    "load",
     "vtrace",
 ]
 
@@ -110,7 +115,10 @@ _MODULES = {
     "Sequences": "artos.buffer.samplers.patterns",
     "Uniform": "artos.buffer.samplers.patterns",
     "Workload": "artos.spec",
+    "Evaluation": "artos.trained.evaluation",
+    "Trained": "artos.trained.trained",
     "advantages": "artos.losses.gae",
+    "load": "artos.trained.trained",
     "vtrace": "artos.losses.vtrace",
 }
 

@@ -235,7 +235,7 @@ class CheckpointFault(ArtosError):
 
     def __init__(self, path: str, why: str) -> None:
         self.path, self.why = path, why
-        super().__init__(f"cannot resume from {path}: {why}")
+        super().__init__(f"the checkpoint in {path} cannot be used: {why}")
 
 
 class NotSaved(ArtosError):

@@ -89,9 +89,11 @@ class NatureCnn(nn.Module):
     def __init__(self, part: Part) -> None:
         super().__init__()
         shape = part.value_shape
-        self._last = _channels_last(shape)
-        channels, *sides = (shape[2], *shape[:2]) if self._last else shape
-        height, width = (((((n - 8) // 4 + 1) - 4) // 2 + 1) - 3 + 1 for n in sides)
+        self.colours_last = _channels_last(shape)
+        channels, *sides = (shape[2], *shape[:2]) if self.colours_last else shape
+        height, width = self.sides = tuple(
+            ((((n - 8) // 4 + 1) - 4) // 2 + 1) - 3 + 1 for n in sides
+        )
         self.first = Conv(channels, 32, 8, 4)
         self.second = Conv(32, 64, 4, 2)
         self.third = Conv(64, 64, 3, 1)
@@ -102,7 +104,7 @@ class NatureCnn(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Features of the picture, its bytes scaled to 0 … 1."""
-        if self._last:
+        if self.colours_last:
             image = image.permute(0, 3, 1, 2)
         # Bytes are exact in bfloat16, scaling the few weights is cheaper than all the pixels, and
         # two passes, first the type and then the layout, are faster than one that does both.
@@ -161,17 +163,17 @@ class Encoder(nn.Module):
 
     def __init__(self, spec: EnvSpec, *, normalize: bool = False) -> None:
         super().__init__()
-        self._pictures = [part for part in spec.parts if is_image(part)]
-        self._flat = [part for part in spec.parts if not is_image(part)]
-        self.nets = nn.ModuleList(NatureCnn(part) for part in self._pictures)
-        self.width = sum(flat_width(part) for part in self._flat) + _CNN_WIDTH * len(self.nets)
-        self.normalizer = Normalizer(self._flat) if normalize and self._flat else None
+        self.pictures = [part for part in spec.parts if is_image(part)]
+        self.flat = [part for part in spec.parts if not is_image(part)]
+        self.nets = nn.ModuleList(NatureCnn(part) for part in self.pictures)
+        self.width = sum(flat_width(part) for part in self.flat) + _CNN_WIDTH * len(self.nets)
+        self.normalizer = Normalizer(self.flat) if normalize and self.flat else None
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Features of pictures first, then the flat parts."""
-        found = [net(obs[p.name]) for net, p in zip(self.nets, self._pictures, strict=True)]
-        if self._flat:
-            x = flatten_all(self._flat, obs)
+        found = [net(obs[p.name]) for net, p in zip(self.nets, self.pictures, strict=True)]
+        if self.flat:
+            x = flatten_all(self.flat, obs)
             found.append(x if self.normalizer is None else self.normalizer(x))
         return found[0] if len(found) == 1 else torch.cat(found, 1)
 

@@ -22,6 +22,8 @@ from artos.policies.twin_mlp import TwinMlp
 
 Array = NDArray[Any]
 _REMEMBERED = 64
+_SIZES = 8
+"""Batch sizes whose scratch arrays are kept."""
 
 
 def make_actor(module: nn.Module, spec: EnvSpec, seed: int) -> BoundPolicy:
@@ -91,6 +93,8 @@ class FastMlp:
 
     def _new_pass(self, obs: dict[str, Array]) -> _Pass:
         batch = len(obs[self._name])
+        if len(self._passes) == _SIZES:
+            self._passes.clear()
         run = self._passes[batch] = _Pass(self.spec, self._weights, batch, self._rng)
         return run
 

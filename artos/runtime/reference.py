@@ -128,6 +128,12 @@ def _is_users(folder: Path, name: str) -> bool:
     return there and folder.resolve() != ours
 
 
+def built_in() -> dict[str, str]:
+    """Algorithms known by name, and where their workloads are."""
+    found: dict[str, str] = importlib.import_module("triggers.algorithms").BUILT_IN
+    return found
+
+
 def load_workload(reference: Reference) -> Workload:
     """The workload object: given as it is, or built by a function from the settings.
 

@@ -20,7 +20,7 @@ from artos.exit_status import REFUSALS, ExitStatus
 from artos.system import streams
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.printable import printable
-from deploy.cli import cluster, completion, daemons, setup
+from deploy.cli import cluster, completion, daemons, evaluate, setup
 from deploy.cli.common import (
     add_workload,
     print_json,
@@ -97,6 +97,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_run(commands.add_parser("run", help="train, on this machine"))
     _add_explain(commands.add_parser("explain", help="print a workload's wiring; runs nothing"))
+    evaluate.add_to(commands.add_parser("eval", help="play episodes with what a run has learned"))
     clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
     clean.add_argument(
         "runs",

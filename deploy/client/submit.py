@@ -15,6 +15,7 @@ import msgspec
 
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
+from artos.reference import file_and_object
 from artos.runtime.preload import Preloaded
 from artos.system.archives import pack
 from artos.system.printable import printable
@@ -22,7 +23,7 @@ from deploy.client.head_client import HeadClient
 from deploy.display import screen
 from head.records.provenance import origin
 from head.records.status import Status
-from head.run.request import file_and_object, reference_of
+from head.run.request import reference_of
 from triggers.registration import register_apart
 
 _USERS = re.compile(r"[\w./-]+:[A-Za-z_]\w*")

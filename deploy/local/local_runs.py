@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import psutil
 
+from artos.checkpoint import MANIFEST
 from artos.closest import closest
 from artos.errors import NoSuchRun, Refused
 from artos.run_state import FAILED, RUNNING, STARTING, STOPPING, at_the_end
@@ -16,7 +17,6 @@ from artos.runtime import control
 from artos.system.closing import Closing
 from artos.version import VERSION
 from head.daemon import status_api
-from head.records.checkpoint import MANIFEST
 from head.records.progress_log import last_status
 from head.records.run_folder import LOGS
 from head.records.run_lock import is_live, owner
@@ -88,11 +88,7 @@ class LocalRuns(Closing):
         return [run for _, run in sorted(found)]
 
     def _find(self, name: str) -> Path:
-        for path in (Path(name), self._root / name):
-            if name and is_run(path):
-                return path
-        near = closest(name, [run.name for run in self._runs()])
-        raise NoSuchRun(name, f"here, by its folder or by its name in {self._root}{near}; {_HEADS}")
+        return folder_of(name, self._root, _HEADS)
 
     def _everything(self) -> dict[str, Any]:
         runs = [_one(run) for run in self._runs()]
@@ -106,6 +102,20 @@ class LocalRuns(Closing):
 
     def close(self) -> None:
         """Do nothing: no resources are held."""
+
+
+def folder_of(name: str, root: Path, elsewhere: str = "") -> Path:
+    """The folder of a run that is named by it, or by its name in ``root``.
+
+    Raises:
+        NoSuchRun: there is no such run; ``elsewhere`` is further advice.
+    """
+    for path in (Path(name), root / name):
+        if name and is_run(path):
+            return path
+    near = closest(name, sorted(path.parent.name for path in root.glob(f"*/{_CONFIG}")))
+    advice = f"; {elsewhere}" * bool(elsewhere)
+    raise NoSuchRun(name, f"here, by its folder or by its name in {root}{near}{advice}")
 
 
 def is_run(folder: Path) -> bool:

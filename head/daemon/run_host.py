@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from artos.checkpoint import MANIFEST
 from artos.errors import Refused
 from artos.exit_status import OUTCOMES, ExitStatus
 from artos.protocol.orders import RunOrder, write_order
@@ -22,7 +23,6 @@ from artos.system.logs import rotate
 from artos.system.pidfd import PidFd
 from artos.system.process_list import find
 from head.daemon.scheduler import Run
-from head.records.checkpoint import MANIFEST
 from head.records.run_folder import LOG, LOGS
 
 _RECORDS = ("config.json", "progress.csv", "episodes.csv", "journal.jsonl")

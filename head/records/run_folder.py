@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
+from artos.checkpoint import MANIFEST
 from artos.errors import CheckpointFault, Refused, RunExists
 from artos.protocol.unreadable import UNREADABLE
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, write_durably
 from artos.system.locks import FileLock
-from head.records.checkpoint import MANIFEST
 from head.records.run_lock import FILE, take
 from head.records.status import Summary
 

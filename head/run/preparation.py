@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from artos import checkpoint
 from artos.buffer.run_memory import RunMemory, check_space
+from artos.checkpoint import Manifest, check_workload
 from artos.errors import Refused
 from artos.plan import Plan
 from artos.runtime.preload import Preloaded
@@ -19,8 +21,7 @@ from artos.spec import ArraySpec
 from artos.system.cleanup import remove_images
 from artos.system.durable import write_durably
 from artos.system.signals import StopRequests
-from head.records import checkpoint, provenance
-from head.records.checkpoint import Manifest, check_workload
+from head.records import provenance
 from head.records.run_folder import RunFolder, writing
 from head.run.recorder import OBJECT, flattened, named
 from head.run.request import Request
@@ -126,6 +127,7 @@ def _restored(
 def _new_folder(request: Request, registration: Registration) -> RunFolder:
     plan = registration.plan
     config = {**request.config(), "algorithm": plan.name, "env": plan.env}
+    config["env_spec"] = plan.env_spec  # so that the policy can be loaded without the environment
     config |= _resolved(request, registration)
     if request.run_dir is not None:
         return RunFolder.create(request.run_dir, config)

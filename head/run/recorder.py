@@ -9,15 +9,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from artos import checkpoint
 from artos.buffer.mailbox import LEARNER
 from artos.buffer.run_memory import RunMemory
+from artos.checkpoint import Manifest
 from artos.clock import Clock
 from artos.errors import NotSaved
 from artos.plan import Plan
 from artos.system.process_age import age
 from artos.usage import Usage
-from head.records import checkpoint
-from head.records.checkpoint import Manifest
 from head.records.curve import draw
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog, flatten

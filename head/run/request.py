@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from artos.closest import closest
-from artos.errors import Refused
 from artos.reference import Reference
 from artos.runtime.preload import Preloaded
 from triggers.algorithms import BUILT_IN
@@ -56,31 +54,5 @@ class Request:
 
 
 def reference_of(workload: str, settings: dict[str, Any], folder: Path) -> Reference:
-    """Where the workload ``ALGORITHM`` or ``FILE.py:OBJECT`` comes from.
-
-    Raises:
-        Refused: ``workload`` is neither an algorithm nor a file with an object.
-    """
-    if workload in BUILT_IN:
-        return Reference(BUILT_IN[workload], settings, str(folder))
-    place, name = file_and_object(workload)
-    if not place:
-        raise Refused([_unknown(workload, folder)])
-    path = (folder / place).resolve()
-    return Reference(f"{path}:{name}", settings, str(path.parent))
-
-
-def file_and_object(workload: str) -> tuple[str, str]:
-    """Split ``FILE.py:OBJECT``; OBJECT may be missing (""), and without a ``.py`` file both are."""
-    place, _, name = (workload + ":" * workload.endswith(".py")).rpartition(":")
-    return (place, name) if place.endswith(".py") else ("", "")
-
-
-def _unknown(workload: str, folder: Path) -> str:
-    place, _, name = workload.rpartition(":")
-    file = f"{place or name}.py"
-    if (folder / file).is_file():
-        hint = f": did you mean {file}{f':{name}' * bool(place)}?"
-    else:
-        hint = closest(workload, list(BUILT_IN))
-    return f"unknown workload {workload!r}{hint} (have {', '.join(BUILT_IN)}, or FILE.py:OBJECT)"
+    """Where the workload ``ALGORITHM`` or ``FILE.py:OBJECT`` comes from, see ``Reference.of``."""
+    return Reference.of(workload, settings, folder, BUILT_IN)

@@ -20,8 +20,10 @@ from head.records.run_folder import RunFolder
 
 README, COUNTING = ROOT / "README.md", SUPPORT / "counting.py"
 WORKLOAD = ("counting.py:workload", "--total-steps", "64")
+LEARNED = ("--total-steps", "1024", "--run-dir", "runs/learned", "--inline", "--json")
 HERE: dict[str, tuple[str, ...]] = {
     "run": (*WORKLOAD, "--inline"),
+    "eval": ("learned", "--episodes", "2"),
     "explain": WORKLOAD,
     "doctor": (),
     "clean": (),
@@ -50,7 +52,7 @@ def said(command: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's folder with a run that is over."""
+    """A user's folder with a run that is over, and has learned nothing."""
     for name in ("ARTOS_HEAD", "ARTOS_KEYS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -78,6 +80,9 @@ def test_what_is_printed_is_json(
     command: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(registry.BENCHMARKS, "toy", toy)
+    if command == "eval":
+        assert main(["run", "ppo", *LEARNED]) == 0
+        capsys.readouterr()
     assert main([command, *HERE[command], "--json"]) == 0
     assert isinstance(json.loads(capsys.readouterr().out), dict)
 

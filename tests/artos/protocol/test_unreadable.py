@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from artos.checkpoint import read_manifest
 from artos.errors import BadMessage, CheckpointFault, ImageUnusable, Refused
 from artos.protocol import invocations
 from artos.protocol.orders import RunOrder, read_order
 from head.daemon.options import head_options
 from head.daemon.state import HeadState
-from head.records.checkpoint import read_manifest
 from head.records.run_folder import RunFolder
 from workers.checkpoint.bundle import moved
 from workers.checkpoint.images import ImageStore

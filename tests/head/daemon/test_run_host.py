@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from artos.checkpoint import MANIFEST
 from artos.system.archives import Archives
 from head.daemon.run_host import RunHost
 from head.daemon.scheduler import Run
-from head.records.checkpoint import MANIFEST
 
 pytestmark = pytest.mark.processes
 

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records_writer import Start
 
+from artos import checkpoint
 from artos.errors import CheckpointFault, Refused, RunExists
 from artos.usage import Usage
-from head.records import checkpoint
 from head.records.run_folder import RunFolder, default_path
 from head.records.status import Status, Summary
 

@@ -20,6 +20,7 @@ SHOWN_IN = {
     "my_pipeline.py": "docs/how-to.md",
     "my_scaling.py": "docs/how-to.md",
     "peek.py": "docs/how-to.md",
+    "play.py": "docs/how-to.md",
     "table.py": "README.md",
 }
 
@@ -147,6 +148,21 @@ def test_the_readmes_example_runs(user: UserFolder) -> None:
     ended = user.artos("run", "table.py:ppo", "--total-steps", "2048", "--json")
     assert ended.returncode == 0, ended.stderr
     assert user.summary()["algorithm"] == "my-ppo"
+
+
+def test_what_was_trained_is_used(user: UserFolder) -> None:
+    trained = ("run", "ppo", "--inline", "--total-steps", "2048", "--run-dir", "runs/first")
+    ended = user.artos(*trained, "--json")
+    assert ended.returncode == 0, ended.stderr
+    played = user.python("play.py", "runs/first")
+    assert played.returncode == 0, played.stderr
+    lines = played.stdout.splitlines()
+    assert lines[-1] == "the program acts the same: True"
+    judged = user.artos("eval", "first", "--episodes", "4", "--greedy", "--json")
+    assert judged.returncode == 0, judged.stderr
+    returns = json.loads(judged.stdout)["returns"]
+    assert lines[0].split() == ["return", str(returns[0])]
+    assert lines[1].split()[1:5] == [str(each) for each in returns]
 
 
 def test_own_environment_runs(user: UserFolder) -> None:

@@ -1,0 +1,114 @@
+"""Whole episodes with a trained policy, and their raw returns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.envs.spec import EnvSpec, Part
+from artos.envs.stepper import Parts, Step, Stepper
+from artos.errors import DeadlineExceeded
+
+Act = Callable[[Parts], NDArray[Any]]
+"""Observations of all environments, by data key, to actions as they are stored."""
+Note = Callable[[int, int], None]
+"""Told after every step how many episodes are over, and how many steps were taken."""
+See = Callable[[Step | Parts], None]
+"""Shown the first observations, and then every step."""
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """Episodes that were played: undiscounted sums of raw rewards, and lengths in steps.
+
+    Episode k is the (k // n)-th of environment k % n, which was seeded once with ``seed + k % n``.
+    So each of the n environments plays a number of episodes that was fixed beforehand: taking the
+    first to end of all would favour short ones.
+    """
+
+    env: str
+    seed: int
+    greedy: bool
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    environments: int
+    videos: tuple[str, ...] = ()
+
+    @property
+    def mean_return(self) -> float:
+        """Mean of the returns."""
+        return float(np.mean(self.returns))
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the returns (of these episodes: divided by their number)."""
+        return float(np.std(self.returns))
+
+    def plain(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return {
+            "mean_return": self.mean_return,
+            "std": self.std,
+            "episodes": len(self.returns),
+            "mean_length": float(np.mean(self.lengths)),
+            **msgspec.structs.asdict(self),
+        }
+
+
+def play(
+    stepper: Stepper, act: Act, episodes: int, seed: int, *, deadline: float, note: Note, see: See
+) -> tuple[list[float], list[int]]:
+    """Play ``episodes`` whole episodes; returns raw returns and lengths, in the order of episodes.
+
+    Raises:
+        DeadlineExceeded: no episode ended for ``deadline`` seconds.
+        BadRow: the environment showed NaN or infinity.
+    """
+    found: dict[int, tuple[float, int]] = {}
+    played, steps, since = [0] * stepper.envs, 0, time.monotonic()
+    obs = stepper.reset(seed)
+    see(obs)
+    while len(found) < episodes:
+        step = stepper.step(act(obs))
+        see(step)
+        obs, steps = step.obs, steps + stepper.envs
+        if step.ended is not None:
+            ends = zip(step.ended.tolist(), *stepper.drain_episodes(), strict=True)
+            for env, total, length in ends:
+                episode, played[env] = env + played[env] * stepper.envs, played[env] + 1
+                if episode < episodes:
+                    found[episode], since = (total, length), time.monotonic()
+        elif time.monotonic() - since > deadline:
+            raise DeadlineExceeded(_endless(stepper.spec.name), deadline)
+        note(len(found), steps)
+    return [found[k][0] for k in range(episodes)], [found[k][1] for k in range(episodes)]
+
+
+def _endless(env: str) -> str:
+    return (
+        f"the end of an episode of {env}: if it has no time limit, this policy may never end it "
+        "(wrap it in gymnasium.wrappers.TimeLimit); if its episodes just take long, give more time"
+    )
+
+
+def misfits(ours: EnvSpec, theirs: EnvSpec) -> Iterator[str]:
+    """Why a policy for one environment cannot play in another, in words."""
+    mine, other = ({part.name: part for part in spec.parts} for spec in (ours, theirs))
+    for name in sorted(mine.keys() | other.keys()):
+        if _form(mine.get(name)) != _form(other.get(name)):
+            yield f"{theirs.name} shows {_form(other.get(name))} as {name}, {ours.name} showed " + (
+                f"{_form(mine.get(name))}: choose an environment like it"
+            )
+    kinds = [(a.kind, a.shape, a.sizes) for a in (ours.actions, theirs.actions)]
+    if kinds[0] != kinds[1]:
+        yield f"{theirs.name} takes actions {kinds[1]}, {ours.name} took {kinds[0]}"
+
+
+def _form(part: Part | None) -> str:
+    if part is None:
+        return "nothing"
+    return f"{part.dtype}{list(part.value_shape)}" + f" of {part.sizes}" * bool(part.sizes)

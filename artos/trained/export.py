@@ -1,0 +1,184 @@
+"""A policy as a program that needs no ARTOS: observations in, greedy actions out."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from artos.envs.spec import ActionSpec, EnvSpec
+from artos.errors import Refused
+from artos.policies.acting import ActInfo
+from artos.policies.build import fake_observations
+from artos.spec import OBSERVATIONS, DataKey
+
+_BATCH = 3
+"""Any size but 0 and 1, which torch.export takes for constants."""
+
+
+class GreedyPolicy(nn.Module):
+    """Greedy actions (B, *shape), as the environment takes them, for a batch of observations.
+
+    Observations are one tensor (B, *shape), or for a Dict space a dict of tensors by dotted names.
+    """
+
+    def __init__(self, module: nn.Module, spec: EnvSpec) -> None:
+        super().__init__()
+        self.module, self._spec = module, spec
+        self._to_env = _action_layer(spec.actions)
+
+    def forward(
+        self, observations: Tensor | dict[str, Tensor], state: dict[str, Tensor] | None = None
+    ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
+        """See the class; with ``state`` also the new state."""
+        if isinstance(observations, dict):
+            obs = {f"{OBSERVATIONS}.{name}": part for name, part in observations.items()}
+        else:
+            obs = {OBSERVATIONS: observations}
+        info = ActInfo(greedy=True, state=state or {})
+        acted = self.module.act(obs, info)  # type: ignore[operator]
+        actions: Tensor = self._to_env(acted["actions"]).detach()
+        if state is None:
+            return actions
+        return actions, {name: acted[name].detach() for name in state}
+
+
+class _Shifted(nn.Module):
+    """The environment's own numbers of actions that are stored from 0 on."""
+
+    def __init__(self, spec: ActionSpec) -> None:
+        super().__init__()
+        start = torch.tensor(spec.start or (0,)).reshape(spec.shape if spec.start else ())
+        self.register_buffer("start", start, persistent=False)
+        self.start: Tensor
+
+    def forward(self, actions: Tensor) -> Tensor:
+        return actions + self.start
+
+
+class _Clipped(nn.Module):
+    """Actions within bounds, in the environment's own dtype."""
+
+    def __init__(self, spec: ActionSpec) -> None:
+        super().__init__()
+        for name, bounds, without in (
+            ("low", spec.low, -torch.inf),
+            ("high", spec.high, torch.inf),
+        ):
+            known = [without if bound is None else bound for bound in bounds]
+            self.register_buffer(name, torch.tensor(known).reshape(spec.shape), persistent=False)
+        self.low: Tensor
+        self.high: Tensor
+        self._dtype = torch.from_numpy(np.empty(0, spec.dtype)).dtype
+
+    def forward(self, actions: Tensor) -> Tensor:
+        return torch.minimum(torch.maximum(actions, self.low), self.high).to(self._dtype)
+
+
+def _action_layer(spec: ActionSpec) -> nn.Module:
+    """What ``action_writer`` does, as a layer."""
+    return _Clipped(spec) if spec.kind == "box" else _Shifted(spec)
+
+
+def export(module: nn.Module, spec: EnvSpec, path: Path, memory: Sequence[DataKey] = ()) -> None:
+    """Write ``module`` as a program with any size of batch; see ``Trained.export``.
+
+    ``memory`` is the policy's recurrent state.
+
+    Raises:
+        Refused: the ending of ``path`` is unknown, a package is missing, or the module cannot be
+            exported; the reason is torch's.
+    """
+    write = _FORMATS.get(path.suffix)
+    if write is None:
+        raise Refused([f"{path.name}: name a file that ends in {' or '.join(_FORMATS)}"])
+    if not path.parent.is_dir():
+        raise Refused([f"{path}: there is no folder {path.parent}"])
+    if path.suffix == ".onnx":
+        _check_onnx()
+    write(_program(GreedyPolicy(module.eval(), spec), _example(spec, memory)), path)
+
+
+class Program(NamedTuple):
+    """An exported program, and what its inputs and outputs are called."""
+
+    exported: torch.export.ExportedProgram
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def _example(spec: EnvSpec, memory: Sequence[DataKey]) -> tuple[Any, ...]:
+    """A batch of observations of the right shapes and dtypes, and state if there is any."""
+    parts: Any = fake_observations(spec, _BATCH)
+    if spec.dict_observations:
+        obs = {name.removeprefix(f"{OBSERVATIONS}."): part for name, part in parts.items()}
+    else:
+        obs = parts[OBSERVATIONS]
+    state = {
+        key.name: torch.from_numpy(np.zeros((_BATCH, *key.shape), key.dtype)) for key in memory
+    }
+    return (obs, state) if state else (obs,)
+
+
+def _program(policy: GreedyPolicy, inputs: tuple[Any, ...]) -> Program:
+    any_size = {0: torch.export.Dim("batch", min=1)}
+    sizes = tuple(dict.fromkeys(e, any_size) if isinstance(e, dict) else any_size for e in inputs)
+    try:
+        with _quietly(), torch.no_grad():
+            made = torch.export.export(policy, inputs, dynamic_shapes=sizes, strict=True)
+    except Exception as error:
+        who = type(policy.module).__name__
+        raise Refused([f"{who} cannot be exported: {type(error).__name__}: {error}"]) from error
+    obs, *state = [tuple(e) if isinstance(e, dict) else (OBSERVATIONS,) for e in inputs]
+    names = [name for each in state for name in each]
+    return Program(made, (*obs, *names), ("actions", *(f"next.{name}" for name in names)))
+
+
+def _write_pt2(program: Program, path: Path) -> None:
+    with _quietly():
+        torch.export.save(program.exported, path)
+
+
+def _check_onnx() -> None:
+    lacking = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
+    if lacking:
+        raise Refused([f"ONNX needs {' and '.join(lacking)}: pip install 'artos[onnx]'"])
+
+
+def _write_onnx(program: Program, path: Path) -> None:
+    with _quietly():
+        torch.onnx.export(
+            program.exported,
+            f=path,
+            dynamo=True,
+            verbose=False,
+            external_data=False,
+            input_names=program.inputs,
+            output_names=program.outputs,
+        )
+
+
+_FORMATS: dict[str, Callable[[Program, Path], None]] = {".pt2": _write_pt2, ".onnx": _write_onnx}
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Torch's exporters warn and log about themselves, which is of no use to those who export."""
+    levels = {log: log.level for log in map(logging.getLogger, ("torch.onnx", "onnxscript"))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for log in levels:
+            log.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for log, level in levels.items():
+                log.setLevel(level)

@@ -1,0 +1,96 @@
+"""From what an environment shows to what a policy takes: one observation, or a batch of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.envs.spec import EnvSpec, Part
+from artos.errors import Refused
+from artos.spec import OBSERVATIONS, DataKey
+
+Array = NDArray[Any]
+
+
+def batch_of(obs: Any, spec: EnvSpec) -> tuple[dict[str, Array], bool]:
+    """Observations as arrays (B, *value_shape) by data key, and whether it was a single one.
+
+    ``obs`` is an array, or for a Dict space a dict of arrays, nested or by dotted names
+    (``camera.left``). Numbers are cast as ``Stepper`` casts them.
+
+    Raises:
+        Refused: parts are missing or unknown, or do not have the shape, kind or range that the
+            environment has; all faults.
+    """
+    given = dict(_flat(obs, OBSERVATIONS))
+    names = {part.name for part in spec.parts}
+    faults = [f"{name} is missing" for name in names - given.keys()]
+    faults += [f"{name} is none of {', '.join(sorted(names))}" for name in given.keys() - names]
+    arrays = {name: np.asarray(value) for name, value in given.items()}
+    faults += [fault for part in spec.parts if part.name in arrays
+               for fault in _faults(part, arrays[part.name])]  # fmt: skip
+    counts = {_count(part, arrays[part.name]) for part in spec.parts if part.name in arrays}
+    if not faults and len(counts) > 1:
+        faults.append("some parts are one observation and others a batch, or of another size")
+    if faults:
+        raise Refused([f"{spec.name}: {fault}" for fault in sorted(faults)])
+    (count,) = counts
+    return {part.name: _batched(part, arrays[part.name]) for part in spec.parts}, count is None
+
+
+def _flat(obs: Any, name: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(obs, Mapping):
+        for key, value in obs.items():
+            yield from _flat(value, f"{name}.{key}")
+    else:
+        yield name, obs
+
+
+def _count(part: Part, value: Array) -> int | None:
+    """The size of a batch; None: it is one observation."""
+    return None if value.shape == part.value_shape else len(value) if value.ndim else None
+
+
+def _batched(part: Part, value: Array) -> Array:
+    return np.ascontiguousarray(value.reshape(-1, *part.value_shape).astype(part.dtype, copy=False))
+
+
+def _faults(part: Part, value: Array) -> Iterator[str]:
+    shape = part.value_shape
+    if shape not in (value.shape, value.shape[1:]) or (value.ndim != len(shape) and not len(value)):
+        batch = ", ".join(("B", *map(str, shape)))
+        yield f"{part.name} has shape {value.shape}; give {shape}, or ({batch}) for a batch"
+    elif not np.can_cast(value.dtype, part.dtype, "same_kind"):
+        yield f"{part.name} has dtype {value.dtype}; the environment shows {part.dtype}"
+    elif value.dtype.kind == "f" and not np.isfinite(value).all():
+        yield f"{part.name} holds NaN or infinity"
+    elif part.sizes and _beyond(part, value):
+        yield f"{part.name} goes from {value.min()} to {value.max()}; it has {part.sizes} choices"
+
+
+def _beyond(part: Part, value: Array) -> bool:
+    sizes = np.array(part.sizes).reshape(part.shape)
+    return bool(((value < 0) | (value >= sizes)).any())
+
+
+def state_of(
+    keys: Sequence[DataKey], state: Mapping[str, Any] | None, count: int
+) -> dict[str, Any]:
+    """The recurrent state of ``count`` environments, (B, *shape) by name: zeros if it is empty.
+
+    Raises:
+        Refused: there must be one, or it is that of another number of environments.
+    """
+    if keys and state is None:
+        begin = "give act a dict as state, empty where episodes begin"
+        raise Refused([f"this policy remembers the episode: {begin}"])
+    if not keys or not state:
+        return {key.name: np.zeros((count, *key.shape), key.dtype) for key in keys}
+    wanted = {key.name: (count, *key.shape) for key in keys}
+    found = {name: np.shape(state.get(name, ())) for name in wanted}
+    if found != wanted:
+        raise Refused([f"state has shapes {found}; for these observations give {wanted}"])
+    return {name: np.asarray(state[name]) for name in wanted}

@@ -1,0 +1,102 @@
+"""What a run folder says about its policy: configuration, code, and the newest weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from artos import checkpoint
+from artos.checkpoint import Manifest
+from artos.closest import closest
+from artos.envs.known import KNOWN
+from artos.errors import CheckpointFault, NoSuchRun, Refused
+from artos.protocol.unreadable import UNREADABLE
+from artos.reference import Reference
+from artos.runtime.reference import built_in, load_workload
+from artos.scaling.elastic import NAMES as ELASTIC
+from artos.spec import Workload
+
+Floats = NDArray[np.float32]
+
+CONFIG = "config.json"
+_PARAMETER = "model."
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A run as its folder keeps it. ``state`` has the policy's parameters by name."""
+
+    config: dict[str, Any]
+    reference: Reference
+    manifest: Manifest
+    state: dict[str, Floats]
+
+    def workload(self) -> Workload:
+        """The workload, built from the run's own code; its environment is not made for that.
+
+        Raises:
+            Refused: the code is not where it was, cannot be imported, or has other settings now.
+        """
+        with _known(self.config.get("env", ""), self.config.get("env_spec")):
+            workload = load_workload(self.reference)
+            actor: Any = workload.actor
+            there = {*dir(type(actor)), *vars(actor)}
+            lacks = [name for name in ("build_module", "make_policy", "spec") if name not in there]
+            if lacks:
+                who = type(actor).__name__
+                raise Refused([f"{who} has no {' and no '.join(lacks)}: no policy can be loaded"])
+            if hasattr(actor, "adopt") and self.config.get("env_spec") is not None:
+                actor.adopt(self.config["env_spec"])
+        return workload
+
+
+def read(path: Path, code: Path | None = None) -> Record:
+    """Read the run folder ``path``; ``code`` is the folder of the file it ran, if it has moved.
+
+    Raises:
+        NoSuchRun: it is no run's folder.
+        CheckpointFault: the run has not saved anything yet, or what it saved is damaged.
+        Refused: the run's workload is none that can be named.
+    """
+    config = _config(path)
+    folder, workload = Path(config["folder"]), str(config["workload"])
+    if code is not None:
+        folder, workload = code.resolve(), workload.rpartition("/")[2]
+    settings = {n: value for n, value in config["settings"].items() if n not in ELASTIC}
+    reference = Reference.of(workload, settings, folder, built_in())
+    arrays, manifest = checkpoint.load(path / "checkpoint")
+    state = {n.removeprefix(_PARAMETER): a for n, a in arrays.items() if n.startswith(_PARAMETER)}
+    return Record(config, reference, manifest, state)
+
+
+def _config(path: Path) -> dict[str, Any]:
+    try:
+        config = msgspec.json.decode((path / CONFIG).read_bytes(), type=dict[str, Any])
+    except OSError as error:
+        runs = [found.parent.name for found in Path("runs").glob(f"*/{CONFIG}")]
+        hint = closest(path.name, runs)
+        why = f"(no {CONFIG} in {path.resolve()}): give the folder of a run{hint}"
+        raise NoSuchRun(str(path), why) from error
+    except UNREADABLE as error:
+        raise CheckpointFault(str(path), f"{CONFIG} is damaged: {error}") from error
+    if lacks := {"workload", "settings", "folder"} - config.keys():
+        raise CheckpointFault(str(path), f"{CONFIG} has no {', '.join(sorted(lacks))}")
+    return config
+
+
+@contextmanager
+def _known(env: str, facts: Any) -> Iterator[None]:
+    """Let the environment's facts be those of the run while its workload is built."""
+    before = dict(KNOWN)
+    if env and facts is not None:
+        KNOWN[env] = facts
+    try:
+        yield
+    finally:
+        KNOWN.clear()
+        KNOWN.update(before)

@@ -1,0 +1,217 @@
+"""A trained policy: acts, shows its network and its run's configuration, and is exported."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from artos.envs.spec import EnvSpec
+from artos.envs.stepper import action_writer
+from artos.errors import CheckpointFault, Refused
+from artos.policies.acting import ActInfo, BoundPolicy, Declared
+from artos.runtime.reference import user_imports
+from artos.spec import DataKey
+from artos.trained.observations import batch_of, state_of
+from artos.trained.record import Record, read
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from artos.trained.evaluation import Evaluation, Note
+
+
+def load(path: str | Path, *, seed: int = 0, code: str | Path | None = None) -> Trained:
+    """Load the newest weights of a run, which may be over or live.
+
+    ``path`` is the run's folder. The policy is built by the run's own code, which is imported from
+    where it was when the run began; ``code`` is the folder of the file if it has moved since.
+    ``seed`` is for actions that are sampled. The environment is not needed.
+
+    Raises:
+        NoSuchRun: the folder is no run's.
+        CheckpointFault: nothing is saved yet, it is damaged, or it does not fit the code.
+        Refused: the code is not there any more, cannot be imported, or has no policy.
+    """
+    record = read(Path(path), None if code is None else Path(code))
+    return Trained(record, record.workload(), str(path), seed)
+
+
+class Trained:
+    """The policy of a run, made by ``artos.load``."""
+
+    def __init__(self, record: Record, workload: Any, name: str, seed: int = 0) -> None:
+        self.name, self._record, self._workload = name, record, workload
+        self._actor = workload.actor
+        with user_imports(record.reference.folder):
+            self.spec: EnvSpec = self._actor.spec
+        self._policy = self.policy(seed)
+        self._to_env = action_writer(self.spec.actions)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What the run's ``config.json`` holds: settings, seed, versions, and where it was run."""
+        return self._record.config
+
+    @property
+    def steps(self) -> int:
+        """Environment steps that these weights are made of."""
+        return self._record.manifest.steps
+
+    @property
+    def progress(self) -> float:
+        """The share of the run's budget that was used, 0 to 1, as policies see it."""
+        ended, used = self._record.manifest, self._workload
+        shares = ((ended.steps, used.total_steps), (ended.updates, used.total_updates))
+        return float(min(1.0, max((done / most for done, most in shares if most), default=1.0)))
+
+    @property
+    def memory(self) -> tuple[DataKey, ...]:
+        """The recurrent state that the policy keeps of each environment; empty if it has none."""
+        declared: Declared = getattr(self._actor, "declared", Declared())
+        return declared.state
+
+    def act(self, obs: Any, greedy: bool = True, state: dict[str, Any] | None = None) -> Any:
+        """Actions for one observation or a batch, in the form that the environment takes.
+
+        ``obs`` has the shape that the environment shows, or (B, *shape); for a Dict space it is a
+        dict of such arrays. Actions are shifted, clipped and cast to the environment's own, one of
+        them or (B, *shape). Without ``greedy`` they are drawn as during training. They are those
+        of the saved weights, even if ``module`` has been changed.
+
+        A recurrent policy needs a dict as ``state``: empty where episodes begin, and from then on
+        as each call leaves it, (B, *shape) by name.
+
+        Raises:
+            Refused: the observations are not those of the run's environment, or a recurrent policy
+                was given no ``state``, or that of a batch of another size.
+        """
+        parts, single = batch_of(obs, self.spec)
+        count = len(next(iter(parts.values())))
+        memory = state_of(self.memory, state, count)
+        info = ActInfo(progress=self.progress, greedy=greedy, state=memory)
+        acted = self._policy.act(parts, info)
+        if state is not None:
+            state.update({name: np.array(acted[name]) for name in memory})
+        actions = self._to_env(np.array(acted["actions"]))
+        return actions[0] if single else actions
+
+    @cached_property
+    def module(self) -> nn.Module:
+        """The network with the trained weights, in evaluation mode: yours to use and to change.
+
+        It is the run's own class. The parts of built-in policies that are not made of ordinary
+        layers are replaced by such as give the same, see ``PlainActorCritic`` and ``PlainCnn``.
+        """
+        from artos.policies.plain import plain  # noqa: PLC0415
+
+        return plain(self._build()).eval()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The weights of ``module`` by name, e.g. ``policy.0.weight`` (out, in)."""
+        return dict(self.module.state_dict())
+
+    def export(self, path: str | Path) -> None:
+        """Write ``module`` as a program that needs no ARTOS, for greedy actions of batches.
+
+        ``FILE.pt2`` is for ``torch.export.load(FILE).module()``, ``FILE.onnx`` for ONNX runtimes.
+        It takes a batch of observations of any size, for a Dict space a dict by dotted names, and
+        gives actions as ``act`` does. That of a recurrent policy takes a dict of its state beside,
+        zeros where episodes begin, and gives actions and the new state.
+
+        Raises:
+            Refused: the file has another ending, the network cannot be exported, or ONNX's packages
+                are missing (``pip install 'artos[onnx]'``).
+        """
+        from artos.trained.export import export  # noqa: PLC0415
+
+        export(self.module, self.spec, Path(path), self.memory)
+
+    def evaluate(
+        self,
+        episodes: int = 10,
+        *,
+        greedy: bool = True,
+        seed: int = 1,
+        env: str = "",
+        video: str | Path | None = None,
+        deadline: float = 300.0,
+        note: Note = lambda episodes, steps: None,
+    ) -> Evaluation:
+        """Play whole episodes with raw rewards, in as many environments as an actor has.
+
+        ``env`` is another environment than the run's, ``video`` a folder for a GIF of each episode.
+        See ``Evaluation`` for the seeds. ``note`` is called after every step with the episodes that
+        are over, and the steps so far.
+
+        Raises:
+            Refused: the environment cannot be made or filmed, or is not like the run's.
+            DeadlineExceeded: no episode ended for ``deadline`` seconds.
+        """
+        from artos.trained.playing import Wanted, evaluate  # noqa: PLC0415
+
+        folder = None if video is None else Path(video)
+        wanted = Wanted(episodes, greedy, seed, env or self.spec.name, folder, deadline)
+        with user_imports(self._record.reference.folder):
+            return evaluate(self, wanted, note)
+
+    @property
+    def environments(self) -> int:
+        """How many environments each of the run's actors had."""
+        return int(self._actor.envs)
+
+    def policy(self, seed: int) -> BoundPolicy:
+        """What the run's actors act with, with the trained weights; ``seed`` is for sampling.
+
+        It takes observations by data key, and gives actions as they are stored.
+        """
+        module = self._build()
+        policy: BoundPolicy = self._actor.make_policy(module, seed)
+        policy.bind(np.concatenate([self._record.state[n].reshape(-1) for n, _ in _layout(module)]))
+        return policy
+
+    def _build(self) -> Any:
+        from torch import nn  # noqa: PLC0415
+
+        with user_imports(self._record.reference.folder):
+            module = self._actor.build_module(self._record.manifest.seed)
+        if not isinstance(module, nn.Module):
+            who = f"{type(self._actor).__name__}.build_module"
+            raise Refused([f"{who} returned a {type(module).__name__}, not a torch.nn.Module"])
+        self._fill(module)
+        return module
+
+    def _fill(self, module: nn.Module) -> None:
+        """Copy the trained weights into a module."""
+        import torch  # noqa: PLC0415
+
+        from artos.policies.flat import named_tensors  # noqa: PLC0415
+
+        tensors, state = named_tensors(module), self._record.state
+        theirs = {name: tuple(array.shape) for name, array in state.items()}
+        if theirs != dict(_layout(module)):
+            raise CheckpointFault(self.name, _misfit(theirs, dict(_layout(module))))
+        with torch.no_grad():
+            for name, array in state.items():
+                tensors[name].copy_(torch.from_numpy(array))
+
+    def __repr__(self) -> str:
+        what = f"{self.config.get('algorithm')} on {self.spec.name}"
+        return f"<Trained {self.name}: {what}, {self.steps:,} steps>"
+
+
+def _layout(module: nn.Module) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    from artos.policies.flat import layout  # noqa: PLC0415
+
+    return layout(module)
+
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def _misfit(saved: Shapes, built: Shapes) -> str:
+    names = sorted(name for name in saved | built if saved.get(name) != built.get(name))
+    shown = "; ".join(f"{n} is {saved.get(n)}, the code builds {built.get(n)}" for n in names[:8])
+    return f"the network has changed since ({shown}): use the code that the run began with"

@@ -1,0 +1,85 @@
+"""``artos eval RUN``: plays whole episodes with the newest weights of a run, live or over."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from artos.exit_status import ExitStatus
+from artos.system.printable import printable
+from deploy.cli.common import add_json, print_json
+from deploy.cli.parser import Parser, whole
+
+if TYPE_CHECKING:
+    from artos.trained.evaluation import Evaluation
+    from artos.trained.trained import Trained
+
+
+def add_to(parser: Parser) -> None:
+    """Add the flags of ``artos eval``."""
+    parser.add_argument(
+        "run", metavar="RUN", help="a run's folder on this machine, or its name in --runs"
+    )
+    parser.add_argument(
+        "--episodes", type=whole, default=10, metavar="N", help="whole episodes; default: 10"
+    )
+    parser.add_argument(
+        "--greedy", action="store_true", help="take the best action; default: as in training"
+    )
+    parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
+    parser.add_argument("--env", default="", help="play in another environment like the run's")
+    parser.add_argument(
+        "--video", type=Path, metavar="DIR", help="write a GIF of each episode into this folder"
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="default: runs"
+    )
+    parser.add_argument(
+        "--deadline",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="give up if no episode ends for this long; default: 300",
+    )
+    add_json(parser)
+    parser.set_defaults(command=_eval)
+
+
+def _eval(options: argparse.Namespace) -> int:
+    from artos.trained.trained import load  # noqa: PLC0415
+    from deploy.local.local_runs import folder_of  # noqa: PLC0415
+
+    folder = folder_of(options.run, options.runs)
+    # Output of user code in this process must not mix with the result.
+    with redirect_stdout(sys.stderr) if options.json else nullcontext():
+        trained = load(folder)
+        evaluation = _played(trained, options)
+    _show(trained, evaluation, json=options.json)
+    return ExitStatus.DONE
+
+
+def _played(trained: Trained, options: argparse.Namespace) -> Evaluation:
+    from deploy.display.counted_view import CountedView  # noqa: PLC0415
+
+    with CountedView(sys.stderr, "episodes", options.episodes, quiet=options.json) as view:
+        return trained.evaluate(
+            options.episodes,
+            greedy=options.greedy,
+            seed=options.seed,
+            env=options.env,
+            video=options.video,
+            deadline=options.deadline,
+            note=view.show,
+        )
+
+
+def _show(trained: Trained, evaluation: Evaluation, *, json: bool) -> None:
+    from deploy.display import evaluation_table  # noqa: PLC0415
+
+    if json:
+        print_json({"run": trained.name, "steps": trained.steps, **evaluation.plain()})
+    else:
+        print(printable(evaluation_table.text(trained, evaluation)))

@@ -1,0 +1,35 @@
+"""What each built-in algorithm has trained is loaded, played and exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import artos
+from triggers.algorithms import BUILT_IN
+
+ENVS = dict.fromkeys(("ppo", "a2c", "impala", "dqn"), "CartPole-v1")
+ENVS |= dict.fromkeys(("sac", "td3"), "Pendulum-v1")
+
+
+def test_all_algorithms_are_here() -> None:
+    assert ENVS.keys() == BUILT_IN.keys()
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_it_is_used(name: str, train: Any, tmp_path: Path) -> None:
+    trained = artos.load(train(name, name, "--env", ENVS[name], steps=1100))
+    obs = np.random.default_rng(1).normal(size=(40, *trained.spec.parts[0].shape))
+    obs = obs.astype(np.float32)
+    trained.export(tmp_path / "policy.pt2")
+    program = torch.export.load(tmp_path / "policy.pt2").module()
+    found = trained.act(obs)
+    np.testing.assert_allclose(program(torch.from_numpy(obs)).numpy(), found, atol=1e-5)
+    assert found.std() > 0
+    assert len(trained.evaluate(2).returns) == 2
+    module = trained.module
+    assert not any(weight.isnan().any() for weight in module.state_dict().values())
