@@ -40,14 +40,12 @@ class A2C(ActorCriticLearner):
         vf_coef: float = 0.5,
         ent_coef: float = 0.0,
         max_grad_norm: float | None = 0.5,
-        normalize_advantages: bool = False,
         bfloat16: bool = False,
         threads: int = 0,
     ) -> None:
         super().__init__(
-            lr, anneal, gamma, lam, vf_coef, ent_coef, max_grad_norm, normalize_advantages,
-            bfloat16, threads,
-        )  # fmt: skip
+            lr, anneal, gamma, lam, vf_coef, ent_coef, max_grad_norm, bfloat16, threads
+        )
         self.stepping = optimiser
 
     def optimiser(self) -> Optimiser:
@@ -63,10 +61,9 @@ class A2C(ActorCriticLearner):
         log_probs, entropy, values = self._evaluate(batch, rows, np.arange(len(batch)))
         found = self._estimates(batch, _shaped(log_probs, batch), _shaped(values, batch))
         advantage, target = (self.tensor(array.reshape(-1)) for array in found)
-        mean, spread = self._scale(advantage)
         loss, report = actor_critic_loss(
-            log_probs, (advantage - mean) / spread, values, target, entropy,
-            self.vf_coef, self.ent_coef, rows.get("valid"),
+            log_probs, advantage, values, target, entropy, self.vf_coef, self.ent_coef,
+            rows.get("valid"),
         )  # fmt: skip
         self.step(loss)
         metrics = {name: float(value) for name, value in report.items()}

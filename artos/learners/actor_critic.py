@@ -22,9 +22,8 @@ from artos.spec import is_observation
 class ActorCriticLearner(TorchLearner):
     """The base of PPO, A2C and IMPALA.
 
-    ``anneal`` lowers the learning rate linearly to 0 over the run. ``normalize_advantages`` scales
-    advantages to mean 0 and variance 1. ``bfloat16`` runs the network in bfloat16 autocast (weights
-    and losses stay float32).
+    ``anneal`` lowers the learning rate linearly to 0 over the run. ``bfloat16`` runs the network in
+    bfloat16 autocast (weights and losses stay float32).
     """
 
     calls: ClassVar[tuple[str, ...]] = ("evaluate",)
@@ -38,14 +37,12 @@ class ActorCriticLearner(TorchLearner):
         vf_coef: float,
         ent_coef: float,
         max_grad_norm: float | None,
-        normalize_advantages: bool,
         bfloat16: bool,
         threads: int,
     ) -> None:
         super().__init__(lr, max_grad_norm, threads)
         self.anneal, self.gamma, self.lam = anneal, gamma, lam
-        self.vf_coef, self.ent_coef = vf_coef, ent_coef
-        self.normalize, self.bfloat16 = normalize_advantages, bfloat16
+        self.vf_coef, self.ent_coef, self.bfloat16 = vf_coef, ent_coef, bfloat16
         self._seconds: dict[str, float] = {}
 
     def setup(self, context: LearnerContext) -> None:
@@ -98,9 +95,6 @@ class ActorCriticLearner(TorchLearner):
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
             log_probs, entropy, values = module.evaluate(observations, rows["actions"])
         return log_probs.float(), entropy.float(), values.float()
-
-    def _scale(self, values: Tensor) -> tuple[Tensor | float, Tensor | float]:
-        return (values.mean(), values.std() + 1e-8) if self.normalize else (0.0, 1.0)
 
 
 def explained_variance(returns: Tensor, values: Tensor) -> dict[str, float]:

@@ -31,7 +31,6 @@ def workload(
     vf_coef: Annotated[float, "weight of the value loss"] = 0.5,
     ent_coef: Annotated[float, "weight of the entropy bonus"] = 0.0,
     max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 0.5,
-    normalize_advantages: Annotated[bool, "mean 0 and variance 1 in each batch"] = False,
     bfloat16: Annotated[bool, "run the learner's network in bfloat16"] = False,
     threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
 ) -> Workload:
@@ -46,8 +45,7 @@ def workload(
     lr = step_size(lr, actor.spec)
     learner = A2C(
         lr=lr, anneal=anneal, optimiser=optimiser, gamma=gamma, lam=lam, vf_coef=vf_coef,
-        ent_coef=ent_coef, max_grad_norm=max_grad_norm, normalize_advantages=normalize_advantages,
-        bfloat16=bfloat16, threads=threads,
+        ent_coef=ent_coef, max_grad_norm=max_grad_norm, bfloat16=bfloat16, threads=threads,
     )  # fmt: skip
     keys = tuple(key.name for key in actor.data_keys())
     return Workload(

@@ -52,10 +52,11 @@ def test_they_run_in_processes(algorithm: str, rows: int, artos: Callable[..., O
     outcome = artos("run", algorithm, "--env", "CartPole-v1", "--total-steps", "4000", "--json")
     assert outcome.status == 0, outcome.err
     summary = outcome.summary
-    assert (summary["steps"], summary["updates"]) == (4_000, 4_000 // rows)
+    assert 4_000 <= summary["steps"] <= 4_000 + 2 * 80, "each actor may be granted one round more"
+    assert summary["updates"] == summary["steps"] // rows
     assert (summary["rows_lost"], summary["restarts"]) == (0, 0)
     assert summary["lag_max"] <= (4 if algorithm == "impala" else 0)
-    assert sum(summary["lag_histogram"].values()) == 4_000
+    assert sum(summary["lag_histogram"].values()) == summary["steps"]
 
 
 @pytest.mark.long
