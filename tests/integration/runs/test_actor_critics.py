@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inline_runs import finished, registered
 from real_runs import Outcome
 
 from deploy.local.run import run
@@ -43,6 +44,24 @@ def test_they_run_on(kind: str, algorithm: str, home: Path) -> None:
     summary = run(Request(algorithm, settings, inline=True, quiet=True, folder=home))
     assert summary.status.mean_return_100 == 20.0
     assert summary.status.steps == 160
+
+
+@pytest.mark.usefixtures("atari")
+@pytest.mark.parametrize("algorithm", BOTH)
+def test_they_run_on_frame_stacks(algorithm: str, home: Path) -> None:
+    settings = {"env": "PongNoFrameskip-v4", "total_steps": 80, "envs": 2, "steps": 10}
+    summary = run(Request(algorithm, settings, inline=True, quiet=True, folder=home))
+    assert summary.status.steps == 80
+
+
+def test_without_lag_impala_is_a2c(home: Path) -> None:
+    """Both learn from the same rounds of both actors: V-trace then changes nothing but rounding."""
+    same = {"env": "CartPole-v1", "total_steps": 400, "steps": 5, "lam": 1.0, "ent_coef": 0.01}
+    a2c = finished(registered("a2c", home, **same), home)
+    same |= {"n": 2, "max_lag": 0, "max_grad_norm": 0.5}
+    impala = finished(registered("impala", home, **same), home)
+    assert a2c.coordinator.state.monitor.updates == 10
+    np.testing.assert_allclose(a2c.arrays["params"], impala.arrays["params"], atol=1e-4)
 
 
 @pytest.mark.processes
