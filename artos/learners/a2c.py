@@ -34,7 +34,7 @@ class A2C(ActorCriticLearner):
         *,
         lr: float = 1e-3,
         anneal: bool = False,
-        optimiser: Stepping = "adam",
+        optimiser: Stepping = "rmsprop",
         gamma: float = 0.99,
         lam: float = 1.0,
         vf_coef: float = 0.5,

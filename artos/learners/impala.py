@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from artos.buffer.samplers.batch import Batch
-from artos.learners.a2c import A2C
+from artos.learners.a2c import A2C, Stepping
 from artos.losses.rounds import Floats
 from artos.losses.vtrace import vtrace
 
@@ -33,9 +33,10 @@ class IMPALA(A2C):
         clip_rho: float = 1.0,
         clip_c: float = 1.0,
         max_grad_norm: float | None = 40.0,
+        optimiser: Stepping = "adam",
         **settings: Any,
     ) -> None:
-        super().__init__(max_grad_norm=max_grad_norm, **settings)
+        super().__init__(max_grad_norm=max_grad_norm, optimiser=optimiser, **settings)
         self.clip_rho, self.clip_c = clip_rho, clip_c
 
     def _out_of_range(self) -> Iterator[str]:

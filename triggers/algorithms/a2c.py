@@ -25,7 +25,7 @@ def workload(
     hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (64, 64),
     lr: Annotated[float | None, "step size; none: 2.5e-4 on images, 1e-3 elsewhere"] = None,
     anneal: Annotated[bool, "lower lr to 0 over the run"] = False,
-    optimiser: Annotated[Stepping, "what steps"] = "adam",
+    optimiser: Annotated[Stepping, "what steps"] = "rmsprop",
     gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
     lam: Annotated[float, "GAE's lambda, 0 to 1; 1: n-step returns"] = 1.0,
     vf_coef: Annotated[float, "weight of the value loss"] = 0.5,
