@@ -34,20 +34,19 @@ class A2C(ActorCriticLearner):
         *,
         lr: float = 1e-3,
         anneal: bool = False,
-        optimiser: Stepping = "adam",
+        optimiser: Stepping = "rmsprop",
         gamma: float = 0.99,
         lam: float = 1.0,
         vf_coef: float = 0.5,
         ent_coef: float = 0.0,
         max_grad_norm: float | None = 0.5,
-        normalize_advantages: bool = False,
         normalize_rewards: bool = False,
         bfloat16: bool = False,
         threads: int = 0,
     ) -> None:
         super().__init__(
-            lr, anneal, gamma, lam, vf_coef, ent_coef, max_grad_norm, normalize_advantages,
-            bfloat16, threads, normalize_rewards,
+            lr, anneal, gamma, lam, vf_coef, ent_coef, max_grad_norm, bfloat16, threads,
+            normalize_rewards,
         )  # fmt: skip
         self.stepping = optimiser
 
@@ -64,10 +63,9 @@ class A2C(ActorCriticLearner):
         log_probs, entropy, values = self._evaluate(batch, rows, np.arange(len(batch)))
         found = self._estimates(batch, _shaped(log_probs, batch), _shaped(values, batch))
         advantage, target = (self.tensor(array.reshape(-1)) for array in found)
-        mean, spread = self._scale(advantage)
         loss, report = actor_critic_loss(
-            log_probs, (advantage - mean) / spread, values, target, entropy,
-            self.vf_coef, self.ent_coef, rows.get("valid"),
+            log_probs, advantage, values, target, entropy, self.vf_coef, self.ent_coef,
+            rows.get("valid"),
         )  # fmt: skip
         self.step(loss)
         self._count(batch, rows)

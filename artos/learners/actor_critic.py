@@ -29,11 +29,10 @@ _BOUND = 10.0
 class ActorCriticLearner(TorchLearner):
     """The base of PPO, A2C and IMPALA.
 
-    ``anneal`` lowers the learning rate linearly to 0 over the run. ``normalize_advantages`` scales
-    advantages to mean 0 and variance 1, ``normalize_rewards`` divides rewards by the deviation of
-    returns so far. If the policy scales observations, its statistics are updated with the rows of
-    every update, once they were learned from. ``bfloat16`` runs the network in bfloat16 autocast
-    (weights and losses stay float32).
+    ``anneal`` lowers the learning rate linearly to 0 over the run. ``normalize_rewards`` divides
+    rewards by the deviation of returns so far. If the policy scales observations, its statistics
+    are updated with the rows of every update, once they were learned from. ``bfloat16`` runs the
+    network in bfloat16 autocast (weights and losses stay float32).
 
     A policy with recurrent state learns from whole sequences, each of which begins with the state
     that its first row holds: ``evaluate`` gets state and ends of episodes, too (see
@@ -51,15 +50,13 @@ class ActorCriticLearner(TorchLearner):
         vf_coef: float,
         ent_coef: float,
         max_grad_norm: float | None,
-        normalize_advantages: bool,
         bfloat16: bool,
         threads: int,
         normalize_rewards: bool = False,
     ) -> None:
         super().__init__(lr, max_grad_norm, threads)
         self.anneal, self.gamma, self.lam = anneal, gamma, lam
-        self.vf_coef, self.ent_coef = vf_coef, ent_coef
-        self.normalize, self.bfloat16 = normalize_advantages, bfloat16
+        self.vf_coef, self.ent_coef, self.bfloat16 = vf_coef, ent_coef, bfloat16
         self.normalize_rewards = normalize_rewards
         self._seconds: dict[str, float] = {}
 
@@ -174,9 +171,6 @@ class ActorCriticLearner(TorchLearner):
         if self._state:
             return sequence_minibatches(batch.shape, count, rng)
         return batch.minibatches(count, rng)
-
-    def _scale(self, values: Tensor) -> tuple[Tensor | float, Tensor | float]:
-        return (values.mean(), values.std() + 1e-8) if self.normalize else (0.0, 1.0)
 
 
 def explained_variance(returns: Tensor, values: Tensor) -> dict[str, float]:

@@ -66,10 +66,11 @@ class PPO(ActorCriticLearner):
         threads: int = 0,
     ) -> None:
         super().__init__(
-            lr, anneal, gamma, lam, vf_coef, ent_coef, max_grad_norm, normalize_advantages,
-            bfloat16, threads, normalize_rewards,
+            lr, anneal, gamma, lam, vf_coef, ent_coef, max_grad_norm, bfloat16, threads,
+            normalize_rewards,
         )  # fmt: skip
         self.epochs, self.minibatches = epochs, minibatches
+        self.normalize = normalize_advantages
         self.clip, self.value_clip, self.target_kl = clip, value_clip, target_kl
 
     def setup(self, context: LearnerContext) -> None:
@@ -258,6 +259,9 @@ class PPO(ActorCriticLearner):
             few.get("valid"),
             full.count if full else None,
         )
+
+    def _scale(self, values: Tensor) -> tuple[Tensor | float, Tensor | float]:
+        return (values.mean(), values.std() + 1e-8) if self.normalize else (0.0, 1.0)
 
 
 def _measures_noise(plan: Plan) -> bool:

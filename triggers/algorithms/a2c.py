@@ -26,13 +26,12 @@ def workload(
     normalize: Annotated[bool, "scale observations and rewards by running statistics"] = False,
     lr: Annotated[float | None, "step size; none: 2.5e-4 on images, 1e-3 elsewhere"] = None,
     anneal: Annotated[bool, "lower lr to 0 over the run"] = False,
-    optimiser: Annotated[Stepping, "what steps"] = "adam",
+    optimiser: Annotated[Stepping, "what steps"] = "rmsprop",
     gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
     lam: Annotated[float, "GAE's lambda, 0 to 1; 1: n-step returns"] = 1.0,
     vf_coef: Annotated[float, "weight of the value loss"] = 0.5,
     ent_coef: Annotated[float, "weight of the entropy bonus"] = 0.0,
     max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 0.5,
-    normalize_advantages: Annotated[bool, "mean 0 and variance 1 in each batch"] = False,
     bfloat16: Annotated[bool, "run the learner's network in bfloat16"] = False,
     threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
 ) -> Workload:
@@ -48,8 +47,7 @@ def workload(
     lr = step_size(lr, actor.spec)
     learner = A2C(
         lr=lr, anneal=anneal, optimiser=optimiser, gamma=gamma, lam=lam, vf_coef=vf_coef,
-        ent_coef=ent_coef, max_grad_norm=max_grad_norm, normalize_advantages=normalize_advantages,
-        normalize_rewards=normalize,
+        ent_coef=ent_coef, max_grad_norm=max_grad_norm, normalize_rewards=normalize,
         bfloat16=bfloat16, threads=threads,
     )  # fmt: skip
     keys = tuple(key.name for key in actor.data_keys())

@@ -36,8 +36,7 @@ def workload(
     clip_c: Annotated[float, "bound of the ratio that carries later rows back"] = 1.0,
     vf_coef: Annotated[float, "weight of the value loss"] = 0.5,
     ent_coef: Annotated[float, "weight of the entropy bonus"] = 0.01,
-    max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 0.5,
-    normalize_advantages: Annotated[bool, "mean 0 and variance 1 in each batch"] = False,
+    max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 40.0,
     bfloat16: Annotated[bool, "run the learner's network in bfloat16"] = False,
     threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
 ) -> Workload:
@@ -57,7 +56,6 @@ def workload(
     learner = IMPALA(
         lr=lr, anneal=anneal, optimiser=optimiser, gamma=gamma, lam=lam, clip_rho=clip_rho,
         clip_c=clip_c, vf_coef=vf_coef, ent_coef=ent_coef, max_grad_norm=max_grad_norm,
-        normalize_advantages=normalize_advantages,
         normalize_rewards=normalize, bfloat16=bfloat16, threads=threads,
     )  # fmt: skip
     keys = tuple(key.name for key in actor.data_keys())

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from artos.learners.network import Network, Value
-from artos.learners.optimisers import Adam, Optimiser, TorchOptimiser
+from artos.learners.optimisers import Adam, Optimiser, RMSprop, TorchOptimiser
 
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 RMSPROP = partial(torch.optim.RMSprop, lr=0.01, eps=1e-5)
@@ -20,7 +20,8 @@ OPTIMISERS: dict[str, Callable[[], Optimiser]] = {
     "adam": lambda: Adam(0.1),
     "adamw": lambda: Adam(0.1, weight_decay=0.1),
     "sgd": lambda: TorchOptimiser(SGD),
-    "rmsprop": lambda: TorchOptimiser(RMSPROP),
+    "rmsprop": lambda: RMSprop(0.01),
+    "torch's rmsprop": lambda: TorchOptimiser(RMSPROP),
 }
 
 
@@ -88,12 +89,12 @@ def test_a_network_without_an_optimiser_says_so() -> None:
         network.apply()
 
 
-@pytest.mark.parametrize("name", ["adam", "sgd", "rmsprop"])
+@pytest.mark.parametrize("name", ["adam", "sgd", "rmsprop", "torch's rmsprop"])
 def test_it_steps_as_torch_does(name: str) -> None:
     torch.manual_seed(3)
     theirs = nn.Linear(4, 1)
-    makes = {"adam": partial(torch.optim.Adam, lr=0.1, eps=1e-5), "sgd": SGD, "rmsprop": RMSPROP}
-    optimizer = makes[name](list(theirs.parameters()))
+    makes = {"adam": partial(torch.optim.Adam, lr=0.1, eps=1e-5), "sgd": SGD}
+    optimizer = makes.get(name, RMSPROP)(list(theirs.parameters()))
     ours = one(OPTIMISERS[name]())
     for _ in range(3):
         loss = torch.stack([theirs(row).square().sum() for row in torch.eye(4)]).sum()

@@ -47,6 +47,7 @@ def test_names_are_those_of_ordinary_layers() -> None:
     _, plain = pair(ACTIONS[2], VECTOR)
     shapes = {name: tuple(weight.shape) for name, weight in plain.state_dict().items()}
     assert shapes == {
+        "normalizer.mean": (5,), "normalizer.var": (5,), "normalizer.count": (1,),
         "head.log_std": (2,),
         "policy.0.weight": (16, 5), "policy.0.bias": (16,),
         "policy.2.weight": (8, 16), "policy.2.bias": (8,),

@@ -17,7 +17,8 @@ def test_actors_stream_and_the_learner_corrects(cluster: Cluster) -> None:
     cluster.place({actor: f"w{1 + actor % 2}" for actor in range(ACTORS)})
     summary = cluster.finish()
     assert cluster.statuses() == {"run": 0, "w1": 0, "w2": 0}, cluster.said()
-    assert (summary["steps"], summary["updates"]) == (8_000, 8_000 // ROUND)
+    assert 8_000 <= summary["steps"] <= 8_000 + ACTORS * ROUND
+    assert summary["updates"] == summary["steps"] // ROUND
     assert (summary["rows_lost"], summary["restarts"]) == (0, 0)
     assert 0 < summary["lag_max"] <= 2 * ACTORS
     assert summary["lag_by_actor"].keys() == {str(actor) for actor in range(ACTORS)}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inline_runs import finished, registered
 from real_runs import Outcome
 
 from deploy.local.run import run
@@ -45,6 +46,25 @@ def test_they_run_on(kind: str, algorithm: str, home: Path) -> None:
     assert summary.status.steps == 160
 
 
+@pytest.mark.usefixtures("atari")
+@pytest.mark.parametrize("algorithm", BOTH)
+def test_they_run_on_frame_stacks(algorithm: str, home: Path) -> None:
+    settings = {"env": "PongNoFrameskip-v4", "total_steps": 80, "envs": 2, "steps": 10}
+    summary = run(Request(algorithm, settings, inline=True, quiet=True, folder=home))
+    assert summary.status.steps == 80
+
+
+def test_without_lag_impala_is_a2c(home: Path) -> None:
+    """Both learn from the same rounds of both actors: V-trace then changes nothing but rounding."""
+    same = {"env": "CartPole-v1", "total_steps": 400, "steps": 5, "optimiser": "adam"}
+    same |= {"lam": 1.0, "ent_coef": 0.01, "max_grad_norm": 0.5}
+    a2c = finished(registered("a2c", home, **same), home)
+    same |= {"n": 2, "max_lag": 0}
+    impala = finished(registered("impala", home, **same), home)
+    assert a2c.coordinator.state.monitor.updates == 10
+    np.testing.assert_allclose(a2c.arrays["params"], impala.arrays["params"], atol=1e-4)
+
+
 @pytest.mark.processes
 @pytest.mark.parametrize(("algorithm", "rows"), [("a2c", 2 * 4 * 5), ("impala", 4 * 20)])
 def test_they_run_in_processes(algorithm: str, rows: int, artos: Callable[..., Outcome]) -> None:
@@ -52,10 +72,11 @@ def test_they_run_in_processes(algorithm: str, rows: int, artos: Callable[..., O
     outcome = artos("run", algorithm, "--env", "CartPole-v1", "--total-steps", "4000", "--json")
     assert outcome.status == 0, outcome.err
     summary = outcome.summary
-    assert (summary["steps"], summary["updates"]) == (4_000, 4_000 // rows)
+    assert 4_000 <= summary["steps"] <= 4_000 + 2 * 80, "each actor may be granted one round more"
+    assert summary["updates"] == summary["steps"] // rows
     assert (summary["rows_lost"], summary["restarts"]) == (0, 0)
     assert summary["lag_max"] <= (4 if algorithm == "impala" else 0)
-    assert sum(summary["lag_histogram"].values()) == 4_000
+    assert sum(summary["lag_histogram"].values()) == summary["steps"]
 
 
 @pytest.mark.long
