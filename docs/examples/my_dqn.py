@@ -71,12 +71,16 @@ class DQN(TorchLearner):
             )
         actions = self.tensor(batch["actions"]).unsqueeze(1)
         found = self.module(self.observations(batch)).gather(1, actions).squeeze(1)
-        loss = functional.smooth_l1_loss(found, wanted)
+        loss = self.losses(batch, found, wanted).mean()
         self.step(loss)
         self.target.follow(self.network, 0.01)
         if self.network.steps % 8 == 0:
             self.publish()
         return {"loss": loss.item(), "q": found.mean().item()}
+
+    def losses(self, batch: DrawnBatch, found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        """Of each transition, (n,)."""
+        return functional.smooth_l1_loss(found, wanted, reduction="none")
 
 
 def workload(

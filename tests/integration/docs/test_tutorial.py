@@ -30,6 +30,11 @@ def code_blocks(document: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_every_example_is_led_to(name: str) -> None:
+    assert name in SHOWN_IN or f"](examples/{name})" in (ROOT / "docs/how-to.md").read_text()
+
+
+@pytest.mark.parametrize("name", sorted(SHOWN_IN))
 def test_shown_code_is_the_file(name: str) -> None:
     text = (EXAMPLES / name).read_text()
     without_docstring = text.split('"""\n\n', 1)[1]
@@ -59,23 +64,47 @@ def test_own_algorithm_runs_beside_files_called_like_ours(user: UserFolder) -> N
     assert summary["lag_max"] == summary["restarts"] == summary["rows_lost"] == 0
 
 
+@pytest.mark.parametrize(
+    ("page", "ratio"),
+    [("my_dqn", 8), ("my_apex", 8), ("my_sac", 128)],
+    ids=str,
+)
 @pytest.mark.processes
-def test_own_off_policy_algorithm_runs(user: UserFolder) -> None:
-    ended = user.artos("run", "my_dqn.py:workload", "--total-steps", "2000", "--json")
+def test_own_off_policy_algorithms_run(page: str, ratio: int, user: UserFolder) -> None:
+    batch, after = {"my_sac": (128, 500)}.get(page, (64, 1000))
+    steps = after + 16_000 // ratio
+    ended = user.artos("run", f"{page}.py:workload", "--total-steps", str(steps), "--json")
     assert ended.returncode == 0, ended.stderr
     summary = user.summary()
-    assert summary["steps"] >= 2000
-    assert summary["updates"] * 64 == pytest.approx(8 * (summary["steps"] - 1000), abs=8 * 64 + 64)
+    assert summary["steps"] >= steps
+    wanted, slack = ratio * (summary["steps"] - after), 4 * ratio * 48 + batch
+    assert summary["updates"] * batch == pytest.approx(wanted, abs=slack)
+    assert summary["restarts"] == summary["rows_lost"] == 0
+
+
+@pytest.mark.parametrize("page", ["my_vtrace", "my_recurrent"])
+@pytest.mark.processes
+def test_own_on_policy_algorithms_run(page: str, user: UserFolder) -> None:
+    ended = user.artos("run", f"{page}.py:workload", "--total-steps", "2048", "--json")
+    assert ended.returncode == 0, ended.stderr
+    summary = user.summary()
+    assert summary["steps"] >= 2048
+    assert summary["updates"] >= 7
     assert summary["restarts"] == summary["rows_lost"] == 0
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("page", "bar"),
+    [("my_dqn", 100), ("my_apex", 80), ("my_vtrace", 80), ("my_recurrent", 80), ("my_sac", -900)],
+    ids=str,
+)
 @pytest.mark.processes
-def test_own_off_policy_algorithm_learns(user: UserFolder) -> None:
-    """A random policy makes about 22."""
-    ended = user.artos("run", "my_dqn.py:workload", "--seed", "1", "--json")
+def test_own_algorithms_learn(page: str, bar: float, user: UserFolder) -> None:
+    """At random CartPole returns about 22 and Pendulum -1,200."""
+    ended = user.artos("run", f"{page}.py:workload", "--seed", "1", "--json")
     assert ended.returncode == 0, ended.stderr
-    assert user.summary()["mean_return_100"] >= 100
+    assert user.summary()["mean_return_100"] >= bar
 
 
 @pytest.mark.long
