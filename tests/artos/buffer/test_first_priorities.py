@@ -146,14 +146,16 @@ def test_beta_goes_from_one_to_the_other_over_the_run(folder: ShmFolder) -> None
 
 
 def test_a_pattern_makes_the_sampler_it_names(folder: ShmFolder) -> None:
-    names = ("rewards", "surprise", "terminations", "truncations")
-    block = new_block(folder.path, tuple(map(DataKey, names)), CAPACITY, envs=ENVS)
+    flags = (DataKey(name, (), "bool") for name in ("terminations", "truncations", "valid"))
+    keys = (*KEYS, *flags, DataKey("ages", (), "uint8"))
+    block = new_block(folder.path, keys, CAPACITY, envs=ENVS)
     pattern = Prioritised(8, alpha=1.0, beta=(0.5, 1.0), initial="surprise")
     sampler = sampler_of(Draw("learner.update", ("rewards",), pattern), {0: block}, 1)
     assert isinstance(sampler, PrioritisedSampler)
     sampler.anneal(0.5)
     assert sampler.beta == 0.75
-    block.arrays["terminations"][:] = block.arrays["truncations"][:] = 0
+    block.arrays["terminations"][:] = block.arrays["truncations"][:] = False
+    block.arrays["valid"][:] = block.arrays["ages"][:] = 1
     write(block, [1.0, 8.0, 1.0])
     sampler.sample()
     assert sampler._tree.leaves[:6].tolist() == [1.0, 2.0, 8.0, 16.0, 0.0, 0.0]
