@@ -33,7 +33,7 @@ class EagerA2C(A2C):
         policy_loss = -(weight / (weight.std() + 1e-8) * log_probs).mean()
         value_loss = (values - target).square().mean()
         loss = policy_loss + 0.5 * value_loss - self.entropy_bonus * entropy.mean()
-        self.backward(loss / self.context.plan.actors)
+        self.network.backward(loss / self.context.plan.actors)
         self.absorbed.update(batch.claims)
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
@@ -42,7 +42,7 @@ class EagerA2C(A2C):
         for claim in left:
             self.absorb(Batch(self.context.blocks, [claim]), call)
         self.network.optimiser.lr = self.lr * (1 - call.progress)
-        self.apply()
+        self.network.apply()
         self.known.forget(batch.claims)
         self.absorbed.clear()
         return {"absorbed_late": float(len(left))}

@@ -81,7 +81,7 @@ class RecurrentPPO(TorchLearner):
             ratio = (logs - before).exp()
             gain = torch.minimum(ratio * weight, ratio.clamp(0.8, 1.2) * weight).mean()
             value_loss = (values - target).square().mean()
-            self.step(0.5 * value_loss - gain - 0.01 * entropy.mean())
+            self.step(0.02 * value_loss - gain - 0.01 * entropy.mean())
         return {"gain": gain.item(), "value_loss": value_loss.item()}
 
     def sequences(self, array: np.ndarray) -> torch.Tensor:
