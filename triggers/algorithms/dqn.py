@@ -11,7 +11,7 @@ from artos.policies.build import require_actions
 from artos.policies.values import Epsilon, QNetwork
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload
-from triggers.algorithms.replaying import Replay, pattern, replay_rows, rows_each
+from triggers.algorithms.replaying import Replay, pattern, replay_workload
 
 
 def workload(
@@ -55,17 +55,12 @@ def workload(
         env, policy, envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
     )
     require_actions(actor.spec, "DQN", "discrete")
-    return Workload(
-        name="dqn",
-        actor=actor,
-        learner=DQN(
-            lr=lr, double=double, tau=tau, target_every=target_every, sync=sync,
-            max_grad_norm=max_grad_norm, threads=threads,
-        ),
-        triggers=replay_rows(actor, pattern(replay, batch, n_step, gamma, alpha), ratio, after),
-        actors=actors,
-        steps=steps,
-        total_steps=total_steps,
-        capacity=rows_each(replay_size, actors, envs),
-        on_full="overwrite",
+    learner = DQN(
+        lr=lr, double=double, tau=tau, target_every=target_every, sync=sync,
+        max_grad_norm=max_grad_norm, threads=threads,
+    )  # fmt: skip
+    sample = pattern(replay, batch, n_step, gamma, alpha)
+    return replay_workload(
+        "dqn", actor, learner, sample, ratio=ratio, after=after, actors=actors, steps=steps,
+        total_steps=total_steps, replay_size=replay_size,
     )  # fmt: skip

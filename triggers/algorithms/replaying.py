@@ -7,7 +7,7 @@ from typing import Literal
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.patterns import Pattern, Prioritised, Uniform
 from artos.scaling.actor_count import ActorsSetting, actors_of
-from artos.spec import is_observation
+from artos.spec import Learner, Workload, is_observation
 from triggers import ReplayTrigger, RoundTrigger
 from triggers.table import Table
 
@@ -30,6 +30,34 @@ def replay_rows(actor: RolloutActor, sample: Pattern, ratio: float, after: int) 
         "learner.update": ReplayTrigger((*observed, *_ROW), sample, ratio=ratio, after=after),
         "actors.sample": RoundTrigger(),
     }
+
+
+def replay_workload(
+    name: str,
+    actor: RolloutActor,
+    learner: Learner,
+    sample: Pattern,
+    *,
+    ratio: float,
+    after: int,
+    actors: ActorsSetting,
+    steps: int,
+    total_steps: int,
+    replay_size: int,
+) -> Workload:
+    """A workload whose blocks hold ``replay_size`` transitions in all, the newest ones."""
+    return Workload(
+        name=name,
+        actor=actor,
+        learner=learner,
+        triggers=replay_rows(actor, sample, ratio, after),
+        actors=actors,
+        steps=steps,
+        total_steps=total_steps,
+        capacity=rows_each(replay_size, actors, actor.envs),
+        on_full="overwrite",
+        settings={"ratio": ratio},
+    )
 
 
 def rows_each(replay_size: int, actors: ActorsSetting, envs: int) -> int:

@@ -11,7 +11,7 @@ from artos.policies.build import require_actions
 from artos.policies.squashed import Softmax, SquashedGaussian
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload
-from triggers.algorithms.replaying import Replay, pattern, replay_rows, rows_each
+from triggers.algorithms.replaying import Replay, pattern, replay_workload
 
 
 def workload(
@@ -51,18 +51,11 @@ def workload(
     actor.policy = partial(kind, hidden=hidden, random=random)
     sample = pattern(replay, batch, n_step, gamma, alpha)
     ratio = float(batch) if ratio is None else ratio
-    return Workload(
-        name="sac",
-        actor=actor,
-        learner=SAC(
-            lr=lr, critic_lr=critic_lr, temperature=temperature, temperature_lr=temperature_lr,
-            target_entropy=target_entropy, hidden=hidden, tau=tau, sync=sync, threads=threads,
-        ),
-        triggers=replay_rows(actor, sample, ratio, after),
-        actors=actors,
-        steps=steps,
-        total_steps=total_steps,
-        capacity=rows_each(min(replay_size, max(1, total_steps)), actors, envs),
-        on_full="overwrite",
-        settings={"ratio": ratio},
+    learner = SAC(
+        lr=lr, critic_lr=critic_lr, temperature=temperature, temperature_lr=temperature_lr,
+        target_entropy=target_entropy, hidden=hidden, tau=tau, sync=sync, threads=threads,
+    )  # fmt: skip
+    return replay_workload(
+        "sac", actor, learner, sample, ratio=ratio, after=after, actors=actors, steps=steps,
+        total_steps=total_steps, replay_size=min(replay_size, max(1, total_steps)),
     )  # fmt: skip

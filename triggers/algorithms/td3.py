@@ -11,7 +11,7 @@ from artos.policies.build import require_actions
 from artos.policies.squashed import Deterministic
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload
-from triggers.algorithms.replaying import Replay, pattern, replay_rows, rows_each
+from triggers.algorithms.replaying import Replay, pattern, replay_workload
 
 
 def workload(
@@ -51,18 +51,11 @@ def workload(
     require_actions(actor.spec, "TD3", "box")
     sample = pattern(replay, batch, n_step, gamma, alpha)
     ratio = float(batch) if ratio is None else ratio
-    return Workload(
-        name="td3",
-        actor=actor,
-        learner=TD3(
-            lr=lr, critic_lr=critic_lr, target_noise=target_noise, target_clip=target_clip,
-            delay=delay, hidden=hidden, tau=tau, sync=sync, threads=threads,
-        ),
-        triggers=replay_rows(actor, sample, ratio, after),
-        actors=actors,
-        steps=steps,
-        total_steps=total_steps,
-        capacity=rows_each(min(replay_size, max(1, total_steps)), actors, envs),
-        on_full="overwrite",
-        settings={"ratio": ratio},
+    learner = TD3(
+        lr=lr, critic_lr=critic_lr, target_noise=target_noise, target_clip=target_clip,
+        delay=delay, hidden=hidden, tau=tau, sync=sync, threads=threads,
+    )  # fmt: skip
+    return replay_workload(
+        "td3", actor, learner, sample, ratio=ratio, after=after, actors=actors, steps=steps,
+        total_steps=total_steps, replay_size=min(replay_size, max(1, total_steps)),
     )  # fmt: skip
