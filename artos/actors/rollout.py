@@ -212,7 +212,7 @@ class RolloutActor:
 
         The rows are not visible until the caller commits them.
         """
-        self._info.progress = call.progress
+        self._info.progress, self._info.steps = call.progress, call.steps
         clock, capacity = time.perf_counter, self._block.spec.capacity
         inference = environment = 0.0
         for step in range(start, start + rows):

@@ -87,6 +87,14 @@ class Network:
         """What the module returns."""
         return self.module(*args, **kwargs)
 
+    def fixed(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module returns, for the gradients of its arguments only."""
+        self.module.requires_grad_(False)
+        try:
+            return self.module(*args, **kwargs)
+        finally:
+            self.module.requires_grad_(self._optimiser is not None)
+
     # -- training ------------------------------------------------------------------------------
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ class SAC(OffPolicyLearner):
     discrete actions ``0.5 log(choices)``. A ``temperature_lr`` of 0 keeps it. Discrete actions take
     expectations over all of them instead of samples (Christodoulou 2019).
     """
+
+    networks: ClassVar[int] = 3
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class SAC(OffPolicyLearner):
         """The loss of eq. 7, and the mean entropy without gradients."""
         if self.continuous:
             actions, logs = self.module.sample(obs)
-            values = self.critics(obs, actions).amin(0)
+            values = self.critics.fixed(obs, actions).amin(0)
             return (temperature * logs - values).mean(), -logs.detach().mean()
         logs = self.module(obs)
         with torch.no_grad():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,8 @@ class TD3(OffPolicyLearner):
     The target's action gets noise of deviation ``target_noise``, clipped to ``target_clip``, in
     units of -1 ... 1; the policy and all targets move every ``delay`` updates.
     """
+
+    networks: ClassVar[int] = 3
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class TD3(OffPolicyLearner):
         loss = (self.tensor(batch.weights) * errors.square()).sum(0).mean()
         self.critics.step(loss)
         if self.critics.steps % self.delay == 0:
-            self.step(-self.critics(obs, self.module(obs))[0].mean())
+            self.step(-self.critics.fixed(obs, self.module(obs))[0].mean())
             self.targets.follow(self.critics, self.tau)
             self.target.follow(self.network, self.tau)
         batch.prioritise(errors.detach().abs().mean(0).cpu().numpy())

@@ -31,7 +31,8 @@ class ActInfo:
     """What a policy may look at beside the observations.
 
     ``actor`` is the number of the actor, from 0, out of ``actors``; ``progress`` the share of the
-    run's budget that is used, 0 to 1. ``greedy`` asks for the best action instead of exploration.
+    run's budget that is used, 0 to 1, ``steps`` the environment steps of all actors until then.
+    ``greedy`` asks for the best action instead of exploration.
     ``state`` is the recurrent state of each environment, (B, *shape) by name: zeros where an
     episode begins, else what the last ``act`` returned under that name.
     """
@@ -39,6 +40,7 @@ class ActInfo:
     actor: int = 0
     actors: int = 1
     progress: float = 0.0
+    steps: int = 0
     greedy: bool = False
     state: Mapping[str, Any] = field(default_factory=dict)
 

@@ -176,12 +176,3 @@ class Encoder(nn.Module):
             x = flatten_all(self.flat, obs)
             found.append(x if self.normalizer is None else self.normalizer(x))
         return found[0] if len(found) == 1 else torch.cat(found, 1)
-
-
-def mlp(width: int, hidden: Sequence[int], out: int) -> nn.Sequential:
-    """Linear layers of these widths with ReLU between them, initialised as torch does."""
-    layers: list[nn.Module] = []
-    for side in hidden:
-        layers += [nn.Linear(width, side), nn.ReLU()]
-        width = side
-    return nn.Sequential(*layers, nn.Linear(width, out))

@@ -15,7 +15,8 @@ from torch.nn import functional
 from artos.envs.spec import ActionSpec, EnvSpec
 from artos.policies.acting import ActInfo
 from artos.policies.distributions import LOG_2PI
-from artos.policies.encoders import Encoder, mlp
+from artos.policies.encoders import Encoder
+from artos.policies.relu_mlp import ReluMlp
 
 Obs = dict[str, Tensor]
 _LOWEST, _HIGHEST = -20.0, 2.0
@@ -52,17 +53,17 @@ class Bounds(nn.Module):
 class SquashedGaussian(nn.Module):
     """Normal actions squashed by tanh, with a deviation that depends on the state (SAC).
 
-    Until the share ``random`` of the run is over it acts uniformly at random.
+    The first ``random`` environment steps of a run are uniformly random.
     """
 
     outputs: tuple[str, ...] = ()
 
     def __init__(
-        self, spec: EnvSpec, hidden: Sequence[int] = (256, 256), *, random: float = 0.0
+        self, spec: EnvSpec, hidden: Sequence[int] = (256, 256), *, random: int = 0
     ) -> None:
         super().__init__()
         self.encoder, self.bounds, self.random = Encoder(spec), Bounds(spec.actions), random
-        self.layers = mlp(self.encoder.width, hidden, 2 * self.bounds.size)
+        self.layers = ReluMlp(self.encoder.width, hidden, 2 * self.bounds.size)
 
     def forward(self, obs: Obs) -> tuple[Tensor, Tensor]:
         """Means and logarithms of deviations before squashing, both (B, size)."""
@@ -85,7 +86,7 @@ class SquashedGaussian(nn.Module):
         """``actions`` (B, *shape) float32."""
         if info.greedy:
             unit = torch.tanh(self(obs)[0])
-        elif info.progress < self.random:
+        elif info.steps < self.random:
             unit = self.bounds.anything(len(next(iter(obs.values()))))
         else:
             unit = self.sample(obs)[0]
@@ -95,7 +96,7 @@ class SquashedGaussian(nn.Module):
 class Deterministic(nn.Module):
     """One action per state, explored with Gaussian noise of deviation ``noise`` (TD3, DDPG).
 
-    Until the share ``random`` of the run is over it acts uniformly at random.
+    The first ``random`` environment steps of a run are uniformly random.
     """
 
     outputs: tuple[str, ...] = ()
@@ -106,12 +107,12 @@ class Deterministic(nn.Module):
         hidden: Sequence[int] = (256, 256),
         *,
         noise: float = 0.1,
-        random: float = 0.0,
+        random: int = 0,
     ) -> None:
         super().__init__()
         self.encoder, self.bounds = Encoder(spec), Bounds(spec.actions)
         self.noise, self.random = noise, random
-        self.layers = mlp(self.encoder.width, hidden, self.bounds.size)
+        self.layers = ReluMlp(self.encoder.width, hidden, self.bounds.size)
 
     def forward(self, obs: Obs) -> Tensor:
         """Unit actions (B, size)."""
@@ -120,7 +121,7 @@ class Deterministic(nn.Module):
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B, *shape) float32."""
         unit = self(obs)
-        if not info.greedy and info.progress < self.random:
+        if not info.greedy and info.steps < self.random:
             unit = self.bounds.anything(len(unit))
         elif not info.greedy:
             unit = (unit + self.noise * torch.randn_like(unit)).clamp(-1, 1)
@@ -133,11 +134,11 @@ class Softmax(nn.Module):
     outputs: tuple[str, ...] = ()
 
     def __init__(
-        self, spec: EnvSpec, hidden: Sequence[int] = (256, 256), *, random: float = 0.0
+        self, spec: EnvSpec, hidden: Sequence[int] = (256, 256), *, random: int = 0
     ) -> None:
         super().__init__()
         self.encoder, self.choices, self.random = Encoder(spec), spec.actions.sizes[0], random
-        self.layers = mlp(self.encoder.width, hidden, self.choices)
+        self.layers = ReluMlp(self.encoder.width, hidden, self.choices)
 
     def forward(self, obs: Obs) -> Tensor:
         """Log probabilities (B, choices)."""
@@ -146,7 +147,7 @@ class Softmax(nn.Module):
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B,) int64."""
         logs = self(obs)
-        if not info.greedy and info.progress < self.random:
+        if not info.greedy and info.steps < self.random:
             logs = torch.zeros_like(logs)
         if not info.greedy:  # the winner of a Gumbel race is a sample
             logs = logs - torch.empty_like(logs).exponential_().log()

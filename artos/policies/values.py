@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import ActInfo
-from artos.policies.encoders import Encoder, mlp
+from artos.policies.encoders import Encoder
+from artos.policies.relu_mlp import ReluMlp
 
 Obs = dict[str, Tensor]
 
@@ -56,8 +57,8 @@ class QNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder, self.epsilon, self.choices = Encoder(spec), epsilon, spec.actions.sizes[0]
-        self.advantage = mlp(self.encoder.width, hidden, self.choices)
-        self.value = mlp(self.encoder.width, hidden, 1) if dueling else None
+        self.advantage = ReluMlp(self.encoder.width, hidden, self.choices)
+        self.value = ReluMlp(self.encoder.width, hidden, 1) if dueling else None
 
     def forward(self, obs: Obs) -> Tensor:
         """Values (B, choices) float32."""

@@ -27,7 +27,8 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
     """Node → member: a trigger fired; run ``method``. Answered by ``Done`` or ``Failed``.
 
     ``stop`` is set for sampling: the round ends when the actor has written ``stop`` rows.
-    ``progress`` is the share of the budget of steps or updates already used (for annealing).
+    ``progress`` is the share of the budget of steps or updates already used (for annealing),
+    ``steps`` how many environment steps were made by then.
     """
 
     firing: Count
@@ -37,6 +38,7 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
     stop: Count = 0
     bind: bool = True
     progress: float = 0.0
+    steps: Count = 0
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):

@@ -72,7 +72,12 @@ def evaluate(trained: Trained, wanted: Wanted, note: Note) -> Evaluation:
 
 def _acting(trained: Trained, wanted: Wanted, stepper: Stepper) -> Act:
     policy, memory = trained.policy(wanted.seed), RecurrentState(trained.memory, stepper.envs)
-    info = ActInfo(progress=trained.progress, greedy=wanted.greedy, state=memory.arrays)
+    info = ActInfo(
+        progress=trained.progress,
+        steps=trained.steps,
+        greedy=wanted.greedy,
+        state=memory.arrays,
+    )
 
     def act(obs: Parts) -> NDArray[Any]:
         memory.begin(stepper.ages)

@@ -91,7 +91,7 @@ class Trained:
         parts, single = batch_of(obs, self.spec)
         count = len(next(iter(parts.values())))
         memory = state_of(self.memory, state, count)
-        info = ActInfo(progress=self.progress, greedy=greedy, state=memory)
+        info = ActInfo(progress=self.progress, steps=self.steps, greedy=greedy, state=memory)
         acted = self._policy.act(parts, info)
         if state is not None:
             state.update({name: np.array(acted[name]) for name in memory})

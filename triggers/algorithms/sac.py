@@ -44,11 +44,10 @@ def workload(
     Actors and learner work at the same time; after ``after`` transitions each one is drawn
     ``ratio`` times on average, by default one update per environment step.
     """
-    random = min(1.0, after / max(1, total_steps))
     actor = RolloutActor(env, None, envs)
     require_actions(actor.spec, "SAC", "box", "discrete")
     kind = SquashedGaussian if actor.spec.actions.kind == "box" else Softmax
-    actor.policy = partial(kind, hidden=hidden, random=random)
+    actor.policy = partial(kind, hidden=hidden, random=after)
     sample = pattern(replay, batch, n_step, gamma, alpha)
     ratio = float(batch) if ratio is None else ratio
     learner = SAC(
@@ -57,5 +56,5 @@ def workload(
     )  # fmt: skip
     return replay_workload(
         "sac", actor, learner, sample, ratio=ratio, after=after, actors=actors, steps=steps,
-        total_steps=total_steps, replay_size=min(replay_size, max(1, total_steps)),
+        total_steps=total_steps, replay_size=min(replay_size, total_steps or replay_size),
     )  # fmt: skip

@@ -45,8 +45,7 @@ def workload(
     Actors and learner work at the same time; after ``after`` transitions each one is drawn
     ``ratio`` times on average, by default one update per environment step.
     """
-    random = min(1.0, after / max(1, total_steps))
-    policy = partial(Deterministic, hidden=hidden, noise=noise, random=random)
+    policy = partial(Deterministic, hidden=hidden, noise=noise, random=after)
     actor = RolloutActor(env, policy, envs)
     require_actions(actor.spec, "TD3", "box")
     sample = pattern(replay, batch, n_step, gamma, alpha)
@@ -57,5 +56,5 @@ def workload(
     )  # fmt: skip
     return replay_workload(
         "td3", actor, learner, sample, ratio=ratio, after=after, actors=actors, steps=steps,
-        total_steps=total_steps, replay_size=min(replay_size, max(1, total_steps)),
+        total_steps=total_steps, replay_size=min(replay_size, total_steps or replay_size),
     )  # fmt: skip

@@ -104,13 +104,13 @@ class Sampling:
         trained = newest + self._state.invocations.after(
             LEARNER, made_by, self._state.non_publishing
         )
-        asked, progress = 0, self._state.budget.used
+        asked, progress, steps = 0, self._state.budget.used, self._state.progress.consumed
         for actor in self.window.in_turn(actors, self._rounds.granted_to):
             if self.window.admits(actor) and (stop := self._rounds.grant(actor)) is not None:
                 if bind := self._versions.due(actor, trained):
                     self._versions.asked(actor, version)
                 self.window.granted(actor, self._versions.next(actor))
-                call = Invoke(number, target, method, (), stop, bind, progress)
+                call = Invoke(number, target, method, (), stop, bind, progress, steps)
                 self._pulls.before(actor_member(actor), call)
                 asked += 1
         return asked
@@ -158,7 +158,8 @@ class Dispatcher:
             self._ports.journal.take_back(firing.number)
             return
         number, target, method = firing.number, firing.trigger, method_of(firing.trigger)
-        call = Invoke(number, target, method, firing.claims, progress=state.budget.used)
+        used, steps = state.budget.used, state.progress.consumed
+        call = Invoke(number, target, method, firing.claims, progress=used, steps=steps)
         self._invoke(LEARNER, call)
         state.claims.claim(firing.trigger, firing.claims)
 

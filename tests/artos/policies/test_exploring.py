@@ -76,10 +76,10 @@ def test_softmax_draws_what_it_says() -> None:
 @pytest.mark.parametrize("kind", [Softmax, SquashedGaussian, Deterministic])
 def test_the_first_actions_are_random(kind: type) -> None:
     spec = spec_with(DISCRETE if kind is Softmax else BOX, VECTOR)
-    module, obs = kind(spec, random=0.5), tensors(spec, 1)
+    module, obs = kind(spec, random=9), tensors(spec, 1)
     obs = {"observations": obs["observations"].expand(2_000, -1)}
-    early = module.act(obs, ActInfo(progress=0.4))["actions"].float().reshape(2_000, -1)
-    late = module.act(obs, ActInfo(progress=0.5))["actions"].float().reshape(2_000, -1)
+    early = module.act(obs, ActInfo(steps=8))["actions"].float().reshape(2_000, -1)
+    late = module.act(obs, ActInfo(steps=9))["actions"].float().reshape(2_000, -1)
     if kind is Softmax:
         even = torch.bincount(early.long().ravel(), minlength=4) / 2_000
         torch.testing.assert_close(even, torch.full((4,), 0.25), atol=0.05, rtol=0)
@@ -128,7 +128,8 @@ def test_critics_side_by_side_are_networks_of_their_own(actions: ActionSpec) -> 
     x = obs["observations"] if chosen is None else torch.cat((obs["observations"], chosen), 1)
     for number, values in enumerate(found):
         layers = [
-            (w[number], b[number]) for w, b in zip(critics.weights, critics.biases, strict=True)
+            (w[number].T, b[number])
+            for w, b in zip(critics.layers.weights, critics.layers.biases, strict=True)
         ]
         hidden = x
         for weight, bias in layers[:-1]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from real_runs import Outcome
 
 from head.records.episodes import Episodes
+from triggers.algorithms import sac, td3
 
 pytestmark = pytest.mark.processes
 
@@ -42,6 +44,14 @@ def test_they_run_as_told(
     assert summary["updates"] * 32 == pytest.approx(4 * (summary["steps"] - 200), abs=4 * 128 + 64)
     assert summary["restarts"] == summary["rows_lost"] == 0
     assert 0 < summary["version"] <= summary["updates"] // 8 + 1
+
+
+@pytest.mark.parametrize("algorithm", [sac, td3])
+def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
+    algorithm: ModuleType,
+) -> None:
+    assert algorithm.workload(total_steps=0, replay_size=500).capacity == 500
+    assert algorithm.workload(total_steps=400, replay_size=500).capacity == 400
 
 
 @pytest.mark.parametrize(
