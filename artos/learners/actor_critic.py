@@ -19,7 +19,7 @@ from artos.learners.sequences import TimeMajor, sequence_minibatches, time_major
 from artos.learners.torch_learner import TorchLearner
 from artos.losses.rounds import Floats
 from artos.plan import Plan
-from artos.policies.encoders import Normalizer
+from artos.policies.encoders import normalizers
 from artos.protocol.invocations import Invoke
 from artos.spec import is_observation
 
@@ -69,7 +69,7 @@ class ActorCriticLearner(TorchLearner):
         self._state = context.plan.state_keys
         # Of parts with several axes, only the real-valued ones can be among a network's flat ones.
         self._flat_large = [k.name for k in keys if k.name in self._large and "float" in k.dtype]
-        self._normalizers = [m for m in self.module.modules() if isinstance(m, Normalizer)]
+        self._normalizers = normalizers(self.module)
         self._reward_scale: Network | None = None
         if self.normalize_rewards:
             scale = RewardScale(context.plan.actors, context.plan.envs, self.gamma)

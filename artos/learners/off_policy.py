@@ -13,6 +13,7 @@ from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.transitions import DISCOUNTS, NEXT, RETURNS
 from artos.learners.torch_learner import TorchLearner
 from artos.plan import Plan
+from artos.policies.encoders import normalizers
 from artos.protocol.invocations import Invoke
 
 Obs = dict[str, Tensor]
@@ -51,8 +52,18 @@ class OffPolicyLearner(TorchLearner):
         metrics = self.learn(batch)
         self._updates.values += 1
         if self.updates % self.sync == 0:
+            self._count(batch)
             self.publish()
         return {name: value.item() for name, value in metrics.items()}
+
+    def _count(self, batch: DrawnBatch) -> None:
+        """Update the statistics by which observations are scaled: one for all networks."""
+        networks = (self.network, *self.owned.values())
+        found = [m for each in networks for m in normalizers(each.module)]
+        if found:
+            found[0].update(self.observations(batch))
+        for normalizer in found[1:]:
+            normalizer.copy(found[0])
 
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """One step of every network; returns metrics as scalar tensors without gradients."""

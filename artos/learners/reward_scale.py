@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-_MOST = 1e7  # rows that count; from there on old ones are forgotten little by little
+from artos.policies.moments import Moments
 
 
 class RewardScale(nn.Module):
@@ -39,11 +39,5 @@ class RewardScale(nn.Module):
             found[:, step] = current
             current = current * ~ends[:, step]
         self.returns[at] = current
-        mean, var, count = self.moments.tolist()
-        rows = float(found.numel())
-        total = count + rows
-        delta = float(found.mean()) - mean
-        var = var * count + float(found.var(correction=0)) * rows + delta**2 * count * rows / total
-        self.moments.copy_(
-            torch.tensor([mean + delta * rows / total, var / total, min(total, _MOST)])
-        )
+        moments = Moments(*torch.split(self.moments, 1)).with_rows(found.reshape(-1, 1))
+        self.moments.copy_(torch.cat(moments))

@@ -13,6 +13,7 @@ from torch import Tensor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import Obs, OffPolicyLearner, positive
 from artos.policies.critics import Critics
+from artos.policies.encoders import normalizers
 
 
 class SAC(OffPolicyLearner):
@@ -49,7 +50,8 @@ class SAC(OffPolicyLearner):
         super().setup(context)
         actions = context.spec.actions
         self.continuous = actions.kind == "box"
-        critics = Critics(context.spec, self.hidden)
+        scaled = bool(normalizers(self.module))
+        critics = Critics(context.spec, self.hidden, normalize=scaled)
         self.critics = self.own("critics", critics, lr=self.critic_lr)
         self.targets = self.own("targets", copy.deepcopy(critics))
         start = torch.tensor(math.log(self.start))

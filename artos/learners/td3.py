@@ -12,6 +12,7 @@ from torch import Tensor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import Obs, OffPolicyLearner, positive
 from artos.policies.critics import Critics
+from artos.policies.encoders import normalizers
 
 
 class TD3(OffPolicyLearner):
@@ -43,7 +44,8 @@ class TD3(OffPolicyLearner):
     def setup(self, context: Any) -> None:
         """Own critics, and targets of critics and policy."""
         super().setup(context)
-        critics = Critics(context.spec, self.hidden)
+        scaled = bool(normalizers(self.module))
+        critics = Critics(context.spec, self.hidden, normalize=scaled)
         self.critics = self.own("critics", critics, lr=self.critic_lr)
         self.targets = self.own("targets", copy.deepcopy(critics))
         self.target = self.own("target", copy.deepcopy(self.module))

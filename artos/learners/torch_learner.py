@@ -239,7 +239,7 @@ class TorchLearner:
     def setup(self, context: LearnerContext) -> None:
         """Adopt the policy's network and give it its optimiser."""
         self.context, self.module = context, context.module
-        self._owned: dict[str, Network] = {}
+        self.owned: dict[str, Network] = {}
         self.network = Network(self.module, self.optimiser(), self.max_grad_norm, self._stepped)
         self.network.alone = True
 
@@ -264,15 +264,15 @@ class TorchLearner:
         Raises:
             ValueError: the name is taken, or both ``lr`` and ``optimiser`` are given.
         """
-        if name in self._owned or (lr is not None and optimiser is not None):
-            why = "has the name of another one" if name in self._owned else "has two optimisers"
+        if name in self.owned or (lr is not None and optimiser is not None):
+            why = "has the name of another one" if name in self.owned else "has two optimisers"
             raise ValueError(f"own({name!r}, ...) {why}")
         if lr is not None:
             optimiser = Adam(lr, eps=1e-8)
         found = Value(module) if isinstance(module, Tensor) else module
         self.network.alone = self.network.alone and optimiser is None
-        self._owned[name] = Network(found, optimiser, max_grad_norm, self._changed)
-        return self._owned[name]
+        self.owned[name] = Network(found, optimiser, max_grad_norm, self._changed)
+        return self.owned[name]
 
     def threads(self, module: nn.Module, cores: int) -> int:
         """Compute threads: as set, else one for small networks and all cores for large ones."""
@@ -347,13 +347,13 @@ class TorchLearner:
         """
         private = self.network.state()
         params = private.pop("params")
-        for name, network in self._owned.items():
+        for name, network in self.owned.items():
             private |= {f"{name}.{key}": value for key, value in network.state().items()}
         return {"params": params, **{f"learner.{key}": value for key, value in private.items()}}
 
     def restored(self) -> None:
         """What ``live`` returns was filled with the newest version, of another process."""
-        for network in (self.network, *self._owned.values()):
+        for network in (self.network, *self.owned.values()):
             network.restored()
 
     def layout(self) -> Layout:

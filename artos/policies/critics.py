@@ -20,10 +20,16 @@ class Critics(nn.Module):
     """
 
     def __init__(
-        self, spec: EnvSpec, hidden: Sequence[int] = (256, 256), *, count: int = 2
+        self,
+        spec: EnvSpec,
+        hidden: Sequence[int] = (256, 256),
+        *,
+        count: int = 2,
+        normalize: bool = False,
     ) -> None:
         super().__init__()
-        self.encoder, self.continuous = Encoder(spec), spec.actions.kind == "box"
+        self.encoder = Encoder(spec, normalize=normalize)
+        self.continuous = spec.actions.kind == "box"
         size = math.prod(spec.actions.shape) if self.continuous else 0
         out = 1 if self.continuous else spec.actions.sizes[0]
         self.layers = ReluMlps(count, self.encoder.width + size, hidden, out)

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from artos.envs.spec import EnvSpec, Part
+from artos.policies.moments import Moments
 
 _SMALLEST_IMAGE = 36
 _CNN_WIDTH = 512
 BOUND = 10.0
 """Scaled observations are within -10 ... 10."""
-_MOST = 1e7  # rows that count; from there on old ones are forgotten little by little
 
 
 def is_image(part: Part) -> bool:
@@ -142,16 +142,23 @@ class Normalizer(nn.Module):
 
     @torch.no_grad()
     def update(self, obs: Mapping[str, Tensor]) -> None:
-        """Count observations (n, …) in (Chan et al. 1983)."""
-        x = flatten_all(self._parts, obs)
-        rows, mean = float(len(x)), x.mean(0)
-        total = self.count + rows
-        delta = mean - self.mean
-        squares = self.var * self.count + x.var(0, correction=0) * rows
-        squares += delta.square() * self.count * rows / total
-        self.mean.copy_(torch.where(self.real, self.mean + delta * rows / total, 0.0))
-        self.var.copy_(torch.where(self.real, squares / total, 1.0))
-        self.count.copy_(total.clamp(max=_MOST))
+        """Count observations (n, …) in."""
+        before = Moments(self.mean, self.var, self.count)
+        mean, var, count = before.with_rows(flatten_all(self._parts, obs))
+        self.mean.copy_(torch.where(self.real, mean, 0.0))
+        self.var.copy_(torch.where(self.real, var, 1.0))
+        self.count.copy_(count)
+
+    @torch.no_grad()
+    def copy(self, other: Normalizer) -> None:
+        """Scale as the other one does."""
+        for ours, theirs in zip(self.buffers(), other.buffers(), strict=True):
+            ours.copy_(theirs)
+
+
+def normalizers(module: nn.Module) -> list[Normalizer]:
+    """All that are a part of the module."""
+    return [each for each in module.modules() if isinstance(each, Normalizer)]
 
 
 class Encoder(nn.Module):

@@ -59,10 +59,16 @@ class SquashedGaussian(nn.Module):
     outputs: tuple[str, ...] = ()
 
     def __init__(
-        self, spec: EnvSpec, hidden: Sequence[int] = (256, 256), *, random: int = 0
+        self,
+        spec: EnvSpec,
+        hidden: Sequence[int] = (256, 256),
+        *,
+        random: int = 0,
+        normalize: bool = False,
     ) -> None:
         super().__init__()
-        self.encoder, self.bounds, self.random = Encoder(spec), Bounds(spec.actions), random
+        self.encoder = Encoder(spec, normalize=normalize)
+        self.bounds, self.random = Bounds(spec.actions), random
         self.layers = ReluMlp(self.encoder.width, hidden, 2 * self.bounds.size)
 
     def forward(self, obs: Obs) -> tuple[Tensor, Tensor]:
@@ -108,9 +114,11 @@ class Deterministic(nn.Module):
         *,
         noise: float = 0.1,
         random: int = 0,
+        normalize: bool = False,
     ) -> None:
         super().__init__()
-        self.encoder, self.bounds = Encoder(spec), Bounds(spec.actions)
+        self.encoder = Encoder(spec, normalize=normalize)
+        self.bounds = Bounds(spec.actions)
         self.noise, self.random = noise, random
         self.layers = ReluMlp(self.encoder.width, hidden, self.bounds.size)
 
@@ -134,10 +142,16 @@ class Softmax(nn.Module):
     outputs: tuple[str, ...] = ()
 
     def __init__(
-        self, spec: EnvSpec, hidden: Sequence[int] = (256, 256), *, random: int = 0
+        self,
+        spec: EnvSpec,
+        hidden: Sequence[int] = (256, 256),
+        *,
+        random: int = 0,
+        normalize: bool = False,
     ) -> None:
         super().__init__()
-        self.encoder, self.choices, self.random = Encoder(spec), spec.actions.sizes[0], random
+        self.encoder = Encoder(spec, normalize=normalize)
+        self.choices, self.random = spec.actions.sizes[0], random
         self.layers = ReluMlp(self.encoder.width, hidden, self.choices)
 
     def forward(self, obs: Obs) -> Tensor:

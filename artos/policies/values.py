@@ -54,9 +54,11 @@ class QNetwork(nn.Module):
         *,
         dueling: bool = False,
         epsilon: Epsilon = Epsilon(),
+        normalize: bool = False,
     ) -> None:
         super().__init__()
-        self.encoder, self.epsilon, self.choices = Encoder(spec), epsilon, spec.actions.sizes[0]
+        self.encoder = Encoder(spec, normalize=normalize)
+        self.epsilon, self.choices = epsilon, spec.actions.sizes[0]
         self.advantage = ReluMlp(self.encoder.width, hidden, self.choices)
         self.value = ReluMlp(self.encoder.width, hidden, 1) if dueling else None
 

@@ -36,9 +36,19 @@ def actor_critic(
     actor = RolloutActor(
         env, policy, envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
     )
-    if normalize and not any(is_real(part) for part in actor.spec.parts):
-        raise Refused([f"normalize scales real numbers, but {env} shows none: leave normalize out"])
+    require_real_numbers(actor, normalize)
     return actor
+
+
+def require_real_numbers(actor: RolloutActor, normalize: bool) -> None:
+    """Check that there is something to scale.
+
+    Raises:
+        Refused: no part of an observation is made of real numbers.
+    """
+    if normalize and not any(is_real(part) for part in actor.spec.parts):
+        env = actor.spec.name
+        raise Refused([f"normalize scales real numbers, but {env} shows none: leave normalize out"])
 
 
 def step_size(lr: float | None, spec: EnvSpec) -> float:

@@ -11,6 +11,7 @@ from artos.policies.build import require_actions
 from artos.policies.values import Epsilon, QNetwork
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload
+from triggers.algorithms.defaults import require_real_numbers
 from triggers.algorithms.replaying import Replay, pattern, replay_workload
 
 
@@ -24,6 +25,7 @@ def workload(
     terminal_lives: Annotated[bool, "a lost life ends the learner's episode (Atari)"] = False,
     steps: Annotated[int, "steps of each environment in a round"] = 8,
     hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (256, 256),
+    normalize: Annotated[bool, "scale observations by running statistics"] = False,
     dueling: Annotated[bool, "value and advantages apart"] = False,
     double: Annotated[bool, "choose by the network, rate by its target"] = True,
     replay: Annotated[Replay, "how transitions are drawn"] = "uniform",
@@ -50,11 +52,14 @@ def workload(
     ``ratio`` times on average, whoever is faster waits for the other.
     """
     exploration = Epsilon(end=epsilon, share=explore, spread=spread)
-    policy = partial(QNetwork, hidden=hidden, dueling=dueling, epsilon=exploration)
+    policy = partial(
+        QNetwork, hidden=hidden, dueling=dueling, epsilon=exploration, normalize=normalize
+    )
     actor = RolloutActor(
         env, policy, envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
     )
     require_actions(actor.spec, "DQN", "discrete")
+    require_real_numbers(actor, normalize)
     learner = DQN(
         lr=lr, double=double, tau=tau, target_every=target_every, sync=sync,
         max_grad_norm=max_grad_norm, threads=threads,

@@ -11,6 +11,7 @@ from artos.policies.build import require_actions
 from artos.policies.squashed import Deterministic
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload
+from triggers.algorithms.defaults import require_real_numbers
 from triggers.algorithms.replaying import Replay, pattern, replay_workload
 
 
@@ -22,6 +23,7 @@ def workload(
     envs: Annotated[int, "environments an actor steps side by side"] = 1,
     steps: Annotated[int, "steps of each environment in a round"] = 8,
     hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (256, 256),
+    normalize: Annotated[bool, "scale observations by running statistics"] = False,
     replay: Annotated[Replay, "how transitions are drawn"] = "uniform",
     replay_size: Annotated[int, "transitions that are kept"] = 1_000_000,
     alpha: Annotated[float, "how far priorities count, 0 to 1 (prioritised)"] = 0.6,
@@ -45,9 +47,10 @@ def workload(
     Actors and learner work at the same time; after ``after`` transitions each one is drawn
     ``ratio`` times on average, by default one update per environment step.
     """
-    policy = partial(Deterministic, hidden=hidden, noise=noise, random=after)
+    policy = partial(Deterministic, hidden=hidden, noise=noise, random=after, normalize=normalize)
     actor = RolloutActor(env, policy, envs)
     require_actions(actor.spec, "TD3", "box")
+    require_real_numbers(actor, normalize)
     sample = pattern(replay, batch, n_step, gamma, alpha)
     ratio = float(batch) if ratio is None else ratio
     learner = TD3(

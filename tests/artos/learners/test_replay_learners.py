@@ -22,6 +22,7 @@ from artos.learners.dqn import DQN
 from artos.learners.off_policy import OffPolicyLearner
 from artos.learners.sac import SAC
 from artos.learners.td3 import TD3
+from artos.policies.encoders import normalizers
 from artos.policies.squashed import Deterministic, Softmax, SquashedGaussian
 from artos.policies.values import QNetwork
 from artos.protocol.invocations import Invoke
@@ -65,13 +66,13 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def made(name: str, seed: int = 0, **settings: Any) -> Any:
+def made(name: str, seed: int = 0, *, normalize: bool = False, **settings: Any) -> Any:
     kind, policy, spec = KINDS[name]
     learner = kind(**settings)  # type: ignore[call-arg]
     keys = [SimpleNamespace(name=part.name) for part in spec.parts]
     plan: Any = SimpleNamespace(data_keys=keys, env_spec=msgspec.to_builtins(spec))
     torch.manual_seed(seed)
-    module = policy(spec, hidden=SIDES)  # type: ignore[call-arg]
+    module = policy(spec, hidden=SIDES, normalize=normalize)  # type: ignore[call-arg]
     learner.setup(LearnerContext(plan, module, 5))
     return learner
 
@@ -244,3 +245,31 @@ def test_settings_out_of_range_are_told(name: str, settings: dict[str, Any]) -> 
     faults = learner.faults(SimpleNamespace())
     assert len(faults) == 1
     assert next(iter(settings)) in faults[0]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_all_networks_scale_observations_by_the_same_statistics(name: str) -> None:
+    learner = made(name, normalize=True, sync=2)
+    spec = KINDS[name][2]
+    for seed in range(4):
+        learner.update(a_batch(spec, seed), CALL)
+    seen = [torch.from_numpy(a_batch(spec, seed)["observations.a"]) for seed in (1, 3)]
+    mean, var = torch.cat(seen).mean(0), torch.cat(seen).var(0, correction=0)
+    networks = [learner.network, *learner.owned.values()]
+    found = [each for network in networks for each in normalizers(network.module)]
+    assert len(found) == {"dqn": 2, "sac": 3, "sac-discrete": 3, "td3": 4}[name]
+    for each in found:
+        torch.testing.assert_close(each.mean, torch.cat((mean, torch.zeros(2))))
+        torch.testing.assert_close(each.var, torch.cat((var, torch.ones(2))))
+
+
+def test_observations_are_scaled_before_values_are_found() -> None:
+    """Rows in other units, once they are known, give the same values."""
+    plain, scaled = made("dqn", normalize=True), made("dqn", normalize=True)
+    batch = a_batch(DISCRETE)
+    other: Any = {**batch, "observations.a": 40 + 7 * batch["observations.a"]}
+    for learner, rows in ((plain, batch), (scaled, other)):
+        learner._count(rows)
+    torch.testing.assert_close(
+        plain.module(observed(batch)), scaled.module(observed(other)), rtol=1e-3, atol=1e-4
+    )

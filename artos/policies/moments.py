@@ -1,0 +1,26 @@
+"""Running means and variances."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+_MOST = 1e7  # rows that count; from there on old ones are forgotten little by little
+
+
+class Moments(NamedTuple):
+    """Mean and variance of columns, (width,) each, and the rows they are of, a scalar."""
+
+    mean: Tensor
+    var: Tensor
+    rows: Tensor
+
+    def with_rows(self, x: Tensor) -> Moments:
+        """Those of all rows so far and of ``x`` (n, width) (Chan et al. 1983)."""
+        more, mean = float(len(x)), x.mean(0)
+        total = self.rows + more
+        delta = mean - self.mean
+        squares = self.var * self.rows + x.var(0, correction=0) * more
+        squares += delta.square() * self.rows * more / total
+        return Moments(self.mean + delta * more / total, squares / total, total.clamp(max=_MOST))
