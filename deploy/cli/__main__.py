@@ -118,7 +118,8 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     setup.add_to(commands.add_parser("setup", help="install CRIU, or make this node a service"))
     bench = commands.add_parser("bench", help="measure ARTOS and other libraries in the same run")
     bench.add_argument(
-        "name", help="buffer, triggers, throughput, startup, elasticity, pipelining, learning, all"
+        "name",
+        help="buffer, triggers, throughput, replay, startup, elasticity, pipelining, learning, all",
     )
     bench.add_argument(
         "--json",

@@ -17,6 +17,7 @@ from evaluation.elasticity import bench as elasticity
 from evaluation.learning import bench as pipeline_learning
 from evaluation.pipelining import bench as pipelining
 from evaluation.pipelining import figures
+from evaluation.replay import bench as replay
 from evaluation.startup import bench as startup
 from evaluation.throughput import bench as throughput
 from evaluation.triggers import bench as triggers
@@ -29,6 +30,7 @@ BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
     "buffer": buffer.measure,
     "triggers": triggers.measure,
     "throughput": throughput.measure,
+    "replay": replay.measure,
     "startup": startup.measure,
     "elasticity": elasticity.measure,
     "pipelining": pipelining.measure,

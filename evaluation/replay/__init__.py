@@ -1,0 +1,1 @@
+"""Off-policy learning: learner and actors at the same time."""

@@ -1,0 +1,79 @@
+"""Off-policy learning, without start-up: DQN and SAC beside Stable-Baselines3, SAC beside itself.
+
+Both sides have the same networks, batches and updates for each step. Beside itself means with
+sampling and updates in turn (paper Figure 5) instead of at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from evaluation.core.report import OURS, Results
+from evaluation.core.runner import Contestant, Say, alternate, baseline, ours
+from evaluation.replay.cases import CASES, Case
+from evaluation.workloads import pendulum
+
+SB3 = "Stable-Baselines3"
+SPEED_GOAL, UPDATE_GOAL = 1.5, 0.5
+UPDATE, AT_ONCE, IN_TURN = "SAC, wall time of an update", "at once", "in turn"
+SLOW_STEPS, SLOW_QUICK = 1_024, 128
+_DEADLINE_SECONDS = 600.0
+_UNIT = "steps/s"
+
+
+def measure(repeats: int, quick: bool, say: Say = print) -> Results:
+    """Measure all contestants in turn; ``quick`` only shows that everything runs."""
+    results = Results("replay", repeats)
+    contestants = [c for case in CASES.values() for c in _pace(case, quick, say)]
+    contestants += [_slow(how, quick) for how in (AT_ONCE, IN_TURN)]
+    alternate(results, contestants, repeats, say)
+    for case in CASES.values():
+        theirs = [_named(case, f"{SB3}, {label}") for label, *_ in _theirs(case)]
+        results.compare(_named(case, OURS), results.best(theirs), SPEED_GOAL)
+    mine, other = (f"{UPDATE}: {OURS}, {how}" for how in (AT_ONCE, IN_TURN))
+    results.compare(mine, other, UPDATE_GOAL, "at most")
+    return results
+
+
+def _pace(case: Case, quick: bool, say: Say) -> Iterator[Contestant]:
+    steps = str(case.quick if quick else case.steps)
+    settings = [f"batch={case.batch}", f"ratio={case.ratio}", f"after={case.after}"]
+    settings += [f"hidden={','.join(map(str, case.hidden))}"]
+    if case.algorithm == "dqn":
+        settings += ["double=false", "n_step=1"]
+    chosen = [word for setting in settings for word in ("--set", setting)]
+    arguments = ("--env", case.env, "--actors", "1", "--total-steps", steps, "--seed", "1")
+    call = ours(
+        "replay.artos_side", "run", case.algorithm, *arguments, *chosen, seconds=_DEADLINE_SECONDS
+    )
+    name = _named(case, OURS)
+    yield Contestant(name, {"steps_per_second": (name, _UNIT)}, call)
+    for label, *more in _theirs(case):
+        name = _named(case, f"{SB3}, {label}")
+        theirs = ("--case", case.algorithm, "--steps", steps, *more)
+        call = baseline("sb3", "replay.sb3_side", *theirs, seconds=_DEADLINE_SECONDS, say=say)
+        yield Contestant(name, {"steps_per_second": (name, _UNIT)}, call)
+
+
+def _theirs(case: Case) -> Iterator[tuple[str, ...]]:
+    """The ways to run their script; the best one counts."""
+    yield "1 thread", "--threads", "1"
+    yield "2 threads", "--threads", "2"
+    if case.every > 1:
+        yield f"{case.every} environments", "--threads", "1", "--envs", str(case.every)
+
+
+def _slow(how: str, quick: bool) -> Contestant:
+    kind = pendulum.concurrent if how == AT_ONCE else pendulum.sequential
+    source = f"{Path(pendulum.__file__)}:{kind.__name__}"
+    steps = str(SLOW_QUICK if quick else SLOW_STEPS)
+    call = ours(
+        "replay.artos_side", "run", source, "--total-steps", steps, seconds=_DEADLINE_SECONDS
+    )
+    name = f"{UPDATE}: {OURS}, {how}"
+    return Contestant(name, {"update_ms": (name, "ms")}, call)
+
+
+def _named(case: Case, who: str) -> str:
+    return f"{case.algorithm.upper()}, {case.env}, one update in {case.every} steps: {who}"
