@@ -53,7 +53,7 @@ def concurrent(actors: int = 4, total_steps: int = 2_048) -> Workload:
 
 
 def sequential(actors: int = 4, total_steps: int = 2_048) -> Workload:
-    """A round of all actors, then ``UPDATES`` updates, and so on: neither works beside the other."""
+    """A round of all actors, then ``UPDATES`` updates, and so on."""
     workload = concurrent(actors, total_steps)
     update = workload.triggers["learner.update"]
     # All that is due after a round may be drawn at once, and nothing beyond.
