@@ -24,7 +24,7 @@ test: setup
 	$(PYTEST) -m "not long" $(ARGS)
 
 test-all: setup
-	$(PYTEST) $(ARGS)
+	$(PYTEST) --durations=30 $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -48,7 +48,7 @@ class OffPolicyLearner(TorchLearner):
     def update(self, batch: DrawnBatch, call: Invoke) -> dict[str, float]:
         """Learn from a drawn batch."""
         # What is drawn at random follows from what is saved, so that a crash changes nothing.
-        torch.manual_seed(self.context.seed * 1_000_003 + self.updates)
+        seed_here(self.network.values.device, self.context.seed * 1_000_003 + self.updates)
         metrics = self.learn(batch)
         self._updates.values += 1
         if self.updates % self.sync == 0:
@@ -91,6 +91,14 @@ class OffPolicyLearner(TorchLearner):
             yield f"tau must be above 0 and at most 1, not {self.tau}"
         if self.sync < 1:
             yield f"sync must be at least 1, not {self.sync}"
+
+
+def seed_here(device: torch.device, seed: int) -> None:
+    """``torch.manual_seed`` for this device alone, in a hundredth of the time."""
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
 
 
 def positive(**settings: float) -> Iterator[str]:

@@ -41,7 +41,10 @@ class ReluMlp(nn.Sequential):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, width) to (B, out)."""
-        return forward([p for layer in self for p in layer.parameters()], x)
+        modules = self._modules.values()  # parameters() takes as long as a small product
+        return forward(
+            [p for m in modules if m for p in m._parameters.values() if p is not None], x
+        )
 
 
 def _uniform(*shape: int, within: int) -> nn.Parameter:
