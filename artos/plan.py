@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from artos.buffer.layout import BlockSpec, Consumer
+from artos.buffer.mailbox import evaluator_member
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.samplers.patterns import Draw
 from artos.reference import Reference
 from artos.scaling.actor_count import Actors, Manual
 from artos.scaling.elastic import Elastic
-from artos.spec import DataKey, OnFull
+from artos.spec import EVALUATION, DataKey, OnFull
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -28,7 +29,7 @@ class Plan(msgspec.Struct, frozen=True):
     ``wanted`` names the objects that are read; ``resumes`` counts how often the run was continued,
     which keeps its seed streams distinct. ``total_steps`` (of environments) and ``total_updates``
     limit the run, 0 does not. ``deadline`` is how long (seconds) a member may take to
-    carry out one invocation.
+    carry out one invocation. Each evaluation is of ``evaluation_episodes`` whole episodes.
     """
 
     reference: Reference
@@ -58,11 +59,24 @@ class Plan(msgspec.Struct, frozen=True):
     scaling: Actors | None = None
     total_updates: int = 0
     elastic: Elastic = Elastic()
+    evaluate_every: int = 0
+    evaluation_episodes: int = 10
 
     @property
     def at_work(self) -> Actors:
         """How many actors take part, and when."""
         return self.scaling or Manual(self.actors, self.actors)
+
+    @property
+    def evaluator(self) -> int | None:
+        """Member number of the evaluator; None if nothing is evaluated."""
+        return evaluator_member(self.actors + 1) if EVALUATION in self.triggers else None
+
+    @property
+    def evaluated(self) -> tuple[ObjectSpec, ...]:
+        """What the evaluator is handed: the weights alone; empty if nothing is evaluated."""
+        weights = self.objects[:1] if self.evaluator is not None else ()
+        return tuple(ObjectSpec(each.name, each.public, 1, 2) for each in weights)
 
     def block(self, actor: int) -> BlockSpec:
         """The layout of one actor's data block."""
@@ -87,6 +101,11 @@ class Site(msgspec.Struct, frozen=True):
     def model_path(self) -> Path:
         """File of the model data block."""
         return Path(self.folder) / "model"
+
+    @property
+    def evaluated_path(self) -> Path:
+        """File of the weights that are handed to the evaluator."""
+        return Path(self.folder) / "evaluated"
 
     @property
     def board_path(self) -> Path:

@@ -27,6 +27,8 @@ no transition: its action only resets."""
 
 OBSERVATIONS = "observations"
 """Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
+EVALUATION = "evaluator.play"
+"""Target of a trigger table: the newest version of the weights is to be evaluated."""
 MODEL_PARAM = "model_param"
 """The object that every workload has: the policy's weights."""
 VALUE = "value"
@@ -149,6 +151,9 @@ class Workload:
     ``object_keys`` names further objects that the learner must publish, in addition to the weights
     and to the objects that triggers and scaling policies name.
 
+    With ``evaluate_every``, every so manieth version of the weights, the first and the last plays
+    ``evaluation_episodes`` whole episodes greedily, beside the training.
+
     ``actors`` is a number, a schedule by update (``{0: 4, 5: 8}``), a policy of
     ``artos.scaling.actor_count``, any of these as text (``"noise_scale:2..16"``), or a
     ``ScalingPolicy`` of your own. If the number changes, leave out ``n`` in a ``DataKeyTrigger``
@@ -167,6 +172,8 @@ class Workload:
     on_full: Annotated[OnFull, "what happens when a block is full"] = "wait"
     total_steps: Annotated[int, "environment steps in all; 0: no limit"] = 500_000
     total_updates: Annotated[int, "updates in all; 0: no limit"] = 0
+    evaluate_every: Annotated[int, "updates from one greedy evaluation to the next; 0: none"] = 0
+    evaluation_episodes: Annotated[int, "whole episodes of each evaluation"] = 10
     settings: Mapping[str, Any] = field(default_factory=dict)
     elastic: Elastic = field(default_factory=Elastic)
 

@@ -179,6 +179,12 @@ class Engine:
         finally:
             self._feeding = False
 
+    def fire(self, trigger_id: str, firing: Firing) -> None:
+        """Pass on a firing of a target that is due whatever its trigger waits for."""
+        self._now = self._clock.now()
+        (wrapper,) = (each for each in self.wrappers if each.trigger_id == trigger_id)
+        wrapper.passer.pass_message(self._stamp(trigger_id, firing))
+
     def tick(self) -> int:
         """Let time triggers fire if one is due; returns how many firings that made."""
         due = self.due()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from artos.plan import Plan
 from artos.settings import Setting
-from artos.spec import MODEL_PARAM
+from artos.spec import EVALUATION, MODEL_PARAM
 from triggers.base import And, Or, Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger
@@ -190,7 +190,8 @@ def _drawing(plan: Plan, table: Table) -> str:
         stations.append(("cache buffer", _edges(table, "transfer")))
     stations.append(("replay buffer", _edges(table, "learner")))
     stations.append(("learner", [_publishing(plan, table)]))
-    stations.append(("model block", _edges(table, "actors")))
+    evaluation = _edges(table, "evaluator") if EVALUATION in table else []
+    stations.append(("model block", [*_edges(table, "actors"), *evaluation]))
     lines = ["what fires what:", ""]
     for number, (name, edges) in enumerate(stations):
         rail = "+->" if number == 0 else "|  "

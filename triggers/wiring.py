@@ -11,7 +11,7 @@ from artos.buffer.layout import Consumer
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.samplers.patterns import Draw
 from artos.plan import Plan
-from artos.spec import MODEL_PARAM, VERSION_KEY
+from artos.spec import EVALUATION, MODEL_PARAM, VERSION_KEY
 from triggers.base import Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger
@@ -20,7 +20,7 @@ from triggers.window import Window
 
 
 def role_of(target: str) -> str:
-    """The role that a target belongs to: ``actors``, ``learner`` or ``transfer``."""
+    """The role of a target: ``actors``, ``learner``, ``evaluator`` or ``transfer``."""
     return target.partition(".")[0]
 
 
@@ -107,8 +107,17 @@ def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
     The plan gets its consumers, and a capacity where none was given. The triggers that invoke
     sampling get their lead, the one that paces it gets its window.
     """
+    plan, table = _with_evaluation(plan, table)
     paced = _with_pace(plan, table)
     return _with_draws(_with_consumers(plan, table), paced), paced
+
+
+def _with_evaluation(plan: Plan, table: Table) -> tuple[Plan, Table]:
+    if not plan.evaluate_every or EVALUATION in table:
+        return plan, table
+    row = {EVALUATION: ObjectKeyTrigger(MODEL_PARAM, every=plan.evaluate_every)}
+    encoded = {target: trigger.encode() for target, trigger in row.items()}
+    return msgspec.structs.replace(plan, triggers=plan.triggers | encoded), table | row
 
 
 def _with_pace(plan: Plan, table: Table) -> Table:
@@ -190,9 +199,13 @@ def transfers(table: Table) -> Table:
 
 
 def cache_plan(plan: Plan, table: Table) -> Plan:
-    """The plan of the workers: blocks wait for transfers, and weights are the only object."""
+    """The plan of the workers: blocks wait for transfers, and weights are the only object.
+
+    The evaluator does not live there.
+    """
     return msgspec.structs.replace(
         plan,
+        triggers={target: t for target, t in plan.triggers.items() if target != EVALUATION},
         on_full="wait",
         consumers=stage_consumers(plan, table),
         objects=tuple(

@@ -32,7 +32,7 @@ _WORDS_BYTES = 2 * LINE
 _LENGTH_BYTES = 4
 _LEARNER_MAIL = 256 << 10
 _ACTOR_MAIL = 32 << 10
-_GUESTS = 2
+_GUESTS = 3
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -223,12 +223,18 @@ def control_member(members: int) -> int:
     return members + 1
 
 
+def evaluator_member(members: int) -> int:
+    """Member number of the evaluator, beside ``members`` members."""
+    return members + 2
+
+
 class Board:
     """Where members tell the node that something changed, and get their invocations.
 
     A member raises its own counter and rings; the node compares all counters with their last values
     in one vectorised step, so the cost of an event does not grow with the number of members. Beside
-    the learner and the actors there is room for two guests: the template and ``artos scale``.
+    the learner and the actors there is room for three guests: the template, ``artos scale`` and the
+    evaluator.
     """
 
     def __init__(self, segment: Segment, members: int, *, create: bool) -> None:

@@ -43,6 +43,8 @@ class RunMemory(Closing):
         self.board = Board.create(site.board_path, site.members)
         self.model = ModelBlock.create(site.model_path, plan.objects)
         self.blocks = self._blocks()
+        if plan.evaluated:
+            self._evaluated = ModelBlock.create(site.evaluated_path, plan.evaluated)
         self.plan_file = self._folder.path / "plan.json"
         self.plan_file.write_bytes(msgspec.json.encode(plan))
 
@@ -66,6 +68,11 @@ class RunMemory(Closing):
     def objects(self) -> dict[str, ObjectRegion]:
         """The regions of the other objects that the learner publishes."""
         return {name: region for name, region in self.model.objects.items() if name != MODEL}
+
+    @property
+    def evaluated(self) -> ObjectRegion | None:
+        """The region of the weights that are handed to the evaluator; None if there is none."""
+        return self._evaluated[MODEL] if self.plan.evaluated else None
 
     @contextmanager
     def newest(self) -> Iterator[ObjectSlot]:
@@ -123,7 +130,8 @@ class CacheMemory(RunMemory):
 def needed_bytes(plan: Plan) -> int:
     """Bytes of shared memory that a run of this plan takes."""
     blocks = sum(Layout(plan.block(actor)).size for actor in range(plan.actors))
-    return blocks + block_bytes(plan.objects) + board_bytes(plan.actors + 1)
+    models = block_bytes(plan.objects) + (block_bytes(plan.evaluated) if plan.evaluated else 0)
+    return blocks + models + board_bytes(plan.actors + 1)
 
 
 def check_space(plan: Plan) -> None:

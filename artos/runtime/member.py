@@ -32,7 +32,7 @@ from artos.protocol.invocations import (
     encode,
 )
 
-_MOST_EPISODES = 1000
+MOST_EPISODES = 1000
 """Episodes a round reports, the newest: more of them would not fit a mailbox."""
 _IDLE_SECONDS = 3600.0
 TRACE_BYTES = 12_000
@@ -81,7 +81,7 @@ class ActorRole:
             seconds = time.perf_counter() - began
             times |= complete_times(own, seconds, "sample")
         returns, lengths = self._actor.episodes()
-        newest = slice(-_MOST_EPISODES, None)
+        newest = slice(-MOST_EPISODES, None)
         return Done(
             call.firing,
             self._actor.version,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -21,6 +21,7 @@ from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
 from artos.plan import Plan
 from artos.reference import Reference
+from artos.runtime.member import MOST_EPISODES
 from artos.runtime.reference import (
     UNLIMITED,
     build_workload,
@@ -29,10 +30,12 @@ from artos.runtime.reference import (
 )
 from artos.runtime.resolved import resolved_settings, versions
 from artos.settings import Setting
-from artos.spec import MODEL_PARAM, VALUE, ArraySpec, DataKey, OnFull, Workload
+from artos.spec import EVALUATION, MODEL_PARAM, VALUE, ArraySpec, DataKey, OnFull, Workload
 from artos.system.child import end_with_parent
 
 T = TypeVar("T")
+_PLAYS = ("env", "spec", "build_module", "make_policy")
+"""What an evaluation needs of an actor."""
 
 
 class Registered(msgspec.Struct):
@@ -101,13 +104,14 @@ def _declaration_faults(workload: Workload) -> list[str]:
         faults.append(UNLIMITED)
     faults += [
         f"{name} must not be negative, but is {value}"
-        for name in ("capacity", "total_steps", "total_updates")
+        for name in ("capacity", "total_steps", "total_updates", "evaluate_every")
         if (value := getattr(workload, name)) < 0
     ]
     if workload.on_full not in get_args(OnFull):
         known = get_args(OnFull)
         hint = closest(workload.on_full, known) or f": use {' or '.join(known)}"
         faults.append(f"on_full is {workload.on_full!r}{hint}")
+    faults += _evaluation_faults(workload)
     if hasattr(workload.learner, "silent"):
         faults.append("the learner's `silent` is called `non_publishing` now: rename it")
     faults += [fault for key in published(workload) for fault in key.faults()]
@@ -117,6 +121,24 @@ def _declaration_faults(workload: Workload) -> list[str]:
         if not hasattr(trigger, "encode")
     ]
     return faults
+
+
+def _evaluation_faults(workload: Workload) -> Iterator[str]:
+    if not 1 <= workload.evaluation_episodes <= MOST_EPISODES:
+        found = workload.evaluation_episodes
+        yield f"evaluation_episodes must be within 1 and {MOST_EPISODES}, not {found}"
+    in_table = EVALUATION in workload.triggers
+    if in_table and workload.evaluate_every:
+        yield (
+            f"evaluate_every={workload.evaluate_every}, and the table has {EVALUATION!r}: leave "
+            "out one of them"
+        )
+    lacks = [name for name in _PLAYS if name not in dir(workload.actor)]
+    if (in_table or workload.evaluate_every) and lacks:
+        yield (
+            f"{type(workload.actor).__name__} cannot be evaluated, as it has no "
+            f"{', '.join(lacks)}: derive it from RolloutActor, or set evaluate_every=0"
+        )
 
 
 def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
@@ -165,11 +187,17 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         wanted=_wanted(workload),
         layout=(),
         triggers={target: trigger.encode() for target, trigger in workload.triggers.items()},
-        methods={"actors": _methods(actor), "learner": _methods(workload.learner)},
+        methods={
+            "actors": _methods(actor),
+            "learner": _methods(workload.learner),
+            "evaluator": ("play",),
+        },
         non_publishing=tuple(getattr(workload.learner, "non_publishing", ())),
         env_spec=msgspec.to_builtins(spec) if spec is not None else None,
         state_keys=tuple(key.name for key in declared.state) if declared else (),
         elastic=workload.elastic,
+        evaluate_every=workload.evaluate_every,
+        evaluation_episodes=workload.evaluation_episodes,
         scaling=workload.scaling,
     )
 

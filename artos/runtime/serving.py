@@ -97,6 +97,14 @@ def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
     return LearnerRole(learner, model[MODEL], blocks, samplers)
 
 
+def evaluator_role(plan: Plan, site: Site, episode_over: Callable[[], None]) -> Role:
+    """Set up this process (or inline part) as the evaluator."""
+    from artos.runtime.evaluating import EvaluatorRole  # noqa: PLC0415  # loads environments
+
+    handed = ModelBlock.attach(site.evaluated_path)[MODEL]
+    return EvaluatorRole(_workload(plan).actor, plan, handed, episode_over)
+
+
 def _settle_torch(plan: Plan, threads: int) -> None:
     """Tell torch its threads and its seed, if anything has imported torch so far."""
     torch = sys.modules.get("torch")
@@ -204,6 +212,10 @@ def _line(site: Site) -> Line:
 def _role(plan: Plan, site: Site) -> tuple[Role, int]:
     if site.member == LEARNER:
         return learner_role(plan, site, ModelBlock.attach(site.model_path)), 0
+    if site.member == plan.evaluator:
+        own_streams(plan.seed)
+        board = Board.attach(site.board_path, site.members)
+        return evaluator_role(plan, site, lambda: board.notify(site.member)), 0
     return _actor(PreparedActor(plan, prepared_actor(plan)), site)
 
 

@@ -22,6 +22,10 @@ See = Callable[[Step | Parts], None]
 """Shown the first observations, and then every step."""
 
 
+SEED = 1
+"""Of evaluations, unless another is given: those of all runs begin alike."""
+
+
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """Episodes that were played: undiscounted sums of raw rewards, and lengths in steps.
 

@@ -6,21 +6,47 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from artos.actors.recurrent_state import RecurrentState
 from artos.envs.make import AnyVectorEnv, make_vector
+from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Parts, Stepper
 from artos.errors import Refused
-from artos.policies.acting import ActInfo
+from artos.policies.acting import ActInfo, BoundPolicy
+from artos.spec import DataKey
 from artos.trained.evaluation import Act, Evaluation, Note, See, misfits, play
 
 if TYPE_CHECKING:
     from artos.envs.film import Studio
-    from artos.trained.trained import Trained
+
+
+class Player(Protocol):
+    """Who plays: ``Trained``, or the evaluator of a run."""
+
+    spec: EnvSpec
+
+    @property
+    def environments(self) -> int:
+        """How many environments are played side by side."""
+
+    @property
+    def memory(self) -> tuple[DataKey, ...]:
+        """See ``Trained.memory``."""
+
+    @property
+    def progress(self) -> float:
+        """See ``Trained.progress``."""
+
+    @property
+    def steps(self) -> int:
+        """See ``Trained.steps``."""
+
+    def policy(self, seed: int) -> BoundPolicy:
+        """See ``Trained.policy``."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +70,15 @@ class Wanted:
             yield f"deadline must be positive, not {self.deadline:g}"
 
 
-def evaluate(trained: Trained, wanted: Wanted, note: Note) -> Evaluation:
+def evaluate(player: Player, wanted: Wanted, note: Note) -> Evaluation:
     """See ``Trained.evaluate``."""
     if faults := list(wanted.faults()):
         raise Refused(faults)
-    envs, studio = trained.environments, _studio(wanted, trained.environments)
-    with _stage(trained, wanted, studio) as (stepper, see):
+    envs, studio = player.environments, _studio(wanted, player.environments)
+    with _stage(player, wanted, studio) as (stepper, see):
         returns, lengths = play(
             stepper,
-            _acting(trained, wanted, stepper),
+            _acting(player, wanted, stepper),
             wanted.episodes,
             wanted.seed,
             deadline=wanted.deadline,
@@ -70,11 +96,11 @@ def evaluate(trained: Trained, wanted: Wanted, note: Note) -> Evaluation:
     )
 
 
-def _acting(trained: Trained, wanted: Wanted, stepper: Stepper) -> Act:
-    policy, memory = trained.policy(wanted.seed), RecurrentState(trained.memory, stepper.envs)
+def _acting(player: Player, wanted: Wanted, stepper: Stepper) -> Act:
+    policy, memory = player.policy(wanted.seed), RecurrentState(player.memory, stepper.envs)
     info = ActInfo(
-        progress=trained.progress,
-        steps=trained.steps,
+        progress=player.progress,
+        steps=player.steps,
         greedy=wanted.greedy,
         state=memory.arrays,
     )
@@ -101,23 +127,21 @@ def _studio(wanted: Wanted, envs: int) -> Studio | None:
 
 
 @contextmanager
-def _stage(
-    trained: Trained, wanted: Wanted, studio: Studio | None
-) -> Iterator[tuple[Stepper, See]]:
+def _stage(player: Player, wanted: Wanted, studio: Studio | None) -> Iterator[tuple[Stepper, See]]:
     """The environments, as actors step them; they are closed at the end."""
-    vector, see = _made(trained, wanted, studio)
+    vector, see = _made(player, wanted, studio)
     try:
         stepper = Stepper(vector, wanted.env)
-        if faults := list(misfits(trained.spec, stepper.spec)):
+        if faults := list(misfits(player.spec, stepper.spec)):
             raise Refused(faults)
         yield stepper, see
     finally:
         vector.close()
 
 
-def _made(trained: Trained, wanted: Wanted, studio: Studio | None) -> tuple[AnyVectorEnv, See]:
+def _made(player: Player, wanted: Wanted, studio: Studio | None) -> tuple[AnyVectorEnv, See]:
     if studio is None:
-        return make_vector(wanted.env, trained.environments, wanted.seed), lambda seen: None
+        return make_vector(wanted.env, player.environments, wanted.seed), lambda seen: None
     from artos.envs.film import filmed  # noqa: PLC0415
 
-    return filmed(wanted.env, wanted.seed, trained.spec, studio, trained.environments)
+    return filmed(wanted.env, wanted.seed, player.spec, studio, player.environments)

@@ -13,7 +13,12 @@ from artos.buffer.run_memory import RunMemory
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.runtime.member import Role, guarded
 from artos.runtime.reference import user_imports
-from artos.runtime.serving import actor_role, failed_to_start, learner_role
+from artos.runtime.serving import (
+    actor_role,
+    evaluator_role,
+    failed_to_start,
+    learner_role,
+)
 from artos.usage import Usage
 from head.run.coordination.coordinator import Coordinator
 from triggers.engine import direct_passers
@@ -33,7 +38,9 @@ class Inline:
         self._queue: deque[tuple[int, Invoke]] = deque()
         self._to_set_up: deque[int] = deque()
         self._free_since: dict[int, float] = {}
-        self.passers = direct_passers(self.queue, range(node.site.members))
+        self._beside = [m for m in (LEARNER, node.plan.evaluator) if m is not None]
+        members = (*self._beside, *map(actor_member, node.blocks))
+        self.passers = direct_passers(self.queue, members)
 
     def queue(self, member: int, call: Invoke) -> None:
         """Queue an invocation."""
@@ -51,7 +58,7 @@ class Inline:
         """Drop the member and its queued invocations."""
         self._queue = deque(entry for entry in self._queue if entry[0] != member)
         self._roles.pop(member, None)
-        if member != LEARNER:
+        if member not in self._beside:
             self._node.blocks[actor_of(member)].recover()
             self._node.weights.unpin(actor_of(member))
 
@@ -70,7 +77,7 @@ class Inline:
     def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
         """Set all members up and run one invocation after another until the run is finished."""
         coordinator.begin()
-        self._to_set_up.extend([LEARNER, *map(actor_member, coordinator.actors)])
+        self._to_set_up.extend([*self._beside, *map(actor_member, coordinator.actors)])
         while not coordinator.finished:
             while self._to_set_up:
                 self._set_up(coordinator, self._to_set_up.popleft())
@@ -92,7 +99,7 @@ class Inline:
         return None
 
     def _has_room(self, member: int, call: Invoke) -> bool:
-        if member == LEARNER or self._node.plan.on_full != "wait":
+        if member in self._beside or self._node.plan.on_full != "wait":
             return True
         block = self._node.blocks[actor_of(member)]
         return call.stop - block.written <= block.free()
@@ -113,6 +120,8 @@ class Inline:
         site = msgspec.structs.replace(self._node.site, member=member)
         if member == LEARNER:
             return learner_role(plan, site, model)
+        if member == plan.evaluator:
+            return evaluator_role(plan, site, lambda: None)
         return actor_role(plan, site, model)[0]
 
     def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:

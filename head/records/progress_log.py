@@ -14,14 +14,16 @@ import msgspec
 from artos.system.append_file import AppendFile
 from artos.system.closing import Closing
 from artos.system.durable import write_durably
+from head.records import evaluations
 from head.records.episodes import HEADER, Episodes
+from head.records.evaluations import COLUMNS, Evaluated, lines
 from head.records.run_folder import RunFolder
 from head.records.status import Status
 from head.records.tensorboard import EventFile
 
 Row = dict[str, str]
 
-_GROUPS = ("fill", "waits", "metrics", "times", "shares")
+_GROUPS = ("fill", "waits", "metrics", "times", "shares", "evaluation")
 _MOST_OF_A_ROW = 1 << 20  # bytes; ``waits`` has a column for each actor
 FIXED = tuple(name for name in Status.__struct_fields__ if name not in _GROUPS)
 """Columns of every ``progress.csv``; columns of the dictionaries follow as ``group/name``."""
@@ -33,12 +35,15 @@ class ProgressLog(Closing):
     If a column appears later (a metric of the first update), the file is rewritten in one step
     with the new header and empty cells in earlier rows; columns are never removed or moved. Each
     call ends with whole lines on disk. ``resumed_at`` is the step of the checkpoint that the run
-    continues from: later rows are dropped, because their steps are made again.
+    continues from, ``version`` its version: later rows are dropped, because they are made again.
+    ``evaluations.csv`` is there once there is an evaluation.
     """
 
-    def __init__(self, folder: RunFolder, resumed_at: int | None = None) -> None:
+    def __init__(self, folder: RunFolder, resumed_at: int | None = None, version: int = 0) -> None:
         self._progress, self._episodes = folder.progress, folder.episodes
+        self._evaluations = folder.evaluations
         limit = math.inf if resumed_at is None else resumed_at
+        _rewind(folder.evaluations, version, "version")
         _rewind(folder.episodes, limit, "step")
         _rewind(folder.progress, limit, "steps")
         self._columns = _read_header(folder.progress)
@@ -64,6 +69,17 @@ class ProgressLog(Closing):
         """Append episodes: environment steps of the run when it ended, its return, its length."""
         lines = "".join(f"{at},{value!r},{size}\n" for at, value, size in ended)
         self._episodes_out.append(lines.encode())
+
+    def evaluated(self, found: Sequence[Evaluated]) -> None:
+        """Append evaluations."""
+        if found:
+            header = b"" if self._evaluations.exists() else f"{','.join(COLUMNS)}\n".encode()
+            with AppendFile(self._evaluations) as file:
+                file.append(header + lines(found))
+
+    def past_evaluations(self) -> list[Evaluated]:
+        """Every evaluation so far."""
+        return evaluations.read(self._evaluations)
 
     def past_episodes(self) -> Episodes:
         """Every episode so far."""

@@ -41,6 +41,7 @@ class RunFolder(Closing):
         self.config_file = path / "config.json"
         self.progress = path / "progress.csv"
         self.episodes = path / "episodes.csv"
+        self.evaluations = path / "evaluations.csv"
         self.events = path / "events"
         self.journal = path / "journal.jsonl"
         self.checkpoint = path / "checkpoint"
@@ -127,7 +128,7 @@ class RunFolder(Closing):
     def _records(self) -> frozenset[Path]:
         """The files of records that exist."""
         events = self.events.iterdir() if self.events.is_dir() else ()
-        records = (self.progress, self.episodes, self.journal, self.log, *events)
+        records = (self.progress, self.episodes, self.evaluations, self.journal, self.log, *events)
         return frozenset(file for file in records if file.exists())
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from artos.usage import Usage
+from head.records.evaluations import Evaluated
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -17,7 +18,8 @@ class Status(msgspec.Struct, frozen=True):
     ``shares`` are shares of the wall time of the learner (``learner.learn``), or of the actors
     together (``actors.wait``). ``rows_stale`` counts rows that ``max_lag`` left out of replay, each
     once, and ``empty_draws`` the draws that found no row and made no update. ``total_steps`` and
-    ``total_updates`` are 0 if they do not limit the run.
+    ``total_updates`` are 0 if they do not limit the run. ``evaluation`` has ``version``,
+    ``mean_return`` and ``std`` of the newest evaluation, and how many were ``skipped``.
     """
 
     algorithm: str
@@ -42,6 +44,7 @@ class Status(msgspec.Struct, frozen=True):
     rows_stale: int = 0
     empty_draws: int = 0
     total_updates: int = 0
+    evaluation: dict[str, float] = {}
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -55,7 +58,9 @@ class Summary(msgspec.Struct, frozen=True):
     process) to its end, ``first_step_seconds`` to the first step of an environment (None: there
     was none). ``replay_ratio`` is how often a row was drawn on average, None if none was.
     ``why`` is the error that a run failed with, ``ended_by`` the setting that ended one that is
-    done: ``total_steps`` or ``total_updates``.
+    done: ``total_steps`` or ``total_updates``. ``evaluation`` has an entry for each evaluation, in
+    order of version; ``evaluations_skipped`` counts versions that came due while the evaluator was
+    busy and were overtaken by another, ``evaluations_failed`` is why there are no more of them.
     """
 
     status: Status
@@ -73,6 +78,9 @@ class Summary(msgspec.Struct, frozen=True):
     replay_ratio: float | None = None
     why: str = ""
     ended_by: str = ""
+    evaluation: tuple[Evaluated, ...] = ()
+    evaluations_skipped: int = 0
+    evaluations_failed: str = ""
 
     def plain(self) -> dict[str, Any]:
         """The fields of ``summary.json``, all on one level. Versions only ever add fields.

@@ -134,11 +134,11 @@ class ClusterRun(Supervisor):
 
     def waits_for_slot(self, member: int) -> bool:
         """See ``Members.waits_for_slot``."""
-        return self._remote.placement_view.waits_for_slot(member)
+        return member not in self._hosts and self._remote.placement_view.waits_for_slot(member)
 
     def unplaced(self, member: int) -> str:
         """See ``Members.unplaced``."""
-        return self._remote.placement_view.unplaced(member)
+        return "" if member in self._hosts else self._remote.placement_view.unplaced(member)
 
     # -- the loop ------------------------------------------------------------------------------
 
@@ -219,8 +219,8 @@ class ClusterRun(Supervisor):
             self._coordinator.look(member)
             self._remote.arrived(member)
 
-    def _learner_changed(self) -> None:
-        super()._learner_changed()
+    def _beside_changed(self, member: int) -> None:
+        super()._beside_changed(member)
         self._replay.nudge()
 
     def _follow_children(self) -> None:
@@ -237,7 +237,7 @@ class ClusterRun(Supervisor):
     def stop(self) -> None:
         """Close the executors and the learner, wait for them, and kill the learner if need be."""
         self._remote.close()
-        self._stop_learner()
+        self._stop_beside()
         deadline = Deadline(_CLOSE_SECONDS, self._clock)
         while self._may_hear_more() and not deadline.passed:
             self._board.doorbell.wait(min(1.0, deadline.left))
@@ -259,7 +259,7 @@ class ClusterRun(Supervisor):
         self._remote.close()
         nodes = self._remote.nodes
         self._logs.close(nodes.ends | dict.fromkeys(nodes.open, "the run was ended at once"))
-        self._learner.stop(0.0)
+        self._kill_beside()
         self._replay.stop(0.0)
         self._steering.close()
         self._bundles.close()

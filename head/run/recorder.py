@@ -76,6 +76,8 @@ class Recorder:
             coordinator.monitor.updates = before.updates
             coordinator.monitor.episodes = before.episodes
             coordinator.monitor.returns.extend(self._log.past_episodes().returns.tolist())
+            coordinator.state.evaluations.resumed(self._log.past_evaluations())
+        self._logged = len(coordinator.state.evaluations.found)
 
     @property
     def seconds(self) -> float:
@@ -98,8 +100,8 @@ class Recorder:
         return None if first is None else age() - (self._clock.now() - first)
 
     def trained(self) -> None:
-        """The last invocation was answered: training time ends before the members are stopped."""
-        self._ended = self._clock.now()
+        """Training time ends before the last evaluation, and before the members are stopped."""
+        self._ended = self._ended or self._clock.now()
 
     def update(self, show: Callable[[Status], None], due: bool) -> bool:
         """Write the records that are due; ``due``: ``show`` wants a status, too.
@@ -110,6 +112,7 @@ class Recorder:
         if self._began is None and coordinator.state.active_actors.all_ready:
             self._began, self._steps_at_begin = self._clock.now(), coordinator.steps
         now = self._clock.now()
+        self._ended = (self._ended or now) if coordinator.trained else None
         log_due = now >= self._next_log
         if log_due or due:
             status = self.status()
@@ -125,6 +128,10 @@ class Recorder:
     def _write(self, status: Status) -> None:
         with self._gaps.allowed("episodes.csv", _GAP):
             self._log.episodes(self._coordinator.monitor.drain_episodes())
+        with self._gaps.allowed("evaluations.csv", _GAP):
+            found = self._coordinator.state.evaluations.found
+            self._log.evaluated(found[self._logged :])
+            self._logged = len(found)
         if self._coordinator.monitor.updates:
             with self._gaps.allowed("progress.csv or events/", _GAP):
                 self._log.write(status)
@@ -157,6 +164,7 @@ class Recorder:
             rows_stale=monitor.rows_stale,
             empty_draws=monitor.empty_draws,
             total_updates=self._plan.total_updates,
+            evaluation=coordinator.state.evaluations.newest(),
         )
 
     def _replay_ratio(self) -> float | None:
@@ -240,7 +248,7 @@ class Recorder:
         self.save()
         if curve:
             draw(self._folder)
-        monitor = self._coordinator.monitor
+        monitor, evaluations = self._coordinator.monitor, self._coordinator.state.evaluations
         summary = Summary(
             status,
             usage,
@@ -257,6 +265,9 @@ class Recorder:
             replay_ratio=self._replay_ratio(),
             why=why,
             ended_by=self._coordinator.state.budget.spent if outcome == "done" else "",
+            evaluation=tuple(evaluations.found),
+            evaluations_skipped=evaluations.skipped,
+            evaluations_failed=evaluations.failed,
         )
         if lacks := self._gaps.why(_CHECKPOINT):
             why = why or f"the newest weights could not be saved: {lacks}"

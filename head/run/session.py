@@ -107,7 +107,9 @@ class Session:
         with writing(folder.path):
             journal = Journal(folder.journal, self._clock.now())
             opened.callback(journal.close)
-            log = ProgressLog(folder, before.steps if before else None)
+            log = ProgressLog(
+                folder, before.steps if before else None, before.version if before else 0
+            )
             return journal, opened.enter_context(log)
 
     def run(self) -> Summary:

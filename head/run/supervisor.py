@@ -1,4 +1,4 @@
-"""The loop that serves a run's members: its learner, and its actors on this or on other nodes."""
+"""The loop that serves a run's members: learner and evaluator here, actors on any node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from artos.system.exit_report import ExitReport
 from artos.system.loop import Loop
 from artos.usage import Usage
 from head.run.coordination.coordinator import Coordinator
-from head.run.learner_host import LearnerHost
+from head.run.member_host import hosts
 from triggers.engine import Mailboxes, MessagePasser
 
 STOP_SECONDS = 5.0
@@ -100,25 +100,25 @@ class Supervisor(Loop):
         self._mail, self._actors = mail, actors
         self._control = ControlServer(node.board, node.site.members)
         begin = preloaded.start if preloaded else start
-        self._learner = LearnerHost(node.plan, node.site, node.plan_file, begin)
-        to_learner: dict[int, MessagePasser[Invoke]] = {LEARNER: mail.passers[LEARNER]}
-        self.passers = {**to_learner, **actors.passers}
+        self._hosts = hosts(node.plan, node.site, node.plan_file, begin)
+        beside: dict[int, MessagePasser[Invoke]] = {m: mail.passers[m] for m in self._hosts}
+        self.passers = {**beside, **actors.passers}
         self.prepare, self.retire = actors.prepare, actors.retire
 
     # -- Members ------------------------------------------------------------------
 
     def end(self, member: int) -> None:
         """Kill the member's process, if it has one."""
-        if member == LEARNER:
-            self._learner.end()
+        if host := self._hosts.get(member):
+            host.end()
         else:
             self._actors.end(member)
 
     def start(self, member: int) -> None:
         """Start the member with an empty mailbox."""
-        if member == LEARNER:
-            self._mail.clear(LEARNER)
-            self._learner.start()
+        if host := self._hosts.get(member):
+            self._mail.clear(member)
+            host.start()
         else:
             self._actors.start(member)
 
@@ -128,11 +128,13 @@ class Supervisor(Loop):
         """Start everything and serve until the coordinator is finished; see ``Loop.serve``."""
         self._coordinator = coordinator
         with self._undisturbed():
-            self._learner.start()  # first, as it takes longest
+            self._hosts[LEARNER].start()  # first, as it takes longest
             self._begin(coordinator)
             coordinator.begin()
             for actor in coordinator.actors:
                 self._actors.start(actor_member(actor))
+            for member in self._hosts.keys() - {LEARNER}:
+                self._hosts[member].start()
         self.serve(lambda: coordinator.finished, after)
 
     def _begin(self, coordinator: Coordinator) -> None:  # a hook
@@ -145,21 +147,23 @@ class Supervisor(Loop):
     def _changed(self, member: int) -> None:
         if member == self._control.member:
             self._mail.malformed += self._control.serve(self._scale)
-        elif member == LEARNER:
-            self._learner_changed()
+        elif member in self._hosts:
+            self._beside_changed(member)
         else:
             self._actor_changed(member)
 
-    def _learner_changed(self) -> None:
-        self._coordinator.look(LEARNER)
-        for message in self._mail.take(LEARNER):
-            self._coordinator.receive(LEARNER, message)
+    def _beside_changed(self, member: int) -> None:
+        """The learner or the evaluator raised its counter."""
+        self._coordinator.look(member)
+        for message in self._mail.take(member):
+            self._coordinator.receive(member, message)
 
     def _follow_children(self) -> None:
-        for member, death in self._learner.reap():
-            self._learner_changed()  # its last messages come first
-            if not self._learner.pids():
-                self._coordinator.died(member, death)
+        for member, host in self._hosts.items():
+            if (death := host.reap()) is not None:
+                self._beside_changed(member)  # its last messages come first
+                if not host.lives:
+                    self._coordinator.died(member, death)
 
     def _tick(self) -> None:
         self._coordinator.tick()
@@ -181,10 +185,16 @@ class Supervisor(Loop):
     def usage(self) -> Usage:
         """What the actors used so far."""
 
-    def _stop_learner(self) -> None:
-        self._mail.clear(LEARNER)
-        self._mail.passers[LEARNER].pass_message(Stop())
-        self._learner.stop(STOP_SECONDS)
+    def _stop_beside(self) -> None:
+        for member in self._hosts:
+            self._mail.clear(member)
+            self._mail.passers[member].pass_message(Stop())
+        for host in self._hosts.values():
+            host.stop(STOP_SECONDS)
+
+    def _kill_beside(self) -> None:
+        for host in self._hosts.values():
+            host.stop(0.0)
 
 
 class OneMachine(Supervisor):
@@ -234,10 +244,10 @@ class OneMachine(Supervisor):
     def stop(self) -> None:
         """Tell all members to stop, wait for them, kill those that do not; reap all."""
         self._local_actors.tell_to_stop()
-        self._stop_learner()
+        self._stop_beside()
         self._local_actors.stop(STOP_SECONDS)
 
     def kill(self) -> None:
         """End every member at once."""
-        self._learner.stop(0.0)
+        self._kill_beside()
         self._local_actors.stop(0.0)

@@ -34,6 +34,7 @@ def connect(
         replay buffer            --learner.*-->  dispatcher   --invocation-->  learner
         learner    --publish-->  model block
         model block, time        --actors.*-->   dispatcher   --invocation-->  actors
+        model block, time        --evaluator.play--> dispatcher --invocation-->  evaluator
 
     Firings are passed to the dispatcher by direct calls; its invocations, by the ``passers`` of
     the members: through a mailbox on this machine, by ZeroMQ to another node.
@@ -55,6 +56,7 @@ def connect(
         "transfer": DirectPasser(arrive),
         "learner": DirectPasser(dispatcher.invoke_learner),
         "actors": DirectPasser(dispatcher.invoke_actors),
+        "evaluator": DirectPasser(dispatcher.invoke_evaluator),
     }
     wrappers = [
         TriggerWrapper(target, trigger, passers[role_of(target)])

@@ -9,7 +9,7 @@ from typing import Any
 from artos.buffer.layout import MAX_CONSUMERS
 from artos.closest import closest
 from artos.plan import Plan
-from artos.spec import MODEL_PARAM, VERSION_KEY
+from artos.spec import EVALUATION, MODEL_PARAM, VERSION_KEY
 from triggers.base import And, Or, Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger
@@ -17,7 +17,7 @@ from triggers.table import Table
 from triggers.verify import cycles, non_publishing, replay
 from triggers.wiring import method_of, role_of, samples
 
-ROLES = ("actors", "learner", "transfer")
+ROLES = ("actors", "learner", "evaluator", "transfer")
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
@@ -44,12 +44,14 @@ def _targets(plan: Plan, table: Table) -> Iterator[str]:
         if role not in ROLES or (role == "transfer" and method):
             yield (
                 f"{where}: there is no {target!r}{closest(role, ROLES)} "
-                "(write learner.METHOD, actors.METHOD or transfer)"
+                f"(write learner.METHOD, actors.METHOD, {EVALUATION} or transfer)"
             )
         elif role == "actors" and method not in ("sync", *known):
             yield f"{where}: the actor has no method {method!r}{closest(method, (*known, 'sync'))}"
         elif role == "learner" and method not in known:
             yield f"{where}: the learner has no method {method!r}{closest(method, known)}"
+        elif role == "evaluator" and method not in known:
+            yield f"{where}: the evaluator has no method {method!r}: write {EVALUATION!r}"
 
 
 def _parameters(plan: Plan, table: Table) -> Iterator[str]:
@@ -148,6 +150,11 @@ def _edge(target: str, trigger: Trigger) -> Iterator[str]:
         yield (
             "a DataKeyTrigger hands over rows, and actors take none: let a learner method consume "
             "them"
+        )
+    elif role_of(target) == "evaluator" and claiming:
+        yield (
+            "a DataKeyTrigger hands over rows, and the evaluator takes none: let an "
+            "ObjectKeyTrigger or a TimeTrigger say when it plays"
         )
     elif role_of(target) == "learner" and len(claiming) > 1:
         yield (

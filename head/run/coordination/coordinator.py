@@ -11,15 +11,16 @@ from typing import Any
 
 from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
+from artos.spec import EVALUATION
 from artos.system.exit_report import ExitReport
 from head.run.coordination.active_actors import check_number
 from head.run.coordination.budget import UPDATES
 from head.run.coordination.dispatcher import Dispatcher
 from head.run.coordination.ports import Ports
-from head.run.coordination.recovery import Recovery, name_of
+from head.run.coordination.recovery import Recovery
 from head.run.coordination.state import RunState
 from head.run.monitor import Monitor, lags_of_claims
-from triggers.base import Joined, Learned, Left, Published, Rewound
+from triggers.base import Firing, Joined, Learned, Left, Published, Rewound
 from triggers.engine import Engine
 from triggers.primitives import DataKeyTrigger
 from triggers.wiring import fewest
@@ -125,7 +126,12 @@ class Coordinator:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will be granted, and all that was granted is done.
+        """Whether nothing more will be granted, and all that was granted and evaluated is done."""
+        return self.trained and self.state.evaluations.settled
+
+    @property
+    def trained(self) -> bool:
+        """Whether actors and learner are done with all that was and will be granted.
 
         While draining, and after the last update, an actor that waits for room is not waited for:
         only more updates would make that room.
@@ -135,20 +141,24 @@ class Coordinator:
         spent = self.state.budget.spent
         if self.draining or spent == UPDATES:
             return self._recovery.nobody_works()
-        return bool(spent) and len(self.state.invocations) == 0
+        return bool(spent) and self.state.invocations.only(self.state.evaluations.member)
 
     def has_booked(self, firing: int) -> bool:
         """Whether the update of this firing is booked."""
         return not self.state.invocations.through(LEARNER, firing)
 
     def drain(self) -> None:
-        """Grant no more sampling; invocations in flight are finished."""
+        """Grant no more sampling and no evaluation; invocations in flight are finished."""
+        self.state.evaluations.close()
         self._sampling.draining = True
 
     def waits(self) -> dict[str, str]:
         """What each member waits for, in words."""
-        members = (LEARNER, *map(actor_member, self.actors))
-        return {name_of(member): self._recovery.wait_of(member) for member in members}
+        members = [LEARNER, *map(actor_member, self.actors)]
+        evaluator = self.state.evaluations
+        if evaluator.member is not None and not evaluator.failed:
+            members.append(evaluator.member)
+        return {self.state.name_of(member): self._recovery.wait_of(member) for member in members}
 
     # -- events from the node ------------------------------------------------------------------
 
@@ -159,11 +169,18 @@ class Coordinator:
         for actor in self.actors:
             self.engine.feed(Joined(actor))
         self.state.active_actors.begin()
+        if self.state.evaluations.member is not None:
+            self.state.active_actors.started(self.state.evaluations.member)
 
     def look(self, member: int) -> None:
-        """The member's counter changed: look for new rows or versions of it."""
+        """The member's counter changed: look for new rows or versions of it.
+
+        The evaluator raises it with each episode, and has its full time again for the next one.
+        """
         if member == LEARNER:
             self._published()
+        elif member == self.state.evaluations.member:
+            self.state.invocations.restamp(member, self.ports.clock.now())
         else:
             self._committed(actor_of(member))
 
@@ -207,13 +224,14 @@ class Coordinator:
                 self._done(member, message)
             case Failed():
                 self.died(member, ExitReport(message.trace, message.step, fatal=message.fatal))
+        self._evaluate_last()
 
     def _ready(self, member: int, ready: Ready) -> None:
         now, seconds = self.ports.clock.now(), self.state.active_actors.ready(member)
         self.state.standstill.moved(now)
         if seconds is None:
             self.monitor.restarts += 1
-        self.ports.journal.ready(now, name_of(member), ready, seconds)
+        self.ports.journal.ready(now, self.state.name_of(member), ready, seconds)
         self.state.invocations.restamp(member, now)
         if member == LEARNER:  # it may have published newer versions before this report is read
             self.state.learned = max(self.state.learned, self.state.first_version)
@@ -228,6 +246,8 @@ class Coordinator:
         if member == LEARNER:
             self.state.standstill.moved(self.ports.clock.now())
             self._learned(call, done)
+        elif member == self.state.evaluations.member:
+            self._evaluated(member, done)
         else:
             self.state.versions.answered(actor_of(member), done.version)
             self._dispatcher.pulls.answered(member, self.version - done.version)
@@ -236,6 +256,18 @@ class Coordinator:
             )
             self.monitor.stepped(self.ports.clock.now() - done.seconds)
             self._note(done.firing, member, seconds=done.seconds, version=done.version)
+
+    def _evaluated(self, member: int, done: Done) -> None:
+        found = self.state.evaluations.answered(done)
+        self.monitor.times.spend("evaluator", "evaluator", done.times)
+        facts = {"version": found.version, "mean_return": found.mean_return}
+        self._note(done.firing, member, seconds=done.seconds, **facts)
+        self._dispatcher.evaluate()
+
+    def _evaluate_last(self) -> None:
+        """The version that training ends with is due, whatever its number."""
+        if self.trained and self.state.evaluations.lacks(self.published):
+            self.engine.fire(EVALUATION, Firing(version=self.published))
 
     def _learned(self, call: Invoke, done: Done) -> None:
         # An update that publishes starts from the version before the one it makes.
@@ -263,7 +295,8 @@ class Coordinator:
         self.state.standstill.found_nothing(call, done.nothing)
 
     def _note(self, firing: int, member: int, **facts: Any) -> None:
-        self.ports.journal.done(self.ports.clock.now(), firing, name_of(member), **facts)
+        name = self.state.name_of(member)
+        self.ports.journal.done(self.ports.clock.now(), firing, name, **facts)
 
     # -- how many actors -----------------------------------------------------------------------
 
@@ -354,7 +387,8 @@ class Coordinator:
         for member, death in self._recovery.late():
             self.died(member, death)
         self._recovery.restart_due()
-        idle = self.state.active_actors.all_ready and not self.finished
+        self._evaluate_last()
+        idle = self.state.active_actors.all_ready and not self.trained
         if idle and self._recovery.nobody_works(but_pulls=True):
-            clocks = self.engine.clocks() - {"actors.sync"}
+            clocks = self.engine.clocks() - {"actors.sync", EVALUATION}
             self.state.standstill.check(self.ports.clock.now(), clocks, self.waits)

@@ -168,6 +168,22 @@ class Dispatcher:
         if not self.sampling.fire(firing):
             self._in_vain(firing)
 
+    def invoke_evaluator(self, firing: Firing) -> None:
+        """A version is due to be evaluated: it is played once the evaluator is free."""
+        number, target, state = firing.number, firing.trigger, self._state
+        used, steps = state.budget.used, state.progress.consumed
+        call = Invoke(number, target, method_of(target), progress=used, steps=steps)
+        if state.evaluations.ask(call, state.progress.steps):
+            self.evaluate()
+        else:
+            self._ports.journal.take_back(number)
+
+    def evaluate(self) -> None:
+        """Have the version that waits evaluated, if the evaluator is free."""
+        evaluations = self._state.evaluations
+        if evaluations.member is not None and (call := evaluations.begin()) is not None:
+            self._invoke(evaluations.member, call)
+
     def acknowledge(self, consumer: str, claims: tuple[Claim, ...]) -> None:
         """A consumer is done with these rows; their room is free once all consumers are."""
         for claim in claims:

@@ -55,18 +55,25 @@ class Failures:
         if self._calm[member] >= self._limits.calm:
             self._counts.pop((member, True), None)
 
+    def hopeless(self, member: int, death: ExitReport) -> bool:
+        """Whether it was restarted as often as the limits allow, or would only end the same way."""
+        limit = self._limits.failures if death.own else self._limits.kills
+        return death.fatal or self._counts.get((member, death.own), 0) >= limit
+
+    def _book(self, member: int, death: ExitReport) -> int:
+        self._calm[member] = 0
+        count = self._counts[member, death.own] = self._counts.get((member, death.own), 0) + 1
+        return count
+
     def count(self, member: int, death: ExitReport, step: int) -> int:
         """Book a failure at ``step`` (rows, or the version); returns how many there are in a row.
 
         Raises:
-            ActorFailed, LearnerFailed: the member was restarted as often as the limits allow, or
-                another try would end the same way.
+            ActorFailed, LearnerFailed: the member is beyond hope.
         """
-        self._calm[member] = 0
-        count = self._counts[member, death.own] = self._counts.get((member, death.own), 0) + 1
-        limit = self._limits.failures if death.own else self._limits.kills
-        if count <= limit and not death.fatal:
-            return count
+        if not self.hopeless(member, death):
+            return self._book(member, death)
+        count = self._book(member, death)
         if member == LEARNER:
             raise LearnerFailed(step, death.why, count - 1)
         raise ActorFailed(actor_of(member), step, death.why, count - 1)

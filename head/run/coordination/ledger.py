@@ -156,6 +156,14 @@ class Invocations:
         last = next((at for at, call in enumerate(calls) if call.firing == firing), -1)
         return calls[: last + 1]
 
+    def only(self, member: int | None) -> bool:
+        """Whether nobody else has an invocation to answer."""
+        return len(self) == (0 if member is None else len(self.of(member)))
+
+    def drop(self, member: int) -> None:
+        """The member answers nothing any more."""
+        self._count -= len(self._queues.pop(member, ()))
+
     def includes(self, member: int, trigger: str) -> bool:
         """Whether the member has still to answer an invocation of this trigger."""
         return any(entry.call.trigger == trigger for entry in self._queues.get(member, ()))

@@ -56,6 +56,7 @@ class Members(Protocol):
 class Ports:
     """``model`` is the region of the weights, ``objects`` are the regions of other objects.
 
+    ``evaluated`` is that of the weights handed to the evaluator, None if there is none.
     ``row_source`` makes the events that tell the triggers of new rows in ``blocks``.
     """
 
@@ -66,6 +67,7 @@ class Ports:
     clock: Clock
     journal: Journal
     row_source: RowSource
+    evaluated: ObjectRegion | None = None
 
     @classmethod
     def of(
@@ -79,4 +81,6 @@ class Ports:
         """Ports to a run's memory on this machine; by default actors commit to it themselves."""
         shipped = "transfer" in node.plan.triggers
         rows = row_source or Commits(node.blocks, shipped=shipped)
-        return cls(node.blocks, node.weights, node.objects, members, clock, journal, rows)
+        return cls(
+            node.blocks, node.weights, node.objects, members, clock, journal, rows, node.evaluated
+        )

@@ -42,7 +42,8 @@ class Recovery:
             return "room in its block"
         if calls:
             return f"running {calls[0].method} (firing {calls[0].firing})"
-        return "rows" if member == LEARNER else f"version {self._state.announced + 1}"
+        beside = {LEARNER: "rows", self._state.evaluations.member: "a version to evaluate"}
+        return beside.get(member, f"version {self._state.announced + 1}")
 
     def answered(self, member: int) -> None:
         """The member carried out an invocation."""
@@ -54,10 +55,13 @@ class Recovery:
         Raises:
             ActorFailed, LearnerFailed: it failed too often in a row.
         """
-        name = name_of(member)
+        name = self._state.name_of(member)
         step = self._step_of(member) if death.step is None else death.step
         self._ports.journal.write({"died": name, "step": step, "why": death.why[-2000:]})
         self._active_actors.lost(member)
+        if member == self._state.evaluations.member and self._failures.hopeless(member, death):
+            self._invocations.drop(member)
+            self._state.evaluations.give_up(death.why)
         if not self.needed(member):
             return  # it was parked for good; it is launched again when there is work for it
         count = self._failures.count(member, death, step)
@@ -66,12 +70,14 @@ class Recovery:
         _log.warning("%s is restarted (%d in a row): %s", name, count, last)
 
     def _step_of(self, member: int) -> int:
-        if member == LEARNER:
-            return self._state.announced
-        return self._ports.blocks[actor_of(member)].written
+        block = self._ports.blocks.get(actor_of(member))
+        return self._state.announced if block is None else block.written
 
     def needed(self, member: int) -> bool:
         """Whether a member that died must be restarted."""
+        evaluations = self._state.evaluations
+        if member == evaluations.member:
+            return not evaluations.failed
         return self._active_actors.needs(member) or bool(self._invocations.of(member))
 
     def waits(self, member: int) -> bool:
@@ -109,22 +115,19 @@ class Recovery:
     def nobody_works(self, *, but_pulls: bool = False) -> bool:
         """Whether every member with an invocation waits for room (``but_pulls``: or only pulls).
 
+        The evaluator does not count: neither learner nor actors wait for it.
         On other nodes an actor that waits for room still works: rows under way may make room.
         """
         return all(
             (self._ports.row_source.in_place and self._waits_for_room(member, call))
+            or member == self._state.evaluations.member
             or (but_pulls and member != LEARNER and not call.stop)
             for member, call in self._invocations
         )
 
     def _waits_for_room(self, member: int, call: Invoke) -> bool:
         # An actor waits if the learner still holds rows that its round would overwrite.
-        if member == LEARNER or self._state.plan.on_full != "wait":
+        block = self._ports.blocks.get(actor_of(member))
+        if block is None or self._state.plan.on_full != "wait":
             return False
-        block = self._ports.blocks[actor_of(member)]
         return block.free() < call.stop - block.written
-
-
-def name_of(member: int) -> str:
-    """A member's name in messages and records."""
-    return "learner" if member == LEARNER else f"actor {actor_of(member)}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from artos.buffer.mailbox import LEARNER, actor_of
 from artos.plan import Plan
 from head.run.coordination.active_actors import ActiveActors, Scaler
 from head.run.coordination.budget import Budget
+from head.run.coordination.evaluations import Evaluations
 from head.run.coordination.failures import FailureLimits
 from head.run.coordination.ledger import Claims, Invocations, Progress, Rounds, WeightVersions
 from head.run.coordination.ports import Ports
@@ -55,7 +57,14 @@ class RunState:
         self.active_actors = ActiveActors(
             ports.members, ports.clock, self.scaler, self.first_version
         )
+        self.evaluations = Evaluations(plan, ports.model, ports.evaluated)
         self.standstill = Standstill(self.limits, ports.clock.now())
+
+    def name_of(self, member: int) -> str:
+        """A member's name in messages and records."""
+        if member == self.evaluations.member:
+            return "evaluator"
+        return "learner" if member == LEARNER else f"actor {actor_of(member)}"
 
     def __repr__(self) -> str:
         steps = self.progress.steps

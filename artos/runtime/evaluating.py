@@ -1,0 +1,97 @@
+"""The evaluator of a run: plays whole episodes greedily with the weights that it is handed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from artos.buffer.model_block import ObjectRegion
+from artos.envs.spec import EnvSpec
+from artos.plan import Plan
+from artos.policies.acting import BoundPolicy, Declared
+from artos.protocol.invocations import Done, Invoke
+from artos.runtime.reference import user_imports
+from artos.spec import DataKey
+from artos.trained.evaluation import SEED
+from artos.trained.playing import Wanted, evaluate
+
+_PATIENCE = 0.9
+"""Share of the run's deadline: it says why no episode ends before it is killed for silence."""
+
+
+class EvaluatorRole:
+    """Plays as ``artos eval`` does, with the same seeds each time; a ``Player``.
+
+    ``handed`` holds the weights to be played, ``episode_over`` is called after each episode. The
+    environments are made anew for each evaluation, so the last one leaves no trace in them.
+    """
+
+    def __init__(
+        self, actor: Any, plan: Plan, handed: ObjectRegion, episode_over: Callable[[], None]
+    ) -> None:
+        self._actor, self._plan, self._handed = actor, plan, handed
+        self._episode_over = episode_over
+        self.spec: EnvSpec = actor.spec
+        self.progress, self.steps, self._told = 0.0, 0, 0
+        self._module = actor.build_module(plan.seed)
+
+    @property
+    def environments(self) -> int:
+        """As many as an actor has."""
+        return int(self._actor.envs)
+
+    @property
+    def memory(self) -> tuple[DataKey, ...]:
+        """The recurrent state that the policy keeps of each environment."""
+        declared: Declared = getattr(self._actor, "declared", Declared())
+        return declared.state
+
+    def policy(self, seed: int) -> BoundPolicy:
+        """What actors act with, with the weights that were handed over."""
+        policy: BoundPolicy = self._actor.make_policy(self._module, seed)
+        policy.bind(np.copy(self._handed.newest.arrays["params"]))
+        return policy
+
+    def step(self) -> int:
+        """The version that was handed over last."""
+        return self._handed.version
+
+    def close(self) -> None:
+        """Nothing to close: environments live as long as an evaluation."""
+
+    def run(self, call: Invoke) -> Done:
+        """Play the episodes.
+
+        Raises:
+            DeadlineExceeded: no episode ended for nearly the run's deadline.
+        """
+        began, version = time.perf_counter(), self._handed.version
+        self.progress, self.steps = call.progress, call.steps
+        wanted = Wanted(
+            self._plan.evaluation_episodes,
+            greedy=True,
+            seed=SEED,
+            env=self.spec.name,
+            video=None,
+            deadline=_PATIENCE * self._plan.deadline,
+        )
+        with user_imports(self._plan.reference.folder):
+            played = evaluate(self, wanted, self._note)
+        seconds = time.perf_counter() - began
+        return Done(
+            call.firing,
+            version,
+            times={"play": seconds},
+            returns=played.returns,
+            lengths=played.lengths,
+            seconds=seconds,
+        )
+
+    def _note(self, episodes: int, steps: int) -> None:
+        del steps
+        if episodes != self._told:
+            self._told = episodes
+            self._episode_over()
