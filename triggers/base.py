@@ -63,12 +63,14 @@ class Published(msgspec.Struct, frozen=True):
     """A model-related object has a new version.
 
     ``ahead`` counts the learner's invocations that were handed over earlier and are not done yet:
-    each of them may make one more version before rows claimed now are consumed.
+    each of them may make one more version before rows claimed now are consumed. ``updates`` is how
+    many updates the run has made by then, if the object is the weights.
     """
 
     key: str
     version: int
     ahead: int = 0
+    updates: int = 0
 
 
 class Joined(msgspec.Struct, frozen=True):

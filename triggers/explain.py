@@ -12,6 +12,7 @@ from triggers.base import And, Or, Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
+from triggers.updates import UpdateTrigger
 from triggers.wiring import non_publishing_targets, role_of
 
 _WIDTH = 98
@@ -81,13 +82,15 @@ def condition(trigger: Trigger) -> str:
             return _object_key(trigger)
         case TransferTrigger():
             return _transfer(trigger)
-        case TimeTrigger() | RoundTrigger():
+        case TimeTrigger() | RoundTrigger() | UpdateTrigger():
             return _pace(trigger)
         case _:
             return repr(trigger)
 
 
-def _pace(trigger: TimeTrigger | RoundTrigger) -> str:
+def _pace(trigger: TimeTrigger | RoundTrigger | UpdateTrigger) -> str:
+    if isinstance(trigger, UpdateTrigger):
+        return f"the first version, and updates {trigger.every}, {2 * trigger.every}, ..."
     if isinstance(trigger, TimeTrigger):
         return f"every {trigger.t:g} s"
     return f"the end of its last round, up to {trigger.ahead} rounds ahead"

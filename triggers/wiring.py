@@ -16,6 +16,7 @@ from triggers.base import Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
+from triggers.updates import UpdateTrigger
 from triggers.window import Window
 
 
@@ -115,9 +116,9 @@ def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
 def _with_evaluation(plan: Plan, table: Table) -> tuple[Plan, Table]:
     if not plan.evaluate_every or EVALUATION in table:
         return plan, table
-    row = {EVALUATION: ObjectKeyTrigger(MODEL_PARAM, every=plan.evaluate_every)}
-    encoded = {target: trigger.encode() for target, trigger in row.items()}
-    return msgspec.structs.replace(plan, triggers=plan.triggers | encoded), table | row
+    due = UpdateTrigger(plan.evaluate_every)
+    triggers = plan.triggers | {EVALUATION: due.encode()}
+    return msgspec.structs.replace(plan, triggers=triggers), table | {EVALUATION: due}
 
 
 def _with_pace(plan: Plan, table: Table) -> Table:

@@ -247,7 +247,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
         return f"this workload sets {name} itself: leave out {_FLAGS[name]}"
     if name in _ELSEWHERE:
         return f"unknown setting {name!r}: write --{name}"
-    near = closest(name, [*known, *sorted(NAMES)])
+    near = closest(name, [*known, *EVERY, *sorted(NAMES)])
     return f"unknown setting {name!r}{near} (`artos explain WORKLOAD` lists all)"
 
 

@@ -23,7 +23,7 @@ _NARROW = 64
 """Columns of the final screen, without labels; narrow, as logs may be 80 columns wide."""
 _FRAME, _BORDER = 16, 4
 """Columns that the panel's border and labels take, and that the border alone takes."""
-_LEARNER, _STARTING = "learner", "starting"
+_LEARNER, _ACTOR, _STARTING = "learner", "actor ", "starting"
 _WORKS = re.compile(r"running (.+) \(firing \d+\)")
 
 
@@ -51,7 +51,7 @@ def phase(status: Status) -> str:
     """The stage of the start; "" once there are rows."""
     if status.steps_per_second > 0:
         return ""
-    actors = [what for who, what in status.waits.items() if who != _LEARNER]
+    actors = [what for who, what in status.waits.items() if who.startswith(_ACTOR)]
     ready = sum(what != _STARTING for what in actors)
     if status.waits.get(_LEARNER) == _STARTING:
         return "the learner"
@@ -81,6 +81,8 @@ def line(status: Status, *, over: bool = False) -> str:
         f"updates {_of(status.updates, status.total_updates, '/')}",
         f"lag {_lag(status.lag_mean)} (max {_lag(status.lag_max)})",
     ]
+    if status.evaluation:
+        parts.append(f"evaluated {_evaluation(status)}")
     if status.rows_stale or status.empty_draws:
         parts.append(_left_out(status))
     if status.restarts or status.rows_lost:
@@ -145,6 +147,8 @@ def clock_text(seconds: float) -> str:
 def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, Text]]:
     mean = _number(status.mean_return_100)
     yield "return", _facts({"mean of 100": mean, "episodes": f"{status.episodes:,}"}, width)
+    if status.evaluation:
+        yield "evaluation", Text(_evaluation(status))
     updates = _of(status.updates, status.total_updates, " of ")
     counts = {"updates": updates, "version": f"{status.version:,}"}
     yield "learning", _facts(counts, width)
@@ -272,12 +276,25 @@ def _summary_table(summary: Summary) -> Table:
     table.add_row("policy lag", Text(f"mean {_lag(status.lag_mean)}, max {_lag(status.lag_max)}"))
     if status.rows_stale or status.empty_draws:
         table.add_row("max_lag", Text(_left_out(status)))
+    if status.evaluation:
+        table.add_row("evaluation", Text(_evaluation(status)))
+    if summary.evaluations_failed:
+        why = summary.evaluations_failed.strip().splitlines()[-1]
+        table.add_row("evaluation", Text(f"given up: {why}", "bold yellow"))
     table.add_row("restarts", Text(f"{status.restarts}, rows lost {status.rows_lost:,}"))
     if status.shares:
         table.add_row("time", _times(status.shares, _NARROW))
     if summary.not_restored:
         table.add_row("not resumed", Text("\n".join(summary.not_restored)))
     return table
+
+
+def _evaluation(status: Status) -> str:
+    """``481.6 +- 36.8 at version 10 (2 skipped)``: what the newest evaluation gave."""
+    newest = status.evaluation
+    skipped = f" ({newest['skipped']:.0f} skipped)" if newest["skipped"] else ""
+    spread = f"{_number(newest['mean_return'])} +- {_number(newest['std'])}"
+    return f"{spread} at version {newest['version']:,.0f}{skipped}"
 
 
 def _lag(value: float | None) -> str:

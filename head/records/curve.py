@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from head.records import evaluations
 from head.records.episodes import WINDOW, Episodes
+from head.records.evaluations import Evaluated
 from head.records.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -18,11 +21,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _MOST_DOTS = 8_000
 _MOST_POINTS = 4_000
-_DOT, _LINE, _GREY = "#8fb8de", "#0b3c6f", "#5f6b7a"
+_DOT, _LINE, _GREY, _EVALUATION = "#8fb8de", "#0b3c6f", "#5f6b7a", "#c4532b"
 
 
 def draw(folder: RunFolder) -> Path | None:
-    """Draw ``curve.png`` from ``episodes.csv`` and return its path.
+    """Draw ``curve.png`` from ``episodes.csv`` and ``evaluations.csv``, and return its path.
 
     Any error (no font, disk full) is logged in one line, and None is returned: a training run that
     has succeeded must not fail because its picture cannot be drawn.
@@ -51,10 +54,13 @@ def _draw(folder: RunFolder) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    episodes = Episodes.read(folder.episodes)
+    episodes, evaluated = Episodes.read(folder.episodes), evaluations.read(folder.evaluations)
     figure = Figure(figsize=(8, 4.5), dpi=130, layout="constrained")
     axes = figure.add_subplot()
     _plot(axes, episodes)
+    _plot_evaluations(axes, evaluated)
+    if len(episodes) or evaluated:
+        axes.legend(loc="best", frameon=False, markerscale=3, labelcolor=_GREY)
     _label(axes, folder.config, episodes)
     draft = _draft(folder)
     FigureCanvasAgg(figure).print_figure(str(draft), format="png")
@@ -78,7 +84,18 @@ def _plot(axes: Axes, episodes: Episodes) -> None:
         linewidth=2,
         label=f"mean of {WINDOW} episodes",
     )
-    axes.legend(loc="best", frameon=False, markerscale=3, labelcolor=_GREY)
+
+
+def _plot_evaluations(axes: Axes, found: Sequence[Evaluated]) -> None:
+    """Means as points of their own; a bar reaches from a standard deviation below to one above."""
+    if found:
+        axes.errorbar(
+            [each.steps for each in found],
+            [each.mean_return for each in found],
+            [each.std for each in found],
+            fmt="D", color=_EVALUATION, markersize=4, elinewidth=1, capsize=2,
+            label=f"evaluation, {found[-1].episodes} greedy episodes",
+        )  # fmt: skip
 
 
 def _label(axes: Axes, config: dict[str, Any], episodes: Episodes) -> None:

@@ -16,13 +16,14 @@ from artos.protocol.invocations import Done
 class Evaluated(msgspec.Struct, frozen=True):
     """One version's whole episodes: undiscounted sums of raw rewards.
 
-    ``steps`` are the environment steps that the run had made when the version was due, ``std`` is
+    ``steps`` and ``updates`` are what the run had made when the version was due, ``std`` is
     of these episodes (divided by their number), ``mean_length`` in steps of an environment.
     ``seconds`` is how long they took.
     """
 
     version: int
     steps: int
+    updates: int
     mean_return: float
     std: float
     episodes: int
@@ -30,12 +31,12 @@ class Evaluated(msgspec.Struct, frozen=True):
     seconds: float
 
     @classmethod
-    def of(cls, done: Done, steps: int) -> Evaluated:
-        """What the evaluator reported of a version that was due after so many ``steps``."""
+    def of(cls, done: Done, steps: int, updates: int) -> Evaluated:
+        """What the evaluator reported of a version that was due after so many steps and updates."""
         mean, std = float(np.mean(done.returns)), float(np.std(done.returns))
         length = float(np.mean(done.lengths))
         seconds = round(done.seconds, 6)
-        return cls(done.version, steps, mean, std, len(done.returns), length, seconds)
+        return cls(done.version, steps, updates, mean, std, len(done.returns), length, seconds)
 
 
 COLUMNS = Evaluated.__struct_fields__

@@ -14,6 +14,7 @@ from triggers.base import And, Or, Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
+from triggers.updates import UpdateTrigger
 from triggers.verify import cycles, non_publishing, replay
 from triggers.wiring import method_of, role_of, samples
 
@@ -87,6 +88,8 @@ def _primitive(part: Trigger, data: Sequence[str], objects: Sequence[str]) -> It
             yield from _counts(0, lead=part.lead)
             if part.probability is not None and not _within(part.probability, 0, 1):
                 yield f"probability must be above 0 and at most 1, not {part.probability!r}"
+        case UpdateTrigger():
+            yield from _counts(1, every=part.every)
         case TimeTrigger():
             if not _within(part.t, 0, math.inf) or part.t == math.inf:
                 yield f"t must be a positive number of seconds, not {part.t!r}"

@@ -200,7 +200,9 @@ class Coordinator:
             later = self.state.invocations.after(LEARNER, firing, self.state.non_publishing)
             ahead = later + newest - self.version
             self._sampling.window.ahead = ahead
-            self.engine.feed(Published(self.ports.model.spec.name, self.version, ahead))
+            updates = self.state.updates_through(firing)
+            name = self.ports.model.spec.name
+            self.engine.feed(Published(name, self.version, ahead, updates))
 
     def _end_round(self) -> None:
         held = [self.state.versions.held[actor] for actor in self.actors]

@@ -173,7 +173,8 @@ class Dispatcher:
         number, target, state = firing.number, firing.trigger, self._state
         used, steps = state.budget.used, state.progress.consumed
         call = Invoke(number, target, method_of(target), progress=used, steps=steps)
-        if state.evaluations.ask(call, state.progress.steps):
+        updates = state.updates_through(self._ports.model.made_by()[1])
+        if state.evaluations.ask(call, state.progress.steps, updates):
             self.evaluate()
         else:
             self._ports.journal.take_back(number)

@@ -20,11 +20,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Due:
-    """A version to be played: its weights as they were when it was due, after ``steps``."""
+    """A version to be played: its weights, and the run's steps and updates, when it was due."""
 
     call: Invoke
     version: int
     steps: int
+    updates: int
     arrays: Mapping[str, NDArray[Any]]
 
 
@@ -59,23 +60,23 @@ class Evaluations:
         """Whether no version is played or waits."""
         return self._playing is None and self._waiting is None
 
-    def ask(self, call: Invoke, steps: int) -> bool:
-        """The newest version is due, at so many environment ``steps``; False if it was before."""
+    def ask(self, call: Invoke, steps: int, updates: int) -> bool:
+        """The newest version is due, after so many steps and updates; False if it was before."""
         if not self.lacks(self._model.version):
             return False
         if self._waiting is not None:
             self._skip(self._waiting)
-        self._waiting = due = self._copied(call, steps)
+        self._waiting = due = self._copied(call, steps, updates)
         self._asked = due.version
         return True
 
-    def _copied(self, call: Invoke, steps: int) -> Due:
+    def _copied(self, call: Invoke, steps: int, updates: int) -> Due:
         slot = self._model.pin(self._reader)
         try:
             arrays = {a.name: slot.arrays[a.name].copy() for a in self._model.spec.public}
         finally:
             self._model.unpin(self._reader)
-        return Due(call, slot.version, steps, arrays)
+        return Due(call, slot.version, steps, updates, arrays)
 
     def _skip(self, due: Due) -> None:
         self.skipped += 1
@@ -103,8 +104,8 @@ class Evaluations:
     def answered(self, done: Done) -> Evaluated:
         """The evaluator has played."""
         assert self._playing is not None
-        self.found.append(evaluated := Evaluated.of(done, self._playing.steps))
-        self._playing = None
+        due, self._playing = self._playing, None
+        self.found.append(evaluated := Evaluated.of(done, due.steps, due.updates))
         return evaluated
 
     def close(self) -> None:

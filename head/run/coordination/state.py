@@ -60,6 +60,11 @@ class RunState:
         self.evaluations = Evaluations(plan, ports.model, ports.evaluated)
         self.standstill = Standstill(self.limits, ports.clock.now())
 
+    def updates_through(self, firing: int) -> int:
+        """Updates up to the one of this firing, whether or not the learner has reported it."""
+        calls = self.invocations.through(LEARNER, firing)
+        return self.monitor.updates + sum(call.trigger not in self.non_publishing for call in calls)
+
     def name_of(self, member: int) -> str:
         """A member's name in messages and records."""
         if member == self.evaluations.member:
