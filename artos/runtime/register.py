@@ -187,11 +187,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         wanted=_wanted(workload),
         layout=(),
         triggers={target: trigger.encode() for target, trigger in workload.triggers.items()},
-        methods={
-            "actors": _methods(actor),
-            "learner": _methods(workload.learner),
-            "evaluator": ("play",),
-        },
+        methods={"actors": _methods(actor), "learner": _methods(workload.learner)},
         non_publishing=tuple(getattr(workload.learner, "non_publishing", ())),
         env_spec=msgspec.to_builtins(spec) if spec is not None else None,
         state_keys=tuple(key.name for key in declared.state) if declared else (),

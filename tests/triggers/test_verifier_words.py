@@ -15,7 +15,12 @@ from triggers.verify.verifier import faults
 SAID: list[tuple[str, Table, dict[str, object], list[str]]] = [
     ("an unknown role", table(lerner__update=rows()), {}, [
         "triggers['lerner.update']: there is no 'lerner.update': did you mean learner? "
-        "(write learner.METHOD, actors.METHOD or transfer)"]),
+        "(write learner.METHOD, actors.METHOD, evaluator.play or transfer)"]),
+    ("another method of the evaluator", table(evaluator__paly=ObjectKeyTrigger()), {}, [
+        "triggers['evaluator.paly']: the evaluator has no method 'paly': write 'evaluator.play'"]),
+    ("rows for the evaluator", table(evaluator__play=rows()), {}, [
+        "triggers['evaluator.play']: a DataKeyTrigger hands over rows, and the evaluator takes "
+        "none: let an ObjectKeyTrigger or a TimeTrigger say when it plays"]),
     ("an unknown method of the actor", table(actors__synk=TimeTrigger(1.0)), {}, [
         "triggers['actors.synk']: the actor has no method 'synk': did you mean sync?"]),
     ("no methods at all", table(), {"methods": {}}, [

@@ -51,7 +51,7 @@ def _targets(plan: Plan, table: Table) -> Iterator[str]:
             yield f"{where}: the actor has no method {method!r}{closest(method, (*known, 'sync'))}"
         elif role == "learner" and method not in known:
             yield f"{where}: the learner has no method {method!r}{closest(method, known)}"
-        elif role == "evaluator" and method not in known:
+        elif role == "evaluator" and target != EVALUATION:
             yield f"{where}: the evaluator has no method {method!r}: write {EVALUATION!r}"
 
 

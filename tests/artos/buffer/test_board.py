@@ -14,6 +14,7 @@ from artos.buffer.mailbox import (
     Doorbell,
     actor_member,
     control_member,
+    evaluator_member,
     header_bytes,
     mailbox_bytes,
     template_member,
@@ -49,13 +50,13 @@ def test_a_board_begins_with_a_bell_that_processes_share_and_whole_counters(
 
 def test_the_guests_of_a_board_have_mail_of_their_own(folder: ShmFolder) -> None:
     board = Board.create(folder.path / "board", 3)
-    guests = [template_member(3), control_member(3)]
-    assert guests == [3, 4]
+    guests = [template_member(3), control_member(3), evaluator_member(3)]
+    assert guests == [3, 4, 5]
     for guest in guests:
         board.notify(guest)
         board.up(guest).put(b"from %d" % guest)
     assert board.changed() == guests
-    assert [board.up(guest).take() for guest in guests] == [b"from 3", b"from 4"]
+    assert [board.up(guest).take() for guest in guests] == [b"from 3", b"from 4", b"from 5"]
 
 
 def test_mailboxes_fill_the_file_one_after_the_other(folder: ShmFolder) -> None:
@@ -67,7 +68,7 @@ def test_mailboxes_fill_the_file_one_after_the_other(folder: ShmFolder) -> None:
         return np.frombuffer(part, np.uint8).ctypes.data - memory.ctypes.data
 
     at = PAGE
-    for member in range(5):
+    for member in range(6):
         size = 256 << 10 if member == 0 else 32 << 10
         for box, name in ((board.down(member), "to"), (board.up(member), "from")):
             assert (place(box._words), place(box._data)) == (at, at + header_bytes())

@@ -219,9 +219,9 @@ def test_any_scalars_survive_the_event_file(
 
 
 def test_the_fixed_columns_are_the_status_fields() -> None:
-    groups = {"fill", "waits", "metrics", "times", "shares"}
-    assert set(FIXED) | groups == set(Status.__struct_fields__)
-    assert tuple(progress_log._GROUPS) == ("fill", "waits", "metrics", "times", "shares")
+    groups = ("fill", "waits", "metrics", "times", "shares", "evaluation")
+    assert {*FIXED, *groups} == set(Status.__struct_fields__)
+    assert groups == tuple(progress_log._GROUPS)
 
 
 def test_names_of_metrics_cannot_break_a_line(status: MakeStatus) -> None:
