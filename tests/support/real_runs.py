@@ -76,6 +76,10 @@ class Artos:
         """The process of a member (0: learner, k: actor k - 1), if it runs."""
         return next((p for p in self.children() if _member_of(p) == number), None)
 
+    def evaluator(self) -> psutil.Process | None:
+        """The process that evaluates, if it runs."""
+        return next((p for p in self.children() if _log_of(p) == "evaluator.log"), None)
+
     def children(self) -> list[psutil.Process]:
         """Its descendants that run."""
         try:
@@ -107,14 +111,19 @@ class Artos:
             time.sleep(0.005)
 
 
-def _member_of(process: psutil.Process) -> int | None:
-    """By its log: clones and forks have the command line of their template."""
+def _log_of(process: psutil.Process) -> str:
+    """The name of its log; "" if it is no process of ours."""
     try:
         if process.status() == psutil.STATUS_ZOMBIE or "-P" not in process.cmdline():
-            return None
-        log = Path(f"/proc/{process.pid}/fd/1").readlink().name
+            return ""
+        return Path(f"/proc/{process.pid}/fd/1").readlink().name
     except (psutil.Error, OSError):
-        return None
+        return ""
+
+
+def _member_of(process: psutil.Process) -> int | None:
+    """By its log: clones and forks have the command line of their template."""
+    log = _log_of(process)
     if log == "learner.log":
         return 0
     found = re.fullmatch(r"actor-(\d+)\.log", log)

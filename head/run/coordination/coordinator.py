@@ -127,7 +127,8 @@ class Coordinator:
     @property
     def finished(self) -> bool:
         """Whether nothing more will be granted, and all that was granted and evaluated is done."""
-        return self.trained and self.state.evaluations.settled
+        evaluations = self.state.evaluations
+        return self.trained and evaluations.settled and not evaluations.lacks(self.published)
 
     @property
     def trained(self) -> bool:

@@ -57,6 +57,20 @@ def test_two_executors_of_two_actors_learn_cartpole(cluster: Cluster) -> None:
     assert cluster.survivors() == []
 
 
+def test_versions_are_evaluated_beside_the_run_process(cluster: Cluster) -> None:
+    small = {"actors": 2, "envs": 1, "steps": 16, "minibatches": 1, "epochs": 1}
+    cluster.begin("ppo", **small, total_steps=320, evaluate_every=5, evaluation_episodes=3)
+    cluster.open("w1")
+    cluster.place(spread(2, "w1"))
+    summary = cluster.finish()
+    assert cluster.statuses() == {"run": 0, "w1": 0}, cluster.said()
+    found = [each["version"] for each in summary["evaluation"]]
+    assert (found[0], found[-1]) == (0, 10)
+    assert len(found) + summary["evaluations_skipped"] == 3
+    assert (summary["steps"], summary["restarts"], summary["evaluations_failed"]) == (320, 0, "")
+    assert cluster.survivors() == []
+
+
 def test_an_actor_is_killed(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1", "w2")

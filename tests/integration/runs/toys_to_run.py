@@ -126,6 +126,31 @@ class FailingToReset(Toy):
         raise RuntimeError("no reset today")
 
 
+class Evaluated(Toy):
+    """Misbehaves in the process that evaluates, and nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__(BOX, TWO)
+
+    def step(self, action: Any) -> Any:
+        if self.steps == 0 and Path("/proc/self/fd/1").readlink().name == "evaluator.log":
+            self.misbehave()
+        return super().step(action)
+
+    def misbehave(self) -> None:
+        raise RuntimeError("nobody may watch")
+
+
+class Held(Evaluated):
+    """Its first step waits while there is a file ``hold``, and says so."""
+
+    def misbehave(self) -> None:
+        end = time.monotonic() + 120
+        while Path("hold").exists() and time.monotonic() < end:
+            Path("held").touch()
+            time.sleep(0.01)
+
+
 def broken() -> Toy:
     raise ValueError("no such level")
 
