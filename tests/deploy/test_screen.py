@@ -62,6 +62,7 @@ def starting(version: int = -1, **waits: str) -> Status:
         (starting(learner="rows", actor_0="starting"), "first weights"),
         (starting(0, learner="rows", actor_0="starting", actor_1="x"), "actors, 1 of 2 are ready"),
         (starting(0, learner="rows", actor_0="running sample (firing 1)"), "first rows"),
+        (starting(0, learner="rows", actor_0="x", evaluator="starting"), "first rows"),
         (STATUS, ""),
     ],
 )
@@ -86,3 +87,14 @@ def test_what_a_bound_on_age_costs_is_told() -> None:
     assert "left out" not in screen.line(STATUS)
     left_out = changed(rows_stale=1_200, empty_draws=3)
     assert "left out 1,200 rows, 3 draws found none" in screen.line(left_out)
+
+
+def test_the_newest_evaluation_is_told() -> None:
+    assert "evaluated" not in screen.line(STATUS)
+    newest = {"version": 1_200.0, "mean_return": 481.6, "std": 36.84, "skipped": 0.0}
+    evaluated = changed(evaluation=newest)
+    assert "evaluated 481.6 +- 36.8 at version 1,200  " in screen.line(evaluated)
+    picture = rendered(screen.panel(evaluated, 100, ascii_only=True), 100)
+    assert "evaluation  481.6 +- 36.8 at version 1,200" in picture
+    overtaken = changed(evaluation=newest | {"skipped": 3.0})
+    assert "at version 1,200 (3 skipped)" in screen.line(overtaken)

@@ -12,6 +12,7 @@ from matplotlib.image import imread
 
 from head.records import curve
 from head.records.episodes import Episodes
+from head.records.evaluations import Evaluated
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
 
@@ -53,6 +54,23 @@ def test_a_curve_is_drawn_whatever_the_run_holds(folder: RunFolder, episodes: in
     picture = imread(path)
     assert picture.shape[:2] == (585, 1040)
     assert len(np.unique(picture.reshape(-1, picture.shape[2]), axis=0)) > 10
+
+
+@pytest.mark.parametrize("episodes", [0, 300])
+def test_evaluations_are_points_of_their_own(folder: RunFolder, episodes: int) -> None:
+    def coloured() -> int:
+        """Pixels of exactly the colour of evaluations."""
+        path = curve.draw(folder)
+        assert path is not None
+        wanted = [int(curve._EVALUATION[at : at + 2], 16) for at in (1, 3, 5)]
+        pixels = np.rint(imread(path)[..., :3] * 255).astype(int)
+        return int((pixels == wanted).all(axis=-1).sum())
+
+    fill(folder, episodes)
+    assert coloured() == 0
+    with ProgressLog(folder) as log:
+        log.evaluated([Evaluated(v, 100 * v, v, 5.0 * v, 2.0, 10, 7.0, 0.5) for v in range(5)])
+    assert coloured() > 100
 
 
 def test_very_long_runs_are_thinned_but_keep_their_last_episode() -> None:

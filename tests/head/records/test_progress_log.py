@@ -13,6 +13,7 @@ from tensorboardX.crc32c import crc32c
 from tensorboardX.proto.event_pb2 import Event
 
 from head.records import progress_log
+from head.records.evaluations import Evaluated
 from head.records.progress_log import (
     FIXED,
     ProgressLog,
@@ -226,3 +227,26 @@ def test_the_fixed_columns_are_the_status_fields() -> None:
 
 def test_names_of_metrics_cannot_break_a_line(status: MakeStatus) -> None:
     assert "metrics/a b" in flatten(status(metrics={"a\nb": 1.0}))
+
+
+MADE = [Evaluated(v, 10 * v, v, v / 3, 0.25, 4, 7.5, 0.5) for v in (0, 3, 6)]
+
+
+def test_evaluations_come_back_as_they_were_logged(folder: RunFolder) -> None:
+    with ProgressLog(folder) as log:
+        assert log.past_evaluations() == []
+        assert not folder.evaluations.exists()
+        log.evaluated(MADE[:1])
+        log.evaluated([])
+        log.evaluated(MADE[1:])
+        assert log.past_evaluations() == MADE
+
+
+def test_a_resumed_run_has_the_evaluations_up_to_its_checkpoint(folder: RunFolder) -> None:
+    with ProgressLog(folder) as log:
+        log.evaluated(MADE)
+    with folder.evaluations.open("a") as file:
+        file.write("7,70,7,1.")  # a kill cut it off
+    for version, kept in ((6, MADE), (5, MADE[:2]), (2, MADE[:1])):
+        with ProgressLog(folder, 20, version) as log:
+            assert log.past_evaluations() == kept
