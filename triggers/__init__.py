@@ -3,6 +3,7 @@
 from triggers.base import And, Firing, Or, Trigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger
+from triggers.updates import UpdateTrigger
 
 __all__ = [
     "And",
@@ -15,4 +16,5 @@ __all__ = [
     "TimeTrigger",
     "TransferTrigger",
     "Trigger",
+    "UpdateTrigger",
 ]

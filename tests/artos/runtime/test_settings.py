@@ -102,7 +102,7 @@ def test_the_list_of_an_object_has_its_values(tmp_path: Path) -> None:
     found = settings_of_workload(Reference(f"{tmp_path}/own.py:mine", {}, str(tmp_path)))
     assert {each.name: each.default for each in found} == {
         "actors": "2", "total_steps": "500000", "total_updates": "0", "steps": "32",
-        "capacity": "0", "on_full": "wait",
+        "capacity": "0", "on_full": "wait", "evaluate_every": "0", "evaluation_episodes": "10",
     }  # fmt: skip
     lines = {each.name: each.does for each in settings_of(Workload)}
     assert all(lines[each.name] for each in found)

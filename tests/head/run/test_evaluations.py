@@ -17,11 +17,10 @@ from artos.scaling.actor_count import Manual
 from artos.spec import EVALUATION
 from artos.system.exit_report import ExitReport
 from head.records.evaluations import Evaluated
-from triggers import TimeTrigger
+from triggers import TimeTrigger, UpdateTrigger
 from triggers.base import Firing, Published, Trigger
 from triggers.engine import direct_passers
 from triggers.journal import read
-from triggers.updates import UpdateTrigger
 
 ACTORS, UPDATES = 2, 7
 
