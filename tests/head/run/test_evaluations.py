@@ -118,6 +118,22 @@ def test_of_those_that_wait_only_the_newest_is_played(
         assert (players.versions, len(players.asked)) == ([0, 6], 0)
 
 
+def test_what_waits_is_played_as_it_was_when_it_was_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slots of the model block are written anew meanwhile."""
+    with evaluated(tmp_path, monkeypatch, every=UpdateTrigger(1000)) as players:
+        players.prompt = False
+        players.begin()
+        players.run(updates=1)
+        players.coordinator.engine.fire(EVALUATION, Firing())
+        players.run(updates=UPDATES - 1)
+        assert all(slot.version != 1 for slot in players._node.weights.slots)
+        players.play()
+        players.play()
+        assert players.versions == [0, 1]
+
+
 def test_training_does_not_wait_and_the_end_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,7 +198,7 @@ def test_one_that_fails_again_and_again_does_not_end_the_training(
         assert evaluations.failed == "joystick"
         assert "evaluator" not in players.coordinator.waits()
         players._starting.clear()
-        players._queues.pop(players.evaluator, None)
+        players.play()  # it had done so just before it was killed
         players.run()
         assert players.coordinator.monitor.updates == UPDATES
         assert players.found == []
@@ -228,6 +244,9 @@ def test_a_clock_does_not_have_a_version_played_twice(
         assert len(players.asked) == 1
         players.play()
         assert players.versions == [0]
+        players.coordinator.ports.journal.flush()
+        lines = read(tmp_path / "journal.jsonl")
+    assert sum(line.get("trigger") == EVALUATION for line in lines) == 1
 
 
 def fired(trigger: Trigger, *events: Published) -> list[int]:
