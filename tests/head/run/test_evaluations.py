@@ -189,7 +189,7 @@ def test_one_that_fails_again_and_again_does_not_end_the_training(
     with evaluated(tmp_path, monkeypatch) as players:
         players.prompt = False
         players.begin()
-        evaluations = players.coordinator.state.evaluations
+        evaluations, (call,) = players.coordinator.state.evaluations, players.asked
         for _ in range(1 if fatal else 4):
             assert not evaluations.failed
             players.fail(fatal=fatal)
@@ -198,7 +198,8 @@ def test_one_that_fails_again_and_again_does_not_end_the_training(
         assert evaluations.failed == "joystick"
         assert "evaluator" not in players.coordinator.waits()
         players._starting.clear()
-        players.play()  # it had done so just before it was killed
+        done = Done(call.firing, 0, returns=(1.0,), lengths=(1,))
+        players.coordinator.receive(players.evaluator, done)  # sent just before it was killed
         players.run()
         assert players.coordinator.monitor.updates == UPDATES
         assert players.found == []
