@@ -27,6 +27,9 @@ no transition: its action only resets."""
 
 OBSERVATIONS = "observations"
 """Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
+MASK_KEY = f"{OBSERVATIONS}.action_mask"
+"""Data key (bool, per environment, (choices,)): which discrete actions may be chosen."""
+
 MODEL_PARAM = "model_param"
 """The object that every workload has: the policy's weights."""
 VALUE = "value"

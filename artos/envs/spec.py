@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from artos.errors import Refused
-from artos.spec import AGES_KEY, OBSERVATIONS, VALID_KEY, DataKey
+from artos.spec import AGES_KEY, MASK_KEY, OBSERVATIONS, VALID_KEY, DataKey
 
 ActionKind = Literal["discrete", "multidiscrete", "box"]
 
@@ -20,6 +20,9 @@ CHOSEN = "autoreset_chosen"
 """In the metadata of environments that we make: when they reset themselves is for us to say."""
 
 AGES = DataKey(AGES_KEY, (), "uint8")
+
+MASK = "action_mask"
+"""Where environments say which actions may be chosen: in a Dict observation, or in ``info``."""
 
 Path = tuple[str, ...]
 
@@ -77,6 +80,8 @@ class EnvSpec(msgspec.Struct, frozen=True):
 
     ``autoreset`` is when an episode that ended begins anew, in its rows; ``chosen`` whether that is
     for us to say, as it is not where a vector environment of the user's own resets itself.
+    ``masked`` is where it says which actions may be chosen, if it does: then one of the parts is
+    ``MASK_KEY``, bool (choices,), those of all sub-actions side by side.
     """
 
     name: str
@@ -85,6 +90,24 @@ class EnvSpec(msgspec.Struct, frozen=True):
     dict_observations: bool = False
     autoreset: str = AutoresetMode.SAME_STEP.value
     chosen: bool = False
+    masked: Literal["", "observation", "info"] = ""
+
+    @property
+    def features(self) -> tuple[Part, ...]:
+        """What a policy looks at: all parts but the mask of actions."""
+        return tuple(part for part in self.parts if part.name != MASK_KEY)
+
+    def masked_by_info(self, shape: tuple[int, ...] | None = None) -> EnvSpec:
+        """The same environment, whose ``info`` masks actions, by an array of that shape for each.
+
+        Raises:
+            Refused: actions are continuous, or there is another number of them.
+        """
+        try:
+            mask = _mask_part(self.actions, shape or (sum(self.actions.sizes),))
+        except TypeError as error:
+            raise Refused([f"environment {self.name}: {error}"]) from error
+        return msgspec.structs.replace(self, parts=(*self.parts, mask), masked="info")
 
     def resetting(self, autoreset: AutoresetMode) -> EnvSpec:
         """The same environment where episodes begin anew then, if that is for us to say."""
@@ -123,7 +146,10 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     space = env.single_observation_space
     stack = int(env.metadata.get("frame_stack", 1))
     parts = []
+    masks = [leaf for path, leaf in leaves(space) if path == (MASK,)]
     for path, leaf in leaves(space):
+        if path == (MASK,):
+            continue
         try:
             parts.append(_part(key_of(path), leaf, stack))
         except TypeError as error:
@@ -134,6 +160,7 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     ]
     try:
         actions = action_spec(env.single_action_space)
+        parts += [_mask_part(actions, leaf.shape or ()) for leaf in masks]
     except TypeError as error:
         faults.append(f"environment {name}: {error}")
     if faults:
@@ -142,7 +169,8 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     is_dict, by_mask = isinstance(space, spaces.Dict), mode is AutoresetMode.DISABLED
     mode = AutoresetMode.SAME_STEP if by_mask else mode
     chosen = by_mask or CHOSEN in env.metadata
-    return EnvSpec(name, tuple(parts), actions, is_dict, mode.value, chosen)
+    masked: Literal["", "observation"] = "observation" if masks else ""
+    return EnvSpec(name, tuple(parts), actions, is_dict, mode.value, chosen, masked)
 
 
 def leaves(space: gym.Space[Any], path: Path = ()) -> Iterator[tuple[Path, gym.Space[Any]]]:
@@ -189,6 +217,18 @@ def _box_part(key: str, space: spaces.Box, stack: int) -> Part:
     return Part(
         key, shape[1:] if stack > 1 else shape, dtype.name, stack, (), _finite(low), _finite(high)
     )
+
+
+def _mask_part(actions: ActionSpec, shape: tuple[int, ...]) -> Part:
+    choices = sum(actions.sizes)
+    if not choices:
+        raise TypeError(f"{MASK} masks discrete actions, and these are continuous: leave it out")
+    if shape != (choices,):
+        raise TypeError(
+            f"{MASK} has shape {shape}; it needs one number for each choice, ({choices},)"
+            + ", those of all sub-actions side by side" * (len(actions.sizes) > 1)
+        )
+    return Part(MASK_KEY, (choices,), "bool")
 
 
 def action_spec(space: gym.Space[Any]) -> ActionSpec:

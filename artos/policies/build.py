@@ -16,7 +16,7 @@ from artos.errors import Refused
 from artos.policies.acting import ACTOR_CRITIC, ActInfo, Declared
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.encoders import is_image
-from artos.spec import DataKey
+from artos.spec import MASK_KEY, DataKey
 
 _BATCH = 3
 _MOST_UNITS = 2**16
@@ -41,7 +41,7 @@ class Policy:
         Raises:
             Refused: the kind does not fit the observations, or a hidden layer has no units.
         """
-        pictures = any(is_image(part) for part in spec.parts)
+        pictures = any(is_image(part) for part in spec.features)
         faults = []
         if self.kind not in ("auto", "mlp", "cnn"):
             faults.append(f"policy kind {self.kind!r}: use auto, mlp or cnn")
@@ -86,11 +86,13 @@ def require_actions(spec: EnvSpec, algorithm: str, *kinds: str) -> None:
 
 
 def fake_observations(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
-    """Zeros (or the lower bound) of the right shapes and dtypes, by data key."""
+    """Zeros (or the lower bound) of the right shapes and dtypes, by data key; nothing is masked."""
     return {p.name: torch.from_numpy(_fake(p, batch)) for p in spec.parts}
 
 
 def _fake(part: Part, batch: int) -> Any:
+    if part.name == MASK_KEY:
+        return np.ones((batch, *part.shape), bool)
     fill = part.low if part.low is not None else 0
     return np.full((batch, *part.value_shape), fill, part.dtype)
 

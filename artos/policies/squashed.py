@@ -16,6 +16,7 @@ from artos.envs.spec import ActionSpec, EnvSpec
 from artos.policies.acting import ActInfo
 from artos.policies.distributions import LOG_2PI
 from artos.policies.encoders import Encoder
+from artos.policies.masks import masked
 from artos.policies.relu_mlp import ReluMlp
 
 Obs = dict[str, Tensor]
@@ -155,14 +156,14 @@ class Softmax(nn.Module):
         self.layers = ReluMlp(self.encoder.width, hidden, self.choices)
 
     def forward(self, obs: Obs) -> Tensor:
-        """Log probabilities (B, choices)."""
-        return functional.log_softmax(self.layers(self.encoder(obs)), -1)
+        """Log probabilities (B, choices), those of masked choices so small that they are 0."""
+        return functional.log_softmax(masked(self.layers(self.encoder(obs)), obs), -1)
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B,) int64."""
         logs = self(obs)
         if not info.greedy and info.steps < self.random:
-            logs = torch.zeros_like(logs)
+            logs = masked(torch.zeros_like(logs), obs)
         if not info.greedy:  # the winner of a Gumbel race is a sample
             logs = logs - torch.empty_like(logs).exponential_().log()
         return {"actions": logs.argmax(-1)}

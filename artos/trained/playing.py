@@ -107,7 +107,7 @@ def _stage(
     """The environments, as actors step them; they are closed at the end."""
     vector, see = _made(trained, wanted, studio)
     try:
-        stepper = Stepper(vector, wanted.env)
+        stepper = Stepper(vector, wanted.env, masked=trained.spec.masked == "info")
         if faults := list(misfits(trained.spec, stepper.spec)):
             raise Refused(faults)
         yield stepper, see
