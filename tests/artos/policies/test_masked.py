@@ -36,7 +36,7 @@ KINDS: Kinds = {
     "values": (ONE, QNetwork),
     "values, dueling and at random": (ONE, partial(QNetwork, dueling=True, epsilon=Epsilon(1, 1))),
     "softmax": (ONE, Softmax),
-    "softmax at random": (ONE, partial(Softmax, random=0.5)),
+    "softmax at random": (ONE, partial(Softmax, random=100)),
 }
 
 
