@@ -17,7 +17,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from artos.envs import hints
+from artos.envs import hints, stacks
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import CHOSEN, MASK, EnvSpec, spec_of
 from artos.errors import Refused
@@ -69,7 +69,11 @@ def describe(env: str) -> EnvSpec:
     made = _open(env, 1, 0, AutoresetMode.SAME_STEP)
     try:
         spec = spec_of(env, made)
-        masks = () if is_atari(env) or spec.masked else _masks(made)
+        if is_atari(env):
+            return spec
+        masks = () if spec.masked else _masks(made)
+        stacks.declare(made, masked=len(masks) > 0)
+        spec = spec_of(env, made)
         return spec.masked_by_info(np.shape(masks[0])) if len(masks) else spec
     finally:
         made.close()

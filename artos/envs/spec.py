@@ -12,12 +12,15 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from artos.errors import Refused
-from artos.spec import AGES_KEY, MASK_KEY, OBSERVATIONS, VALID_KEY, DataKey
+from artos.spec import AGES_KEY, MASK_KEY, OBSERVATIONS, VALID_KEY, DataKey, Padding
 
 ActionKind = Literal["discrete", "multidiscrete", "box"]
 
 CHOSEN = "autoreset_chosen"
 """In the metadata of environments that we make: when they reset themselves is for us to say."""
+
+STACK, PADDING = "frame_stack", "frame_padding"
+"""In the metadata of environments whose observations are stacks of frames."""
 
 AGES = DataKey(AGES_KEY, (), "uint8")
 
@@ -31,9 +34,9 @@ class Part(msgspec.Struct, frozen=True):
     """One array of an observation; ``name`` is its data key, the same name everywhere.
 
     ``shape`` is what is stored per step. With ``stack=k`` the policy sees ``(k, *shape)``: the last
-    k frames, oldest first, zeros where the episode was younger. ``sizes`` is set for categories:
-    one count per element, each element in ``0 … size-1``. ``low`` and ``high`` bound all elements
-    where they are known.
+    k frames, oldest first, and ``padding`` where the episode was younger. ``sizes`` is set for
+    categories: one count per element, each element in ``0 … size-1``. ``low`` and ``high`` bound
+    all elements where they are known.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Part(msgspec.Struct, frozen=True):
     sizes: tuple[int, ...] = ()
     low: float | None = None
     high: float | None = None
+    padding: Padding = "zero"
 
     @property
     def value_shape(self) -> tuple[int, ...]:
@@ -120,7 +124,9 @@ class EnvSpec(msgspec.Struct, frozen=True):
 
     def data_keys(self) -> tuple[DataKey, ...]:
         """The keys of one step, in the order they are written (paper §4.2)."""
-        keys = [DataKey(p.name, p.shape, p.dtype, stack=p.stack) for p in self.parts]
+        keys = [
+            DataKey(p.name, p.shape, p.dtype, stack=p.stack, padding=p.padding) for p in self.parts
+        ]
         keys += [
             DataKey("actions", self.actions.shape, self.actions.stored_dtype),
             DataKey("rewards"),
@@ -137,21 +143,23 @@ class EnvSpec(msgspec.Struct, frozen=True):
 def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     """Describe a live vector environment.
 
-    ``env.metadata["frame_stack"] = k`` says that its one observation is a stack of k frames.
+    ``env.metadata["frame_stack"] = k`` says that its observations are stacks of k frames, and
+    ``env.metadata["frame_padding"]`` what they hold before an episode's first one.
 
     Raises:
         Refused: observations or actions of a kind ARTOS cannot store; lists every such part.
     """
     faults: list[str] = []
     space = env.single_observation_space
-    stack = int(env.metadata.get("frame_stack", 1))
+    stack = int(env.metadata.get(STACK, 1))
+    padding: Padding = env.metadata.get(PADDING, "zero")
     parts = []
     masks = [leaf for path, leaf in leaves(space) if path == (MASK,)]
     for path, leaf in leaves(space):
         if path == (MASK,):
             continue
         try:
-            parts.append(_part(key_of(path), leaf, stack))
+            parts.append(_part(key_of(path), leaf, stack, padding))
         except TypeError as error:
             faults.append(f"environment {name}: {error}")
     twice = {p.name for p in parts if [q.name for q in parts].count(p.name) > 1}
@@ -187,10 +195,10 @@ def key_of(path: Path) -> str:
     return ".".join((OBSERVATIONS, *path))
 
 
-def _part(key: str, space: gym.Space[Any], stack: int) -> Part:
+def _part(key: str, space: gym.Space[Any], stack: int, padding: Padding) -> Part:
     match space:
         case spaces.Box():
-            return _box_part(key, space, stack)
+            return _box_part(key, space, stack, padding)
         case spaces.Discrete():
             low, count = int(space.start), int(space.n)
             # A shifted range is stored as it is; only 0-based categories become one-hot inputs.
@@ -206,17 +214,17 @@ def _part(key: str, space: gym.Space[Any], stack: int) -> Part:
     )
 
 
-def _box_part(key: str, space: spaces.Box, stack: int) -> Part:
+def _box_part(key: str, space: spaces.Box, stack: int, padding: Padding) -> Part:
     dtype = np.dtype("float32" if space.dtype == np.float64 else space.dtype)
     if dtype.kind not in "biuf":
         raise TypeError(f"{key} has dtype {dtype}; only numbers can be stored")
     shape = tuple(int(n) for n in space.shape)
     if stack > 1 and shape[0] != stack:
         raise TypeError(f"{key} has shape {shape}, but metadata['frame_stack'] says {stack} frames")
-    low, high = float(space.low.min()), float(space.high.max())
-    return Part(
-        key, shape[1:] if stack > 1 else shape, dtype.name, stack, (), _finite(low), _finite(high)
-    )
+    low, high = _finite(float(space.low.min())), _finite(float(space.high.max()))
+    if stack == 1:
+        return Part(key, shape, dtype.name, 1, (), low, high)
+    return Part(key, shape[1:], dtype.name, stack, (), low, high, padding)
 
 
 def _mask_part(actions: ActionSpec, shape: tuple[int, ...]) -> Part:

@@ -8,10 +8,9 @@ import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.episodes import has_marks
-from artos.buffer.samplers.frames import Padding
 from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
 from artos.buffer.samplers.uniform import draw
-from artos.spec import AGES_KEY
+from artos.spec import AGES_KEY, Padding
 
 MASK = "mask"
 """Name under which a sample of sequences says which rows count."""
@@ -46,7 +45,7 @@ class SequenceSampler:
         seed: int | None = None,
         max_lag: int | None = None,
         depth: int = 1,
-        padding: Padding = "zero",
+        padding: Padding | None = None,
     ) -> None:
         self.batch_size, self.length, self.max_lag = batch_size, length, max_lag
         self._ends = tuple(ends)
