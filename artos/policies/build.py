@@ -15,7 +15,7 @@ from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.errors import Refused
 from artos.policies.acting import ACTOR_CRITIC, ActInfo, Declared
 from artos.policies.actor_critic import ActorCritic
-from artos.policies.encoders import is_image
+from artos.policies.encoders import is_image, is_real
 from artos.spec import MASK_KEY, DataKey
 
 _BATCH = 3
@@ -47,6 +47,8 @@ class Policy:
             faults.append(f"policy kind {self.kind!r}: use auto, mlp or cnn")
         if self.kind == "cnn" and not pictures:
             faults.append(f"policy kind 'cnn': {spec.name} shows no picture; use mlp or auto")
+        if self.normalize and not any(is_real(part) for part in spec.features):
+            faults.append(f"policy normalize=True: {spec.name} shows no real numbers; leave it out")
         if any(not 0 < units <= _MOST_UNITS for units in self.hidden):
             faults.append(f"policy hidden={self.hidden}: each layer has 1 to {_MOST_UNITS} units")
         if faults:
@@ -78,7 +80,12 @@ def require_actions(spec: EnvSpec, algorithm: str, *kinds: str) -> None:
     actions = spec.actions
     if actions.kind not in kinds:
         able = " or ".join(kinds)
-        raise Refused([f"{algorithm} chooses {able} actions, but {spec.name} takes {actions.kind}"])
+        raise Refused(
+            [
+                f"{algorithm} chooses {able} actions, but {spec.name} takes {actions.kind}: choose "
+                "another environment, or ppo, a2c or impala, which take all kinds"
+            ]
+        )
     if None in (*actions.low, *actions.high):
         raise Refused(
             [f"{algorithm} needs bounded actions, but those of {spec.name} have no bounds: use ppo"]

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from artos.envs.spec import ActionSpec, EnvSpec
 from artos.policies.acting import ActInfo
+from artos.policies.build import require_actions
 from artos.policies.distributions import LOG_2PI
 from artos.policies.encoders import Encoder
 from artos.policies.masks import masked
@@ -68,6 +69,7 @@ class SquashedGaussian(nn.Module):
         normalize: bool = False,
     ) -> None:
         super().__init__()
+        require_actions(spec, "SquashedGaussian", "box")
         self.encoder = Encoder(spec, normalize=normalize)
         self.bounds, self.random = Bounds(spec.actions), random
         self.layers = ReluMlp(self.encoder.width, hidden, 2 * self.bounds.size)
@@ -118,6 +120,7 @@ class Deterministic(nn.Module):
         normalize: bool = False,
     ) -> None:
         super().__init__()
+        require_actions(spec, "Deterministic", "box")
         self.encoder = Encoder(spec, normalize=normalize)
         self.bounds = Bounds(spec.actions)
         self.noise, self.random = noise, random
@@ -151,6 +154,7 @@ class Softmax(nn.Module):
         normalize: bool = False,
     ) -> None:
         super().__init__()
+        require_actions(spec, "Softmax", "discrete")
         self.encoder = Encoder(spec, normalize=normalize)
         self.choices, self.random = spec.actions.sizes[0], random
         self.layers = ReluMlp(self.encoder.width, hidden, self.choices)

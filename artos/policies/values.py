@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import ActInfo
+from artos.policies.build import require_actions
 from artos.policies.encoders import Encoder
 from artos.policies.masks import masked
 from artos.policies.relu_mlp import ReluMlp
@@ -59,6 +60,7 @@ class QNetwork(nn.Module):
         normalize: bool = False,
     ) -> None:
         super().__init__()
+        require_actions(spec, "QNetwork", "discrete")
         self.encoder = Encoder(spec, normalize=normalize)
         self.epsilon, self.choices = epsilon, spec.actions.sizes[0]
         self.advantage = ReluMlp(self.encoder.width, hidden, self.choices)
