@@ -333,19 +333,9 @@ def test_a_sound_table_is_not_refused() -> None:
             "burn_in must be a whole number of at least 0, not -1",
         ),
         (
-            ReplayTrigger(KEYS, Uniform(4), after=64),
-            {"state_keys": ("values",)},
-            r"the policy is recurrent.*: draw Sequences\(batch, length\)",
-        ),
-        (
             ReplayTrigger(KEYS, Sequences(4, 10), after=64),
             {"state_keys": ("memory",)},
             "sequences begin with the policy's state: add 'memory' to the keys of this trigger",
-        ),
-        (
-            ReplayTrigger(KEYS, Uniform(4), after=64),
-            {"total_steps": 60},
-            "after=64, but the run ends after total_steps=60.*lower after or raise total_steps",
         ),
         (ReplayTrigger(KEYS, Uniform(16), after=64), {"on_full": "wait"}, "overwrite"),
         (
