@@ -29,6 +29,9 @@ OBSERVATIONS = "observations"
 """Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
 EVALUATION = "evaluator.play"
 """Target of a trigger table: the newest version of the weights is to be evaluated."""
+MASK_KEY = f"{OBSERVATIONS}.action_mask"
+"""Data key (bool, per environment, (choices,)): which discrete actions may be chosen."""
+
 MODEL_PARAM = "model_param"
 """The object that every workload has: the policy's weights."""
 VALUE = "value"
@@ -40,13 +43,20 @@ def is_observation(key: str) -> bool:
     return key.partition(".")[0] == OBSERVATIONS
 
 
+Padding = Literal["zero", "first"]
+"""What a stack holds before an episode's first frame: zeros, or that frame again. It must be what
+the environment showed the actor: ``AtariVectorEnv`` of ale-py shows zeros, Gymnasium's
+``FrameStackObservation`` the first frame unless told otherwise."""
+
+
 class DataKey(msgspec.Struct, frozen=True):
     """One kind of experience, kept in one consecutive cyclic array per actor (paper §4.2).
 
     ``shape`` and ``dtype`` describe one environment's value in one step, so an actor with ``envs``
     environments stores rows of ``(envs, *shape)``; with ``per_env=False`` a row is just ``shape``.
     With ``stack=k`` the value read is ``(k, *shape)`` while only the newest frame of each stack is
-    stored; the key ``ages`` (steps since the episode began) says where a stack must not look back.
+    stored; the key ``ages`` (steps since the episode began) says where a stack must not look back,
+    and ``padding`` what it holds instead.
     """
 
     name: str
@@ -54,6 +64,7 @@ class DataKey(msgspec.Struct, frozen=True):
     dtype: str = "float32"
     stack: int = 1
     per_env: bool = True
+    padding: Padding = "zero"
 
     def row_shape(self, envs: int) -> tuple[int, ...]:
         """Shape of one stored row of an actor that steps ``envs`` environments."""

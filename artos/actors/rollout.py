@@ -164,6 +164,7 @@ class RolloutActor:
             clip_rewards=clip,
             terminal_lives=self.terminal_lives,
             autoreset=self._autoreset,
+            masked=self.spec.masked == "info",
         )
         self._stepper.actor = context.actor
         self._observations = self._stepper.reset(context.seed)

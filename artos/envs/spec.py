@@ -12,14 +12,20 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from artos.errors import Refused
-from artos.spec import AGES_KEY, OBSERVATIONS, VALID_KEY, DataKey
+from artos.spec import AGES_KEY, MASK_KEY, OBSERVATIONS, VALID_KEY, DataKey, Padding
 
 ActionKind = Literal["discrete", "multidiscrete", "box"]
 
 CHOSEN = "autoreset_chosen"
 """In the metadata of environments that we make: when they reset themselves is for us to say."""
 
+STACK, PADDING = "frame_stack", "frame_padding"
+"""In the metadata of environments whose observations are stacks of frames."""
+
 AGES = DataKey(AGES_KEY, (), "uint8")
+
+MASK = "action_mask"
+"""Where environments say which actions may be chosen: in a Dict observation, or in ``info``."""
 
 Path = tuple[str, ...]
 
@@ -28,9 +34,9 @@ class Part(msgspec.Struct, frozen=True):
     """One array of an observation; ``name`` is its data key, the same name everywhere.
 
     ``shape`` is what is stored per step. With ``stack=k`` the policy sees ``(k, *shape)``: the last
-    k frames, oldest first, zeros where the episode was younger. ``sizes`` is set for categories:
-    one count per element, each element in ``0 … size-1``. ``low`` and ``high`` bound all elements
-    where they are known.
+    k frames, oldest first, and ``padding`` where the episode was younger. ``sizes`` is set for
+    categories: one count per element, each element in ``0 … size-1``. ``low`` and ``high`` bound
+    all elements where they are known.
     """
 
     name: str
@@ -40,6 +46,7 @@ class Part(msgspec.Struct, frozen=True):
     sizes: tuple[int, ...] = ()
     low: float | None = None
     high: float | None = None
+    padding: Padding = "zero"
 
     @property
     def value_shape(self) -> tuple[int, ...]:
@@ -77,6 +84,8 @@ class EnvSpec(msgspec.Struct, frozen=True):
 
     ``autoreset`` is when an episode that ended begins anew, in its rows; ``chosen`` whether that is
     for us to say, as it is not where a vector environment of the user's own resets itself.
+    ``masked`` is where it says which actions may be chosen, if it does: then one of the parts is
+    ``MASK_KEY``, bool (choices,), those of all sub-actions side by side.
     """
 
     name: str
@@ -85,6 +94,24 @@ class EnvSpec(msgspec.Struct, frozen=True):
     dict_observations: bool = False
     autoreset: str = AutoresetMode.SAME_STEP.value
     chosen: bool = False
+    masked: Literal["", "observation", "info"] = ""
+
+    @property
+    def features(self) -> tuple[Part, ...]:
+        """What a policy looks at: all parts but the mask of actions."""
+        return tuple(part for part in self.parts if part.name != MASK_KEY)
+
+    def masked_by_info(self, shape: tuple[int, ...] | None = None) -> EnvSpec:
+        """The same environment, whose ``info`` masks actions, by an array of that shape for each.
+
+        Raises:
+            Refused: actions are continuous, or there is another number of them.
+        """
+        try:
+            mask = _mask_part(self.actions, shape or (sum(self.actions.sizes),))
+        except TypeError as error:
+            raise Refused([f"environment {self.name}: {error}"]) from error
+        return msgspec.structs.replace(self, parts=(*self.parts, mask), masked="info")
 
     def resetting(self, autoreset: AutoresetMode) -> EnvSpec:
         """The same environment where episodes begin anew then, if that is for us to say."""
@@ -97,7 +124,9 @@ class EnvSpec(msgspec.Struct, frozen=True):
 
     def data_keys(self) -> tuple[DataKey, ...]:
         """The keys of one step, in the order they are written (paper §4.2)."""
-        keys = [DataKey(p.name, p.shape, p.dtype, stack=p.stack) for p in self.parts]
+        keys = [
+            DataKey(p.name, p.shape, p.dtype, stack=p.stack, padding=p.padding) for p in self.parts
+        ]
         keys += [
             DataKey("actions", self.actions.shape, self.actions.stored_dtype),
             DataKey("rewards"),
@@ -114,18 +143,23 @@ class EnvSpec(msgspec.Struct, frozen=True):
 def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     """Describe a live vector environment.
 
-    ``env.metadata["frame_stack"] = k`` says that its one observation is a stack of k frames.
+    ``env.metadata["frame_stack"] = k`` says that its observations are stacks of k frames, and
+    ``env.metadata["frame_padding"]`` what they hold before an episode's first one.
 
     Raises:
         Refused: observations or actions of a kind ARTOS cannot store; lists every such part.
     """
     faults: list[str] = []
     space = env.single_observation_space
-    stack = int(env.metadata.get("frame_stack", 1))
+    stack = int(env.metadata.get(STACK, 1))
+    padding: Padding = env.metadata.get(PADDING, "zero")
     parts = []
+    masks = [leaf for path, leaf in leaves(space) if path == (MASK,)]
     for path, leaf in leaves(space):
+        if path == (MASK,):
+            continue
         try:
-            parts.append(_part(key_of(path), leaf, stack))
+            parts.append(_part(key_of(path), leaf, stack, padding))
         except TypeError as error:
             faults.append(f"environment {name}: {error}")
     twice = {p.name for p in parts if [q.name for q in parts].count(p.name) > 1}
@@ -134,6 +168,7 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     ]
     try:
         actions = action_spec(env.single_action_space)
+        parts += [_mask_part(actions, leaf.shape or ()) for leaf in masks]
     except TypeError as error:
         faults.append(f"environment {name}: {error}")
     if faults:
@@ -142,7 +177,8 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     is_dict, by_mask = isinstance(space, spaces.Dict), mode is AutoresetMode.DISABLED
     mode = AutoresetMode.SAME_STEP if by_mask else mode
     chosen = by_mask or CHOSEN in env.metadata
-    return EnvSpec(name, tuple(parts), actions, is_dict, mode.value, chosen)
+    masked: Literal["", "observation"] = "observation" if masks else ""
+    return EnvSpec(name, tuple(parts), actions, is_dict, mode.value, chosen, masked)
 
 
 def leaves(space: gym.Space[Any], path: Path = ()) -> Iterator[tuple[Path, gym.Space[Any]]]:
@@ -159,10 +195,10 @@ def key_of(path: Path) -> str:
     return ".".join((OBSERVATIONS, *path))
 
 
-def _part(key: str, space: gym.Space[Any], stack: int) -> Part:
+def _part(key: str, space: gym.Space[Any], stack: int, padding: Padding) -> Part:
     match space:
         case spaces.Box():
-            return _box_part(key, space, stack)
+            return _box_part(key, space, stack, padding)
         case spaces.Discrete():
             low, count = int(space.start), int(space.n)
             # A shifted range is stored as it is; only 0-based categories become one-hot inputs.
@@ -178,17 +214,29 @@ def _part(key: str, space: gym.Space[Any], stack: int) -> Part:
     )
 
 
-def _box_part(key: str, space: spaces.Box, stack: int) -> Part:
+def _box_part(key: str, space: spaces.Box, stack: int, padding: Padding) -> Part:
     dtype = np.dtype("float32" if space.dtype == np.float64 else space.dtype)
     if dtype.kind not in "biuf":
         raise TypeError(f"{key} has dtype {dtype}; only numbers can be stored")
     shape = tuple(int(n) for n in space.shape)
     if stack > 1 and shape[0] != stack:
         raise TypeError(f"{key} has shape {shape}, but metadata['frame_stack'] says {stack} frames")
-    low, high = float(space.low.min()), float(space.high.max())
-    return Part(
-        key, shape[1:] if stack > 1 else shape, dtype.name, stack, (), _finite(low), _finite(high)
-    )
+    low, high = _finite(float(space.low.min())), _finite(float(space.high.max()))
+    if stack == 1:
+        return Part(key, shape, dtype.name, 1, (), low, high)
+    return Part(key, shape[1:], dtype.name, stack, (), low, high, padding)
+
+
+def _mask_part(actions: ActionSpec, shape: tuple[int, ...]) -> Part:
+    choices = sum(actions.sizes)
+    if not choices:
+        raise TypeError(f"{MASK} masks discrete actions, and these are continuous: leave it out")
+    if shape != (choices,):
+        raise TypeError(
+            f"{MASK} has shape {shape}; it needs one number for each choice, ({choices},)"
+            + ", those of all sub-actions side by side" * (len(actions.sizes) > 1)
+        )
+    return Part(MASK_KEY, (choices,), "bool")
 
 
 def action_spec(space: gym.Space[Any]) -> ActionSpec:

@@ -11,8 +11,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from artos.envs.spec import ActionSpec, EnvSpec, Path, key_of, leaves, spec_of
+from artos.envs.masks import ActionMasks
+from artos.envs.spec import MASK, ActionSpec, EnvSpec, Path, key_of, leaves, spec_of
 from artos.errors import BadRow, Refused
+from artos.spec import MASK_KEY
 
 Array = NDArray[Any]
 Parts = dict[str, Array]
@@ -56,6 +58,7 @@ class Stepper:
         clip_rewards: clip rewards to −1 … 1 (episode returns stay raw).
         terminal_lives: a lost life terminates for the learner while the game goes on.
         autoreset: when to reset an environment that does not reset itself.
+        masked: ``info`` masks actions, which becomes part of the observations.
 
     Raises:
         Refused: spaces that cannot be stored, or an unknown autoreset mode.
@@ -69,6 +72,7 @@ class Stepper:
         clip_rewards: bool = False,
         terminal_lives: bool = False,
         autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+        masked: bool = False,
     ) -> None:
         mode = _mode(name, env)
         self.env, self.envs = env, env.num_envs
@@ -76,6 +80,9 @@ class Stepper:
         self._masks = mode is AutoresetMode.DISABLED
         if self._masks:
             self.spec = self.spec.resetting(autoreset)
+        if masked:
+            self.spec = self.spec.masked_by_info()
+        self._allowed = ActionMasks(self.spec, self.envs) if self.spec.masked else None
         self._waits = self.spec.skips_rows
         self.actor = self.step_number = 0
         self._clip, self._terminal_lives = clip_rewards, terminal_lives
@@ -104,7 +111,7 @@ class Stepper:
         seed = None if seed is None else seed % (2**31 - self.envs)
         obs, info = self.env.reset(seed=seed)
         self._lives = info.get("lives")
-        return self._checked(self._split(obs))
+        return self._seen(obs, info)
 
     def step(self, actions: Array) -> Step:
         """Take one step in every environment.
@@ -112,9 +119,9 @@ class Stepper:
         ``actions`` are stored values: int64 from 0, or float32 unclipped.
 
         Raises:
-            BadRow: an observation or a reward is NaN or infinite.
+            BadRow: an observation or a reward is NaN or infinite, or a mask allows no action.
         """
-        obs, rewards, terminations, truncations, info = self._stepped(self._to_env(actions))
+        obs, rewards, terminations, truncations, info = self._stepped(actions)
         if not math.isfinite(np.vdot(rewards, rewards)):
             self._refuse("rewards", rewards)
         valid = self._all_valid
@@ -127,7 +134,8 @@ class Stepper:
         over = terminations | truncations
         if np.count_nonzero(over):
             ended = np.flatnonzero(over)
-        step = Step(self._checked(self._split(obs)), rewards, terminations, truncations, valid)
+        final = ended if self._waits or self._masks else None
+        step = Step(self._seen(obs, info, final), rewards, terminations, truncations, valid)
         self._after(step, over, ended, info)
         return step
 
@@ -135,9 +143,13 @@ class Stepper:
         """One step of the environment; with masks, the reset of what ended in the step before."""
         over = self._resetting
         if not (self._masks and over.any()):
-            return self.env.step(actions)
-        self._restarted(over, {})
-        _, rewards, terminations, truncations, info = self.env.step(actions)
+            return self.env.step(self._to_env(actions))
+        begun: dict[str, Any] = {}
+        obs = self._restarted(over, begun)
+        if self._allowed is not None:  # what was chosen in the last state may be forbidden here
+            instead = self._allowed.first(self._seen(obs, begun, np.flatnonzero(~over))[MASK_KEY])
+            actions = np.where(over.reshape(-1, *[1] * (actions.ndim - 1)), instead, actions)
+        _, rewards, terminations, truncations, info = self.env.step(self._to_env(actions))
         obs = self._restarted(over, info)
         return obs, np.where(over, 0.0, rewards), terminations & ~over, truncations & ~over, info
 
@@ -166,10 +178,11 @@ class Stepper:
             step.final = {name: part[ended] for name, part in step.obs.items()}
         else:
             step.final = self._checked(final_parts(info["final_obs"], ended, self._paths), ended)
+            self._open_final(step.final, ended, info)
         if self._waits:
             return
         if self._masks:
-            step.obs = self._checked(self._split(self._restarted(over, info)))
+            step.obs = self._seen(self._restarted(over, info), info)
         self.ages[ended] = 0
 
     def _restarted(self, over: Flags, info: dict[str, Any]) -> Any:
@@ -177,6 +190,8 @@ class Stepper:
         obs, begun = self.env.reset(options={"reset_mask": over.astype(bool)})
         if "lives" in info and "lives" in begun:
             info["lives"] = np.where(over, begun["lives"], info["lives"])
+        if self._allowed is not None:
+            info[MASK] = np.where(over[:, None], *map(self._allowed.said, (begun, info)))
         return obs
 
     def _mark_lives(self, step: Step, over: Flags, lives: Array) -> None:
@@ -197,6 +212,30 @@ class Stepper:
         self.env.close()
 
     # -- observations --------------------------------------------------------------------------
+
+    def _seen(
+        self, obs: Any, info: dict[str, Any], final: NDArray[np.int64] | None = None
+    ) -> Parts:
+        """Observations by data key, checked; ``final`` are the rows that end an episode."""
+        parts = self._checked(self._split(obs))
+        if self._allowed is not None:
+            self._allowed.put(parts, info)
+            if final is not None:
+                self._allowed.open(parts[MASK_KEY], final)
+            empty = np.flatnonzero(self._allowed.empty(parts[MASK_KEY]))
+            if len(empty):
+                raise BadRow(
+                    MASK_KEY, self.actor, self.step_number, _EMPTY.format(empty[0], self.spec.name)
+                )
+        return parts
+
+    def _open_final(self, final: Parts, ended: NDArray[np.int64], info: dict[str, Any]) -> None:
+        if self._allowed is not None:
+            said = final.get(MASK_KEY)
+            if said is None:
+                said = self._allowed.said(info.get("final_info", {}))[ended]
+            final[MASK_KEY] = np.not_equal(said, 0)
+            self._allowed.open(final[MASK_KEY])
 
     def _split(self, obs: Any) -> Parts:
         if self._only:
@@ -223,6 +262,12 @@ class Stepper:
                 f"environment {env} of {self.spec.name} returned {value}{where and ' at ' + where}"
             )
             raise BadRow(key, self.actor, self.step_number, f"{why}: repair the environment")
+
+
+_EMPTY = (
+    "environment {} of {} allows no action, or does not say which: let its action_mask allow at "
+    "least one in every state, in the info of reset and of every step if it is there"
+)
 
 
 def _mode(name: str, env: VectorEnv[Any, Any, Any]) -> AutoresetMode:

@@ -14,6 +14,7 @@ from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import Obs, OffPolicyLearner, positive
 from artos.policies.critics import Critics
 from artos.policies.encoders import normalizers
+from artos.spec import MASK_KEY
 
 
 class SAC(OffPolicyLearner):
@@ -71,7 +72,9 @@ class SAC(OffPolicyLearner):
         policy_loss, entropy = self._policy_loss(obs, temperature)
         self.step(policy_loss)
         if self.temperature_lr:
-            self.log_temperature.step(self.log_temperature() * (entropy - self._entropy))
+            self.log_temperature.step(
+                self.log_temperature() * (entropy - self._wanted_entropy(obs))
+            )
         self.targets.follow(self.critics, self.tau)
         batch.prioritise(errors.detach().abs().mean(0).cpu().numpy())
         return {
@@ -81,6 +84,12 @@ class SAC(OffPolicyLearner):
             "temperature": temperature,
             "q": found.detach().mean(),
         }
+
+    def _wanted_entropy(self, obs: Obs) -> Tensor | float:
+        """As set; else, where actions are masked, by how many may be chosen."""
+        if MASK_KEY not in obs or self.target_entropy is not None:
+            return self._entropy
+        return 0.5 * obs[MASK_KEY].sum(1).log().mean()
 
     @torch.no_grad()
     def _value(self, following: Obs, temperature: Tensor) -> Tensor:

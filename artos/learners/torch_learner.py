@@ -19,9 +19,11 @@ from torch import Tensor, nn
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import ordered
 from artos.buffer.samplers.batch import Batch
+from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.context import LearnerContext
 from artos.learners.network import Network, Value
 from artos.learners.optimisers import Adam, Optimiser
+from artos.learners.sequences import Windows, windows
 from artos.losses.gae import advantages
 from artos.losses.rounds import Floats
 from artos.plan import Plan
@@ -309,6 +311,10 @@ class TorchLearner:
         """
         keys = [key.name for key in self.context.plan.data_keys if is_observation(key.name)]
         return {key: self.tensor(batch[prefix + key]) for key in keys}
+
+    def windows(self, batch: DrawnBatch) -> Windows:
+        """Drawn ``Sequences`` as tensors, time first; the trigger's keys must name the state."""
+        return windows(batch, self.context.plan.state_keys, self.tensor)
 
     def seconds(self) -> Mapping[str, float]:
         """Where the last update spent its time, if it kept count."""

@@ -11,6 +11,7 @@ from artos.envs.spec import EnvSpec
 from artos.policies.acting import ACTOR_CRITIC, ActInfo
 from artos.policies.distributions import head_for
 from artos.policies.encoders import Encoder, Normalizer, flat_width, flatten_all
+from artos.policies.masks import masked
 from artos.policies.twin_mlp import TwinMlp, apply_heads, orthogonal
 
 Obs = dict[str, Tensor]
@@ -21,7 +22,8 @@ class ActorCritic(nn.Module):
 
     Observations are a dict by data key of (B, *value_shape) in the stored dtypes. Without images:
     separate policy and value MLPs over all parts flattened. With images: one Nature CNN per image,
-    shared by policy and value, flat parts appended to its features.
+    shared by policy and value, flat parts appended to its features. Actions that an
+    ``action_mask`` forbids are never chosen, and count in no probability and no entropy.
 
     With ``normalize`` real-valued parts are scaled by running statistics.
     ``generator`` makes sampling reproducible; None uses torch's global one.
@@ -41,8 +43,8 @@ class ActorCritic(nn.Module):
         if cnn:
             self.body = Encoder(spec, normalize=normalize)
         else:
-            self.body = TwinMlp(sum(flat_width(part) for part in spec.parts), hidden)
-        self.normalizer = Normalizer(spec.parts) if normalize and not cnn else None
+            self.body = TwinMlp(sum(flat_width(part) for part in spec.features), hidden)
+        self.normalizer = Normalizer(spec.features) if normalize and not cnn else None
         width = self.body.width
         self.head = head_for(spec.actions)
         self.policy_weight = nn.Parameter(orthogonal(torch.empty(width, self.head.width), 0.01))
@@ -71,10 +73,14 @@ class ActorCritic(nn.Module):
         return values.float()
 
     def forward(self, obs: Obs) -> tuple[Tensor, Tensor]:
-        """The policy's last layer (B, width) and the values (B,)."""
+        """The policy's last layer (B, width), masked, and the values (B,)."""
+        out, values = self._layers(obs)
+        return masked(out, obs), values
+
+    def _layers(self, obs: Obs) -> tuple[Tensor, Tensor]:
         heads = (self.policy_weight, self.policy_bias, self.value_weight, self.value_bias)
         if isinstance(self.body, TwinMlp):
-            x = flatten_all(self.spec.parts, obs)
+            x = flatten_all(self.spec.features, obs)
             x = x if self.normalizer is None else self.normalizer(x)
             both: tuple[Tensor, Tensor] = self.body(x, heads)
             return both

@@ -15,8 +15,8 @@ from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.errors import Refused
 from artos.policies.acting import ACTOR_CRITIC, ActInfo, Declared
 from artos.policies.actor_critic import ActorCritic
-from artos.policies.encoders import is_image
-from artos.spec import DataKey
+from artos.policies.encoders import is_image, is_real
+from artos.spec import MASK_KEY, DataKey
 
 _BATCH = 3
 _MOST_UNITS = 2**16
@@ -41,12 +41,14 @@ class Policy:
         Raises:
             Refused: the kind does not fit the observations, or a hidden layer has no units.
         """
-        pictures = any(is_image(part) for part in spec.parts)
+        pictures = any(is_image(part) for part in spec.features)
         faults = []
         if self.kind not in ("auto", "mlp", "cnn"):
             faults.append(f"policy kind {self.kind!r}: use auto, mlp or cnn")
         if self.kind == "cnn" and not pictures:
             faults.append(f"policy kind 'cnn': {spec.name} shows no picture; use mlp or auto")
+        if self.normalize and not any(is_real(part) for part in spec.features):
+            faults.append(f"policy normalize=True: {spec.name} shows no real numbers; leave it out")
         if any(not 0 < units <= _MOST_UNITS for units in self.hidden):
             faults.append(f"policy hidden={self.hidden}: each layer has 1 to {_MOST_UNITS} units")
         if faults:
@@ -78,7 +80,12 @@ def require_actions(spec: EnvSpec, algorithm: str, *kinds: str) -> None:
     actions = spec.actions
     if actions.kind not in kinds:
         able = " or ".join(kinds)
-        raise Refused([f"{algorithm} chooses {able} actions, but {spec.name} takes {actions.kind}"])
+        raise Refused(
+            [
+                f"{algorithm} chooses {able} actions, but {spec.name} takes {actions.kind}: choose "
+                "another environment, or ppo, a2c or impala, which take all kinds"
+            ]
+        )
     if None in (*actions.low, *actions.high):
         raise Refused(
             [f"{algorithm} needs bounded actions, but those of {spec.name} have no bounds: use ppo"]
@@ -86,11 +93,13 @@ def require_actions(spec: EnvSpec, algorithm: str, *kinds: str) -> None:
 
 
 def fake_observations(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
-    """Zeros (or the lower bound) of the right shapes and dtypes, by data key."""
+    """Zeros (or the lower bound) of the right shapes and dtypes, by data key; nothing is masked."""
     return {p.name: torch.from_numpy(_fake(p, batch)) for p in spec.parts}
 
 
 def _fake(part: Part, batch: int) -> Any:
+    if part.name == MASK_KEY:
+        return np.ones((batch, *part.shape), bool)
     fill = part.low if part.low is not None else 0
     return np.full((batch, *part.value_shape), fill, part.dtype)
 

@@ -170,8 +170,8 @@ class Encoder(nn.Module):
 
     def __init__(self, spec: EnvSpec, *, normalize: bool = False) -> None:
         super().__init__()
-        self.pictures = [part for part in spec.parts if is_image(part)]
-        self.flat = [part for part in spec.parts if not is_image(part)]
+        self.pictures = [part for part in spec.features if is_image(part)]
+        self.flat = [part for part in spec.features if not is_image(part)]
         self.nets = nn.ModuleList(NatureCnn(part) for part in self.pictures)
         self.width = sum(flat_width(part) for part in self.flat) + _CNN_WIDTH * len(self.nets)
         self.normalizer = Normalizer(self.flat) if normalize and self.flat else None

@@ -18,7 +18,9 @@ from artos.policies.actor_critic import ActorCritic
 from artos.policies.distributions import sampler_for
 from artos.policies.encoders import BOUND, Normalizer, flat_width
 from artos.policies.flat import Floats, layout, named_tensors, views
+from artos.policies.masks import FORBIDDEN
 from artos.policies.twin_mlp import TwinMlp
+from artos.spec import MASK_KEY
 
 Array = NDArray[Any]
 _REMEMBERED = 64
@@ -62,7 +64,7 @@ class FastMlp:
         assert isinstance(module.body, TwinMlp)
         self.spec, self._views = spec, _Views(module)
         self._rng = np.random.default_rng(seed)
-        self._name = spec.parts[0].name
+        self._name, self._masked = spec.parts[0].name, bool(spec.masked)
         self._weights = _Weights(flat_width_of(spec), module)
         self._scaling = _Scaling(module.normalizer)
         self._state: dict[str, Floats] = {}
@@ -82,6 +84,8 @@ class FastMlp:
         """See ``BoundPolicy.act``."""
         run = self._passes.get(len(obs[self._name])) or self._new_pass(obs)
         run.forward(self._weights, self._scaling, obs)
+        if self._masked:
+            np.copyto(run.out, FORBIDDEN, where=~obs[MASK_KEY])
         actions, logs = run.sample(run.out, self._state, greedy=info.greedy)
         return {"actions": actions, "log_probs": logs, "values": run.values}
 
@@ -162,7 +166,7 @@ class _Pass:
         self, spec: EnvSpec, weights: _Weights, batch: int, rng: np.random.Generator
     ) -> None:
         self._x = np.ones((batch, flat_width_of(spec) + 1), np.float32)
-        self._fills = _fills(spec.parts, self._x)
+        self._fills = _fills(spec.features, self._x)
         self._hidden = [np.empty((batch, 2 * side), np.float32) for side in weights.sides]
         self._pairs = [_pair(h) for h in self._hidden]
         self._biases = [np.empty_like(h) for h in self._hidden[1:]]
@@ -241,8 +245,8 @@ def _fills(parts: tuple[Part, ...], x: Floats) -> list[tuple[str, _Copy | _OneHo
 
 
 def flat_width_of(spec: EnvSpec) -> int:
-    """Features of all parts flattened."""
-    return sum(flat_width(part) for part in spec.parts)
+    """Features of all parts that a policy looks at, flattened."""
+    return sum(flat_width(part) for part in spec.features)
 
 
 class TorchActor:

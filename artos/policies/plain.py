@@ -11,6 +11,7 @@ from artos.policies.acting import ACTOR_CRITIC, ActInfo
 from artos.policies.actor_critic import ActorCritic, Obs
 from artos.policies.encoders import Conv, Encoder, NatureCnn, flatten_all
 from artos.policies.flat import named_tensors
+from artos.policies.masks import masked
 from artos.policies.twin_mlp import TwinMlp
 
 
@@ -34,7 +35,7 @@ class PlainActorCritic(nn.Module):
         policy = linear(trained.policy_weight.t(), trained.policy_bias)
         value = linear(trained.value_weight[None], trained.value_bias)
         if isinstance(trained.body, TwinMlp):
-            self.images, self.flat = [], [*trained.spec.parts]
+            self.images, self.flat = [], [*trained.spec.features]
             self.cnn = nn.ModuleList()
             self.policy = nn.Sequential(*_tanh_layers(trained.body, 0), policy)
             self.value = nn.Sequential(*_tanh_layers(trained.body, 1), value)
@@ -51,13 +52,13 @@ class PlainActorCritic(nn.Module):
         return {"actions": actions, "log_probs": logs, "values": values}
 
     def forward(self, obs: Obs) -> tuple[Tensor, Tensor]:
-        """The policy's last layer (B, width) and the values (B,)."""
+        """The policy's last layer (B, width), masked, and the values (B,)."""
         seen = [net(obs[part.name]) for net, part in zip(self.cnn, self.images, strict=True)]
         if self.flat:
             x = flatten_all(self.flat, obs)
             seen.append(x if self.normalizer is None else self.normalizer(x))
         features = seen[0] if len(seen) == 1 else torch.cat(seen, 1)
-        return self.policy(features), self.value(features).squeeze(1)
+        return masked(self.policy(features), obs), self.value(features).squeeze(1)
 
 
 def linear(weight: Tensor, bias: Tensor) -> nn.Linear:

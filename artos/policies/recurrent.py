@@ -13,6 +13,7 @@ from artos.envs.spec import EnvSpec
 from artos.policies.acting import ACTOR_CRITIC, ActInfo
 from artos.policies.distributions import head_for
 from artos.policies.encoders import Encoder
+from artos.policies.masks import masked
 from artos.policies.twin_mlp import apply_heads, orthogonal
 from artos.spec import DataKey
 
@@ -108,6 +109,7 @@ class RecurrentActorCritic(nn.Module):
         """Sample: ``actions`` (B, *shape), ``log_probs``, ``values`` (B,), and the new state."""
         policy, critic = self._remember(self.encoder(obs).unsqueeze(0), info.state[MEMORY])
         out, values = self._heads(policy[0], critic[0])
+        out = masked(out, obs)
         actions, logs = self.head.sample(out, self.generator, greedy=info.greedy)
         memory = torch.cat((policy[0], critic[0]), -1)
         return {"actions": actions, "log_probs": logs, "values": values, MEMORY: memory}
@@ -130,14 +132,14 @@ class RecurrentActorCritic(nn.Module):
         return logs.view(ends.shape), entropy.reshape(ends.shape), values
 
     def unroll(self, obs: Obs, state: State, ends: Tensor) -> tuple[Tensor, Tensor]:
-        """The policy's last layer (T, B, width) and values (T, B) of sequences."""
+        """The policy's last layer (T, B, width), masked, and values (T, B) of sequences."""
         steps, width = ends.shape
         seen = self.encoder({name: value.flatten(0, 1) for name, value in obs.items()})
         cut = episodes(ends)
         start = state[MEMORY][cut.first] * (cut.first >= 0).unsqueeze(1)
         both = self._remember(seen[cut.where], start)
         out, values = self._heads(*(each.flatten(0, 1)[cut.back] for each in both))
-        return out.view(steps, width, -1), values.view(steps, width)
+        return masked(out.view(steps, width, -1), obs), values.view(steps, width)
 
     def _remember(self, seen: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         policy, critic = (half.contiguous() for half in state.chunk(2, -1))

@@ -14,8 +14,10 @@ from torch.nn import functional
 
 from artos.envs.spec import ActionSpec, EnvSpec
 from artos.policies.acting import ActInfo
+from artos.policies.build import require_actions
 from artos.policies.distributions import LOG_2PI
 from artos.policies.encoders import Encoder
+from artos.policies.masks import masked
 from artos.policies.relu_mlp import ReluMlp
 
 Obs = dict[str, Tensor]
@@ -67,6 +69,7 @@ class SquashedGaussian(nn.Module):
         normalize: bool = False,
     ) -> None:
         super().__init__()
+        require_actions(spec, "SquashedGaussian", "box")
         self.encoder = Encoder(spec, normalize=normalize)
         self.bounds, self.random = Bounds(spec.actions), random
         self.layers = ReluMlp(self.encoder.width, hidden, 2 * self.bounds.size)
@@ -117,6 +120,7 @@ class Deterministic(nn.Module):
         normalize: bool = False,
     ) -> None:
         super().__init__()
+        require_actions(spec, "Deterministic", "box")
         self.encoder = Encoder(spec, normalize=normalize)
         self.bounds = Bounds(spec.actions)
         self.noise, self.random = noise, random
@@ -150,19 +154,20 @@ class Softmax(nn.Module):
         normalize: bool = False,
     ) -> None:
         super().__init__()
+        require_actions(spec, "Softmax", "discrete")
         self.encoder = Encoder(spec, normalize=normalize)
         self.choices, self.random = spec.actions.sizes[0], random
         self.layers = ReluMlp(self.encoder.width, hidden, self.choices)
 
     def forward(self, obs: Obs) -> Tensor:
-        """Log probabilities (B, choices)."""
-        return functional.log_softmax(self.layers(self.encoder(obs)), -1)
+        """Log probabilities (B, choices), those of masked choices so small that they are 0."""
+        return functional.log_softmax(masked(self.layers(self.encoder(obs)), obs), -1)
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B,) int64."""
         logs = self(obs)
         if not info.greedy and info.steps < self.random:
-            logs = torch.zeros_like(logs)
+            logs = masked(torch.zeros_like(logs), obs)
         if not info.greedy:  # the winner of a Gumbel race is a sample
             logs = logs - torch.empty_like(logs).exponential_().log()
         return {"actions": logs.argmax(-1)}

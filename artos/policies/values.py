@@ -10,8 +10,11 @@ from torch import Tensor, nn
 
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import ActInfo
+from artos.policies.build import require_actions
 from artos.policies.encoders import Encoder
+from artos.policies.masks import masked
 from artos.policies.relu_mlp import ReluMlp
+from artos.spec import MASK_KEY
 
 Obs = dict[str, Tensor]
 
@@ -57,18 +60,19 @@ class QNetwork(nn.Module):
         normalize: bool = False,
     ) -> None:
         super().__init__()
+        require_actions(spec, "QNetwork", "discrete")
         self.encoder = Encoder(spec, normalize=normalize)
         self.epsilon, self.choices = epsilon, spec.actions.sizes[0]
         self.advantage = ReluMlp(self.encoder.width, hidden, self.choices)
         self.value = ReluMlp(self.encoder.width, hidden, 1) if dueling else None
 
     def forward(self, obs: Obs) -> Tensor:
-        """Values (B, choices) float32."""
+        """Values (B, choices) float32, masked."""
         features = self.encoder(obs)
         values: Tensor = self.advantage(features)
         if self.value is not None:
             values = self.value(features) + values - values.mean(1, keepdim=True)
-        return values
+        return masked(values, obs)
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B,) int64: the best one, or at random any of them."""
@@ -76,4 +80,9 @@ class QNetwork(nn.Module):
         if info.greedy:
             return {"actions": best}
         at_random = torch.rand(best.shape) < self.epsilon.at(info)
-        return {"actions": torch.where(at_random, torch.randint_like(best, self.choices), best)}
+        return {"actions": torch.where(at_random, self._any(best, obs), best)}
+
+    def _any(self, best: Tensor, obs: Obs) -> Tensor:
+        if MASK_KEY not in obs:
+            return torch.randint_like(best, self.choices)
+        return masked(torch.rand(obs[MASK_KEY].shape), obs).argmax(1)

@@ -27,7 +27,8 @@ _BATCH = 3
 class GreedyPolicy(nn.Module):
     """Greedy actions (B, *shape), as the environment takes them, for a batch of observations.
 
-    Observations are one tensor (B, *shape), or for a Dict space a dict of tensors by dotted names.
+    Observations are one tensor (B, *shape), or for a Dict space a dict of tensors by dotted names;
+    where ``info`` masks actions, a dict of ``observations`` and ``action_mask``.
     """
 
     def __init__(self, module: nn.Module, spec: EnvSpec) -> None:
@@ -40,7 +41,7 @@ class GreedyPolicy(nn.Module):
     ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
         """See the class; with ``state`` also the new state."""
         if isinstance(observations, dict):
-            obs = {f"{OBSERVATIONS}.{name}": part for name, part in observations.items()}
+            obs = {_key(name): part for name, part in observations.items()}
         else:
             obs = {OBSERVATIONS: observations}
         info = ActInfo(greedy=True, state=state or {})
@@ -49,6 +50,10 @@ class GreedyPolicy(nn.Module):
         if state is None:
             return actions
         return actions, {name: acted[name].detach() for name in state}
+
+
+def _key(name: str) -> str:
+    return name if name == OBSERVATIONS else f"{OBSERVATIONS}.{name}"
 
 
 class _Shifted(nn.Module):
@@ -118,7 +123,7 @@ class Program(NamedTuple):
 def _example(spec: EnvSpec, memory: Sequence[DataKey]) -> tuple[Any, ...]:
     """A batch of observations of the right shapes and dtypes, and state if there is any."""
     parts: Any = fake_observations(spec, _BATCH)
-    if spec.dict_observations:
+    if spec.dict_observations or spec.masked:
         obs = {name.removeprefix(f"{OBSERVATIONS}."): part for name, part in parts.items()}
     else:
         obs = parts[OBSERVATIONS]

@@ -8,33 +8,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.envs.masks import ActionMasks
 from artos.envs.spec import EnvSpec, Part
 from artos.errors import Refused
-from artos.spec import OBSERVATIONS, DataKey
+from artos.spec import MASK_KEY, OBSERVATIONS, DataKey
 
 Array = NDArray[Any]
 
 
-def batch_of(obs: Any, spec: EnvSpec) -> tuple[dict[str, Array], bool]:
+def batch_of(obs: Any, spec: EnvSpec, mask: Any = None) -> tuple[dict[str, Array], bool]:
     """Observations as arrays (B, *value_shape) by data key, and whether it was a single one.
 
     ``obs`` is an array, or for a Dict space a dict of arrays, nested or by dotted names
-    (``camera.left``). Numbers are cast as ``Stepper`` casts them.
+    (``camera.left``). Numbers are cast as ``Stepper`` casts them. ``mask`` is what ``info`` says
+    about the actions that may be chosen, if it does.
 
     Raises:
         Refused: parts are missing or unknown, or do not have the shape, kind or range that the
-            environment has; all faults.
+            environment has, or a mask allows nothing; all faults.
     """
     given = dict(_flat(obs, OBSERVATIONS))
+    if mask is not None:
+        given[MASK_KEY] = mask
     names = {part.name for part in spec.parts}
-    faults = [f"{name} is missing" for name in names - given.keys()]
+    hint = {MASK_KEY: ': give act mask=info["action_mask"]' * (spec.masked == "info")}
+    faults = [f"{name} is missing{hint.get(name, '')}" for name in names - given.keys()]
     faults += [f"{name} is none of {', '.join(sorted(names))}" for name in given.keys() - names]
     arrays = {name: np.asarray(value) for name, value in given.items()}
+    if MASK_KEY in arrays:
+        arrays[MASK_KEY] = arrays[MASK_KEY] != 0
     faults += [fault for part in spec.parts if part.name in arrays
                for fault in _faults(part, arrays[part.name])]  # fmt: skip
     counts = {_count(part, arrays[part.name]) for part in spec.parts if part.name in arrays}
     if not faults and len(counts) > 1:
         faults.append("some parts are one observation and others a batch, or of another size")
+    if not faults and spec.masked and _empty(arrays[MASK_KEY], spec):
+        faults.append(f"{MASK_KEY} allows no action")
     if faults:
         raise Refused([f"{spec.name}: {fault}" for fault in sorted(faults)])
     (count,) = counts
@@ -69,6 +78,11 @@ def _faults(part: Part, value: Array) -> Iterator[str]:
         yield f"{part.name} holds NaN or infinity"
     elif part.sizes and _beyond(part, value):
         yield f"{part.name} goes from {value.min()} to {value.max()}; it has {part.sizes} choices"
+
+
+def _empty(mask: Array, spec: EnvSpec) -> bool:
+    rows = mask.reshape(-1, mask.shape[-1])
+    return bool(ActionMasks(spec, len(rows)).empty(rows).any())
 
 
 def _beyond(part: Part, value: Array) -> bool:

@@ -131,7 +131,7 @@ def _stage(player: Player, wanted: Wanted, studio: Studio | None) -> Iterator[tu
     """The environments, as actors step them; they are closed at the end."""
     vector, see = _made(player, wanted, studio)
     try:
-        stepper = Stepper(vector, wanted.env)
+        stepper = Stepper(vector, wanted.env, masked=player.spec.masked == "info")
         if faults := list(misfits(player.spec, stepper.spec)):
             raise Refused(faults)
         yield stepper, see

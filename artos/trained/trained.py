@@ -73,7 +73,9 @@ class Trained:
         declared: Declared = getattr(self._actor, "declared", Declared())
         return declared.state
 
-    def act(self, obs: Any, greedy: bool = True, state: dict[str, Any] | None = None) -> Any:
+    def act(
+        self, obs: Any, greedy: bool = True, state: dict[str, Any] | None = None, mask: Any = None
+    ) -> Any:
         """Actions for one observation or a batch, in the form that the environment takes.
 
         ``obs`` has the shape that the environment shows, or (B, *shape); for a Dict space it is a
@@ -82,13 +84,15 @@ class Trained:
         of the saved weights, even if ``module`` has been changed.
 
         A recurrent policy needs a dict as ``state``: empty where episodes begin, and from then on
-        as each call leaves it, (B, *shape) by name.
+        as each call leaves it, (B, *shape) by name. ``mask`` is ``info["action_mask"]``, (choices,)
+        or (B, choices), where the environment says there which actions may be chosen.
 
         Raises:
-            Refused: the observations are not those of the run's environment, or a recurrent policy
-                was given no ``state``, or that of a batch of another size.
+            Refused: the observations are not those of the run's environment, the mask is missing or
+                allows nothing, or a recurrent policy was given no ``state``, or that of a batch of
+                another size.
         """
-        parts, single = batch_of(obs, self.spec)
+        parts, single = batch_of(obs, self.spec, mask)
         count = len(next(iter(parts.values())))
         memory = state_of(self.memory, state, count)
         info = ActInfo(progress=self.progress, steps=self.steps, greedy=greedy, state=memory)

@@ -297,6 +297,7 @@ def words(trigger: Trigger, target: str = UPDATE, **changes: Any) -> str:
 
 def test_a_sound_table_is_not_refused() -> None:
     assert words(ReplayTrigger(KEYS, Uniform(16), after=64)) == ""
+    assert words(ReplayTrigger(KEYS, Sequences(4, 599, burn_in=40), after=64)) == ""
 
 
 @pytest.mark.parametrize(
@@ -316,7 +317,26 @@ def test_a_sound_table_is_not_refused() -> None:
             "slack=5 can never be kept.*24",
         ),
         (ReplayTrigger(KEYS, Uniform(16), after=9_999), {}, "the blocks hold 5120 transitions"),
-        (ReplayTrigger(KEYS, Sequences(4, 640), after=64), {}, "sequences of 640 rows need"),
+        (
+            ReplayTrigger(KEYS, Sequences(4, 640), after=64),
+            {},
+            "sequences of 640 rows.*need a capacity above that, not 640: raise capacity",
+        ),
+        (
+            ReplayTrigger(KEYS, Sequences(4, 600, burn_in=40), after=64),
+            {},
+            "sequences of 640 rows, burn-in included.*lower length or burn_in",
+        ),
+        (
+            ReplayTrigger(KEYS, Sequences(4, 10, burn_in=-1), after=64),
+            {},
+            "burn_in must be a whole number of at least 0, not -1",
+        ),
+        (
+            ReplayTrigger(KEYS, Sequences(4, 10), after=64),
+            {"state_keys": ("memory",)},
+            "sequences begin with the policy's state: add 'memory' to the keys of this trigger",
+        ),
         (ReplayTrigger(KEYS, Uniform(16), after=64), {"on_full": "wait"}, "overwrite"),
         (
             ReplayTrigger(KEYS, Prioritised(16, beta=(0.4, 1.2)), after=64),

@@ -46,7 +46,7 @@ def require_real_numbers(actor: RolloutActor, normalize: bool) -> None:
     Raises:
         Refused: no part of an observation is made of real numbers.
     """
-    if normalize and not any(is_real(part) for part in actor.spec.parts):
+    if normalize and not any(is_real(part) for part in actor.spec.features):
         env = actor.spec.name
         raise Refused([f"normalize scales real numbers, but {env} shows none: leave normalize out"])
 

@@ -52,6 +52,8 @@ def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
         parts = value if isinstance(value, tuple) else (value,)
         if name in ("alpha", "beta", "gamma") and not all(0 <= part <= 1 for part in parts):
             yield f"{name} must be within 0 and 1, not {value!r}"
+    if not isinstance(burn_in := getattr(pattern, "burn_in", 0), int) or burn_in < 0:
+        yield f"burn_in must be a whole number of at least 0, not {burn_in!r}"
     known = {key.name: key for key in plan.data_keys}
     initial = getattr(pattern, "initial", "")
     read = (*_READ, initial) if initial else _READ
@@ -62,6 +64,9 @@ def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
             "the policy is recurrent, so it learns from sequences, not from single transitions: "
             "draw Sequences(batch, length)"
         )
+    if isinstance(pattern, Sequences) and (absent := set(plan.state_keys) - set(replay.keys)):
+        names = ", ".join(map(repr, sorted(absent)))
+        yield f"sequences begin with the policy's state: add {names} to the keys of this trigger"
     if initial in known and not _is_number(known[initial]):
         yield f"initial={initial!r}: a first priority is one float for each row and environment"
     if pattern.successors and not {VALID_KEY, AGES_KEY} <= set(known):
@@ -86,8 +91,16 @@ def _reach(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
             f"{plan.capacity} x {plan.envs} environments x {plan.at_work.least} actors): raise "
             "capacity or lower after"
         )
-    if isinstance(replay.sample, Sequences) and replay.sample.length >= plan.capacity:
-        yield f"sequences of {replay.sample.length} rows need a capacity above that"
+    if 0 < plan.total_steps < replay.after:
+        yield (
+            f"after={replay.after}, but the run ends after total_steps={plan.total_steps}, before "
+            "the first update: lower after or raise total_steps"
+        )
+    if isinstance(replay.sample, Sequences) and replay.sample.window >= plan.capacity:
+        yield (
+            f"sequences of {replay.sample.window} rows, burn-in included, need a capacity above "
+            f"that, not {plan.capacity}: raise capacity, or lower length or burn_in"
+        )
     rows = plan.steps * plan.envs
     least = ample_slack(plan, replay) / 2
     if replay.limit.slack < least:

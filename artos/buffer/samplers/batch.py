@@ -11,10 +11,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import fence
-from artos.buffer.samplers.frames import Ints, Padding, Rows, Sources
+from artos.buffer.samplers.frames import Ints, Rows, Sources
 from artos.errors import Overwritten
 from artos.protocol.invocations import Claim
-from artos.spec import AGES_KEY, VERSION_KEY, DataKey
+from artos.spec import AGES_KEY, VERSION_KEY, DataKey, Padding
 
 
 class BatchStore:
@@ -50,7 +50,8 @@ class Batch:
 
     Values keep the data keys' dtypes; nothing is copied before it is asked for. With a ``store``
     arrays are reused: what ``gather`` or ``take`` returned lasts until its next call for that key.
-    ``padding`` says what frame stacks hold before an episode's first frame.
+    ``padding`` says what frame stacks hold before an episode's first frame, if not what their data
+    key says.
 
     ``was_read`` says whether any of its rows was looked at.
 
@@ -63,7 +64,7 @@ class Batch:
         blocks: Mapping[int, ActorBlock],
         claims: Sequence[Claim],
         store: BatchStore | None = None,
-        padding: Padding = "zero",
+        padding: Padding | None = None,
     ) -> None:
         lengths = {claim.stop - claim.start for claim in claims}
         if len(lengths) != 1:

@@ -55,6 +55,11 @@ class DrawnBatch(Mapping[str, NDArray[Any]]):
         weights = self._arrays.get(WEIGHTS)
         return np.ones(len(self.index), np.float32) if weights is None else weights
 
+    @property
+    def burn_in(self) -> int:
+        """How many rows of each window only warm up a recurrent state."""
+        return getattr(self._sampler, "burn_in", 0)
+
     def prioritise(self, priorities: NDArray[np.floating]) -> None:
         """Give the rows priorities (n,), e.g. absolute TD errors; no effect if drawn uniformly."""
         if isinstance(self._sampler, PrioritisedSampler):
@@ -76,8 +81,10 @@ def sampler_of(draw: Draw, blocks: Mapping[int, ActorBlock], seed: int) -> Sampl
     """The sampler that draws like that from these blocks."""
     keys, max_lag = draw.keys, draw.max_lag
     match pattern := draw.pattern:
-        case Sequences(batch, length):
-            return SequenceSampler(blocks, keys, batch, length, seed=seed, max_lag=max_lag)
+        case Sequences(batch, length, burn_in):
+            return SequenceSampler(
+                blocks, keys, batch, length, burn_in=burn_in, seed=seed, max_lag=max_lag
+            )
         case Uniform(batch):
             return UniformSampler(
                 blocks, keys, batch, seed=seed, max_lag=max_lag, **_ahead(pattern, keys)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.spec import AGES_KEY, DataKey
-
-Padding = Literal["zero", "first"]
-"""What a stack holds before an episode's first frame: zeros, or that frame again. It must be what
-the environment showed the actor: ``AtariVectorEnv`` of ale-py shows zeros, Gymnasium's
-``FrameStackObservation`` the first frame unless told otherwise."""
+from artos.spec import AGES_KEY, DataKey, Padding
 
 Ints = NDArray[np.int64]
 
@@ -45,13 +40,14 @@ def look_back(block: ActorBlock, names: Sequence[str]) -> int:
 class Sources:
     """The arrays of blocks of one workload as flat lists of values, for picking from them.
 
-    ``padding`` says what frame stacks hold before an episode's first frame.
+    ``padding`` says what frame stacks hold before an episode's first frame (None: as each data key
+    says).
 
     Raises:
         ValueError: the blocks differ in capacity or environments.
     """
 
-    def __init__(self, blocks: Sequence[ActorBlock], padding: Padding = "zero") -> None:
+    def __init__(self, blocks: Sequence[ActorBlock], padding: Padding | None = None) -> None:
         sizes = {(block.spec.capacity, block.spec.envs) for block in blocks}
         if len(sizes) != 1:
             raise ValueError(f"blocks read together need one capacity and width, not {sizes}")
@@ -102,7 +98,7 @@ class Rows:
             return
         ages = self.ages()
         self.take_at(name, frame_steps(self.steps, ages, stack), out)
-        self._pad(ages, out, stack)
+        self._pad(name, ages, out)
 
     def take_pairs(self, name: str, out: NDArray[Any]) -> None:
         """Copy k frames up to each step and the frame after it into ``out``, (n, k + 1, *shape).
@@ -117,11 +113,12 @@ class Rows:
         ages = self.ages()
         steps[:, :-1] = frame_steps(self.steps, ages, stack)
         self.take_at(name, steps, out)
-        self._pad(ages, out[:, :-1], stack)
+        self._pad(name, ages, out[:, :-1])
 
-    def _pad(self, ages: NDArray[np.uint8], out: NDArray[Any], stack: int) -> None:
-        young = ages < stack - 1
-        if self.sources.padding == "zero" and young.any():
+    def _pad(self, name: str, ages: NDArray[np.uint8], out: NDArray[Any]) -> None:
+        key = self.sources.key(name)
+        stack, young = key.stack, ages < key.stack - 1
+        if (self.sources.padding or key.padding) == "zero" and young.any():
             lags = np.arange(stack - 1, -1, -1)
             out[lags > ages[:, None]] = 0
 

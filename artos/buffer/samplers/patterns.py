@@ -48,9 +48,20 @@ class Prioritised(Picked, frozen=True, tag="prioritised"):
 
 
 class Sequences(Picked, frozen=True, tag="sequences"):
-    """``batch`` windows of ``length`` rows; see ``SequenceSampler``."""
+    """``batch`` windows of ``length`` rows to learn from; see ``SequenceSampler``.
+
+    Before these each window has ``burn_in`` rows more, through which a recurrent policy goes from
+    the state that is stored in the first of them, to have a state made by its present weights
+    (R2D2, Kapturowski et al. 2019, §2.3). They count in no ratio.
+    """
 
     length: int
+    burn_in: int = 0
+
+    @property
+    def window(self) -> int:
+        """Rows of a window, burn-in included."""
+        return self.burn_in + self.length
 
     @property
     def rows(self) -> int:

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.samplers.frames import Ints, Padding
+from artos.buffer.samplers.frames import Ints
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.sum_tree import SumTree
 from artos.buffer.samplers.transitions import INDEX, Picks, RowWindow, Sample, TransitionReader
 from artos.errors import BadRow, NothingToSample
+from artos.spec import Padding
 
 WEIGHTS = "weights"
 """Name under which a sample holds the importance weights."""
@@ -46,7 +47,7 @@ class PrioritisedSampler:
         n_step: NStep | None = None,
         max_lag: int | None = None,
         depth: int = 1,
-        padding: Padding = "zero",
+        padding: Padding | None = None,
         initial: str = "",
     ) -> None:
         self.batch_size, self.alpha, self.max_lag = batch_size, alpha, max_lag

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.episodes import has_marks
-from artos.buffer.samplers.frames import Padding
 from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
 from artos.buffer.samplers.uniform import draw
-from artos.spec import AGES_KEY
+from artos.spec import AGES_KEY, Padding
 
 MASK = "mask"
 """Name under which a sample of sequences says which rows count."""
@@ -20,17 +20,21 @@ MASK = "mask"
 class SequenceSampler:
     """Batches of windows of ``length`` rows of one environment, starts drawn uniformly.
 
-    A sample maps each key to (batch_size, length, *shape), ``index`` to (batch_size, 3) int64 of
-    the actor, step and environment of each first row, ``policy_version`` to (batch_size, length)
-    int64 and ``mask`` to (batch_size, length) bool: true up to and including the first row where
+    With ``burn_in`` a window has so many rows more at its beginning, T = ``burn_in + length`` in
+    all, of whatever episode: ``mask`` is false there, and all that is said of ``length`` rows
+    holds for the rest.
+
+    A sample maps each key to (batch_size, T, *shape), ``index`` to (batch_size, 3) int64 of
+    the actor, step and environment of each first row, ``policy_version`` to (batch_size, T) int64
+    and ``mask`` to (batch_size, T) bool: true up to and including the first row where
     one of the keys ``ends`` is true, so a window never mixes two episodes. Store the recurrent
     state as a data key: the state in the first row starts the window.
 
     With the key ``valid``, no window starts with a row that is only a reset. The row after a
     truncated one is in the window, too, unless that was its last: ``mask`` is false there, and it
     holds the final observation, from which to bootstrap. So where ``mask`` is true in row t, row
-    t + 1 of the window is what came next, or row t terminated. Row ``length`` - 1 has no successor
-    in the window: bootstrap from it, but learn from those before. If also ``ages`` is there,
+    t + 1 of the window is what came next, or row t terminated. The last row has no successor in
+    the window: bootstrap from it, but learn from those before. If also ``ages`` is there,
     ``mask`` ends before the last row of an episode that was given up, as its actor was started
     anew.
     """
@@ -42,19 +46,21 @@ class SequenceSampler:
         batch_size: int,
         length: int,
         *,
+        burn_in: int = 0,
         ends: Sequence[str] = ("terminations", "truncations"),
         seed: int | None = None,
         max_lag: int | None = None,
         depth: int = 1,
-        padding: Padding = "zero",
+        padding: Padding | None = None,
     ) -> None:
         self.batch_size, self.length, self.max_lag = batch_size, length, max_lag
+        self.burn_in = burn_in
         self._ends = tuple(ends)
         self._rng = np.random.default_rng(seed)
         self._marks = has_marks(next(iter(blocks.values())))
         read = tuple(dict.fromkeys((*keys, *ends, *((AGES_KEY,) if self._marks else ()))))
         self._reader = TransitionReader(
-            list(blocks.values()), read, depth=depth, padding=padding, run=length
+            list(blocks.values()), read, depth=depth, padding=padding, run=burn_in + length
         )
 
     def sample(self, version: int | None = None) -> Sample:
@@ -67,16 +73,23 @@ class SequenceSampler:
         if self.max_lag is not None:
             self._reader.bound_lag(self.max_lag, version)
         sample = self._reader.read(self.batch_size, self._draw)
+        mask = np.zeros((self.batch_size, self.burn_in + self.length), np.bool_)
+        mask[:, self.burn_in :] = self._counted(sample)
+        return {**self._reader.learned(sample, mask), MASK: mask}
+
+    def _counted(self, sample: Sample) -> NDArray[np.bool_]:
+        """Which rows after the burn-in count, (batch_size, length)."""
         ended = np.zeros((self.batch_size, self.length), np.bool_)
         for name in self._ends:
-            np.logical_or(ended, sample[name], out=ended)
+            np.logical_or(ended, sample[name][:, self.burn_in :], out=ended)
         mask = np.ones_like(ended)
         mask[:, 1:] = ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
         if self._marks:
-            going_on = np.logical_and.accumulate(sample[AGES_KEY][:, 1:] > 0, axis=1)
+            ages = sample[AGES_KEY][:, self.burn_in + 1 :]
+            going_on = np.logical_and.accumulate(ages > 0, axis=1)
             mask[:, :-1] &= going_on
             mask[:, 1:] &= going_on
-        return {**self._reader.learned(sample, mask), MASK: mask}
+        return mask
 
     @property
     def stale(self) -> int:
@@ -85,8 +98,10 @@ class SequenceSampler:
 
     def _draw(self, count: int) -> Picks:
         window = self._reader.window()
-        starts = np.maximum(window.start, window.stop - self.length + 1)
-        return draw(self._reader, RowWindow(window.start, starts), count, self._rng)
+        first = window.start + self.burn_in
+        starts = np.maximum(first, window.stop - self.length + 1)
+        picks = draw(self._reader, RowWindow(first, starts), count, self._rng)
+        return picks._replace(steps=picks.steps - self.burn_in)
 
     def __repr__(self) -> str:
         return f"<SequenceSampler of {self.batch_size} x {self.length} from {self._reader!r}>"

@@ -13,10 +13,10 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import fence
 from artos.buffer.samplers import episodes
 from artos.buffer.samplers.batch import BatchStore
-from artos.buffer.samplers.frames import Ints, Padding, Rows, Sources, look_back
+from artos.buffer.samplers.frames import Ints, Rows, Sources, look_back
 from artos.buffer.samplers.n_step import NStep
 from artos.errors import Overwritten
-from artos.spec import AGES_KEY, VALID_KEY, VERSION_KEY
+from artos.spec import AGES_KEY, VALID_KEY, VERSION_KEY, Padding
 
 Sample = dict[str, NDArray[Any]]
 
@@ -71,7 +71,7 @@ class TransitionReader:
         *,
         n_step: NStep | None = None,
         depth: int = 1,
-        padding: Padding = "zero",
+        padding: Padding | None = None,
         run: int = 0,
         also: Sequence[str] = (),
     ) -> None:

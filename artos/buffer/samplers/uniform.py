@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.samplers.frames import Ints, Padding, Sources
+from artos.buffer.samplers.frames import Ints, Sources
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
 from artos.errors import NothingToSample
+from artos.spec import Padding
 
 _TRIES = 64
 
@@ -40,7 +41,7 @@ class UniformSampler:
         n_step: NStep | None = None,
         max_lag: int | None = None,
         depth: int = 1,
-        padding: Padding = "zero",
+        padding: Padding | None = None,
     ) -> None:
         self.batch_size, self.max_lag = batch_size, max_lag
         self._rng = np.random.default_rng(seed)

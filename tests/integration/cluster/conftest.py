@@ -13,7 +13,9 @@ from helpers import SUPPORT
 HERE = Path(__file__).parent
 RUNS = HERE.parent / "runs"
 REPLAYING = (RUNS / "replaying.py", RUNS / "checked_replay.py")
-USERS = ("staged.py", "witness.py", "publishing.py", "episodes.py", "journey.py")
+USERS = (
+    "staged.py", "witness.py", "publishing.py", "episodes.py", "journey.py", "alternating.py",
+)  # fmt: skip
 
 
 @pytest.fixture

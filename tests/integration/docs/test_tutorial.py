@@ -82,6 +82,15 @@ def test_own_off_policy_algorithms_run(page: str, ratio: int, user: UserFolder) 
     assert summary["restarts"] == summary["rows_lost"] == 0
 
 
+@pytest.mark.processes
+def test_own_algorithm_on_sequences_from_replay_runs(user: UserFolder) -> None:
+    ended = user.artos("run", "my_r2d2.py:workload", "--total-steps", "2000", "--json")
+    assert ended.returncode == 0, ended.stderr
+    summary = user.summary()
+    assert summary["updates"] == pytest.approx(16 * 1000 / 256, abs=8)
+    assert summary["restarts"] == summary["rows_lost"] == 0
+
+
 @pytest.mark.parametrize("page", ["my_vtrace", "my_recurrent"])
 @pytest.mark.processes
 def test_own_on_policy_algorithms_run(page: str, user: UserFolder) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers import ROOT
 from real_runs import Outcome
 
 from head.records.progress_log import read_history
@@ -53,6 +54,20 @@ def test_single_transitions_are_nothing_for_a_recurrent_policy(
     outcome = artos("run", "wrong.py:workload", "--json")
     assert outcome.status == 2
     assert "draw Sequences(batch, length)" in outcome.err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_memory_is_learned_from_replay(
+    seed: str, artos: Callable[..., Outcome], home: Path
+) -> None:
+    """As ``test_memory_is_learned``: by the page on recurrent Q-learning."""
+    shutil.copy(Path(__file__).with_name("recalling.py"), home)
+    shutil.copy(ROOT / "docs" / "examples" / "my_r2d2.py", home)
+    run = ("run", "my_r2d2.py:workload", "--set", "env=recalling:make", "--json", "--seed", seed)
+    outcome = artos(*run, "--total-steps", "16000")
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["mean_return_100"] > 0.9
 
 
 @pytest.mark.long

@@ -1,0 +1,94 @@
+"""Frame stacks found without being declared: by Gymnasium's wrapper, checked on real rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from gymnasium.wrappers import FrameStackObservation
+from numpy.typing import NDArray
+
+from artos.envs.masks import ActionMasks
+from artos.envs.spec import PADDING, STACK, ActionSpec, leaves
+from artos.envs.stepper import Stepper
+from artos.spec import MASK_KEY, Padding
+
+_PADDINGS: dict[str, Padding] = {"reset": "first", "zero": "zero"}
+_ROUNDS = 3
+"""Times the length of a stack that rows are looked at."""
+
+
+def declare(env: VectorEnv[Any, Any, Any], *, masked: bool = False) -> None:
+    """Write into its metadata which frame stacks an environment shows, if it shows any.
+
+    A ``FrameStackObservation`` among its wrappers is a claim; some steps with random actions check
+    that every observation is made of the newest frames, also behind wrappers that change them.
+    Metadata that says anything, be it ``frame_stack`` 1, is left alone.
+    """
+    wrapper = _wrapper(env)
+    padding = _PADDINGS.get(wrapper.padding_type) if wrapper else None
+    if wrapper is None or padding is None or wrapper.stack_size < 2 or STACK in env.metadata:
+        return
+    parts = [leaf for _, leaf in leaves(env.single_observation_space)]
+    if not all(isinstance(p, spaces.Box) and p.shape[:1] == (wrapper.stack_size,) for p in parts):
+        return
+    try:
+        same = _stacked(Stepper(env, masked=masked), wrapper.stack_size, padding)
+    except Exception:
+        return  # it fails in the actor once more, which reports it
+    if same:
+        env.metadata = {**env.metadata, STACK: wrapper.stack_size, PADDING: padding}
+
+
+def _wrapper(env: VectorEnv[Any, Any, Any]) -> FrameStackObservation[Any, Any, Any] | None:
+    """The one stack among the wrappers of its first environment, where these can be seen."""
+    single = (getattr(env, "envs", None) or [None])[0]
+    seen = []
+    while isinstance(single, gym.Wrapper):
+        if isinstance(single, FrameStackObservation):
+            seen.append(single)
+        single = single.env
+    return seen[0] if len(seen) == 1 else None
+
+
+def _stacked(stepper: Stepper, stack: int, padding: Padding) -> bool:
+    """Whether all observations are stacks of frames shown before."""
+    rng = np.random.default_rng(0)
+    masks = ActionMasks(stepper.spec, stepper.envs) if stepper.spec.masked else None
+    names = [part.name for part in stepper.spec.features]
+    obs, before = stepper.reset(0), dict[str, NDArray[Any]]()
+    for _ in range(_ROUNDS * stack):
+        if not all(_follows(obs[name], before.get(name), stepper.ages, padding) for name in names):
+            return False
+        before = {name: obs[name].copy() for name in names}
+        if masks is None:
+            actions = _anything(stepper.spec.actions, stepper.envs, rng)
+        else:
+            actions = masks.first(obs[MASK_KEY])
+        obs = stepper.step(actions).obs
+    return True
+
+
+def _follows(
+    now: NDArray[Any], before: NDArray[Any] | None, ages: NDArray[np.uint8], padding: Padding
+) -> bool:
+    """Whether stacks (E, k, ...) are the last ones with one more frame, or begin an episode."""
+    for env, age in enumerate(ages):
+        newest = now[env, -1] if padding == "first" else np.zeros_like(now[env, -1])
+        older = np.broadcast_to(newest, now[env, :-1].shape)
+        if age and before is not None:
+            older = before[env, 1:]
+        if not np.array_equal(now[env, :-1], older):
+            return False
+    return True
+
+
+def _anything(actions: ActionSpec, envs: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Random actions, as they are stored."""
+    shape = (envs, *actions.shape)
+    if actions.kind == "box":
+        return rng.uniform(-1, 1, shape).astype(np.float32)
+    return rng.integers(0, np.array(actions.sizes).reshape(actions.shape), shape)

@@ -1,0 +1,18 @@
+"""Masked actions: choices that an environment forbids in a state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from artos.spec import MASK_KEY
+
+FORBIDDEN = -1e8
+"""The logit, or value, of a masked choice: finite, so that 0 times it is 0 in every loss."""
+
+
+def masked(out: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
+    """Logits or values (..., choices), those that are masked by ``FORBIDDEN``."""
+    mask = obs.get(MASK_KEY)
+    return out if mask is None else out.masked_fill(~mask, FORBIDDEN)

@@ -1,0 +1,77 @@
+"""What a table cannot do is said before the launch, with what to change."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artos.errors import Refused
+from head.run.request import reference_of
+from triggers.registration import prepare
+
+UPDATE = r"triggers\['learner.update'\]: "
+OTHER = "choose another environment, or ppo, a2c or impala"
+OWN = {
+    "values_of_continuous_actions": f"QNetwork chooses discrete actions.*takes box: {OTHER}",
+    "values_of_several_actions": f"QNetwork chooses discrete.*takes multidiscrete: {OTHER}",
+    "softmax_of_continuous_actions": f"Softmax chooses discrete actions.*takes box: {OTHER}",
+    "squashed_choices": f"SquashedGaussian chooses box actions.*takes discrete: {OTHER}",
+    "squashed_without_bounds": "SquashedGaussian needs bounded actions.*have no bounds: use ppo",
+    "deterministic_choices": f"Deterministic chooses box actions.*takes discrete: {OTHER}",
+    "sequences_too_long": f"{UPDATE}sequences of 500 rows.*raise capacity, or lower length or burn",
+    "recurrent_rows": rf"{UPDATE}the policy is recurrent.*: draw Sequences\(batch, length\)",
+    "recurrent_without_state": f"{UPDATE}sequences begin with.*add 'state.memory' to the keys",
+    "no_slack": f"{UPDATE}slack=1 can never be kept.*give at least 288, or leave it out",
+    "too_much_warm_up": f"{UPDATE}after=100000, but.*raise capacity or lower after",
+    "never_warm": f"{UPDATE}after=1000.*total_steps=900.*lower after or raise total_steps",
+    "nobody_writes": f"{UPDATE}unknown data key 'altitude'",
+    "scaled_categories": "policy normalize=True: unsound:Knobs shows no real numbers; leave it out",
+}
+NORMALIZED = "normalize scales real numbers, but FrozenLake-v1 shows none: leave normalize out"
+BUILT_IN: dict[str, tuple[str, dict[str, Any], str]] = {
+    "dqn, continuous": ("dqn", {"env": "Pendulum-v1"}, f"DQN chooses discrete actions.*{OTHER}"),
+    "td3, discrete": ("td3", {"env": "CartPole-v1"}, f"TD3 chooses box actions.*{OTHER}"),
+    "sac, several": ("sac", {"env": "unsound:Knobs"}, f"SAC chooses box or discrete.*{OTHER}"),
+    "sac, no bounds": ("sac", {"env": "unsound:Unbounded"}, "SAC needs bounded.*use ppo"),
+    **{
+        f"{name}, a category": (name, {"env": "FrozenLake-v1", "normalize": True}, NORMALIZED)
+        for name in ("ppo", "a2c", "impala", "dqn", "sac")
+    },
+    "no update": ("dqn", {"total_steps": 500}, f"{UPDATE}after=1000.*total_steps=500"),
+    "no room": ("dqn", {"replay_size": 500}, f"{UPDATE}after=1000, but the blocks hold 500"),
+}
+
+
+@pytest.fixture
+def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder, and the one that the user is in."""
+    shutil.copy(Path(__file__).with_name("unsound.py"), home)
+    monkeypatch.chdir(home)
+    return home
+
+
+def refusal(workload: str, folder: Path, **settings: Any) -> str:
+    with pytest.raises(Refused) as caught:
+        prepare(reference_of(workload, settings, folder), seed=1, apart=False)
+    return "\n".join(caught.value.faults)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_table_of_a_users_own(name: str, folder: Path) -> None:
+    assert re.search(OWN[name], refusal(f"unsound.py:{name}", folder))
+
+
+@pytest.mark.parametrize("case", BUILT_IN)
+def test_a_built_in_algorithm(case: str, folder: Path) -> None:
+    workload, settings, words = BUILT_IN[case]
+    assert re.search(words, refusal(workload, folder, **settings))
+
+
+@pytest.mark.parametrize("name", ["recurrent_and_sound"])
+def test_nothing_is_wrong_with_its_neighbour(name: str, folder: Path) -> None:
+    """Or those above would be refused whatever they say."""
+    prepare(reference_of(f"unsound.py:{name}", {}, folder), seed=1, apart=False)
