@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from xxhash import xxh3_64_hexdigest
 
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
@@ -13,7 +14,11 @@ from artos.buffer.samplers.patterns import Draw
 from artos.reference import Reference
 from artos.scaling.actor_count import Actors, Manual
 from artos.scaling.elastic import Elastic
-from artos.spec import DataKey, OnFull
+from artos.spec import CheckpointSetting, DataKey, OnFull
+
+_HELD_BY_MEMBERS = (
+    "actors", "scaling", "envs", "steps", "capacity", "on_full", "data_keys", "layout", "triggers",
+)  # fmt: skip
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -27,8 +32,8 @@ class Plan(msgspec.Struct, frozen=True):
     ``state_keys`` names the data keys that hold a recurrent policy's state;
     ``wanted`` names the objects that are read; ``resumes`` counts how often the run was continued,
     which keeps its seed streams distinct. ``total_steps`` (of environments) and ``total_updates``
-    limit the run, 0 does not. ``deadline`` is how long (seconds) a member may take to
-    carry out one invocation.
+    limit the run, 0 does not. ``checkpoint`` says what is saved. ``deadline`` is how long (seconds)
+    a member may take to carry out one invocation.
     """
 
     reference: Reference
@@ -58,11 +63,19 @@ class Plan(msgspec.Struct, frozen=True):
     scaling: Actors | None = None
     total_updates: int = 0
     elastic: Elastic = Elastic()
+    checkpoint: CheckpointSetting = "model"
 
     @property
     def at_work(self) -> Actors:
         """How many actors take part, and when."""
         return self.scaling or Manual(self.actors, self.actors)
+
+    def checksums(self) -> dict[str, str]:
+        """Checksums of the parts that what a member holds depends on, by name."""
+        return {
+            name: xxh3_64_hexdigest(msgspec.json.encode(getattr(self, name)))
+            for name in _HELD_BY_MEMBERS
+        }
 
     def block(self, actor: int) -> BlockSpec:
         """The layout of one actor's data block."""

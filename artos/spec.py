@@ -14,6 +14,7 @@ from artos.scaling.actor_count import Actors, ActorsSetting, actors_of
 from artos.scaling.elastic import Elastic
 
 OnFull = Literal["wait", "overwrite"]
+CheckpointSetting = Literal["model", "all"]
 
 VERSION_KEY = "policy_version"
 """Implied data key: the policy version that produced a row."""
@@ -167,6 +168,9 @@ class Workload:
     on_full: Annotated[OnFull, "what happens when a block is full"] = "wait"
     total_steps: Annotated[int, "environment steps in all; 0: no limit"] = 500_000
     total_updates: Annotated[int, "updates in all; 0: no limit"] = 0
+    checkpoint: Annotated[CheckpointSetting, "what is saved: the model, or all of the run"] = (
+        "model"
+    )
     settings: Mapping[str, Any] = field(default_factory=dict)
     elastic: Elastic = field(default_factory=Elastic)
 

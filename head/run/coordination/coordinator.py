@@ -11,6 +11,7 @@ from typing import Any
 
 from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
+from artos.snapshot import put_back, taken
 from artos.system.exit_report import ExitReport
 from head.run.coordination.active_actors import check_number
 from head.run.coordination.budget import UPDATES
@@ -19,7 +20,7 @@ from head.run.coordination.ports import Ports
 from head.run.coordination.recovery import Recovery, name_of
 from head.run.coordination.state import RunState
 from head.run.monitor import Monitor, lags_of_claims
-from triggers.base import Joined, Learned, Left, Published, Rewound
+from triggers.base import Joined, Learned, Left, Published, Resumed, Rewound
 from triggers.engine import Engine
 from triggers.primitives import DataKeyTrigger
 from triggers.wiring import fewest
@@ -156,9 +157,35 @@ class Coordinator:
         """Announce the actors to the triggers; deadlines for their start begin to run."""
         # A resumed run announces the version it continues from, not all that led to it.
         self.state.announced = max(-1, self.published - 1)
+        for actor, block in self.ports.blocks.items():
+            if rows := block.written:
+                self.state.rounds.begin(actor, rows)
+                self.ports.row_source.rewind(actor, block.incarnation, rows)
+                self.engine.feed(Resumed(actor, rows))
         for actor in self.actors:
             self.engine.feed(Joined(actor))
         self.state.active_actors.begin()
+
+    def snapshot(self) -> dict[str, Any]:
+        """The books of the run, between two events; to be pickled at once."""
+        return {name: taken(part) for name, part in self._parts().items()}
+
+    def go_on(self, found: dict[str, Any]) -> None:
+        """Go on with books as another coordinator of this workload had them, where it stopped.
+
+        Its invocations are still to be carried out.
+        """
+        for name, part in self._parts().items():
+            put_back(part, found[name])
+        now = self.ports.clock.now()
+        for member in {member for member, _ in self.state.invocations}:
+            self.state.invocations.restamp(member, now)
+        self.state.active_actors.begin()
+        self._dispatcher.again()
+
+    def _parts(self) -> dict[str, Any]:
+        rows, dispatcher = self.ports.row_source, self._dispatcher
+        return {"state": self.state, "dispatcher": dispatcher, "engine": self.engine, "rows": rows}
 
     def look(self, member: int) -> None:
         """The member's counter changed: look for new rows or versions of it."""
