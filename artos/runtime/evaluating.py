@@ -62,6 +62,13 @@ class EvaluatorRole:
     def close(self) -> None:
         """Nothing to close: environments live as long as an evaluation."""
 
+    def snapshot(self) -> dict[str, Any]:
+        """Nothing: each evaluation begins anew."""
+        return {}
+
+    def go_on(self, found: dict[str, Any]) -> None:
+        """Do nothing: see ``snapshot``."""
+
     def run(self, call: Invoke) -> Done:
         """Play the episodes.
 

@@ -6,11 +6,11 @@ coordinator runs a cluster, one machine and one process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
+from artos.snapshot import put_back, taken
 from artos.spec import EVALUATION
 from artos.system.exit_report import ExitReport
 from head.run.coordination.active_actors import check_number
@@ -18,62 +18,12 @@ from head.run.coordination.budget import UPDATES
 from head.run.coordination.dispatcher import Dispatcher
 from head.run.coordination.ports import Ports
 from head.run.coordination.recovery import Recovery
+from head.run.coordination.relocation import Relocation
 from head.run.coordination.state import RunState
 from head.run.monitor import Monitor, lags_of_claims
-from triggers.base import Firing, Joined, Learned, Left, Published, Rewound
+from triggers.base import Firing, Joined, Learned, Left, Published, Resumed
 from triggers.engine import Engine
-from triggers.primitives import DataKeyTrigger
 from triggers.wiring import fewest
-
-
-class Relocation:
-    """Keeps an actor's rows up to a border; the rows beyond are sampled again at its next place."""
-
-    def __init__(self, ports: Ports, state: RunState, engine: Engine) -> None:
-        self._plan, self._rounds, self._claims = state.plan, state.rounds, state.claims
-        self._row_source, self._journal, self._engine = ports.row_source, ports.journal, engine
-
-    def move(self, actor: int, term: int, committed: int, node: str) -> range:
-        """The actor leaves ``node``, where it ``committed`` so many rows; its next term begins.
-
-        The journal has the range of granted rows that the actor samples again elsewhere. At least
-        the first ``lost`` of them had been committed, more if the node died before it reported so.
-
-        Returns:
-            The rows that are lost; the actor's next place begins with the first of them.
-        """
-        base = self._border(actor)
-        self._row_source.rewind(actor, term, base)
-        self._rounds.wrote(actor, base)
-        # A node may report any number, but a cache holds no more rows than this.
-        most = base + 2 * self._plan.capacity
-        lost = range(base, max(base, min(committed, most)))
-        granted = self._rounds.granted_to(actor)
-        if lost or (node and granted > base):
-            facts = {"lost": len(lost), "actor": actor, "node": node, "from": base}
-            self._journal.write(facts | {"granted": granted})
-        self._engine.feed(Rewound(actor, base))
-        return lost
-
-    def _border(self, actor: int) -> int:
-        """The last end of a round, or of a claim, up to which all rows have arrived.
-
-        So a round comes from one place, unless the learner has begun to use it. A learner that
-        draws rows without claims keeps all rows that have arrived.
-        """
-        rows = self._rounds.written_by(actor)
-        if not self._plan.consumers:
-            return rows
-        whole = rows - rows % self._plan.steps
-        return max([whole, *(stop for stop in self._claimed(actor) if stop <= rows)])
-
-    def _claimed(self, actor: int) -> Iterator[int]:
-        for wrapper in self._engine.wrappers:
-            for part in wrapper.trigger.parts():
-                if isinstance(part, DataKeyTrigger):
-                    yield part.taken(actor)
-        for consumer in self._plan.consumers:
-            yield self._claims.claimed(consumer.name, actor)
 
 
 class Coordinator:
@@ -167,11 +117,40 @@ class Coordinator:
         """Announce the actors to the triggers; deadlines for their start begin to run."""
         # A resumed run announces the version it continues from, not all that led to it.
         self.state.announced = max(-1, self.published - 1)
+        for actor, block in self.ports.blocks.items():
+            if rows := block.written:
+                self.state.rounds.begin(actor, rows)
+                self.ports.row_source.rewind(actor, block.incarnation, rows)
+                self.engine.feed(Resumed(actor, rows))
         for actor in self.actors:
             self.engine.feed(Joined(actor))
+        self._start()
+
+    def _start(self) -> None:
         self.state.active_actors.begin()
         if self.state.evaluations.member is not None:
             self.state.active_actors.started(self.state.evaluations.member)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The books of the run, between two events; to be pickled at once."""
+        return {name: taken(part) for name, part in self._parts().items()}
+
+    def go_on(self, found: dict[str, Any]) -> None:
+        """Go on with books as another coordinator of this workload had them, where it stopped.
+
+        Its invocations are still to be carried out.
+        """
+        for name, part in self._parts().items():
+            put_back(part, found[name])
+        now = self.ports.clock.now()
+        for member in {member for member, _ in self.state.invocations}:
+            self.state.invocations.restamp(member, now)
+        self._start()
+        self._dispatcher.again()
+
+    def _parts(self) -> dict[str, Any]:
+        rows, dispatcher = self.ports.row_source, self._dispatcher
+        return {"state": self.state, "dispatcher": dispatcher, "engine": self.engine, "rows": rows}
 
     def look(self, member: int) -> None:
         """The member's counter changed: look for new rows or versions of it.

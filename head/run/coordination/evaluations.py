@@ -16,6 +16,7 @@ from artos.protocol.invocations import Done, Invoke
 from head.records.evaluations import Evaluated
 
 _log = logging.getLogger(__name__)
+_KEPT = ("found", "skipped", "failed", "_waiting", "_playing", "_asked")
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class Evaluations:
 
     @property
     def settled(self) -> bool:
-        """Whether no version is played or waits."""
-        return self._playing is None and self._waiting is None
+        """Whether no version is played, or waits to be."""
+        return self._playing is None and (self._waiting is None or self._closed)
 
     def ask(self, call: Invoke, steps: int, updates: int) -> bool:
         """The newest version is due, after so many steps and updates; False if it was before."""
@@ -91,15 +92,19 @@ class Evaluations:
 
     def begin(self) -> Invoke | None:
         """Hand the waiting version over if the evaluator is free; returns its invocation."""
-        if self._playing is not None or self._waiting is None or self._handed is None:
+        if self._playing is not None or self._waiting is None or self._closed:
             return None
         due, self._waiting = self._waiting, None
+        self._hand_over(due)
+        return due.call
+
+    def _hand_over(self, due: Due) -> None:
+        assert self._handed is not None
         slot = self._handed.allocate()
         for name, array in due.arrays.items():
             np.copyto(slot.arrays[name], array)
         self._handed.commit(slot, due.version, due.call.firing)
         self._playing = due
-        return due.call
 
     def answered(self, done: Done) -> Evaluated:
         """The evaluator has played."""
@@ -110,7 +115,18 @@ class Evaluations:
 
     def close(self) -> None:
         """The run is to end: finish what is played, begin no more."""
-        self._waiting, self._closed = None, True
+        self._closed = True
+
+    def snapshot(self) -> dict[str, Any]:
+        """What was found, is played and waits."""
+        return {name: getattr(self, name) for name in _KEPT}
+
+    def go_on(self, taken: dict[str, Any]) -> None:
+        """Go on from a snapshot: what was played is handed over again."""
+        for name in _KEPT:
+            setattr(self, name, taken[name])
+        if self._playing is not None:
+            self._hand_over(self._playing)
 
     def give_up(self, why: str) -> None:
         """The evaluator failed too often: the run goes on without."""

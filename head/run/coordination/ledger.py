@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import ordered
@@ -40,6 +40,7 @@ class Commits:
     """
 
     in_place = True
+    kept: ClassVar[tuple[str, ...]] = ("_told",)
 
     def __init__(self, blocks: Mapping[int, ActorBlock], *, shipped: bool) -> None:
         self._blocks, self._shipped = blocks, shipped
@@ -60,7 +61,8 @@ class Commits:
         return rows, events
 
     def rewind(self, actor: int, term: int, rows: int) -> None:
-        """Never called: actors of one machine do not move."""
+        """Only called for rows of an earlier part of the run: actors of one machine do not move."""
+        self._told[actor] = rows
 
 
 class Arrivals:
@@ -125,6 +127,8 @@ class Outstanding:
 
 class Invocations:
     """The invocations in flight of each member, in order; each is answered once."""
+
+    kept: ClassVar[tuple[str, ...]] = ("_queues", "_count")
 
     def __init__(self) -> None:
         self._queues: dict[int, deque[Outstanding]] = {}
@@ -209,6 +213,8 @@ class Rounds:
     read with every event, however many actors there are.
     """
 
+    kept: ClassVar[tuple[str, ...]] = ("_granted", "_written", "_most", "granted", "written")
+
     def __init__(self, actors: Iterable[int], steps: int) -> None:
         self._steps = steps
         self._granted = dict.fromkeys(actors, 0)
@@ -226,6 +232,10 @@ class Rounds:
         self._granted[actor] += self._steps
         self.granted += self._steps
         return self._granted[actor]
+
+    def begin(self, actor: int, row: int) -> None:
+        """The actor's first row here is ``row``; those before are of an earlier part of the run."""
+        self._granted[actor] = self._written[actor] = row
 
     def at_once(self, rounds: int) -> None:
         """So many rounds are granted at once."""
@@ -258,6 +268,8 @@ class Claims:
 
     Rows that an ``uncounted`` consumer is done with are not consumed: other consumers need them.
     """
+
+    kept: ClassVar[tuple[str, ...]] = ("_cursors", "_furthest", "_consumed")
 
     def __init__(self, uncounted: Container[str] = ()) -> None:
         self._uncounted = uncounted
@@ -302,6 +314,8 @@ class Claims:
 class Progress:
     """A run's environment steps; ``base`` were made by earlier parts of a resumed run."""
 
+    kept: ClassVar[tuple[str, ...]] = ("_base",)
+
     def __init__(self, plan: Plan, base: int, rounds: Rounds, claims: Claims) -> None:
         self._plan, self._base, self._rounds, self._claims = plan, base, rounds, claims
 
@@ -336,6 +350,8 @@ class WeightVersions:
     learner would wait for rows in vain, no new version would ever make ``actors.sync`` fire.
     ``drawn_lag`` is the ``max_lag`` of rows that are drawn, infinite if there is none.
     """
+
+    kept: ClassVar[tuple[str, ...]] = ("held", "_asked")
 
     def __init__(
         self,

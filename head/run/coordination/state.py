@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from artos.buffer.mailbox import LEARNER, actor_of
 from artos.plan import Plan
 from head.run.coordination.active_actors import ActiveActors, Scaler
@@ -23,6 +25,11 @@ class RunState:
     ``announced`` is the newest version that the triggers know of, ``learned`` the newest that the
     learner has reported.
     """
+
+    kept: ClassVar[tuple[str, ...]] = (
+        "announced", "learned", "first_version", "monitor", "objects", "invocations", "claims",
+        "rounds", "progress", "versions", "active_actors", "evaluations",
+    )  # fmt: skip
 
     def __init__(
         self,
