@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from xxhash import xxh3_64_hexdigest
 
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.mailbox import evaluator_member
@@ -14,7 +15,11 @@ from artos.buffer.samplers.patterns import Draw
 from artos.reference import Reference
 from artos.scaling.actor_count import Actors, Manual
 from artos.scaling.elastic import Elastic
-from artos.spec import EVALUATION, DataKey, OnFull
+from artos.spec import EVALUATION, CheckpointSetting, DataKey, OnFull
+
+_HELD_BY_MEMBERS = (
+    "actors", "scaling", "envs", "steps", "capacity", "on_full", "data_keys", "layout", "triggers",
+)  # fmt: skip
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -28,8 +33,9 @@ class Plan(msgspec.Struct, frozen=True):
     ``state_keys`` names the data keys that hold a recurrent policy's state;
     ``wanted`` names the objects that are read; ``resumes`` counts how often the run was continued,
     which keeps its seed streams distinct. ``total_steps`` (of environments) and ``total_updates``
-    limit the run, 0 does not. ``deadline`` is how long (seconds) a member may take to
-    carry out one invocation. Each evaluation is of ``evaluation_episodes`` whole episodes.
+    limit the run, 0 does not. ``checkpoint`` says what is saved. ``deadline`` is how long (seconds)
+    a member may take to carry out one invocation. Each evaluation is of
+    ``evaluation_episodes`` whole episodes.
     """
 
     reference: Reference
@@ -61,6 +67,7 @@ class Plan(msgspec.Struct, frozen=True):
     elastic: Elastic = Elastic()
     evaluate_every: int = 0
     evaluation_episodes: int = 10
+    checkpoint: CheckpointSetting = "model"
 
     @property
     def at_work(self) -> Actors:
@@ -77,6 +84,13 @@ class Plan(msgspec.Struct, frozen=True):
         """What the evaluator is handed: the weights alone; empty if nothing is evaluated."""
         weights = self.objects[:1] if self.evaluator is not None else ()
         return tuple(ObjectSpec(each.name, each.public, 1, 2) for each in weights)
+
+    def checksums(self) -> dict[str, str]:
+        """Checksums of the parts that what a member holds depends on, by name."""
+        return {
+            name: xxh3_64_hexdigest(msgspec.json.encode(getattr(self, name)))
+            for name in _HELD_BY_MEMBERS
+        }
 
     def block(self, actor: int) -> BlockSpec:
         """The layout of one actor's data block."""

@@ -14,6 +14,7 @@ from artos.scaling.actor_count import Actors, ActorsSetting, actors_of
 from artos.scaling.elastic import Elastic
 
 OnFull = Literal["wait", "overwrite"]
+CheckpointSetting = Literal["model", "all"]
 
 VERSION_KEY = "policy_version"
 """Implied data key: the policy version that produced a row."""
@@ -185,6 +186,9 @@ class Workload:
     total_updates: Annotated[int, "updates in all; 0: no limit"] = 0
     evaluate_every: Annotated[int, "updates from one greedy evaluation to the next; 0: none"] = 0
     evaluation_episodes: Annotated[int, "whole episodes of each evaluation"] = 10
+    checkpoint: Annotated[CheckpointSetting, "what is saved: the model, or all of the run"] = (
+        "model"
+    )
     settings: Mapping[str, Any] = field(default_factory=dict)
     elastic: Elastic = field(default_factory=Elastic)
 

@@ -59,6 +59,13 @@ class Rewound(msgspec.Struct, frozen=True):
     rows: int
 
 
+class Resumed(msgspec.Struct, frozen=True):
+    """Rows of an actor up to row ``rows`` are in the replay buffer since before the run resumed."""
+
+    actor: int
+    rows: int
+
+
 class Published(msgspec.Struct, frozen=True):
     """A model-related object has a new version.
 
@@ -110,7 +117,10 @@ class Recheck(msgspec.Struct, frozen=True):
     """Asks a trigger that has just fired whether there is enough for one more firing."""
 
 
-Event = Committed | Began | Arrived | Rewound | Published | Joined | Left | Learned | Tick | Recheck
+Event = (
+    Committed | Began | Arrived | Rewound | Resumed | Published | Joined | Left | Learned | Tick
+    | Recheck
+)  # fmt: skip
 
 
 class Firing(msgspec.Struct, frozen=True):
@@ -190,6 +200,25 @@ class Trigger(ABC):
     def parts(self) -> tuple[Trigger, ...]:
         """The primitives this trigger is made of."""
         return (self,)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The fields that are no arguments of the constructor, of this trigger and of its parts."""
+        found = {}
+        for each in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, each.name)
+            if isinstance(value, Trigger):
+                found[each.name] = value.snapshot()
+            elif not each.init:
+                found[each.name] = value
+        return found
+
+    def go_on(self, taken: Mapping[str, Any]) -> None:
+        """Go on from the snapshot of another one that was declared alike."""
+        for name, value in taken.items():
+            if isinstance(part := getattr(self, name), Trigger):
+                part.go_on(value)
+            else:
+                setattr(self, name, value)
 
     def encode(self) -> dict[str, Any]:
         """This declaration as plain data: type and constructor arguments.

@@ -6,11 +6,10 @@ ZeroMQ to another node.
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -155,7 +154,7 @@ class Engine:
     ) -> None:
         self.wrappers = list(wrappers)
         self._clock, self._record = clock, record
-        self._numbers = itertools.count(1)
+        self._number = 0
         self._events: deque[Event] = deque()
         self._feeding = False
 
@@ -184,6 +183,17 @@ class Engine:
         self._now = self._clock.now()
         (wrapper,) = (each for each in self.wrappers if each.trigger_id == trigger_id)
         wrapper.passer.pass_message(self._stamp(trigger_id, firing))
+
+    def snapshot(self) -> dict[str, Any]:
+        """The number of the last firing, and what the triggers hold."""
+        held = {each.trigger_id: each.trigger.snapshot() for each in self.wrappers}
+        return {"number": self._number, "triggers": held}
+
+    def go_on(self, taken: dict[str, Any]) -> None:
+        """Go on from a snapshot."""
+        self._number = taken["number"]
+        for each in self.wrappers:
+            each.trigger.go_on(taken["triggers"][each.trigger_id])
 
     def tick(self) -> int:
         """Let time triggers fire if one is due; returns how many firings that made."""
@@ -217,7 +227,8 @@ class Engine:
         return fired
 
     def _stamp(self, trigger_id: str, firing: Firing) -> Firing:
-        stamped = msgspec.structs.replace(firing, trigger=trigger_id, number=next(self._numbers))
+        self._number += 1
+        stamped = msgspec.structs.replace(firing, trigger=trigger_id, number=self._number)
         if self._record is not None:
             self._record(self._now, stamped)
         return stamped

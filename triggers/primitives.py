@@ -8,6 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass, field
 from itertools import islice
+from typing import Any
 
 from artos.buffer.samplers.patterns import Claiming
 from artos.protocol.invocations import Claim
@@ -307,6 +308,10 @@ class TimeTrigger(Trigger):
     t: float
     _last: float | None = field(init=False, repr=False, compare=False, default=None)
     _version: int = field(init=False, repr=False, compare=False, default=-1)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Without the time, which is that of this process: there the period begins anew."""
+        return super().snapshot() | {"_last": None}
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Fires on any event once the period is over; the engine sends a ``Tick`` then."""

@@ -9,7 +9,18 @@ from dataclasses import dataclass, field
 import msgspec
 
 from artos.buffer.samplers.patterns import Claiming, Pattern
-from triggers.base import Arrived, Event, Firing, Joined, Learned, Left, Published, Rewound, Trigger
+from triggers.base import (
+    Arrived,
+    Event,
+    Firing,
+    Joined,
+    Learned,
+    Left,
+    Published,
+    Resumed,
+    Rewound,
+    Trigger,
+)
 
 _UNDER_WAY = 2
 """Updates of a trigger that the learner has to make at most: one is made, the next one waits."""
@@ -43,6 +54,10 @@ class RateLimit:
         warming_up = self.granted < self.after
         due = self._due(self.granted + count) - self.sampled
         return warming_up or self.starved or due <= self.slack
+
+    def balance(self) -> None:
+        """As if the ratio had been kept exactly so far."""
+        self.sampled = max(0, round(self._due(self.inserted)))
 
     def _due(self, inserted: int) -> float:
         return self.ratio * (inserted - self.after)
@@ -100,6 +115,9 @@ class ReplayTrigger(Trigger):
         match event:
             case Arrived():
                 self._count(event.actor, event.written)
+            case Resumed():
+                self._count(event.actor, dict.fromkeys(self.keys, event.rows))
+                self.limit.balance()
             case Rewound() if event.actor in self._arrived:
                 known = self._arrived[event.actor]
                 self._count(event.actor, {key: min(n, event.rows) for key, n in known.items()})
@@ -162,6 +180,10 @@ class RoundTrigger(Trigger):
             case Left():
                 self._members.discard(event.actor)
                 self._turns = deque(turn for turn in self._turns if turn[0] != event.actor)
+            case Resumed():
+                self._done[event.actor] = event.rows // self.steps
+                for limit in self.limits:
+                    limit.granted += event.rows * self.envs
             case Arrived():
                 self._arrived(event.actor, max(event.written.values()) // self.steps)
         return self._next() if self._turns else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from artos.spec import DataKey
 
 class RecurrentState:
     """Arrays (E, *shape) by data key for E environments, zero where an episode begins."""
+
+    kept: ClassVar[tuple[str, ...]] = ("arrays",)
 
     def __init__(self, keys: Sequence[DataKey], envs: int) -> None:
         self.arrays: dict[str, NDArray[Any]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -46,6 +46,8 @@ class RolloutActor:
     To act without PyTorch, override ``build_module``, ``make_policy`` and ``faults``; PyTorch is
     not loaded then.
     """
+
+    kept: ClassVar[tuple[str, ...]] = ("_observations", "_state", "_stepper", "_policy")
 
     def __init__(
         self,

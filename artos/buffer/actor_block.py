@@ -72,8 +72,7 @@ class KeyHeader:
 
     def describe(self, key: DataKey, envs: int, capacity: int, array: int) -> None:
         """Write the facts once, at creation."""
-        facts = (MAGIC, key.row_bytes(envs), capacity, array)
-        for at, fact in enumerate(facts):
+        for at, fact in enumerate((MAGIC, key.row_bytes(envs), capacity, array)):
             self._words[at] = fact
 
     def begin(self, step: int, consumers: int) -> None:
@@ -193,10 +192,14 @@ class ActorBlock:
         """How many processes have written this block before the present one."""
         return self._preamble[_INCARNATION]
 
+    @incarnation.setter
+    def incarnation(self, number: int) -> None:
+        self._preamble[_INCARNATION] = number
+
     def begin_incarnation(self) -> int:
         """Start writing as a new process: finish or drop what the last process left half done."""
         self.recover()
-        self._preamble[_INCARNATION] += 1
+        self.incarnation += 1
         return self.incarnation
 
     @property

@@ -206,8 +206,7 @@ class ObjectRegion:
 
     def restore(self, values: Mapping[str, Any]) -> None:
         """Fill arrays, or tensors on any device, with the newest version."""
-        for name, value in values.items():
-            _copy(value, self.newest.arrays[name])
+        copy_into(values, self.newest.arrays)
 
     # -- readers -------------------------------------------------------------------------------
 
@@ -258,6 +257,12 @@ class ObjectRegion:
 
     def __repr__(self) -> str:
         return f"<ObjectRegion {self.spec.name} version={self.version} pins={self._pins.tolist()}>"
+
+
+def copy_into(targets: Mapping[str, Any], sources: Mapping[str, Any]) -> None:
+    """Fill arrays, or tensors on any device, with arrays of the same names."""
+    for name, target in targets.items():
+        _copy(target, sources[name])
 
 
 def _copy(target: Any, source: Any) -> None:

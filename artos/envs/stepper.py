@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
+from artos.envs.environment_state import environment_state, set_environment_state
 from artos.envs.masks import ActionMasks
 from artos.envs.spec import MASK, ActionSpec, EnvSpec, Path, key_of, leaves, spec_of
 from artos.errors import BadRow, Refused
@@ -21,6 +22,7 @@ Parts = dict[str, Array]
 Flags = NDArray[np.bool_]
 
 _OLDEST = 255
+_KEPT = ("ages", "_returns", "_lengths", "_resetting", "_lives", "_done_returns", "_done_lengths")
 
 
 class Step(msgspec.Struct, gc=False):
@@ -93,6 +95,16 @@ class Stepper:
         self._all_valid = np.ones(self.envs, bool)
         self._all_valid.flags.writeable = False
         self._start()
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state of the environments, and of the episodes they are in."""
+        return {"env": environment_state(self.env), **{name: getattr(self, name) for name in _KEPT}}
+
+    def go_on(self, taken: dict[str, Any]) -> None:
+        """Step on in the episodes of a ``snapshot``."""
+        set_environment_state(self.env, taken["env"])
+        for name in _KEPT:
+            setattr(self, name, taken[name])
 
     def _start(self) -> None:
         self.ages = np.zeros(self.envs, np.uint8)

@@ -109,6 +109,11 @@ class Network:
         return self._optimiser
 
     @property
+    def trained(self) -> bool:
+        """Whether it has an optimiser."""
+        return self._optimiser is not None
+
+    @property
     def steps(self) -> int:
         """Steps taken since training began; the count survives crashes and ``--resume``."""
         return self.optimiser.steps
@@ -177,6 +182,16 @@ class Network:
         """Live tensors of the network, ``params``, and of its optimiser."""
         kept = {} if self._optimiser is None else self._optimiser.state()
         return {"params": self.values, **kept}
+
+    def added(self) -> Tensor | None:
+        """A copy of the gradient that was added up since the last step, (N,); None if none was."""
+        return self._gradient.clone() if self._adding else None
+
+    def add(self, gradient: Tensor | None) -> None:
+        """Go on with a gradient that another one ``added``."""
+        self._adding = gradient is not None
+        if gradient is not None:
+            self._gradient.copy_(gradient)
 
     def restored(self) -> None:
         """The tensors of ``state`` were filled with those of another process."""

@@ -23,6 +23,7 @@ from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.context import LearnerContext
 from artos.learners.network import Network, Value
 from artos.learners.optimisers import Adam, Optimiser
+from artos.learners.own_state import own_state, set_own_state
 from artos.learners.sequences import Windows, windows
 from artos.losses.gae import advantages
 from artos.losses.rounds import Floats
@@ -361,6 +362,14 @@ class TorchLearner:
         """What ``live`` returns was filled with the newest version, of another process."""
         for network in (self.network, *self.owned.values()):
             network.restored()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything else that this learner holds, e.g. its random streams; to be pickled."""
+        return own_state(self, self.context, {"": self.network, **self.owned})
+
+    def go_on(self, taken: dict[str, Any]) -> None:
+        """Learn on from a ``snapshot``, once ``live`` was filled."""
+        set_own_state(self, self.context, {"": self.network, **self.owned}, taken)
 
     def layout(self) -> Layout:
         """Names and shapes inside ``params``."""

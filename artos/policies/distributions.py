@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from artos.envs.spec import ActionSpec
+from artos.snapshot import put_back, taken
 
 Floats = NDArray[np.float32]
 LOG_2PI = math.log(2 * math.pi)
@@ -155,6 +156,7 @@ class CategoricalSampler:
     """Twin of ``Categorical``; draws its noise for many steps at once."""
 
     _AHEAD = 256
+    kept: ClassVar[tuple[str, ...]] = ("_noise", "_next")
 
     def __init__(self, choices: int, batch: int, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -209,6 +211,15 @@ class MultiCategoricalSampler:
         self._shaped = self._actions.reshape(batch, *shape)
         self._logs = np.empty(batch, np.float32)
 
+    def snapshot(self) -> list[Any]:
+        """What each part has drawn ahead."""
+        return [taken(part) for part in self._parts]
+
+    def go_on(self, found: list[Any]) -> None:
+        """Use that."""
+        for part, drawn in zip(self._parts, found, strict=True):
+            put_back(part, drawn)
+
     def __call__(
         self, out: Floats, state: dict[str, Floats], *, greedy: bool = False
     ) -> tuple[NDArray[np.int64], Floats]:
@@ -222,6 +233,8 @@ class MultiCategoricalSampler:
 
 class GaussianSampler:
     """Twin of ``DiagGaussian``."""
+
+    kept: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, shape: tuple[int, ...], batch: int, rng: np.random.Generator) -> None:
         self._rng, self._shape, self._width = rng, shape, math.prod(shape)

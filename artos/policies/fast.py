@@ -20,6 +20,7 @@ from artos.policies.encoders import BOUND, Normalizer, flat_width
 from artos.policies.flat import Floats, layout, named_tensors, views
 from artos.policies.masks import FORBIDDEN
 from artos.policies.twin_mlp import TwinMlp
+from artos.snapshot import put_back, taken
 from artos.spec import MASK_KEY
 
 Array = NDArray[Any]
@@ -82,7 +83,7 @@ class FastMlp:
 
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """See ``BoundPolicy.act``."""
-        run = self._passes.get(len(obs[self._name])) or self._new_pass(obs)
+        run = self._pass_of(len(obs[self._name]))
         run.forward(self._weights, self._scaling, obs)
         if self._masked:
             np.copyto(run.out, FORBIDDEN, where=~obs[MASK_KEY])
@@ -91,12 +92,23 @@ class FastMlp:
 
     def values(self, obs: dict[str, Array], info: ActInfo) -> Floats:
         """See ``BoundPolicy.values``; draws no random numbers, so its stream does not move."""
-        run = self._passes.get(len(obs[self._name])) or self._new_pass(obs)
+        run = self._pass_of(len(obs[self._name]))
         run.forward(self._weights, self._scaling, obs)
         return run.values
 
-    def _new_pass(self, obs: dict[str, Array]) -> _Pass:
-        batch = len(obs[self._name])
+    def snapshot(self) -> dict[str, Any]:
+        """Its random stream, and what was drawn ahead."""
+        return {"rng": self._rng, "drawn": {n: taken(p.sample) for n, p in self._passes.items()}}
+
+    def go_on(self, found: dict[str, Any]) -> None:
+        """Draw on from there."""
+        self._rng.bit_generator.state = found["rng"].bit_generator.state
+        for batch, drawn in found["drawn"].items():
+            put_back(self._pass_of(batch).sample, drawn)
+
+    def _pass_of(self, batch: int) -> _Pass:
+        if (known := self._passes.get(batch)) is not None:
+            return known
         if len(self._passes) == _SIZES:
             self._passes.clear()
         run = self._passes[batch] = _Pass(self.spec, self._weights, batch, self._rng)
@@ -269,6 +281,19 @@ class TorchActor:
         """See ``BoundPolicy.bind``. Memory that cannot be written is copied."""
         for name, view in self._views.of(flat if flat.flags.writeable else flat.copy()).items():
             self._tensors[name].data = torch.from_numpy(view)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The states of its random streams."""
+        generator: Any = getattr(self._module, "generator", None)
+        own = None if generator is None else generator.get_state().numpy()
+        return {"stream": self._state.numpy(), "generator": own}
+
+    def go_on(self, found: dict[str, Any]) -> None:
+        """Draw on from there."""
+        self._state = torch.from_numpy(found["stream"])
+        if found["generator"] is not None:
+            generator: Any = self._module.generator
+            generator.set_state(torch.from_numpy(found["generator"]))
 
     @torch.inference_mode()
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:

@@ -55,6 +55,13 @@ class EvaluatorRole:
         policy.bind(np.copy(self._handed.newest.arrays["params"]))
         return policy
 
+    def snapshot(self) -> dict[str, Any]:
+        """Nothing: each evaluation begins anew."""
+        return {}
+
+    def go_on(self, found: dict[str, Any]) -> None:
+        """Nothing to go on from."""
+
     def step(self) -> int:
         """The version that was handed over last."""
         return self._handed.version

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import Board
-from artos.buffer.model_block import ObjectRegion
+from artos.buffer.model_block import ObjectRegion, ObjectSlot, copy_into
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
 from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
@@ -31,6 +32,7 @@ from artos.protocol.invocations import (
     decode_to_member,
     encode,
 )
+from artos.snapshot import NotKept, put_back, taken
 
 MOST_EPISODES = 1000
 """Episodes a round reports, the newest: more of them would not fit a mailbox."""
@@ -49,7 +51,7 @@ class ActorRole:
         self._actor, self._block, self._model = actor, context.block, model
         self._reader = context.actor
         self._private: dict[str, NDArray[Any]] = {}
-        self._bound = False
+        self._slot: ObjectSlot | None = None
         # Long enough for every restart of the learner, which may hold the rows.
         self._patience = 5 * context.plan.deadline
         actor.setup(context)
@@ -63,6 +65,30 @@ class ActorRole:
         if hasattr(self._actor, "close"):
             self._actor.close()
 
+    def snapshot(self) -> dict[str, Any]:
+        """What the actor holds between two invocations; to be pickled at once.
+
+        Raises:
+            NotKept: its class does not say what it holds.
+        """
+        if not (hasattr(self._actor, "kept") or hasattr(self._actor, "snapshot")):
+            raise NotKept(f"class {type(self._actor).__name__} has no `kept`")
+        return {
+            "own": taken(self._actor),
+            "incarnation": self._block.incarnation,
+            "version": self._slot and self._slot.version,
+            "params": self._slot and self._slot.arrays["params"].copy(),
+        }
+
+    def go_on(self, found: dict[str, Any]) -> None:
+        """Sample on from a snapshot, as the process would that it is of."""
+        put_back(self._actor, found["own"])
+        self._block.incarnation = found["incarnation"]  # nobody can tell it from that writer
+        if (version := found["version"]) is not None:
+            arrays = {"params": found["params"]}
+            self._slot = ObjectSlot(0, np.array([version, 0]), arrays)
+            self._actor.bind(arrays["params"], version)
+
     def run(self, call: Invoke) -> Done:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
         start = self._block.written
@@ -72,7 +98,7 @@ class ActorRole:
         if rows:
             self._block.allocate(rows, self._patience)
             began = _until_now(times, "wait_for_room", began)
-        if call.bind or not self._bound:
+        if call.bind or self._slot is None:
             self._bind()
             began = _until_now(times, "bind", began)
         if rows:
@@ -93,9 +119,8 @@ class ActorRole:
         )
 
     def _bind(self) -> None:
-        slot = self._model.bind(self._reader, self._private)
+        self._slot = slot = self._model.bind(self._reader, self._private)
         self._actor.bind(slot.arrays["params"], slot.version)
-        self._bound = True
 
 
 def complete_times(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
@@ -137,6 +162,25 @@ class LearnerRole:
         model.restore(learner.live())
         if hasattr(learner, "restored"):
             learner.restored()
+
+    def snapshot(self) -> dict[str, Any]:
+        """What the learner holds between two invocations; to be pickled at once."""
+        live = {name: np.empty_like(part) for name, part in self._model.newest.arrays.items()}
+        copy_into(live, self._learner.live())
+        samplers = {name: taken(sampler) for name, sampler in self._samplers.items()}
+        own = self._learner.snapshot() if hasattr(self._learner, "snapshot") else None
+        return {"live": live, "samplers": samplers, "own": own, "fresh": self._learner.fresh}
+
+    def go_on(self, found: dict[str, Any]) -> None:
+        """Learn on from a snapshot, as the process would that it is of."""
+        copy_into(self._learner.live(), found["live"])
+        if hasattr(self._learner, "restored"):
+            self._learner.restored()
+        if found["own"] is not None:
+            self._learner.go_on(found["own"])
+        self._learner.fresh = found["fresh"]
+        for name, sampler in self._samplers.items():
+            put_back(sampler, found["samplers"][name])
 
     def step(self) -> int:
         """The version published last."""
@@ -204,6 +248,12 @@ class Role(Protocol):
 
     def step(self) -> int:
         """How far it got: rows written (actor) or the policy version (learner)."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """What it holds between two invocations; to be pickled at once."""
+
+    def go_on(self, found: dict[str, Any]) -> None:
+        """Go on from a snapshot of such a role."""
 
     def close(self) -> None:
         """Close what user code holds open; called when the member is told to stop."""

@@ -30,7 +30,16 @@ from artos.runtime.reference import (
 )
 from artos.runtime.resolved import resolved_settings, versions
 from artos.settings import Setting
-from artos.spec import EVALUATION, MODEL_PARAM, VALUE, ArraySpec, DataKey, OnFull, Workload
+from artos.spec import (
+    EVALUATION,
+    MODEL_PARAM,
+    VALUE,
+    ArraySpec,
+    CheckpointSetting,
+    DataKey,
+    OnFull,
+    Workload,
+)
 from artos.system.child import end_with_parent
 
 T = TypeVar("T")
@@ -112,6 +121,9 @@ def _declaration_faults(workload: Workload) -> list[str]:
         hint = closest(workload.on_full, known) or f": use {' or '.join(known)}"
         faults.append(f"on_full is {workload.on_full!r}{hint}")
     faults += _evaluation_faults(workload)
+    if workload.checkpoint not in (known := get_args(CheckpointSetting)):
+        hint = closest(workload.checkpoint, known) or f": use {' or '.join(known)}"
+        faults.append(f"checkpoint is {workload.checkpoint!r}{hint}")
     if hasattr(workload.learner, "silent"):
         faults.append("the learner's `silent` is called `non_publishing` now: rename it")
     faults += [fault for key in published(workload) for fault in key.faults()]
@@ -182,6 +194,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         on_full=workload.on_full,
         total_steps=workload.total_steps,
         total_updates=workload.total_updates,
+        checkpoint=workload.checkpoint,
         data_keys=tuple(keys),
         objects=_objects(workload, (), 1),
         wanted=_wanted(workload),

@@ -10,6 +10,7 @@ import msgspec
 
 from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.buffer.run_memory import RunMemory
+from artos.errors import CheckpointFault
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.runtime.member import Role, guarded
 from artos.runtime.reference import user_imports
@@ -19,11 +20,29 @@ from artos.runtime.serving import (
     failed_to_start,
     learner_role,
 )
+from artos.snapshot import (
+    NotKept,
+    Snapshot,
+    global_streams,
+    pickled,
+    set_global_streams,
+    unpickled,
+)
 from artos.usage import Usage
+from head.run.coordination.books import books_of, go_on_with
 from head.run.coordination.coordinator import Coordinator
 from triggers.engine import direct_passers
 
 _IDLE_SECONDS = 0.05
+
+
+class _States(msgspec.Struct):
+    """Pickles of the books with the queue, of members that can go on, and of global streams."""
+
+    run: bytes
+    set_up: tuple[int, ...]
+    members: dict[int, bytes]
+    streams: bytes
 
 
 class Inline:
@@ -32,8 +51,10 @@ class Inline:
     Implements ``Members``.
     """
 
-    def __init__(self, node: RunMemory) -> None:
-        self._node = node
+    def __init__(self, node: RunMemory, states: bytes = b"") -> None:
+        self._node, self._states = node, states
+        self._coordinator: Coordinator | None = None
+        self._halted = False
         self._roles: dict[int, Role] = {}
         self._queue: deque[tuple[int, Invoke]] = deque()
         self._to_set_up: deque[int] = deque()
@@ -76,9 +97,9 @@ class Inline:
 
     def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
         """Set all members up and run one invocation after another until the run is finished."""
-        coordinator.begin()
-        self._to_set_up.extend([*self._beside, *map(actor_member, coordinator.actors)])
-        while not coordinator.finished:
+        self._coordinator = coordinator
+        self._begin(coordinator)
+        while not (coordinator.finished or self._halted):
             while self._to_set_up:
                 self._set_up(coordinator, self._to_set_up.popleft())
             if (turn := self._next()) is not None:
@@ -87,6 +108,57 @@ class Inline:
                 self._node.board.doorbell.wait(_IDLE_SECONDS)  # for a time trigger or a signal
             coordinator.tick()
             after()
+        if self._halted:
+            coordinator.drain()
+
+    def halt(self) -> bool:
+        """Stop after the present invocation, with the others still to come. Safe in a handler."""
+        plan = self._node.plan
+        # What an evaluation that is under way plays is in no snapshot.
+        self._halted = plan.checkpoint == "all" and plan.evaluator is None
+        return self._halted
+
+    # -- snapshots -----------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot | None:
+        """What everybody holds between two invocations."""
+        if self._coordinator is None or LEARNER not in self._roles:
+            return None
+        if self._node.plan.evaluator is not None:
+            return None
+        members, lost = {}, []
+        for member, role in self._roles.items():
+            try:
+                members[member] = pickled(role.snapshot())
+            except NotKept as why:
+                lost.append(f"{self._coordinator.state.name_of(member)} starts anew: {why}")
+        run = {"queue": self._queue, "books": books_of(self._coordinator)}
+        states = _States(pickled(run), tuple(self._roles), members, pickled(global_streams()))
+        return Snapshot(msgspec.msgpack.encode(states), tuple(lost))
+
+    def _begin(self, coordinator: Coordinator) -> None:
+        if not self._states:
+            coordinator.begin()
+            self._to_set_up.extend([*self._beside, *map(actor_member, coordinator.actors)])
+            return
+        try:
+            self._go_on(coordinator, msgspec.msgpack.decode(self._states, type=_States))
+        except (NotKept, ValueError, LookupError, TypeError, AttributeError) as error:
+            why = (
+                f"its states are not those of this code and these settings ({error}): resume with "
+                "the same, or go on without them by --set checkpoint=model"
+            )
+            raise CheckpointFault("of the run", why) from error
+
+    def _go_on(self, coordinator: Coordinator, found: _States) -> None:
+        run = unpickled(found.run)
+        self._queue = run["queue"]
+        go_on_with(coordinator, run["books"])
+        for member in found.set_up:
+            self._set_up(coordinator, member)
+        for member, state in found.members.items():
+            self._roles[member].go_on(unpickled(state))
+        set_global_streams(unpickled(found.streams))
 
     def _next(self) -> tuple[int, Invoke] | None:
         """The next invocation that need not wait for room: a waiting one would block all others."""

@@ -75,7 +75,7 @@ def _members(
     prepared: PreparedRun, request: Request, requests: StopRequests, clock: WakingClock
 ) -> RunMembers:
     if request.inline:
-        return Inline(prepared.node)
+        return Inline(prepared.node, prepared.states)
     node, preloaded = prepared.node, prepared.registration.preloaded
     mail = Mailboxes(node.board)
     actors = build(node, prepared.folder.path, mail, clock, preloaded)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -74,6 +74,11 @@ class Monitor:
     took part. ``rows_drawn`` counts rows that samplers handed to the learner, ``rows_stale`` those
     that ``max_lag`` left out of samples, and ``empty_draws`` draws that found no row.
     """
+
+    kept: ClassVar[tuple[str, ...]] = (
+        "returns", "episodes", "updates", "restarts", "rows_lost", "rows_drawn", "rows_stale",
+        "empty_draws", "lag", "lag_of", "round_lag", "actors_by_update", "metrics", "times",
+    )  # fmt: skip
 
     def __init__(self, window: int = 100) -> None:
         self.returns: deque[float] = deque(maxlen=window)

@@ -39,12 +39,16 @@ def _elsewhere(plan: Plan) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """What a run begins with; ``before`` is the manifest of a resumed run's checkpoint."""
+    """What a run begins with.
+
+    ``before`` is the manifest of a resumed run's checkpoint, ``states`` what its members held.
+    """
 
     registration: Registration
     folder: RunFolder
     node: RunMemory
     before: Manifest | None = None
+    states: bytes = b""
 
 
 @contextmanager
@@ -83,8 +87,9 @@ def resumed(
         CheckpointFault, Refused: the checkpoint does not fit the code, or the run this machine.
     """
     registration, manifest = _continued(request, folder, preloaded, host_faults)
+    states = _states(request, folder, manifest, registration.plan)
     with requests.held(), _restored(request, folder, registration) as node:
-        yield PreparedRun(registration, folder, node, manifest)
+        yield PreparedRun(registration, folder, node, manifest, states)
 
 
 def _registered(
@@ -188,9 +193,18 @@ def _restore(folder: RunFolder, node: RunMemory) -> None:
     expected = checkpoint.layout_of(named(empty, node.plan) | values)
     arrays, manifest = checkpoint.load(folder.checkpoint, expected)
     node.restore(flattened(arrays, node.plan), manifest.version)
+    if node.plan.checkpoint == "all":
+        checkpoint.restore_rows(folder.checkpoint, manifest, node.blocks)
     for name in saved:
         node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
     _drop_partial_line(folder.journal)
+
+
+def _states(request: Request, folder: RunFolder, manifest: Manifest, plan: Plan) -> bytes:
+    """What the members held, if they are to go on from there in this process."""
+    if not request.inline or plan.checkpoint != "all":
+        return b""
+    return checkpoint.load_states(folder.checkpoint, manifest, plan.checksums())
 
 
 def _blank(spec: ArraySpec) -> Any:

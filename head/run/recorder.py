@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from artos import checkpoint
@@ -16,6 +16,7 @@ from artos.checkpoint import Manifest
 from artos.clock import Clock
 from artos.errors import NotSaved
 from artos.plan import Plan
+from artos.snapshot import Snapshot
 from artos.system.process_age import age
 from artos.usage import Usage
 from head.records.curve import draw
@@ -55,23 +56,40 @@ _REPLAY = (
 )
 
 
+_PRIORITIES = (
+    "priorities and random streams of samplers: every row has the highest priority again, and the "
+    "number of draws that are due is as if the ratio had been kept"
+)
+RESTORED_ROWS = "the replay buffer"
+RESTORED_WITH_STATES = (
+    "all rows, learned from or not, and who is to sample or learn next",
+    "random streams, environment states, recurrent states, priorities",
+    "policy lag, times, restarts and lost rows",
+)
+
+
 class Recorder:
     """Reads the coordinator, writes the run folder. Called after each batch of events."""
 
     def __init__(
         self, plan: Plan, folder: RunFolder, log: ProgressLog, node: RunMemory,
         coordinator: Coordinator, clock: Clock, gaps: Gaps, *, before: Manifest | None = None,
+        snapshot: Callable[[], Snapshot | None] = lambda: None,
     ) -> None:  # fmt: skip
         self._plan, self._folder, self._log, self._node = plan, folder, log, node
         self._coordinator, self._clock = coordinator, clock
-        self._before, self._gaps = before, gaps
+        self._before, self._gaps, self._snapshot = before, gaps, snapshot
         self._created = clock.now()
+        self._whole = plan.checkpoint == "all"
+        # Elsewhere rows come from worker nodes; and rows that are claimed are as good as used.
+        shared = coordinator.ports.row_source.in_place
+        self._keeps_rows = self._whole and shared and not plan.consumers
         self._began: float | None = None
         self._ended: float | None = None
         self._steps_at_begin = coordinator.steps
         self._next_log = clock.now()
         self._next_save = clock.now()  # the first checkpoint, as soon as there are weights
-        self._saved_version = before.version if before else -1
+        self._saved = (before.version, before.steps * self._whole) if before else (-1, 0)
         if before:
             coordinator.monitor.updates = before.updates
             coordinator.monitor.episodes = before.episodes
@@ -183,11 +201,12 @@ class Recorder:
     def save(self) -> None:
         """Save a checkpoint of the newest version, unless it is saved already.
 
-        A version that the learner has published but not reported waits: its counters would be too
+        Where all of the run is saved, rows that were sampled since are a reason to save, too. A
+        version that the learner has published but not reported waits: its counters would be too
         old. The next save is due late enough that saving takes at most a hundredth of the time.
         """
         began = self._clock.now()
-        if self._node.weights.version > self._saved_version:
+        if (moment := self._moment()) > self._saved:
             with self._node.newest() as slot:
                 if not self._coordinator.has_booked(slot.firing):
                     return
@@ -195,12 +214,31 @@ class Recorder:
             with self._gaps.allowed(_CHECKPOINT, _SINCE):
                 objects = self._coordinator.state.objects.newest()
                 values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
-                manifest = self._manifest(slot.version, objects)
                 saved = named(arrays, self._plan) | values
-                checkpoint.save(self._folder.checkpoint, saved, manifest)
-                self._saved_version = slot.version
+                self._save(saved, self._manifest(slot.version, objects))
+                self._saved = moment
         cost = self._clock.now() - began
         self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
+
+    def _moment(self) -> tuple[int, int]:
+        return self._node.weights.version, self._coordinator.steps if self._whole else 0
+
+    def _save(self, arrays: dict[str, NDArray[Any]], manifest: Manifest) -> None:
+        """All of the run: where members are processes of their own, without what they hold."""
+        folder, blocks = self._folder.checkpoint, self._node.blocks
+        snapshot = self._snapshot() if self._whole else None
+        if snapshot is not None:
+            self._log.episodes(self._coordinator.monitor.drain_episodes())
+            manifest = replace(
+                manifest,
+                steps=self._coordinator.steps,
+                states_of=self._plan.checksums(),
+                restored=(*RESTORED, *RESTORED_WITH_STATES),
+                not_restored=snapshot.lost,
+            )
+            checkpoint.save(folder, arrays, manifest, blocks, snapshot.data)
+        else:
+            checkpoint.save(folder, arrays, manifest, blocks if self._keeps_rows else None)
 
     def see_saved(self) -> None:
         """Check that the newest version is saved.
@@ -227,14 +265,15 @@ class Recorder:
             resumes=self._plan.resumes,
             objects={name: found.version for name, found in objects.items()},
             scaling=self._coordinator.state.scaler.kept,
-            restored=RESTORED,
+            restored=(*RESTORED, *([RESTORED_ROWS] if self._keeps_rows else [])),
             not_restored=self._not_restored(),
         )
 
     def _not_restored(self) -> tuple[str, ...]:
         """What a resumed run lacks; if the learner draws rows, that includes the replay buffer."""
         replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.rows_drawn > 0
-        return (*_NOT_RESTORED[:2], _REPLAY if replayed else _EXPERIENCE, *_NOT_RESTORED[2:])
+        rows = _PRIORITIES if self._keeps_rows else _REPLAY if replayed else _EXPERIENCE
+        return (*_NOT_RESTORED[:2], rows, *_NOT_RESTORED[2:])
 
     def finish(self, outcome: str, usage: Usage, *, why: str = "", curve: bool = True) -> Summary:
         """After the members have ended: save, write the last rows, the curve and the summary.
@@ -271,7 +310,7 @@ class Recorder:
         )
         if lacks := self._gaps.why(_CHECKPOINT):
             why = why or f"the newest weights could not be saved: {lacks}"
-            summary = msgspec.structs.replace(summary, outcome="failed", why=why)
+            summary = replace(summary, outcome="failed", why=why)
         with self._gaps.allowed("summary.json", "it is missing"):
             self._folder.write_summary(summary)
         return summary

@@ -9,6 +9,7 @@ from typing import Protocol
 from artos.clock import WakingClock
 from artos.run_state import STOPPING
 from artos.runtime.control import announced
+from artos.snapshot import Snapshot
 from artos.system.signals import StopRequests, child_deaths
 from artos.usage import Usage
 from head.records.gaps import Gaps
@@ -37,6 +38,15 @@ class RunMembers(Members, Protocol):
 
     def usage(self) -> Usage:
         """What the actors used so far."""
+
+    def halt(self) -> bool:
+        """Stop where the members are now, if a snapshot of that can be taken; returns whether so.
+
+        Safe in a signal handler.
+        """
+
+    def snapshot(self) -> Snapshot | None:
+        """What the members hold now; None if they are processes of their own."""
 
     def stop(self) -> None:
         """End every member in order."""
@@ -98,8 +108,9 @@ class Session:
             )
             self._gaps = Gaps()
             self._recorder = Recorder(
-                plan, folder, log, node, coordinator, clock, self._gaps, before=before
-            )
+                plan, folder, log, node, coordinator, clock, self._gaps, before=before,
+                snapshot=members.snapshot,
+            )  # fmt: skip
             opened.pop_all()
 
     def _open_records(self, opened: ExitStack) -> tuple[Journal, ProgressLog]:
@@ -136,6 +147,7 @@ class Session:
         ):
             self._members.run(self._coordinator, self._after)
             self._recorder.trained()
+            self._recorder.save()  # while the members still hold what is to be saved
             self._members.stop()
 
     def _finish(self, outcome: str, why: str = "", *, curve: bool = True) -> Summary:
@@ -149,7 +161,8 @@ class Session:
 
     def _drain(self) -> None:
         # In a signal handler, which may have interrupted the view: nothing is printed here.
-        self._coordinator.drain()
+        if not self._members.halt():
+            self._coordinator.drain()
         self._node.board.doorbell.ring()
 
     def _after(self) -> None:
@@ -162,10 +175,13 @@ class Session:
                 self._journal.flush()
 
     def _note_what_is_not_restored(self) -> None:
-        if self._before is not None:
-            self._view.note(f"resumed at step {self._before.steps}; not restored:")
-            for what in (*self._before.not_restored, *self._other_versions()):
-                self._view.note(f"  - {what}")
+        if self._before is None:
+            return
+        lacks = (*self._before.not_restored, *self._other_versions())
+        what = "not restored:" if lacks else "everything is restored"
+        self._view.note(f"resumed at step {self._before.steps}; {what}")
+        for each in lacks:
+            self._view.note(f"  - {each}")
 
     def _other_versions(self) -> Iterator[str]:
         config = self._folder.config

@@ -15,6 +15,7 @@ from artos.protocol import control
 from artos.protocol.invocations import FromMember, Invoke, Stop
 from artos.runtime.control import ControlServer
 from artos.runtime.preload import Preloaded
+from artos.snapshot import Snapshot
 from artos.system.child import start
 from artos.system.exit_report import ExitReport
 from artos.system.loop import Loop
@@ -180,6 +181,14 @@ class Supervisor(Loop):
         return control.RunScaled(request.actors, most)
 
     # -- the end -------------------------------------------------------------------------------
+
+    def halt(self) -> bool:
+        """False: members that are processes of their own finish what they were asked for."""
+        return False
+
+    def snapshot(self) -> Snapshot | None:
+        """None: what they hold is in their processes."""
+        return None
 
     @abstractmethod
     def usage(self) -> Usage:

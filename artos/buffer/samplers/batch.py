@@ -40,6 +40,9 @@ class BatchStore:
         """Go on to the next set of arrays."""
         self._sets.append(self._sets.pop(0))
 
+    def __reduce__(self) -> tuple[type[BatchStore], tuple[int]]:
+        return BatchStore, (len(self._sets),)  # what it holds is of no use to another process
+
     def __repr__(self) -> str:
         size = sum(memory.nbytes for arrays in self._sets for memory in arrays.values())
         return f"<BatchStore depth={len(self._sets)} {size} bytes>"

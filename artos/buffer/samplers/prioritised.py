@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,10 @@ class PrioritisedSampler:
     Horgan et al. 2018, §3). Once another process writes a block, all of its rows count as
     new, because void rows may have become others.
     """
+
+    kept: ClassVar[tuple[str, ...]] = (
+        "beta", "_rng", "_reader", "_tree", "_known", "_terms", "_highest",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ class SequenceSampler:
     ``mask`` ends before the last row of an episode that was given up, as its actor was started
     anew.
     """
+
+    kept: ClassVar[tuple[str, ...]] = ("_rng", "_reader")
 
     def __init__(
         self,

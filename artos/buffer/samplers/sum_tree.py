@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +22,8 @@ class SumTree:
     draw of any size instead of twenty. Parents are recomputed from their children, never by
     differences, so rounding does not add up and setting a leaf twice is like setting it once.
     """
+
+    kept: ClassVar[tuple[str, ...]] = ("_levels",)
 
     def __init__(self, leaves: int) -> None:
         self._levels: list[Values] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,8 @@ class TransitionReader:
         ValueError: no blocks, blocks of unequal size, or blocks without the final observations of
             episodes that were cut short, where rows ahead are read.
     """
+
+    kept: ClassVar[tuple[str, ...]] = ("min_version", "stale", "_seen", "_left_out")
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class UniformSampler:
     started anew (with the key ``ages``, too). After a termination ``n_step.discounts`` are 0.
     ``max_lag`` leaves out rows of policies more than that many versions old.
     """
+
+    kept: ClassVar[tuple[str, ...]] = ("_rng", "_reader")
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -101,6 +101,8 @@ class ActiveActors:
     A member is ready once it has reported so since it was last started, parked or not. ``update``
     is the workload's current update (counted from 0; a resumed run begins with a later one).
     """
+
+    kept: ClassVar[tuple[str, ...]] = ("count", "_prepared")
 
     def __init__(self, members: Members, clock: Clock, scaler: Scaler, update: int = 0) -> None:
         self._members, self._clock, self._scaler = members, clock, scaler

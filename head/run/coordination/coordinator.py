@@ -20,7 +20,7 @@ from head.run.coordination.ports import Ports
 from head.run.coordination.recovery import Recovery
 from head.run.coordination.state import RunState
 from head.run.monitor import Monitor, lags_of_claims
-from triggers.base import Firing, Joined, Learned, Left, Published, Rewound
+from triggers.base import Firing, Joined, Learned, Left, Published, Resumed, Rewound
 from triggers.engine import Engine
 from triggers.primitives import DataKeyTrigger
 from triggers.wiring import fewest
@@ -88,7 +88,7 @@ class Coordinator:
         engine: Engine,
     ) -> None:
         self.ports, self.state, self.engine = ports, state, engine
-        self._recovery, self._dispatcher = recovery, dispatcher
+        self._recovery, self.dispatcher = recovery, dispatcher
         self._sampling = dispatcher.sampling
         self._relocation = Relocation(ports, state, engine)
 
@@ -167,6 +167,11 @@ class Coordinator:
         """Announce the actors to the triggers; deadlines for their start begin to run."""
         # A resumed run announces the version it continues from, not all that led to it.
         self.state.announced = max(-1, self.published - 1)
+        for actor, block in self.ports.blocks.items():
+            if rows := block.written:
+                self.state.rounds.begin(actor, rows)
+                self.ports.row_source.rewind(actor, block.incarnation, rows)
+                self.engine.feed(Resumed(actor, rows))
         for actor in self.actors:
             self.engine.feed(Joined(actor))
         self.state.active_actors.begin()
@@ -253,7 +258,7 @@ class Coordinator:
             self._evaluated(member, done)
         else:
             self.state.versions.answered(actor_of(member), done.version)
-            self._dispatcher.pulls.answered(member, self.version - done.version)
+            self.dispatcher.pulls.answered(member, self.version - done.version)
             self.monitor.sampled(
                 actor_of(member), done.returns, done.lengths, done.times, self.steps
             )
@@ -265,7 +270,7 @@ class Coordinator:
         self.monitor.times.spend("evaluator", "evaluator", done.times)
         facts = {"version": found.version, "mean_return": found.mean_return}
         self._note(done.firing, member, seconds=done.seconds, **facts)
-        self._dispatcher.evaluate()
+        self.dispatcher.evaluate()
 
     def _evaluate_last(self) -> None:
         """The version that training ends with is due, whatever its number."""
@@ -288,7 +293,7 @@ class Coordinator:
         lags = lags_of_claims(self.ports.blocks, used, began)
         facts = {"version": done.version} | self.monitor.learned_from(lags, done.drawn)
         facts |= {"nothing": done.nothing} if done.nothing else {}
-        self._dispatcher.acknowledge(call.trigger, call.claims)
+        self.dispatcher.acknowledge(call.trigger, call.claims)
         self.engine.feed(Learned(call.trigger, drew=not done.nothing))
         self._note(done.firing, LEARNER, seconds=done.seconds, times=done.times, **facts)
 

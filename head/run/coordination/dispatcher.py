@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import ClassVar
+
+import msgspec
 
 from artos.buffer.mailbox import LEARNER, actor_member
 from artos.protocol.invocations import Claim, Invoke
@@ -22,6 +25,8 @@ class PullQueue:
     back. If the first pull was made too early, the second follows: when the first is answered, or
     before the next round, whichever comes first.
     """
+
+    kept: ClassVar[tuple[str, ...]] = ("_kept",)
 
     def __init__(self, invocations: Invocations, invoke: Callable[[int, Invoke], None]) -> None:
         self._invocations, self._invoke = invocations, invoke
@@ -52,11 +57,14 @@ class PullQueue:
 class Sampling:
     """Grants rounds within the run's budget and its ``window``; none while ``draining``."""
 
+    kept: ClassVar[tuple[str, ...]] = ("window", "_pulls", "_early", "_begun", "_withheld")
+
     def __init__(self, ports: Ports, state: RunState, pulls: PullQueue, window: Window) -> None:
         self._model, self._state = ports.model, state
         self._rounds, self._versions = state.rounds, state.versions
         self._pulls, self.window, self.draining = pulls, window, False
         self._early: dict[str, Firing] = {}
+        self._withheld: list[Firing] = []
         self._begun = False
 
     def fire(self, firing: Firing) -> bool:
@@ -96,8 +104,15 @@ class Sampling:
         for firing in early.values():
             self.fire(firing)
 
+    def again(self) -> None:
+        """Grant what the budget of an earlier part of the run did not allow."""
+        withheld, self._withheld = self._withheld, []
+        for firing in withheld:
+            self.fire(firing)
+
     def _sample(self, firing: Firing, actors: Iterable[int], version: int) -> int:
         if self.draining or self._state.budget.spent:
+            self._withheld.append(msgspec.structs.replace(firing, rounds=1))
             return 0
         number, target, method = firing.number, firing.trigger, method_of(firing.trigger)
         newest, made_by = self._model.made_by()
@@ -132,6 +147,8 @@ class Dispatcher:
     ``window`` paces sampling; ``clocks`` returns the targets whose triggers fire by the clock.
     """
 
+    kept: ClassVar[tuple[str, ...]] = ("sampling", "_withheld")
+
     def __init__(
         self,
         ports: Ports,
@@ -143,6 +160,14 @@ class Dispatcher:
         self._ports, self._state, self._recovery, self._clocks = ports, state, recovery, clocks
         self.pulls = PullQueue(state.invocations, self._invoke)
         self.sampling = Sampling(ports, state, self.pulls, window)
+        self._withheld: list[Firing] = []
+
+    def again(self) -> None:
+        """Go on with what the budget of an earlier part of the run did not allow."""
+        withheld, self._withheld = self._withheld, []
+        for firing in withheld:
+            self.invoke_learner(firing)
+        self.sampling.again()
 
     def invoke_learner(self, firing: Firing) -> None:
         """A learner trigger fired: hand over the rows it claimed."""
@@ -155,6 +180,7 @@ class Dispatcher:
             self._in_vain(firing)  # a clock fired while the learner was busy with its last firing
             return
         if not state.budget.admits(firing.trigger):
+            self._withheld.append(firing)
             self._ports.journal.take_back(firing.number)
             return
         number, target, method = firing.number, firing.trigger, method_of(firing.trigger)

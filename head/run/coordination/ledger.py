@@ -1,12 +1,11 @@
-"""The books of a run: rows written, rows and rounds handed out, and the weights actors hold."""
+"""The books of a run: rows written, rows and rounds handed out."""
 
 from __future__ import annotations
 
-import math
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import ordered
@@ -40,6 +39,7 @@ class Commits:
     """
 
     in_place = True
+    kept: ClassVar[tuple[str, ...]] = ("_told",)
 
     def __init__(self, blocks: Mapping[int, ActorBlock], *, shipped: bool) -> None:
         self._blocks, self._shipped = blocks, shipped
@@ -60,7 +60,8 @@ class Commits:
         return rows, events
 
     def rewind(self, actor: int, term: int, rows: int) -> None:
-        """Never called: actors of one machine do not move."""
+        """Only called for rows of an earlier part of the run: actors of one machine do not move."""
+        self._told[actor] = rows
 
 
 class Arrivals:
@@ -125,6 +126,8 @@ class Outstanding:
 
 class Invocations:
     """The invocations in flight of each member, in order; each is answered once."""
+
+    kept: ClassVar[tuple[str, ...]] = ("_queues", "_count")
 
     def __init__(self) -> None:
         self._queues: dict[int, deque[Outstanding]] = {}
@@ -209,6 +212,8 @@ class Rounds:
     read with every event, however many actors there are.
     """
 
+    kept: ClassVar[tuple[str, ...]] = ("_granted", "_written", "_most", "granted", "written")
+
     def __init__(self, actors: Iterable[int], steps: int) -> None:
         self._steps = steps
         self._granted = dict.fromkeys(actors, 0)
@@ -226,6 +231,10 @@ class Rounds:
         self._granted[actor] += self._steps
         self.granted += self._steps
         return self._granted[actor]
+
+    def begin(self, actor: int, row: int) -> None:
+        """The actor's first row here is ``row``; those before are of an earlier part of the run."""
+        self._granted[actor] = self._written[actor] = row
 
     def at_once(self, rounds: int) -> None:
         """So many rounds are granted at once."""
@@ -258,6 +267,8 @@ class Claims:
 
     Rows that an ``uncounted`` consumer is done with are not consumed: other consumers need them.
     """
+
+    kept: ClassVar[tuple[str, ...]] = ("_cursors", "_furthest", "_consumed")
 
     def __init__(self, uncounted: Container[str] = ()) -> None:
         self._uncounted = uncounted
@@ -302,6 +313,8 @@ class Claims:
 class Progress:
     """A run's environment steps; ``base`` were made by earlier parts of a resumed run."""
 
+    kept: ClassVar[tuple[str, ...]] = ("_base",)
+
     def __init__(self, plan: Plan, base: int, rounds: Rounds, claims: Claims) -> None:
         self._plan, self._base, self._rounds, self._claims = plan, base, rounds, claims
 
@@ -325,67 +338,3 @@ class Progress:
         """Steps that the learner is done with; all steps if it claims no rows."""
         rows = self._claims.consumed() if self._plan.consumers else self._rounds.written
         return self._base + rows * self._plan.envs
-
-
-class WeightVersions:
-    """The version that each actor holds (-1: none), and whether it binds the newest for a round.
-
-    ``each_round``: if the table has no ``actors.sync``, actors bind before every round. Otherwise
-    they keep their weights until that trigger fires, unless a ``max_lag`` of the table, which is
-    the stronger promise, would have the rows dropped: they would be sampled for nothing, and as the
-    learner would wait for rows in vain, no new version would ever make ``actors.sync`` fire.
-    ``drawn_lag`` is the ``max_lag`` of rows that are drawn, infinite if there is none.
-    """
-
-    def __init__(
-        self,
-        actors: Iterable[int],
-        rounds: Rounds,
-        claims: Claims,
-        max_lags: Sequence[tuple[str, int, int]],
-        drawn_lag: float = math.inf,
-        *,
-        each_round: bool,
-    ) -> None:
-        self.held = dict.fromkeys(actors, -1)
-        self._asked = dict(self.held)
-        self._rounds, self._claims, self._each_round = rounds, claims, each_round
-        self._max_lags, self._drawn_lag = max_lags, drawn_lag
-
-    def joined(self, actor: int) -> None:
-        """The actor joins: it has missed the pulls of the others."""
-        self.held[actor] = self._asked[actor] = -1
-
-    def asked(self, actor: int, newest: int) -> None:
-        """The actor is to bind version ``newest`` or a newer one."""
-        self._asked[actor] = newest
-
-    def answered(self, actor: int, version: int) -> None:
-        """The actor answered an invocation, with weights of this version."""
-        self.held[actor] = version
-
-    def next(self, actor: int) -> int:
-        """The oldest version that the actor's next round may have."""
-        return max(self.held[actor], self._asked[actor])
-
-    def due(self, actor: int, trained: int) -> bool:
-        """Whether the actor binds before the round that was just granted.
-
-        ``trained``: the newest version once the learner is done with all rows handed over.
-        """
-        version = self.next(actor)
-        return self._each_round or version < 0 or self._too_old(actor, trained - version)
-
-    def _too_old(self, actor: int, behind: int) -> bool:
-        """Whether the round's last row would exceed a ``max_lag``, counting only its own updates.
-
-        That is, even if the learner made no update from rows of other actors.
-        """
-        stop = self._rounds.granted_to(actor)
-        return behind > self._drawn_lag or any(
-            behind + (stop - self._claims.claimed(target, actor) - 1) // size > max_lag
-            for target, size, max_lag in self._max_lags
-        )
-
-    def __repr__(self) -> str:
-        return f"<WeightVersions held={self.held}>"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from artos.buffer.mailbox import LEARNER, actor_of
 from artos.plan import Plan
 from head.run.coordination.active_actors import ActiveActors, Scaler
 from head.run.coordination.budget import Budget
 from head.run.coordination.evaluations import Evaluations
 from head.run.coordination.failures import FailureLimits
-from head.run.coordination.ledger import Claims, Invocations, Progress, Rounds, WeightVersions
+from head.run.coordination.ledger import Claims, Invocations, Progress, Rounds
 from head.run.coordination.ports import Ports
 from head.run.coordination.standstill import Standstill
+from head.run.coordination.weight_versions import WeightVersions
 from head.run.monitor import Monitor
 from head.run.objects import Objects
 from triggers.table import Table
@@ -23,6 +26,11 @@ class RunState:
     ``announced`` is the newest version that the triggers know of, ``learned`` the newest that the
     learner has reported.
     """
+
+    kept: ClassVar[tuple[str, ...]] = (
+        "announced", "learned", "first_version", "monitor", "objects", "invocations", "claims",
+        "rounds", "progress", "versions", "active_actors",
+    )  # fmt: skip
 
     def __init__(
         self,

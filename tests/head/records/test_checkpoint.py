@@ -200,13 +200,13 @@ def test_a_checkpoint_replaced_while_it_is_read_gives_the_newer_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(tmp_path, {"w": np.zeros(2)}, msgspec.structs.replace(FACTS, version=1))
-    read = checkpoint._read_arrays
+    read = checkpoint._read
 
-    def read_after_a_save(folder: Path, manifest: Manifest) -> bytes:
-        if manifest.version == 1:
+    def read_after_a_save(folder: Path, name: str, sha256: str) -> bytes:
+        if name.startswith("arrays-1-"):
             save(folder, {"w": np.ones(2)}, msgspec.structs.replace(FACTS, version=2))
-        return read(folder, manifest)
+        return read(folder, name, sha256)
 
-    monkeypatch.setattr(checkpoint, "_read_arrays", read_after_a_save)
+    monkeypatch.setattr(checkpoint, "_read", read_after_a_save)
     arrays, manifest = load(tmp_path)
     assert (manifest.version, arrays["w"].tolist()) == (2, [1.0, 1.0])

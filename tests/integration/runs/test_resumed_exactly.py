@@ -1,0 +1,153 @@
+"""A run in one process that is interrupted and resumed equals one that was not, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from real_runs import checkpointed
+
+from artos.protocol.invocations import Invoke
+from deploy.cli.__main__ import main
+from deploy.local.inline import Inline
+from head.run.coordination.coordinator import Coordinator
+
+Turn = Callable[[Inline, Coordinator, int, Invoke], None]
+
+PENDULUM = ("--env", "Pendulum-v1", "--set", "hidden=16")
+REPLAY = ("--set", "after=96", "--set", "batch=16", "--set", "hidden=16")
+ROUNDS = ("--set", "steps=32", "--set", "hidden=16")
+CASES = {
+    "ppo": (12, 10, ("ppo", *ROUNDS)),
+    "ppo-recurrent-normalised": (
+        13, 10, ("ppo", *PENDULUM, "--set", "steps=32", "--set", "recurrent=true", "--set",
+                 "memory=8", "--set", "normalize=true"),
+    ),
+    "ppo-ahead": (17, 10, ("ppo", *ROUNDS, "--set", "max_lag=1")),
+    "ppo-in-the-midst-of-a-batch": (
+        29, 10, ("ppo", *ROUNDS, "--set", "pipeline=full", "--set", "minibatches=1"),
+    ),
+    "a2c": (16, 12, ("a2c", "--set", "hidden=16")),
+    "impala": (14, 12, ("impala", "--set", "hidden=16")),
+    "dqn": (100, 120, ("dqn", *REPLAY, "--set", "replay_size=160")),
+    "dqn-prioritised": (101, 120, ("dqn", *REPLAY, "--set", "replay=prioritised")),
+    "sac": (60, 60, ("sac", *PENDULUM, *REPLAY)),
+    "td3": (61, 60, ("td3", *PENDULUM, *REPLAY)),
+}  # fmt: skip
+
+
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Ask the next run to stop while its n-th invocation is carried out."""
+    run_one: Turn = Inline._run_one
+
+    def at(count: int) -> None:
+        left = [count]
+
+        def counted(inline: Inline, coordinator: Coordinator, member: int, call: Invoke) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGTERM)
+            run_one(inline, coordinator, member, call)
+
+        monkeypatch.setattr(Inline, "_run_one", counted)
+
+    return at
+
+
+def run(name: str, folder: Path, updates: int, *settings: str) -> int:
+    """A run in one process that saves all there is to save."""
+    size = ("--total-updates", str(updates), "--total-steps", "100000")
+    whole = ("--inline", "--seed", "3", "--set", "checkpoint=all")
+    return main(["run", name, "--run-dir", str(folder), *whole, *size, *settings])
+
+
+def assert_same(one: Path, other: Path) -> None:
+    """Weights, states of optimisers, episodes and counters are the same."""
+    expected, found = checkpointed(one), checkpointed(other)
+    assert expected.keys() == found.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, strict=True, err_msg=name)
+    assert (other / "episodes.csv").read_text() == (one / "episodes.csv").read_text()
+    ends = [json.loads((path / "summary.json").read_text()) for path in (one, other)]
+    for name in ("steps", "updates", "episodes", "mean_return_100", "lag_histogram", "rows_lost",
+                 "replay_ratio", "restarts", "empty_draws"):  # fmt: skip
+        assert ends[1][name] == ends[0][name], name
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_as_if_nothing_had_happened(
+    case: str, tmp_path: Path, interrupt: Callable[[int], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    at, updates, (name, *settings) = CASES[case]
+    assert run(name, tmp_path / "whole", updates, *settings) == 0
+    interrupt(at)
+    assert run(name, tmp_path / "parts", updates, *settings) == 130
+    done = json.loads((tmp_path / "parts" / "summary.json").read_text())
+    assert 0 < done["updates"] < updates
+    capfd.readouterr()
+    assert main(["run", "--resume", str(tmp_path / "parts")]) == 0
+    assert f"resumed at step {done['steps']}; everything is restored" in capfd.readouterr().err
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_wherever_and_however_often_it_is_interrupted(
+    tmp_path: Path, interrupt: Callable[[int], None]
+) -> None:
+    """Also while the buffer fills, and with the oldest rows overwritten."""
+    _, updates, (name, *settings) = CASES["dqn"]
+    assert run(name, tmp_path / "whole", updates, *settings) == 0
+    interrupt(1)
+    assert run(name, tmp_path / "parts", updates, *settings) == 130
+    for count in (3, 5, 4, 30, 41, 26):
+        interrupt(count)
+        assert main(["run", "--resume", str(tmp_path / "parts")]) == 130
+    interrupt(0)
+    assert main(["run", "--resume", str(tmp_path / "parts")]) == 0
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_from_what_was_saved_in_the_midst_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupt: Callable[[int], None]
+) -> None:
+    """A run whose process was killed: its last checkpoint lacks nothing either."""
+    monkeypatch.setattr("head.run.recorder._CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("head.run.recorder._CHECKPOINT_SHARE", 1e9)
+    _, updates, (name, *settings) = CASES["dqn-prioritised"]
+    assert run(name, tmp_path / "whole", updates, *settings) == 0
+    saved = tmp_path / "saved"
+    run_one: Turn = Inline._run_one
+    turns: list[int] = []
+
+    def copied(inline: Inline, coordinator: Coordinator, member: int, call: Invoke) -> None:
+        turns.append(member)
+        if len(turns) == 90:
+            shutil.copytree(tmp_path / "parts", saved)
+            (saved / "run.lock").unlink()
+        run_one(inline, coordinator, member, call)
+
+    monkeypatch.setattr(Inline, "_run_one", copied)
+    assert run(name, tmp_path / "parts", updates, *settings) == 0
+    monkeypatch.setattr(Inline, "_run_one", run_one)
+    assert main(["run", "--resume", str(saved)]) == 0
+    assert_same(tmp_path / "whole", saved)
+
+
+def test_a_run_that_had_ended_goes_on_as_if_it_had_been_longer(tmp_path: Path) -> None:
+    """Where nothing depends on the share of the run that is over."""
+    settings = (*ROUNDS, "--set", "anneal=false")
+    assert run("ppo", tmp_path / "whole", 8, *settings) == 0
+    assert run("ppo", tmp_path / "parts", 5, *settings) == 0
+    assert main(["run", "--resume", str(tmp_path / "parts"), "--total-updates", "8"]) == 0
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+    updates, name = 60, "dqn"
+    assert run(name, tmp_path / "replay", updates, *REPLAY) == 0
+    assert main(["run", "--resume", str(tmp_path / "replay"), "--total-updates", "90"]) == 0
+    ended = json.loads((tmp_path / "replay" / "summary.json").read_text())
+    assert ended["updates"] == 90

@@ -1,0 +1,121 @@
+"""Runs that save all of the run: on one machine the replay buffer; what cannot be saved is told."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from helpers import PATIENCE
+from numpy.typing import NDArray
+from real_runs import Artos, Outcome
+
+from artos.checkpoint import read_manifest
+
+pytestmark = pytest.mark.processes
+
+RUN = ("run", "replaying.py:replayed", "--json", "--run-dir", "off")
+ALL = ("--set", "checkpoint=all")
+DRAWN = 64
+
+
+@pytest.fixture(autouse=True)
+def _workloads(home: Path) -> None:
+    shutil.copy(Path(__file__).with_name("replaying.py"), home)
+
+
+def rows_in(run: Path) -> dict[str, NDArray[np.generic]]:
+    rows = read_manifest(run / "checkpoint").rows_file
+    assert rows is not None
+    found: dict[str, NDArray[np.generic]] = safetensors.numpy.load_file(
+        run / "checkpoint" / rows.file
+    )
+    return found
+
+
+def test_the_buffer_of_processes_is_there_again(artos: Callable[..., Outcome], home: Path) -> None:
+    """Rows of before are drawn at once, nothing warms up again, and no row is lost."""
+    first = artos(*RUN, *ALL)
+    assert first.status == 0, first.err
+    before = rows_in(home / "off")
+    again = artos("run", "--resume", "off", "--json", "--total-steps", "7000")
+    assert again.status == 0, again.err
+    assert "the replay buffer" in read_manifest(home / "off" / "checkpoint").restored
+    assert "replay buffer: it is empty" not in again.err
+    assert "environment states: every environment starts a new episode" in again.err
+    made = again.summary["steps"] - first.summary["steps"]
+    drawn = (again.summary["updates"] - first.summary["updates"]) * DRAWN
+    assert drawn == pytest.approx(8 * made, abs=2 * (8 * 20 * 2 + DRAWN))
+    assert again.summary["lag_max"] > again.summary["updates"] - first.summary["updates"]
+    assert again.summary["rows_lost"] == again.summary["restarts"] == 0
+    after = rows_in(home / "off")
+    assert after.keys() == before.keys()
+    for name, rows in before.items():
+        assert len(after[name]) > len(rows) > 1_000
+        np.testing.assert_array_equal(after[name][: len(rows)], rows)
+
+
+def test_a_killed_run_goes_on_with_the_buffer_of_its_last_checkpoint(
+    start: Callable[..., Artos], artos: Callable[..., Outcome], home: Path
+) -> None:
+    running = start(*RUN, *ALL, "--set", "total_steps=1000000")
+    checkpoint = home / "off" / "checkpoint"
+
+    def saved() -> int:
+        if not (checkpoint / "manifest.json").exists():
+            return 0
+        rows = read_manifest(checkpoint).rows_file
+        return sum(block.written for block in rows.blocks) if rows else 0
+
+    running.until(lambda: saved() > 500)
+    running.signal(signal.SIGKILL)
+    running.process.wait(PATIENCE)
+    steps = read_manifest(checkpoint).steps
+    again = artos("run", "--resume", "off", "--json", "--total-steps", steps + 1_000)
+    assert again.status == 0, again.err
+    assert again.summary["steps"] >= steps + 1_000
+    assert again.summary["updates"] * DRAWN == pytest.approx(
+        8 * (again.summary["steps"] - 1_000), rel=0.2
+    )
+
+
+def test_what_does_not_fit_is_refused_and_can_be_left_out(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    assert artos(*RUN, *ALL, "--inline").status == 0
+    (states,) = (home / "off" / "checkpoint").glob("states-*")
+    resume = ("run", "--resume", "off", "--json", "--total-steps", "6400")
+    other = artos(*resume, "--set", "prioritised=true")
+    assert other.status == 2
+    assert "does not fit other triggers" in other.err
+    states.write_bytes(states.read_bytes()[:-1])
+    damaged = artos(*resume)
+    assert damaged.status == 2
+    assert f"{states.name} is damaged or truncated" in damaged.err
+    without = artos(*resume, "--set", "checkpoint=model")
+    assert without.status == 0, without.err
+    assert without.summary["steps"] >= 6_400
+
+
+def test_environments_that_cannot_be_saved_begin_anew_and_are_told_of(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    (home / "sealed.py").write_text(
+        "import threading\n"
+        "import gymnasium as gym\n"
+        "def make():\n"
+        "    env = gym.make('CartPole-v1')\n"
+        "    env.unwrapped.engine = threading.Lock()\n"
+        "    return env\n"
+    )
+    size = ("--set", "steps=32", "--actors", "1", "--run-dir", "r", "--json")
+    run = ("run", "ppo", "--env", "sealed:make", "--inline", *ALL, *size)
+    assert artos(*run, "--total-updates", "3").status == 0
+    again = artos("run", "--resume", "r", "--json", "--total-updates", "6")
+    assert again.status == 0, again.err
+    assert "actor 0 starts anew: TypeError: cannot pickle '_thread.lock' object" in again.err
+    assert again.summary["updates"] == 6
