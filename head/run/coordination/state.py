@@ -10,9 +10,10 @@ from head.run.coordination.active_actors import ActiveActors, Scaler
 from head.run.coordination.budget import Budget
 from head.run.coordination.evaluations import Evaluations
 from head.run.coordination.failures import FailureLimits
-from head.run.coordination.ledger import Claims, Invocations, Progress, Rounds, WeightVersions
+from head.run.coordination.ledger import Claims, Invocations, Progress, Rounds
 from head.run.coordination.ports import Ports
 from head.run.coordination.standstill import Standstill
+from head.run.coordination.weight_versions import WeightVersions
 from head.run.monitor import Monitor
 from head.run.objects import Objects
 from triggers.table import Table

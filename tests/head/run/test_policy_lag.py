@@ -12,7 +12,8 @@ import pytest
 from lag_workload import ACTORS, finished
 
 from artos.protocol.invocations import Claim
-from head.run.coordination.ledger import Claims, Rounds, WeightVersions
+from head.run.coordination.ledger import Claims, Rounds
+from head.run.coordination.weight_versions import WeightVersions
 from triggers import ObjectKeyTrigger, TimeTrigger
 from triggers.base import Trigger
 from triggers.journal import read
