@@ -23,7 +23,8 @@ class ActorCritic(nn.Module):
     separate policy and value MLPs over all parts flattened. With images: one Nature CNN per image,
     shared by policy and value, flat parts appended to its features.
 
-    With ``normalize`` real-valued parts are scaled by running statistics.
+    With ``normalize`` real-valued parts are scaled by running statistics. ``correlation`` is that
+    of the noise in continuous actions, see ``DiagGaussian``.
     ``generator`` makes sampling reproducible; None uses torch's global one.
     """
 
@@ -34,6 +35,7 @@ class ActorCritic(nn.Module):
         *,
         cnn: bool = False,
         normalize: bool = False,
+        correlation: float = 0.0,
     ) -> None:
         super().__init__()
         self.spec, self.generator = spec, None
@@ -44,7 +46,7 @@ class ActorCritic(nn.Module):
             self.body = TwinMlp(sum(flat_width(part) for part in spec.parts), hidden)
         self.normalizer = Normalizer(spec.parts) if normalize and not cnn else None
         width = self.body.width
-        self.head = head_for(spec.actions)
+        self.head = head_for(spec.actions, correlation)
         self.policy_weight = nn.Parameter(orthogonal(torch.empty(width, self.head.width), 0.01))
         self.policy_bias = nn.Parameter(torch.zeros(self.head.width))
         self.value_weight = nn.Parameter(orthogonal(torch.empty(width, 1), 1.0).squeeze(1))
