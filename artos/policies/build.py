@@ -27,13 +27,15 @@ _CRITIC = Declared()
 class Policy:
     """The built-in actor-critic: ``auto`` takes the CNN if the environment shows pictures.
 
-    ``normalize`` scales real-valued observations by running statistics.
+    ``normalize`` scales real-valued observations by running statistics. ``correlation`` is that of
+    the noise in continuous actions from step to step, 0 to below 1.
     """
 
     outputs: ClassVar[tuple[str | DataKey, ...]] = ACTOR_CRITIC
     kind: Literal["auto", "mlp", "cnn"] = "auto"
     hidden: tuple[int, ...] = (64, 64)
     normalize: bool = False
+    correlation: float = 0.0
 
     def build(self, spec: EnvSpec, seed: int) -> ActorCritic:
         """A freshly initialised module; the same seed gives the same weights everywhere.
@@ -56,7 +58,9 @@ class Policy:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             cnn = self.kind != "mlp" and pictures
-            return ActorCritic(spec, self.hidden, cnn=cnn, normalize=self.normalize)
+            return ActorCritic(
+                spec, self.hidden, cnn=cnn, normalize=self.normalize, correlation=self.correlation
+            )
 
 
 PolicyLike = Policy | Callable[[EnvSpec], nn.Module]

@@ -129,6 +129,7 @@ class _Weights:
         self.inner = [np.empty((2, *pair), np.float32) for pair in pairwise(self.sides)]
         self.biases = [np.empty(2 * outside, np.float32) for outside in self.sides[1:]]
         self.out = module.head.width
+        self.correlation = getattr(module.head, "correlation", 0.0)
         self.head = np.zeros(
             (2 * self.sides[-1] if self.sides else width + 1, self.out + 1), np.float32
         )
@@ -185,7 +186,7 @@ class _Pass:
         self._joint = np.empty((batch, weights.out + 1), np.float32)
         self._joint_bias = np.empty_like(self._joint)
         self.out, self.values = self._joint[:, :-1], self._joint[:, -1]
-        self.sample = sampler_for(spec.actions, batch, rng)
+        self.sample = sampler_for(spec.actions, batch, rng, weights.correlation)
         self.refresh(weights)
 
     def refresh(self, weights: _Weights) -> None:
@@ -261,6 +262,10 @@ def flat_width_of(spec: EnvSpec) -> int:
     return sum(flat_width(part) for part in spec.features)
 
 
+def _keeps(module: nn.Module) -> bool:
+    return hasattr(module, "kept") or hasattr(module, "snapshot")
+
+
 class TorchActor:
     """Acts with any module: its tensors become views of the bound vector.
 
@@ -283,10 +288,11 @@ class TorchActor:
             self._tensors[name].data = torch.from_numpy(view)
 
     def snapshot(self) -> dict[str, Any]:
-        """The states of its random streams."""
+        """The states of its random streams, and what parts of the module keep from call to call."""
         generator: Any = getattr(self._module, "generator", None)
         own = None if generator is None else generator.get_state().numpy()
-        return {"stream": self._state.numpy(), "generator": own}
+        parts = {n: taken(each) for n, each in self._module.named_modules() if _keeps(each)}
+        return {"stream": self._state.numpy(), "generator": own, "parts": parts}
 
     def go_on(self, found: dict[str, Any]) -> None:
         """Draw on from there."""
@@ -294,6 +300,8 @@ class TorchActor:
         if found["generator"] is not None:
             generator: Any = self._module.generator
             generator.set_state(torch.from_numpy(found["generator"]))
+        for name, held in found["parts"].items():
+            put_back(self._module.get_submodule(name), held)
 
     @torch.inference_mode()
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
