@@ -59,6 +59,9 @@ class A2C(ActorCriticLearner):
         began = time.perf_counter()
         self._anneal(call)
         rows = self._rows(batch, ("actions",))
+        first = self._unmeasured()
+        if first:
+            self._count(batch, rows)
         self._seconds = {"gather": time.perf_counter() - began}
         log_probs, entropy, values = self._evaluate(batch, rows, np.arange(len(batch)))
         found = self._estimates(batch, _shaped(log_probs, batch), _shaped(values, batch))
@@ -68,7 +71,8 @@ class A2C(ActorCriticLearner):
             rows.get("valid"),
         )  # fmt: skip
         self.step(loss)
-        self._count(batch, rows)
+        if not first:
+            self._count(batch, rows)
         metrics = {name: float(value) for name, value in report.items()}
         metrics["lr"] = self.network.optimiser.lr
         return metrics | explained_variance(target, values.detach())

@@ -31,7 +31,9 @@ class ActorCriticLearner(TorchLearner):
 
     ``anneal`` lowers the learning rate linearly to 0 over the run. ``normalize_rewards`` divides
     rewards by the deviation of returns so far. If the policy scales observations, its statistics
-    are updated with the rows of every update, once they were learned from. ``bfloat16`` runs the
+    are updated with the rows of every update, once they were learned from. Only the first rows are
+    counted before: unscaled rewards may be so large that what is learned from them has to be
+    unlearned. ``bfloat16`` runs the
     network in bfloat16 autocast (weights and losses stay float32).
 
     A policy with recurrent state learns from whole sequences, each of which begins with the state
@@ -99,6 +101,13 @@ class ActorCriticLearner(TorchLearner):
             return rewards
         found: Floats = np.clip(rewards / self._reward_scale().item(), -_BOUND, _BOUND)
         return found
+
+    def _unmeasured(self) -> bool:
+        """Whether there are statistics that count no rows yet."""
+        scale: Any = self._reward_scale and self._reward_scale.module
+        counts = [each.count for each in self._normalizers]
+        counts += [] if scale is None else [scale.moments[2]]
+        return any(count.item() == 0 for count in counts)
 
     def _count(self, batch: Batch, rows: Mapping[str, Tensor]) -> None:
         """Update statistics with a batch that was learned from; ``rows`` are all of it."""

@@ -38,7 +38,7 @@ class PPO(ActorCriticLearner):
     ``update`` alone is complete. A trigger table may fire other methods before all rows have come
     (paper §4.4): ``preprocess`` computes advantages, ``accumulate`` adds up the gradient of the
     full batch, ``first_pass`` steps on minibatches of the rows that came first. ``update`` then
-    does the rest, which after a crash is everything.
+    does the rest, which is everything after a crash, and where statistics count no rows yet.
     """
 
     non_publishing: ClassVar[tuple[str, ...]] = ("preprocess", "accumulate", "first_pass")
@@ -104,7 +104,8 @@ class PPO(ActorCriticLearner):
     def preprocess(self, batch: Batch, call: Invoke) -> None:
         """Compute advantages of rows whose observations and actions may still be on their way."""
         began = time.perf_counter()
-        self._advantages.add(batch)
+        if not self._unmeasured():
+            self._advantages.add(batch)
         self._seconds = {"preprocess": time.perf_counter() - began}
 
     def accumulate(self, batch: Batch, call: Invoke) -> None:
@@ -129,7 +130,8 @@ class PPO(ActorCriticLearner):
         """
         began = time.perf_counter()
         gathered = began
-        if all(claim.start == self._learned.get(claim.actor, 0) for claim in batch.claims):
+        oldest = all(claim.start == self._learned.get(claim.actor, 0) for claim in batch.claims)
+        if oldest and not self._unmeasured():
             self._anneal(call)
             data = self._prepare(batch)
             gathered = time.perf_counter()
@@ -142,6 +144,10 @@ class PPO(ActorCriticLearner):
         began = time.perf_counter()
         self._anneal(call)
         data = self._prepare(batch)
+        first = self._unmeasured()
+        if first:
+            self._count(batch, data)
+            data = self._prepare(batch)
         gathered = time.perf_counter()
         metrics: Mapping[str, Tensor] = {}
         for epoch in range(self.epochs):
@@ -150,7 +156,8 @@ class PPO(ActorCriticLearner):
             if self.target_kl is not None and float(metrics["approx_kl"]) > self.target_kl:
                 break
         self._forget(batch.claims)
-        self._count(batch, data)
+        if not first:
+            self._count(batch, data)
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
         result = {name: float(value) for name, value in metrics.items()}
         result["lr"] = self.network.optimiser.lr

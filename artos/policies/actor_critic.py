@@ -25,7 +25,8 @@ class ActorCritic(nn.Module):
     shared by policy and value, flat parts appended to its features. Actions that an
     ``action_mask`` forbids are never chosen, and count in no probability and no entropy.
 
-    With ``normalize`` real-valued parts are scaled by running statistics.
+    With ``normalize`` real-valued parts are scaled by running statistics. ``correlation`` is that
+    of the noise in continuous actions, see ``DiagGaussian``.
     ``generator`` makes sampling reproducible; None uses torch's global one.
     """
 
@@ -36,6 +37,7 @@ class ActorCritic(nn.Module):
         *,
         cnn: bool = False,
         normalize: bool = False,
+        correlation: float = 0.0,
     ) -> None:
         super().__init__()
         self.spec, self.generator = spec, None
@@ -46,7 +48,7 @@ class ActorCritic(nn.Module):
             self.body = TwinMlp(sum(flat_width(part) for part in spec.features), hidden)
         self.normalizer = Normalizer(spec.features) if normalize and not cnn else None
         width = self.body.width
-        self.head = head_for(spec.actions)
+        self.head = head_for(spec.actions, correlation)
         self.policy_weight = nn.Parameter(orthogonal(torch.empty(width, self.head.width), 0.01))
         self.policy_bias = nn.Parameter(torch.zeros(self.head.width))
         self.value_weight = nn.Parameter(orthogonal(torch.empty(width, 1), 1.0).squeeze(1))

@@ -27,13 +27,15 @@ _CRITIC = Declared()
 class Policy:
     """The built-in actor-critic: ``auto`` takes the CNN if the environment shows pictures.
 
-    ``normalize`` scales real-valued observations by running statistics.
+    ``normalize`` scales real-valued observations by running statistics. ``correlation`` is that of
+    the noise in continuous actions from step to step, 0 to below 1.
     """
 
     outputs: ClassVar[tuple[str | DataKey, ...]] = ACTOR_CRITIC
     kind: Literal["auto", "mlp", "cnn"] = "auto"
     hidden: tuple[int, ...] = (64, 64)
     normalize: bool = False
+    correlation: float = 0.0
 
     def build(self, spec: EnvSpec, seed: int) -> ActorCritic:
         """A freshly initialised module; the same seed gives the same weights everywhere.
@@ -51,12 +53,16 @@ class Policy:
             faults.append(f"policy normalize=True: {spec.name} shows no real numbers; leave it out")
         if any(not 0 < units <= _MOST_UNITS for units in self.hidden):
             faults.append(f"policy hidden={self.hidden}: each layer has 1 to {_MOST_UNITS} units")
+        if not 0 <= self.correlation < 1:
+            faults.append(f"policy correlation={self.correlation}: use 0 to below 1")
         if faults:
             raise Refused(faults)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             cnn = self.kind != "mlp" and pictures
-            return ActorCritic(spec, self.hidden, cnn=cnn, normalize=self.normalize)
+            return ActorCritic(
+                spec, self.hidden, cnn=cnn, normalize=self.normalize, correlation=self.correlation
+            )
 
 
 PolicyLike = Policy | Callable[[EnvSpec], nn.Module]

@@ -93,21 +93,25 @@ class MultiCategorical(Head):
 
 
 class DiagGaussian(Head):
-    """Independent normals with a learned, state-independent deviation; float32 (B, *shape)."""
+    """Independent normals with a learned, state-independent deviation; float32 (B, *shape).
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    Each row's noise has this ``correlation`` with that of the same row in the sample before: noise
+    that lasts goes further than noise that cancels itself out (Hollenstein et al. 2024, with pink
+    noise). Every sample alone stays standard normal, and log probabilities are those of one alone.
+    """
+
+    def __init__(self, shape: tuple[int, ...], correlation: float = 0.0) -> None:
         super().__init__()
-        self.shape, self.width = shape, math.prod(shape)
+        self.shape, self.width, self.correlation = shape, math.prod(shape), correlation
         self.log_std = nn.Parameter(torch.zeros(self.width))
+        self._last: Tensor | None = None
 
     def sample(
         self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
     ) -> tuple[Tensor, Tensor]:
         """See ``Head.sample``; actions are not clipped here."""
         mean = out.float()
-        noise = torch.zeros_like(mean)
-        if not greedy:
-            noise.normal_(generator=generator)
+        noise = torch.zeros_like(mean) if greedy else self._noise(mean, generator)
         actions = mean + self.log_std.exp() * noise
         logs = -0.5 * noise.square().sum(-1) - self._scale()
         return actions.reshape(len(out), *self.shape), logs
@@ -119,17 +123,30 @@ class DiagGaussian(Head):
         entropy = self._scale() + 0.5 * self.width
         return logs, entropy.expand(len(out))
 
+    def _noise(self, mean: Tensor, generator: torch.Generator | None) -> Tensor:
+        noise = torch.empty_like(mean).normal_(generator=generator)
+        if self.correlation:
+            if self._last is not None and self._last.shape == noise.shape:
+                noise = self.correlation * self._last + _fresh(self.correlation) * noise
+            self._last = noise
+        return noise
+
     def _scale(self) -> Tensor:
         return self.log_std.sum() + 0.5 * LOG_2PI * self.width
 
 
-def head_for(actions: ActionSpec) -> Head:
-    """The usual distribution for an action space."""
+def _fresh(correlation: float) -> float:
+    """The weight of new noise that keeps the variance 1."""
+    return math.sqrt(1 - correlation**2)
+
+
+def head_for(actions: ActionSpec, correlation: float = 0.0) -> Head:
+    """The usual distribution for an action space; ``correlation`` is that of continuous noise."""
     if actions.kind == "discrete":
         return Categorical(actions.sizes[0])
     if actions.kind == "multidiscrete":
         return MultiCategorical(actions.sizes, actions.shape)
-    return DiagGaussian(actions.shape)
+    return DiagGaussian(actions.shape, correlation)
 
 
 def _pick(logs: Tensor, actions: Tensor) -> Tensor:
@@ -234,21 +251,25 @@ class MultiCategoricalSampler:
 class GaussianSampler:
     """Twin of ``DiagGaussian``."""
 
-    kept: ClassVar[tuple[str, ...]] = ()
+    kept: ClassVar[tuple[str, ...]] = ("_noise",)
 
-    def __init__(self, shape: tuple[int, ...], batch: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        batch: int,
+        rng: np.random.Generator,
+        correlation: float = 0.0,
+    ) -> None:
         self._rng, self._shape, self._width = rng, shape, math.prod(shape)
-        self._noise = np.empty((batch, self._width), np.float32)
+        self._keep, self._fresh = np.float32(correlation), np.float32(_fresh(correlation))
+        self._zeros = np.zeros((batch, self._width), np.float32)
+        self._noise: Floats | None = None
 
     def __call__(
         self, out: Floats, state: dict[str, Floats], *, greedy: bool = False
     ) -> tuple[Floats, Floats]:
         """See ``Sampler``."""
-        noise = self._noise
-        if greedy:
-            noise.fill(0)
-        else:
-            self._rng.standard_normal(dtype=np.float32, out=noise)
+        noise = self._zeros if greedy else self._draw()
         log_std = state["head.log_std"]
         out += np.exp(log_std) * noise
         logs = np.einsum("bk,bk->b", noise, noise)
@@ -256,11 +277,21 @@ class GaussianSampler:
         logs -= np.float32(log_std.sum() + 0.5 * LOG_2PI * self._width)
         return out.reshape(len(out), *self._shape), logs
 
+    def _draw(self) -> Floats:
+        noise = self._rng.standard_normal(self._zeros.shape, np.float32)
+        if self._keep and self._noise is not None:
+            noise *= self._fresh
+            noise += self._keep * self._noise
+        self._noise = noise
+        return noise
 
-def sampler_for(actions: ActionSpec, batch: int, rng: np.random.Generator) -> Sampler:
-    """The NumPy twin of ``head_for(actions)``."""
+
+def sampler_for(
+    actions: ActionSpec, batch: int, rng: np.random.Generator, correlation: float = 0.0
+) -> Sampler:
+    """The NumPy twin of ``head_for(actions, correlation)``."""
     if actions.kind == "discrete":
         return CategoricalSampler(actions.sizes[0], batch, rng)
     if actions.kind == "multidiscrete":
         return MultiCategoricalSampler(actions.sizes, actions.shape, batch, rng)
-    return GaussianSampler(actions.shape, batch, rng)
+    return GaussianSampler(actions.shape, batch, rng, correlation)

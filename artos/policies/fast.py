@@ -129,6 +129,7 @@ class _Weights:
         self.inner = [np.empty((2, *pair), np.float32) for pair in pairwise(self.sides)]
         self.biases = [np.empty(2 * outside, np.float32) for outside in self.sides[1:]]
         self.out = module.head.width
+        self.correlation = getattr(module.head, "correlation", 0.0)
         self.head = np.zeros(
             (2 * self.sides[-1] if self.sides else width + 1, self.out + 1), np.float32
         )
@@ -185,7 +186,7 @@ class _Pass:
         self._joint = np.empty((batch, weights.out + 1), np.float32)
         self._joint_bias = np.empty_like(self._joint)
         self.out, self.values = self._joint[:, :-1], self._joint[:, -1]
-        self.sample = sampler_for(spec.actions, batch, rng)
+        self.sample = sampler_for(spec.actions, batch, rng, weights.correlation)
         self.refresh(weights)
 
     def refresh(self, weights: _Weights) -> None:

@@ -89,12 +89,13 @@ class RecurrentActorCritic(nn.Module):
         width: int = 64,
         *,
         normalize: bool = False,
+        correlation: float = 0.0,
     ) -> None:
         super().__init__()
         self.spec, self.encoder, self.width = spec, Encoder(spec, normalize=normalize), width
         self.policy = Memory(self.encoder.width, hidden, width)
         self.critic = Memory(self.encoder.width, hidden, width)
-        self.head = head_for(spec.actions)
+        self.head = head_for(spec.actions, correlation)
         self.policy_weight = nn.Parameter(orthogonal(torch.empty(width, self.head.width), 0.01))
         self.policy_bias = nn.Parameter(torch.zeros(self.head.width))
         self.value_weight = nn.Parameter(orthogonal(torch.empty(width, 1), 1.0).squeeze(1))
