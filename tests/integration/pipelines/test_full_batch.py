@@ -22,6 +22,7 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "one actor": {"actors": 1},
     "nothing normalised": {"normalize_advantages": False},
     "values clipped": {"value_clip": 0.05},
+    "scaled by statistics that count nothing yet": {"env": "Pendulum-v1", "normalize": True},
 }
 
 
