@@ -53,8 +53,6 @@ class Policy:
             faults.append(f"policy normalize=True: {spec.name} shows no real numbers; leave it out")
         if any(not 0 < units <= _MOST_UNITS for units in self.hidden):
             faults.append(f"policy hidden={self.hidden}: each layer has 1 to {_MOST_UNITS} units")
-        if not 0 <= self.correlation < 1:
-            faults.append(f"policy correlation={self.correlation}: use 0 to below 1")
         if faults:
             raise Refused(faults)
         with torch.random.fork_rng(devices=[]):

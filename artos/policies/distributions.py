@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from artos.envs.spec import ActionSpec
+from artos.errors import Refused
 from artos.snapshot import put_back, taken
 
 Floats = NDArray[np.float32]
@@ -98,10 +99,15 @@ class DiagGaussian(Head):
     Each row's noise has this ``correlation`` with that of the same row in the sample before: noise
     that lasts goes further than noise that cancels itself out (Hollenstein et al. 2024, with pink
     noise). Every sample alone stays standard normal, and log probabilities are those of one alone.
+
+    Raises:
+        Refused: a correlation that is not from 0 to below 1.
     """
 
     def __init__(self, shape: tuple[int, ...], correlation: float = 0.0) -> None:
         super().__init__()
+        if not 0 <= correlation < 1:
+            raise Refused([f"correlation={correlation}: use 0 to below 1"])
         self.shape, self.width, self.correlation = shape, math.prod(shape), correlation
         self.log_std = nn.Parameter(torch.zeros(self.width))
         self._last: Tensor | None = None

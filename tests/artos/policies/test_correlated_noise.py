@@ -18,6 +18,7 @@ from artos.policies.build import Policy
 from artos.policies.distributions import DiagGaussian, GaussianSampler
 from artos.policies.fast import make_actor
 from artos.policies.flat import named_tensors
+from artos.policies.recurrent import RecurrentActorCritic
 
 BOX = ActionSpec("box", (2,), (), (-1.0, -1.0), (1.0, 1.0))
 STEPS, ROWS = 4_000, 8
@@ -88,5 +89,8 @@ def test_only_sampling_moves_the_noise() -> None:
 
 @pytest.mark.parametrize("correlation", [-0.1, 1.0, float("nan")])
 def test_what_is_no_correlation_is_refused(correlation: float) -> None:
+    spec = spec_with(BOX, VECTOR)
     with pytest.raises(Refused, match="use 0 to below 1"):
-        Policy(correlation=correlation).build(spec_with(BOX, VECTOR), 0)
+        Policy(correlation=correlation).build(spec, 0)
+    with pytest.raises(Refused, match="use 0 to below 1"):
+        RecurrentActorCritic(spec, correlation=correlation)

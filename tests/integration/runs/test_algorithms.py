@@ -16,6 +16,8 @@ pytestmark = pytest.mark.processes
 
 SMALL = ("--set", "hidden=32,32", "--set", "after=200", "--set", "batch=32", "--set", "ratio=4")
 
+CONTINUOUS = ("--env", "Pendulum-v1", "--set", "normalize=true")
+
 
 @pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
 @pytest.mark.parametrize(
@@ -79,6 +81,7 @@ def test_what_cannot_be_is_refused(
         ("dqn", ("--total-steps", "30000"), 150),
         ("sac", ("--total-steps", "6000"), -500),
         ("td3", ("--total-steps", "8000"), -500),
+        ("ppo", (*CONTINUOUS, "--total-steps", "80000"), -500),
     ],
 )
 def test_they_learn(
