@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,8 +25,6 @@ class SAC(OffPolicyLearner):
     discrete actions ``0.5 log(choices)``. A ``temperature_lr`` of 0 keeps it. Discrete actions take
     expectations over all of them instead of samples (Christodoulou 2019).
     """
-
-    networks: ClassVar[int] = 3
 
     def __init__(
         self,

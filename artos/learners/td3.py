@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,8 +21,6 @@ class TD3(OffPolicyLearner):
     The target's action gets noise of deviation ``target_noise``, clipped to ``target_clip``, in
     units of -1 ... 1; the policy and all targets move every ``delay`` updates.
     """
-
-    networks: ClassVar[int] = 3
 
     def __init__(
         self,

@@ -215,9 +215,6 @@ class TorchLearner:
     they publish nothing and count as no update, even if they step. Their work is lost with the
     process, so an update that follows must claim the same rows, and do what is missing.
 
-    ``networks`` of about the size of the policy's are trained in an update; by default all cores
-    are used where these are large.
-
     ``calls`` names the methods that the policy's module must have, ``reads`` the data keys that the
     rows must have; both are checked before the launch.
 
@@ -229,7 +226,6 @@ class TorchLearner:
     non_publishing: ClassVar[tuple[str, ...]] = ()
     publishing: ClassVar[Literal["update", "step", "itself"]] = "update"
     objects: ClassVar[tuple[ObjectKey, ...]] = ()
-    networks: ClassVar[int] = 1
     calls: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ()
 
@@ -279,7 +275,7 @@ class TorchLearner:
 
     def threads(self, module: nn.Module, cores: int) -> int:
         """Compute threads: as set, else one for small networks and all cores for large ones."""
-        size = self.networks * sum(p.numel() for p in module.parameters())
+        size = sum(p.numel() for p in module.parameters())
         return self._threads or (cores if size > 200_000 else 1)
 
     def faults(self, plan: Plan) -> list[str]:
