@@ -80,7 +80,7 @@ def test_what_cannot_be_is_refused(
     [
         ("dqn", ("--total-steps", "30000"), 150),
         ("sac", ("--total-steps", "6000"), -500),
-        ("td3", ("--total-steps", "8000"), -500),
+        ("td3", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),
         ("ppo", (*CONTINUOUS, "--total-steps", "80000"), -500),
     ],
 )
