@@ -33,8 +33,7 @@ class ActorCriticLearner(TorchLearner):
     rewards by the deviation of returns so far. If the policy scales observations, its statistics
     are updated with the rows of every update, once they were learned from. Only the first rows are
     counted before: unscaled rewards may be so large that what is learned from them has to be
-    unlearned. ``bfloat16`` runs the
-    network in bfloat16 autocast (weights and losses stay float32).
+    unlearned. ``bfloat16`` runs the network in bfloat16 autocast (weights and losses stay float32).
 
     A policy with recurrent state learns from whole sequences, each of which begins with the state
     that its first row holds: ``evaluate`` gets state and ends of episodes, too (see

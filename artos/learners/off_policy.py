@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -13,7 +15,8 @@ from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.transitions import DISCOUNTS, NEXT, RETURNS
 from artos.learners.torch_learner import TorchLearner
 from artos.plan import Plan
-from artos.policies.encoders import normalizers
+from artos.policies.critics import Critics
+from artos.policies.encoders import Normalizer, normalizers
 from artos.protocol.invocations import Invoke
 
 Obs = dict[str, Tensor]
@@ -58,12 +61,24 @@ class OffPolicyLearner(TorchLearner):
 
     def _count(self, batch: DrawnBatch) -> None:
         """Update the statistics by which observations are scaled: one for all networks."""
+        if self._normalizers:
+            first, *others = self._normalizers
+            first.update(self.observations(batch))
+            for normalizer in others:
+                normalizer.copy(first)
+
+    @cached_property
+    def _normalizers(self) -> list[Normalizer]:
+        """Those of all networks, the policy's first; asked for once all are owned."""
         networks = (self.network, *self.owned.values())
-        found = [m for each in networks for m in normalizers(each.module)]
-        if found:
-            found[0].update(self.observations(batch))
-        for normalizer in found[1:]:
-            normalizer.copy(found[0])
+        return [each for network in networks for each in normalizers(network.module)]
+
+    def own_critics(self, hidden: Sequence[int], lr: float) -> None:
+        """Own two critics, which scale observations if the policy does, and their targets."""
+        scaled = bool(normalizers(self.module))
+        critics = Critics(self.context.spec, hidden, normalize=scaled)
+        self.critics = self.own("critics", critics, lr=lr)
+        self.targets = self.own("targets", copy.deepcopy(critics))
 
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """One step of every network; returns metrics as scalar tensors without gradients."""

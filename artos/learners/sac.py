@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,8 +11,6 @@ from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import Obs, OffPolicyLearner, positive
-from artos.policies.critics import Critics
-from artos.policies.encoders import normalizers
 from artos.spec import MASK_KEY
 
 
@@ -49,10 +46,7 @@ class SAC(OffPolicyLearner):
         super().setup(context)
         actions = context.spec.actions
         self.continuous = actions.kind == "box"
-        scaled = bool(normalizers(self.module))
-        critics = Critics(context.spec, self.hidden, normalize=scaled)
-        self.critics = self.own("critics", critics, lr=self.critic_lr)
-        self.targets = self.own("targets", copy.deepcopy(critics))
+        self.own_critics(self.hidden, self.critic_lr)
         start = torch.tensor(math.log(self.start))
         self.log_temperature = self.own("log_temperature", start, lr=self.temperature_lr or None)
         usual = -math.prod(actions.shape) if self.continuous else 0.5 * math.log(actions.sizes[0])

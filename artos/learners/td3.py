@@ -11,8 +11,6 @@ from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import Obs, OffPolicyLearner, positive
-from artos.policies.critics import Critics
-from artos.policies.encoders import normalizers
 
 
 class TD3(OffPolicyLearner):
@@ -42,10 +40,7 @@ class TD3(OffPolicyLearner):
     def setup(self, context: Any) -> None:
         """Own critics, and targets of critics and policy."""
         super().setup(context)
-        scaled = bool(normalizers(self.module))
-        critics = Critics(context.spec, self.hidden, normalize=scaled)
-        self.critics = self.own("critics", critics, lr=self.critic_lr)
-        self.targets = self.own("targets", copy.deepcopy(critics))
+        self.own_critics(self.hidden, self.critic_lr)
         self.target = self.own("target", copy.deepcopy(self.module))
 
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:

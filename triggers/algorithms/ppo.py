@@ -95,10 +95,9 @@ def _settings(
 ) -> dict[str, Any]:
     """What was asked for, and defaults for the rest."""
     defaults = ppo_defaults(actor.spec)
-    found = {name: defaults.get(name) if v is None else v for name, v in asked.items()}
+    found = {name: defaults[name] if v is None else v for name, v in asked.items()}
     if found["minibatches"] is None:
         # Sequences are not cut, and there are few of them.
-        small = defaults["epochs"] == 10 and not recurrent
-        rows: int = actor.envs * (found["steps"] or 0)
-        found["minibatches"] = minibatches_of(rows, actors_of(actors).least) if small else 4
+        rows: int = actor.envs * found["steps"]
+        found["minibatches"] = 4 if recurrent else minibatches_of(rows, actors_of(actors).least)
     return found

@@ -248,7 +248,7 @@ class Coordinator:
 
     def _evaluate_last(self) -> None:
         """The version that training ends with is due, whatever its number."""
-        if self.trained and self.state.evaluations.lacks(self.published):
+        if self.state.evaluations.lacks(self.published) and self.trained:
             self.engine.fire(EVALUATION, Firing(version=self.published))
 
     def _learned(self, call: Invoke, done: Done) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from artos.protocol.invocations import Done, Invoke
 from head.records.evaluations import Evaluated
 
 _log = logging.getLogger(__name__)
-_KEPT = ("found", "skipped", "failed", "_waiting", "_playing", "_asked")
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,10 @@ class Evaluations:
     ``found`` has all evaluations of the run, ``skipped`` counts versions that were due and not
     played, ``failed`` says why there are no more of them; "" if there are.
     """
+
+    kept: ClassVar[tuple[str, ...]] = (
+        "found", "skipped", "failed", "_waiting", "_playing", "_asked",
+    )  # fmt: skip
 
     def __init__(self, plan: Plan, model: ObjectRegion, handed: ObjectRegion | None) -> None:
         self.member = plan.evaluator
@@ -117,13 +120,9 @@ class Evaluations:
         """The run is to end: finish what is played, begin no more."""
         self._closed = True
 
-    def snapshot(self) -> dict[str, Any]:
-        """What was found, is played and waits."""
-        return {name: getattr(self, name) for name in _KEPT}
-
     def go_on(self, taken: dict[str, Any]) -> None:
         """Go on from a snapshot: what was played is handed over again."""
-        for name in _KEPT:
+        for name in self.kept:
             setattr(self, name, taken[name])
         if self._playing is not None:
             self._hand_over(self._playing)
