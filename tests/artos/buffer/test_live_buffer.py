@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 
 import numpy as np
@@ -115,18 +114,20 @@ def test_samples_under_fast_writers_are_whole(
             replace(*args)
 
         sampler._reader._replace = counted
-        end = time.monotonic() + PATIENCE
-        for turn in itertools.count():
-            if turn >= 100 and (replaced or time.monotonic() > end):
-                break
-            sample = sampler.sample()
+        end, turn = time.monotonic() + PATIENCE, 0
+        while turn < 100 or not replaced:
+            assert time.monotonic() < end, f"{turn} whole samples, {replaced} rows replaced"
+            try:
+                sample = sampler.sample()
+            except Overwritten:
+                continue  # refused aloud: two writers on a busy machine may lap it every time
+            turn += 1
             for place, (_, step, env) in enumerate(sample["index"].tolist()):
                 check_row(sample, place, step, env)
                 check_row(sample, place, step + 1, env, "next.")
             if kind is PrioritisedSampler and turn % 3 == 0:
                 sampler.update(sample["index"], np.ones(32))
         assert blocks[0].written > first + 200, "the writer went round while this was sampled"
-        assert replaced > 0, "no sample was ever lapped: this test shows nothing"
     finally:
         for child in children:
             child.kill()

@@ -14,6 +14,9 @@ from elastic import needs_criu
 from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
 from real_runs import journal
 
+from workers.checkpoint.criu.cleanup import MARK
+from workers.checkpoint.criu.find import find_criu
+
 pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
 
 KILLS, STEPS = 3, 7680
@@ -73,8 +76,20 @@ def test_in_mid_dump_and_mid_restore(start: Callable[..., ElasticRun], home: Pat
     assert sum(len(of) for of in lives.values()) == 2 + run.said.count(RESTORE) + died
 
 
-def test_while_it_makes_clones(start: Callable[..., ElasticRun], home: Path) -> None:
-    run = start("counted.py:workload", "--total-steps", 128, park="memory", start="clone")
+@pytest.fixture
+def slow_criu(tmp_path: Path) -> dict[str, str]:
+    """A CRIU whose restores begin so late that each is seen, also on a machine with much to do."""
+    script = tmp_path / "criu"
+    script.write_text(f'#!/bin/sh\n[ -z "${MARK}" ] || sleep 0.3\nexec {find_criu()} "$@"\n')
+    script.chmod(0o755)
+    return {"ARTOS_CRIU": str(script)}
+
+
+def test_while_it_makes_clones(
+    start: Callable[..., ElasticRun], home: Path, slow_criu: dict[str, str]
+) -> None:
+    arguments = ("counted.py:workload", "--total-steps", 128)
+    run = start(*arguments, environment=slow_criu, park="memory", start="clone")
     killed: list[int] = []
 
     def kill_two() -> bool:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 from elastic import PATIENCE, Stage, needs_criu, state, until
 from helpers import children
@@ -185,6 +186,35 @@ def test_criu_killed_at_any_moment_of_a_restore_leaves_no_process(stage: Stage) 
         assert not children()
     stage.restore(image, one)
     assert one.count() == 1
+
+
+def test_one_that_has_its_name_and_dies_with_criu_is_reaped(stage: Stage) -> None:
+    """It is no longer called criu, is in a group of its own, and as a zombie holds no files."""
+    one = stage.subject().serve("ballast")
+    image = stage.dump(one)
+    for _ in range(50):
+        operation = stage.begin_restore(image, one)
+        if pid := caught_at_work(operation):
+            os.kill(pid, signal.SIGKILL)
+            until("its end", lambda pid=pid: state(pid) == "Z")
+            os.kill(operation.criu_pid, signal.SIGKILL)
+            with pytest.raises(RestoreFailed):
+                operation.wait(PATIENCE)
+            assert not children()
+            return
+        end(operation.wait(PATIENCE).pid)
+    pytest.fail("CRIU was never stopped between naming the process and its own end")
+
+
+def caught_at_work(operation: Operation) -> int:
+    """Stop CRIU once the process it makes has its own name; 0 if CRIU was quicker."""
+    criu = psutil.Process(operation.criu_pid)
+    while criu.status() != psutil.STATUS_ZOMBIE:
+        for made in set(children()) - {criu.pid}:
+            if Path(f"/proc/{made}/comm").read_text().strip() not in ("criu", ""):
+                criu.suspend()
+                return made if criu.status() != psutil.STATUS_ZOMBIE else 0
+    return 0
 
 
 def test_two_restores_one_of_which_dies_do_not_harm_each_other(stage: Stage) -> None:

@@ -2,7 +2,9 @@
 
 CRIU makes the restored process a child of this process from its first moment on, so if CRIU dies
 nothing else ends it. It is recognised by CRIU's environment as long as it still has CRIU's memory,
-later by the files that only this restore gave it, and as a zombie by its process group.
+later by the files that only this restore gave it. One that is about to end, or has ended, has
+neither; it is known by its age and a PID namespace of its own. Another child that this fits has
+ended by itself within the same moments, and loses no more than its exit status.
 """
 
 from __future__ import annotations
@@ -79,8 +81,8 @@ def _is_of(child: psutil.Process, traces: Traces) -> bool:
             return False
         if pid == traces.pid or os.getpgid(pid) == traces.criu:
             return True
-        if child.status() == psutil.STATUS_ZOMBIE:
-            return child.name() == "criu" and _is_in_own_namespace(pid)
+        if not child.memory_info().vms:
+            return _is_in_own_namespace(pid)
         return _has_mark(pid, traces.mark) or _holds(pid, traces.files)
     except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError):
         return False
