@@ -27,6 +27,7 @@ from artos.policies.acting import ActInfo
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.build import Policy
 from artos.policies.plain import PlainActorCritic
+from artos.spec import MASK_KEY
 from artos.trained.export import export
 
 SHIFTED = ActionSpec("discrete", (), (4,), start=(5,))
@@ -89,6 +90,23 @@ def test_a_program_of_onnx(actions: ActionSpec, parts: tuple[Part, ...], tmp_pat
         wanted = expected(trained, obs)
         np.testing.assert_allclose(found, wanted, atol=1e-5, rtol=1e-4)
         assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+
+
+@pytest.mark.parametrize("actions", [DISCRETE, GRID])
+def test_a_program_of_onnx_keeps_to_the_mask(actions: ActionSpec, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    trained = policy(spec_with(actions, VECTOR).masked_by_info())
+    export(PlainActorCritic(trained), trained.spec, tmp_path / "policy.onnx")
+    arrays = random_obs(trained.spec, 33, seed=3)
+    greedy = expected(trained, {name: torch.from_numpy(part) for name, part in arrays.items()})
+    allowed = np.random.default_rng(3).random(arrays[MASK_KEY].shape) < 0.3
+    allowed[:, np.cumsum((0, *actions.sizes[:-1]))] = True
+    arrays[MASK_KEY] = allowed
+    wanted = expected(trained, {name: torch.from_numpy(part) for name, part in arrays.items()})
+    given = {"observations": arrays["observations"], "action_mask": allowed}
+    (found,) = runtime.InferenceSession(tmp_path / "policy.onnx").run(None, given)
+    np.testing.assert_array_equal(found, wanted)
+    assert (found != greedy).any(), "nothing was forbidden that would have been chosen"
 
 
 class Own(nn.Module):
