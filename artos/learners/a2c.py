@@ -45,8 +45,9 @@ class A2C(ActorCriticLearner):
         threads: int = 0,
     ) -> None:
         super().__init__(
-            lr, anneal, gamma, lam, vf_coef, ent_coef, max_grad_norm, bfloat16, threads,
-            normalize_rewards,
+            lr=lr, anneal=anneal, gamma=gamma, lam=lam, vf_coef=vf_coef, ent_coef=ent_coef,
+            max_grad_norm=max_grad_norm, normalize_rewards=normalize_rewards, bfloat16=bfloat16,
+            threads=threads,
         )  # fmt: skip
         self.stepping = optimiser
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -14,11 +13,11 @@ from torch import Tensor
 from artos.buffer.samplers.batch import Batch
 from artos.learners.context import LearnerContext
 from artos.learners.network import Network
+from artos.learners.ranges import not_negative, within
 from artos.learners.reward_scale import RewardScale
 from artos.learners.sequences import TimeMajor, sequence_minibatches, time_major
 from artos.learners.torch_learner import TorchLearner
 from artos.losses.rounds import Floats
-from artos.plan import Plan
 from artos.policies.encoders import normalizers
 from artos.protocol.invocations import Invoke
 from artos.spec import is_observation
@@ -44,6 +43,7 @@ class ActorCriticLearner(TorchLearner):
 
     def __init__(
         self,
+        *,
         lr: float,
         anneal: bool,
         gamma: float,
@@ -51,9 +51,9 @@ class ActorCriticLearner(TorchLearner):
         vf_coef: float,
         ent_coef: float,
         max_grad_norm: float | None,
+        normalize_rewards: bool,
         bfloat16: bool,
         threads: int,
-        normalize_rewards: bool = False,
     ) -> None:
         super().__init__(lr, max_grad_norm, threads)
         self.anneal, self.gamma, self.lam = anneal, gamma, lam
@@ -76,17 +76,11 @@ class ActorCriticLearner(TorchLearner):
             scale = RewardScale(context.plan.actors, context.plan.envs, self.gamma)
             self._reward_scale = self.own("reward_scale", scale)
 
-    def faults(self, plan: Plan) -> list[str]:
-        """Settings out of range."""
-        return [*super().faults(plan), *self._out_of_range()]
-
-    def _out_of_range(self) -> Iterator[str]:
-        for name, value in {"gamma": self.gamma, "lam": self.lam}.items():
-            if not 0 <= value <= 1:
-                yield f"{name} must be within 0 and 1, not {value}"
-        for name, value in {"vf_coef": self.vf_coef, "ent_coef": self.ent_coef}.items():
-            if not 0 <= value < math.inf:
-                yield f"{name} must be finite and not negative, but is {value}"
+    def out_of_range(self) -> Iterator[str]:
+        """See ``TorchLearner.out_of_range``."""
+        yield from super().out_of_range()
+        yield from within(0, 1, gamma=self.gamma, lam=self.lam)
+        yield from not_negative(vf_coef=self.vf_coef, ent_coef=self.ent_coef)
 
     def seconds(self) -> Mapping[str, float]:
         """Seconds of the last invocation by kind."""

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import OffPolicyLearner
+from artos.learners.ranges import at_least_one
 
 
 class DQN(OffPolicyLearner):
@@ -63,7 +64,7 @@ class DQN(OffPolicyLearner):
         best = self.module(following).argmax(1, keepdim=True)
         return values.gather(1, best).squeeze(1)
 
-    def _faults(self) -> Iterator[str]:
-        yield from super()._faults()
-        if self.target_every < 1:
-            yield f"target_every must be at least 1, not {self.target_every}"
+    def out_of_range(self) -> Iterator[str]:
+        """See ``TorchLearner.out_of_range``."""
+        yield from super().out_of_range()
+        yield from at_least_one(target_every=self.target_every)

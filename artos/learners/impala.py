@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from artos.buffer.samplers.batch import Batch
 from artos.learners.a2c import A2C, Stepping
+from artos.learners.ranges import bounds
 from artos.losses.rounds import Floats
 from artos.losses.vtrace import vtrace
 
@@ -39,11 +40,10 @@ class IMPALA(A2C):
         super().__init__(max_grad_norm=max_grad_norm, optimiser=optimiser, **settings)
         self.clip_rho, self.clip_c = clip_rho, clip_c
 
-    def _out_of_range(self) -> Iterator[str]:
-        yield from super()._out_of_range()
-        for name, value in {"clip_rho": self.clip_rho, "clip_c": self.clip_c}.items():
-            if not value > 0:
-                yield f"{name} must be positive, not {value}"
+    def out_of_range(self) -> Iterator[str]:
+        """See ``TorchLearner.out_of_range``."""
+        yield from super().out_of_range()
+        yield from bounds(clip_rho=self.clip_rho, clip_c=self.clip_c)
 
     def _estimates(self, batch: Batch, log_probs: Floats, values: Floats) -> tuple[Floats, Floats]:
         ratios = log_probs - batch.gather("log_probs")

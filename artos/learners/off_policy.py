@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -13,8 +12,8 @@ from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.transitions import DISCOUNTS, NEXT, RETURNS
+from artos.learners.ranges import at_least_one
 from artos.learners.torch_learner import TorchLearner
-from artos.plan import Plan
 from artos.policies.critics import Critics
 from artos.policies.encoders import Normalizer, normalizers
 from artos.protocol.invocations import Invoke
@@ -97,15 +96,12 @@ class OffPolicyLearner(TorchLearner):
         """Returns over n steps, (n,), with the discounted ``values`` (n,) of the states after."""
         return self.tensor(batch[RETURNS]) + self.tensor(batch[DISCOUNTS]) * values
 
-    def faults(self, plan: Plan) -> list[str]:
-        """Settings out of range."""
-        return [*super().faults(plan), *self._faults()]
-
-    def _faults(self) -> Iterator[str]:
+    def out_of_range(self) -> Iterator[str]:
+        """See ``TorchLearner.out_of_range``."""
+        yield from super().out_of_range()
         if not 0 < self.tau <= 1:
             yield f"tau must be above 0 and at most 1, not {self.tau}"
-        if self.sync < 1:
-            yield f"sync must be at least 1, not {self.sync}"
+        yield from at_least_one(sync=self.sync)
 
 
 def seed_here(device: torch.device, seed: int) -> None:
@@ -114,10 +110,3 @@ def seed_here(device: torch.device, seed: int) -> None:
         torch.cuda.manual_seed(seed)
     else:
         torch.default_generator.manual_seed(seed)
-
-
-def positive(**settings: float) -> Iterator[str]:
-    """What is wrong with settings that must be positive and finite."""
-    for name, value in settings.items():
-        if not 0 < value < math.inf:
-            yield f"{name} must be positive, not {value}"

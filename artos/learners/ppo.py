@@ -14,6 +14,7 @@ from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.learners.actor_critic import ActorCriticLearner, explained_variance
 from artos.learners.context import LearnerContext
 from artos.learners.noise import GradientNoise
+from artos.learners.ranges import bounds, positive
 from artos.learners.torch_learner import (
     AdvantageCache,
     GradientAccumulator,
@@ -66,8 +67,9 @@ class PPO(ActorCriticLearner):
         threads: int = 0,
     ) -> None:
         super().__init__(
-            lr, anneal, gamma, lam, vf_coef, ent_coef, max_grad_norm, bfloat16, threads,
-            normalize_rewards,
+            lr=lr, anneal=anneal, gamma=gamma, lam=lam, vf_coef=vf_coef, ent_coef=ent_coef,
+            max_grad_norm=max_grad_norm, normalize_rewards=normalize_rewards, bfloat16=bfloat16,
+            threads=threads,
         )  # fmt: skip
         self.epochs, self.minibatches = epochs, minibatches
         self.normalize = normalize_advantages
@@ -91,13 +93,12 @@ class PPO(ActorCriticLearner):
         found += indivisible(plan, self.minibatches)
         return found + too_early(plan, self.minibatches)
 
-    def _out_of_range(self) -> Iterator[str]:
-        yield from super()._out_of_range()
-        positive = {"epochs": self.epochs, "minibatches": self.minibatches, "clip": self.clip}
-        optional = {"value_clip": self.value_clip, "target_kl": self.target_kl}
-        for name, value in (positive | optional).items():
-            if not (value is None or value > 0):
-                yield f"{name} must be positive{' or none' * (name in optional)}, not {value}"
+    def out_of_range(self) -> Iterator[str]:
+        """See ``TorchLearner.out_of_range``."""
+        yield from super().out_of_range()
+        yield from positive(epochs=self.epochs, minibatches=self.minibatches)
+        yield from bounds(clip=self.clip)
+        yield from bounds(optional=True, value_clip=self.value_clip, target_kl=self.target_kl)
 
     # -- what triggers fire --------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
-from artos.learners.off_policy import Obs, OffPolicyLearner, positive
+from artos.learners.off_policy import Obs, OffPolicyLearner
+from artos.learners.ranges import not_negative, positive
 from artos.spec import MASK_KEY
 
 
@@ -114,8 +115,8 @@ class SAC(OffPolicyLearner):
         loss = (logs.exp() * (temperature * logs - values)).sum(-1).mean()
         return loss, -(logs.exp() * logs).sum(-1).mean().detach()
 
-    def _faults(self) -> Iterator[str]:
-        yield from super()._faults()
+    def out_of_range(self) -> Iterator[str]:
+        """See ``TorchLearner.out_of_range``."""
+        yield from super().out_of_range()
         yield from positive(critic_lr=self.critic_lr, temperature=self.start)
-        if not 0 <= self.temperature_lr < math.inf:
-            yield f"temperature_lr must be finite and not negative, but is {self.temperature_lr}"
+        yield from not_negative(temperature_lr=self.temperature_lr)

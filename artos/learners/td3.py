@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
-from artos.learners.off_policy import Obs, OffPolicyLearner, positive
+from artos.learners.off_policy import Obs, OffPolicyLearner
+from artos.learners.ranges import at_least_one, not_negative, positive
 
 
 class TD3(OffPolicyLearner):
@@ -67,10 +68,9 @@ class TD3(OffPolicyLearner):
         found: Tensor = self.targets(following, (actions + noise).clamp(-1, 1)).amin(0)
         return found
 
-    def _faults(self) -> Iterator[str]:
-        yield from super()._faults()
+    def out_of_range(self) -> Iterator[str]:
+        """See ``TorchLearner.out_of_range``."""
+        yield from super().out_of_range()
         yield from positive(critic_lr=self.critic_lr, target_clip=self.target_clip)
-        if self.delay < 1:
-            yield f"delay must be at least 1, not {self.delay}"
-        if not self.target_noise >= 0:
-            yield f"target_noise must not be negative, but is {self.target_noise}"
+        yield from at_least_one(delay=self.delay)
+        yield from not_negative(target_noise=self.target_noise)

@@ -6,8 +6,7 @@ and advantages by claim: computed once the rewards have come, used once the obse
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -24,6 +23,7 @@ from artos.learners.context import LearnerContext
 from artos.learners.network import Network, Value
 from artos.learners.optimisers import Adam, Optimiser
 from artos.learners.own_state import own_state, set_own_state
+from artos.learners.ranges import bounds, positive, within
 from artos.learners.sequences import Windows, windows
 from artos.losses.gae import advantages
 from artos.losses.rounds import Floats
@@ -280,14 +280,13 @@ class TorchLearner:
 
     def faults(self, plan: Plan) -> list[str]:
         """Everything wrong with this learner's settings for this plan."""
-        found = []
-        if not 0 < self.lr < math.inf:
-            found.append(f"lr must be positive, not {self.lr}")
-        if not 0 <= self._threads <= _MOST_THREADS:
-            found.append(f"threads must be within 0 and {_MOST_THREADS}, not {self._threads}")
-        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
-            found.append(f"max_grad_norm must be positive or none, not {self.max_grad_norm}")
-        return found
+        return list(self.out_of_range())
+
+    def out_of_range(self) -> Iterator[str]:
+        """What is wrong with settings whatever the plan; a subclass adds its own."""
+        yield from positive(lr=self.lr)
+        yield from within(0, _MOST_THREADS, threads=self._threads)
+        yield from bounds(optional=True, max_grad_norm=self.max_grad_norm)
 
     # -- learning ------------------------------------------------------------------------------
 

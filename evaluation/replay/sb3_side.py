@@ -22,7 +22,9 @@ MODELS: dict[str, type[DQN] | type[SAC]] = {"dqn": DQN, "sac": SAC}
 
 def build(case: Case, envs: int) -> Any:
     """The model with its environments, with one update for every ``case.every`` steps."""
-    more = {} if case.algorithm == "sac" else {"target_update_interval": 100 * case.every}
+    more: dict[str, Any] = {}
+    if case.algorithm == "dqn":
+        more["target_update_interval"] = 100 * case.every
     return MODELS[case.algorithm](
         "MlpPolicy",
         DummyVecEnv([lambda: gym.make(case.env)] * envs),

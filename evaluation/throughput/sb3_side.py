@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 from evaluation.baselines.one_file_ppo import make_pong
 from evaluation.baselines.timing import answer
 
-MODELS = {
+MODELS: dict[str, dict[str, Any]] = {
     # MlpPolicy: two layers of 64 tanh for the policy and two for the value.
     "cartpole": {"policy": "MlpPolicy", "clip_range": 0.2},
     # CnnPolicy: the Nature network.
