@@ -1,0 +1,41 @@
+"""Which numbers a setting may have: yields what is wrong, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+
+def positive(**settings: float) -> Iterator[str]:
+    """Settings above 0 and finite."""
+    for name, value in settings.items():
+        if not 0 < value < math.inf:
+            yield f"{name} must be positive, not {value}"
+
+
+def bounds(optional: bool = False, **settings: float | None) -> Iterator[str]:
+    """Settings above 0 that bound something; infinity, or None if ``optional``, is no bound."""
+    for name, value in settings.items():
+        if not (optional if value is None else value > 0):
+            yield f"{name} must be positive{' or none' * optional}, not {value}"
+
+
+def not_negative(**settings: float) -> Iterator[str]:
+    """Settings from 0 on, finite."""
+    for name, value in settings.items():
+        if not 0 <= value < math.inf:
+            yield f"{name} must be finite and not negative, but is {value}"
+
+
+def at_least_one(**settings: int) -> Iterator[str]:
+    """Counts."""
+    for name, value in settings.items():
+        if value < 1:
+            yield f"{name} must be at least 1, not {value}"
+
+
+def within(low: float, high: float, **settings: float) -> Iterator[str]:
+    """Settings from ``low`` to ``high``."""
+    for name, value in settings.items():
+        if not low <= value <= high:
+            yield f"{name} must be within {low:g} and {high:g}, not {value}"
