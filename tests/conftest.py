@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import chdir
 
@@ -72,7 +73,8 @@ def atari() -> None:
 @pytest.fixture(autouse=True)
 def _nothing_left_behind() -> Iterator[None]:
     """Fails a test that leaves processes, segments, threads, ZeroMQ contexts or sockets."""
-    before = footprint()
+    before, path = footprint(), sys.path[:]
     yield
     keep_denormals()
+    sys.path[:] = path  # a run leaves the user's folder there for good, and there are thousands
     assert not (left := leaked(before)), "left behind:\n  " + "\n  ".join(left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import platform
 import sys
@@ -70,7 +71,9 @@ def versions() -> dict[str, str]:
     return {"artos": VERSION, "python": platform.python_version(), **found}
 
 
+@functools.cache
 def _version(name: str) -> str:
+    # Each look reads every folder on the import path, which grows with each user's folder.
     try:
         return version(name)
     except (PackageNotFoundError, ValueError):
