@@ -8,8 +8,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import psutil
 
 from artos.buffer.segment import PREFIX, shm_root
 
@@ -61,14 +63,32 @@ def _difference(before: Mapping[str, set[str]]) -> list[str]:
 
 def children() -> dict[int, str]:
     """Processes whose parent is this one, dead ones too, by process id; how they were called."""
-    tasks = Path("/proc/self/task").iterdir()
-    called = {pid: _command(pid) for task in tasks for pid in _text(task / "children").split()}
+    called = {pid: _command(pid) for pid in _children_of(os.getpid())}
     # There is one of these for the whole process, kept by multiprocessing itself.
-    return {int(pid): line for pid, line in called.items() if "resource_tracker" not in line}
+    return {pid: line for pid, line in called.items() if "resource_tracker" not in line}
 
 
-def _command(pid: str) -> str:
-    return _text(Path("/proc", pid, "cmdline")).replace("\0", " ").strip()
+def below(pid: int, *, recursive: bool = True) -> list[psutil.Process]:
+    """Its children, and theirs; not by psutil, which reads of every process of the machine."""
+    found = []
+    for child in _children_of(pid):
+        with suppress(psutil.NoSuchProcess):
+            found.append(psutil.Process(child))
+        if recursive:
+            found += below(child)
+    return found
+
+
+def _children_of(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):  # it may end meanwhile
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, _text(task / "children").split())
+    return found
+
+
+def _command(pid: int) -> str:
+    return _text(Path(f"/proc/{pid}/cmdline")).replace("\0", " ").strip()
 
 
 def _zmq_threads() -> Iterator[str]:

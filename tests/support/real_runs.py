@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import psutil
 import safetensors.numpy
-from helpers import PATIENCE, ROOT
+from helpers import PATIENCE, ROOT, below
 from numpy.typing import NDArray
 
 from artos.buffer.segment import PREFIX, shm_root
@@ -82,10 +82,7 @@ class Artos:
 
     def children(self) -> list[psutil.Process]:
         """Its descendants that run."""
-        try:
-            found = psutil.Process(self.process.pid).children(recursive=True)
-        except psutil.NoSuchProcess:
-            found = []
+        found = below(self.process.pid)
         self._known |= {p.pid: p for p in found}
         return found
 

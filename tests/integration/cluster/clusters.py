@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from helpers import PATIENCE, ROOT
+from helpers import PATIENCE, ROOT, below
 
 from artos.buffer.segment import PREFIX, reap_orphans, shm_root
 from artos.protocol import control
@@ -127,7 +127,7 @@ class Cluster:
 
     def member(self, process: subprocess.Popen[bytes], log: str) -> psutil.Process | None:
         """The child of a process whose output goes to that log."""
-        for child in _children(process.pid):
+        for child in below(process.pid):
             try:
                 output = Path(f"/proc/{child.pid}/fd/1").readlink().name
             except OSError:
@@ -152,7 +152,7 @@ class Cluster:
     def frozen(self, node: str) -> Iterator[None]:
         """Meanwhile nothing on the node goes on, as if its link was cut."""
         executor = psutil.Process(self.executors[node].pid)
-        there = [executor, *_children(executor.pid)]
+        there = [executor, *below(executor.pid)]
         for process in there:
             process.suspend()
         try:
@@ -164,7 +164,7 @@ class Cluster:
     def kill_node(self, node: str) -> None:
         """SIGKILL everything there is on the node."""
         executor = self.executors.pop(node)
-        there = [psutil.Process(executor.pid), *_children(executor.pid)]
+        there = [psutil.Process(executor.pid), *below(executor.pid)]
         for process in there:
             process.suspend()  # so nobody does anything on seeing another die
         for process in there:
@@ -255,7 +255,7 @@ class Cluster:
     def _remember(self) -> None:
         for process in (self.run, *self.executors.values()):
             if process is not None:
-                self._known |= {child.pid: child for child in _children(process.pid)}
+                self._known |= {child.pid: child for child in below(process.pid)}
 
     def survivors(self) -> list[str]:
         """What is left of processes and shared memory of this cluster."""
@@ -279,10 +279,3 @@ class Cluster:
         reap_orphans()
         self.messenger.close(0.0)
         self._socket.unlink(missing_ok=True)
-
-
-def _children(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []

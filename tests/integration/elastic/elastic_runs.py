@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import psutil
 from counted import COUNT, DRAW, LIFE
+from helpers import below
 from numpy.typing import NDArray
 from real_runs import Artos, Outcome, checkpointed, journal, shared_memory, updates
 
@@ -93,14 +94,8 @@ class ElasticRun(Artos):
                 found.setdefault(number, []).append(process)
         return found
 
-    def _below(self) -> Iterator[psutil.Process]:
-        # Children only: quicker than psutil, which looks at every process of the machine.
-        for task in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
-            for pid in task.read_text().split():
-                try:
-                    yield psutil.Process(int(pid))
-                except psutil.NoSuchProcess:
-                    continue
+    def _below(self) -> list[psutil.Process]:
+        return below(self.process.pid, recursive=False)
 
     def each_moment(self, see: Callable[[], bool]) -> None:
         """Call ``see`` again and again until it says that it has seen enough, or the run ends."""
