@@ -73,14 +73,25 @@ def ppo_defaults(spec: EnvSpec) -> dict[str, Any]:
     environments. ``minibatches`` None means ``minibatches_of`` the rows.
     """
     usual = {
-        "steps": 128, "lr": 1e-3, "anneal": True, "epochs": 4, "minibatches": 4, "clip": 0.2,
+        "steps": 128,
+        "lr": 1e-3,
+        "anneal": True,
+        "epochs": 4,
+        "minibatches": 4,
+        "clip": 0.2,
         "ent_coef": 0.01,
-    }  # fmt: skip
+    }
     if shows_images(spec):
         return usual | {"lr": 2.5e-4, "clip": 0.1}
     if spec.actions.kind == "box":
-        more = {"epochs": 10, "minibatches": None, "ent_coef": 0.0}
-        return usual | {"steps": 256, "lr": 3e-4, "anneal": False} | more
+        return usual | {
+            "steps": 256,
+            "lr": 3e-4,
+            "anneal": False,
+            "epochs": 10,
+            "minibatches": None,
+            "ent_coef": 0.0,
+        }
     return usual
 
 

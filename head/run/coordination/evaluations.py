@@ -38,8 +38,13 @@ class Evaluations:
     """
 
     kept: ClassVar[tuple[str, ...]] = (
-        "found", "skipped", "failed", "_waiting", "_playing", "_asked",
-    )  # fmt: skip
+        "found",
+        "skipped",
+        "failed",
+        "_waiting",
+        "_playing",
+        "_asked",
+    )
 
     def __init__(self, plan: Plan, model: ObjectRegion, handed: ObjectRegion | None) -> None:
         self.member = plan.evaluator
