@@ -17,6 +17,7 @@ from evaluation.workloads import pendulum
 SB3 = "Stable-Baselines3"
 SPEED_GOAL, UPDATE_GOAL = 1.5, 0.5
 UPDATE, AT_ONCE, IN_TURN = "SAC, wall time of an update", "at once", "in turn"
+STEP_TIMES = {"even steps": "false", "uneven steps": "true"}
 SLOW_STEPS, SLOW_QUICK = 1_024, 128
 _DEADLINE_SECONDS = 600.0
 _UNIT = "steps/s"
@@ -26,13 +27,14 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     """Measure all contestants in turn; ``quick`` only shows that everything runs."""
     results = Results("replay", repeats)
     contestants = [c for case in CASES.values() for c in _pace(case, quick, say)]
-    contestants += [_slow(how, quick) for how in (AT_ONCE, IN_TURN)]
+    contestants += [_slow(how, which, quick) for which in STEP_TIMES for how in (AT_ONCE, IN_TURN)]
     alternate(results, contestants, repeats, say)
     for case in CASES.values():
         theirs = [_named(case, f"{SB3}, {label}") for label, *_ in _theirs(case)]
         results.compare(_named(case, OURS), results.best(theirs), SPEED_GOAL)
-    mine, other = (f"{UPDATE}: {OURS}, {how}" for how in (AT_ONCE, IN_TURN))
-    results.compare(mine, other, UPDATE_GOAL, "at most")
+    for which in STEP_TIMES:
+        mine, other = (f"{UPDATE}, {which}: {OURS}, {how}" for how in (AT_ONCE, IN_TURN))
+        results.compare(mine, other, UPDATE_GOAL, "at most")
     return results
 
 
@@ -64,14 +66,13 @@ def _theirs(case: Case) -> Iterator[tuple[str, ...]]:
         yield f"{case.every} environments", "--threads", "1", "--envs", str(case.every)
 
 
-def _slow(how: str, quick: bool) -> Contestant:
+def _slow(how: str, which: str, quick: bool) -> Contestant:
     kind = pendulum.concurrent if how == AT_ONCE else pendulum.sequential
     source = f"{Path(pendulum.__file__)}:{kind.__name__}"
     steps = str(SLOW_QUICK if quick else SLOW_STEPS)
-    call = ours(
-        "replay.artos_side", "run", source, "--total-steps", steps, seconds=_DEADLINE_SECONDS
-    )
-    name = f"{UPDATE}: {OURS}, {how}"
+    arguments = (source, "--total-steps", steps, "--set", f"uneven={STEP_TIMES[which]}")
+    call = ours("replay.artos_side", "run", *arguments, seconds=_DEADLINE_SECONDS)
+    name = f"{UPDATE}, {which}: {OURS}, {how}"
     return Contestant(name, {"update_ms": (name, "ms")}, call)
 
 

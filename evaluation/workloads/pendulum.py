@@ -2,13 +2,15 @@
 
 ``artos run evaluation/workloads/pendulum.py:sequential`` updates once all actors have sampled a
 round, and samples once the updates are done, as paper Figure 5 shows other frameworks to do.
-``pendulum.py:concurrent`` is the same with the triggers of ``artos run sac``.
+``pendulum.py:concurrent`` is the same with the triggers of ``artos run sac``. With
+``uneven=true`` few steps are long, so who waits for all actors waits for the slowest.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -18,30 +20,42 @@ from artos.spec import Workload
 from triggers import ObjectKeyTrigger, ReplayTrigger
 from triggers.algorithms import sac
 
-MEAN_SECONDS = 0.008
-"""Mean time of a step beyond its computation: 0 to twice as much, uniformly."""
+MEAN_SECONDS = 0.016
+"""Mean time of a step beyond its computation: a round then takes about as long as its updates."""
+SIGMA = 1.5
+"""Of uneven steps, whose times are log-normal: one in a hundred takes ten times the mean."""
 BATCH, STEPS, UPDATES = 256, 8, 8
 
 
 class Slow(gym.Wrapper[Any, Any, Any, Any]):
     """Steps take as long as those of a simulator or a device that computes elsewhere."""
 
+    def __init__(self, env: gym.Env[Any, Any], seconds: Callable[[np.random.Generator], float]):
+        super().__init__(env)
+        self._seconds = seconds
+
     def step(self, action: Any) -> Any:
         """As the environment, later."""
-        time.sleep(float(self.np_random.uniform(0, 2 * MEAN_SECONDS)))
+        time.sleep(self._seconds(self.np_random))
         return self.env.step(action)
 
 
-def make() -> gym.Env[Any, Any]:
-    """One Pendulum-v1 with slow steps."""
-    return Slow(gym.make("Pendulum-v1"))
+def even() -> gym.Env[Any, Any]:
+    """One Pendulum-v1 whose steps take 0 to twice the mean, uniformly."""
+    return Slow(gym.make("Pendulum-v1"), lambda random: random.uniform(0, 2 * MEAN_SECONDS))
 
 
-def concurrent(actors: int = 4, total_steps: int = 2_048) -> Workload:
+def uneven() -> gym.Env[Any, Any]:
+    """One Pendulum-v1 of whose steps few are long."""
+    middle = np.log(MEAN_SECONDS) - SIGMA**2 / 2  # so that the mean is the same
+    return Slow(gym.make("Pendulum-v1"), lambda random: random.lognormal(middle, SIGMA))
+
+
+def concurrent(actors: int = 4, total_steps: int = 2_048, *, uneven: bool = False) -> Workload:
     """Actors sample on while the learner makes its updates."""
     rows = actors * STEPS
     return sac.workload(
-        "evaluation.workloads.pendulum:make",
+        f"evaluation.workloads.pendulum:{'uneven' if uneven else 'even'}",
         actors,
         total_steps,
         steps=STEPS,
@@ -52,9 +66,9 @@ def concurrent(actors: int = 4, total_steps: int = 2_048) -> Workload:
     )
 
 
-def sequential(actors: int = 4, total_steps: int = 2_048) -> Workload:
+def sequential(actors: int = 4, total_steps: int = 2_048, *, uneven: bool = False) -> Workload:
     """A round of all actors, then ``UPDATES`` updates, and so on."""
-    workload = concurrent(actors, total_steps)
+    workload = concurrent(actors, total_steps, uneven=uneven)
     update = workload.triggers["learner.update"]
     # All that is due after a round may be drawn at once, and nothing beyond.
     in_turn = ReplayTrigger(
