@@ -60,6 +60,7 @@ sys.stdin.read()
 needs_network = pytest.mark.skipif(bool(why := why_not()), reason=f"no namespaces: {why}")
 
 
+@pytest.mark.long
 @needs_network
 @pytest.mark.processes
 @pytest.mark.parametrize("script", ["pipelining.sockets_side", "pipelining.zeromq_side"])

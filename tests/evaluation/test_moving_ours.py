@@ -158,6 +158,7 @@ def test_simulated_workers_are_divided():
 needs_network = pytest.mark.skipif(bool(why := why_not()), reason=f"no namespaces: {why}")
 
 
+@pytest.mark.long
 @needs_network
 @pytest.mark.processes
 @pytest.mark.parametrize("off", [(), FEATURES], ids=["all on", "all off"])
@@ -172,6 +173,7 @@ def test_rounds_cross_a_link_by_agent_and_replay_process(tmp_path, off):
     assert 0 < rates["transfer_s"] < rates["iteration_s"]
 
 
+@pytest.mark.long
 @needs_network
 @pytest.mark.processes
 def test_weights_go_to_each_node_once(tmp_path):

@@ -33,6 +33,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+@pytest.mark.long
 def test_it_learns(one_thread):
     loop = Loop(SETTINGS["cartpole"], seed=1, threads=1)
     loop.act()

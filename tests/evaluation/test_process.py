@@ -30,6 +30,7 @@ def gone(pid_file: Path) -> bool:
     return not psutil.pid_exists(int(pid_file.read_text()))
 
 
+@pytest.mark.long
 def test_a_script_of_ours_answers_with_rates_and_versions():
     rates, versions = measure_ours("baselines.one_file_ppo", "--seconds", "0.1", seconds=100)
     assert rates["steps_per_second"] > 0

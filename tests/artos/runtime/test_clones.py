@@ -58,7 +58,9 @@ class Cloning:
 
 
 @pytest.mark.usefixtures("atari")
-@pytest.mark.parametrize("env", ["CartPole-v1", "PongNoFrameskip-v4"])
+@pytest.mark.parametrize(
+    "env", ["CartPole-v1", pytest.param("PongNoFrameskip-v4", marks=pytest.mark.long)]
+)
 def test_clones_live_side_by_side_and_write_what_unprepared_actors_write(
     env: str, tmp_path: Path
 ) -> None:
@@ -80,6 +82,7 @@ def test_clones_live_side_by_side_and_write_what_unprepared_actors_write(
     assert found[0]["actions"] != found[1]["actions"]
 
 
+@pytest.mark.long
 def test_global_random_streams_of_clones_differ(tmp_path: Path) -> None:
     with Stage("toys_to_prepare:plain", tmp_path) as stage:
         cloning, found = Cloning(stage), []
@@ -90,6 +93,7 @@ def test_global_random_streams_of_clones_differ(tmp_path: Path) -> None:
     assert found[0] != found[1]
 
 
+@pytest.mark.long
 def test_a_clone_stops_when_told_and_says_what_it_has_to_say_in_its_own_log(tmp_path: Path) -> None:
     with Stage("toys_to_prepare:raising_on_reset", tmp_path) as stage:
         child = Cloning(stage).clone(1)

@@ -12,7 +12,8 @@ from stage import HERE, Rows, Stage, plan_of, rows_here, rows_of
 from artos.runtime.member import ActorRole
 from artos.runtime.serving import MODEL, actor_context, prepared_actor
 
-ENVS = ["CartPole-v1", "vector:CartPole-v1", "PongNoFrameskip-v4"]
+PONG = pytest.param("PongNoFrameskip-v4", marks=pytest.mark.long)
+ENVS = ["CartPole-v1", "vector:CartPole-v1", PONG]
 
 
 def rows_of_prepared(env: str, actor: int, logs: Path, *, environments: bool) -> Rows:

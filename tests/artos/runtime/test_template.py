@@ -58,7 +58,7 @@ def gone(pid: int) -> bool:
 
 
 @pytest.mark.usefixtures("adopting", "atari")
-@pytest.mark.parametrize("env", [CARTPOLE, PONG])
+@pytest.mark.parametrize("env", [CARTPOLE, pytest.param(PONG, marks=pytest.mark.long)])
 def test_forked_actors_serve_side_by_side(env: str, tmp_path: Path) -> None:
     """Two at once, asked in turn; each writes what an unprepared actor writes."""
     with Stage(env, tmp_path) as stage:
@@ -144,6 +144,7 @@ def test_an_actor_that_nobody_adopts_ends(cartpole: Stage) -> None:
     assert cartpole.node.board.up(actor_member(0)).take() is None
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("adopting")
 def test_what_user_code_prints_and_reads_stays_out_of_the_way(tmp_path: Path) -> None:
     with Stage("toys_to_prepare:talking", tmp_path) as stage:
@@ -166,7 +167,7 @@ def test_what_user_code_prints_and_reads_stays_out_of_the_way(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("atari")
-@pytest.mark.parametrize("env", [CARTPOLE, PONG])
+@pytest.mark.parametrize("env", [CARTPOLE, pytest.param(PONG, marks=pytest.mark.long)])
 def test_a_woken_template_is_the_actor(env: str, tmp_path: Path) -> None:
     file = tmp_path / "identity"
     with Stage(env, tmp_path) as stage:
@@ -217,6 +218,7 @@ def test_user_code_that_raises_is_reported(kind: str, tmp_path: Path) -> None:
         assert template.wait(PATIENCE) == 3
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("adopting")
 def test_global_random_streams_are_each_actors_own(tmp_path: Path) -> None:
     """Clones and forks have the generators' state in common until they know who they are."""

@@ -74,6 +74,7 @@ def test_a_program_of_torch(actions: ActionSpec, parts: tuple[Part, ...], tmp_pa
         assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("actions", "parts"), [(SHIFTED, (VECTOR,)), (WIDE, MIXED)])
 def test_a_program_of_onnx(actions: ActionSpec, parts: tuple[Part, ...], tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")

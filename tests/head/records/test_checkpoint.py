@@ -160,6 +160,7 @@ def test_a_checkpoint_of_another_workload_or_environment_is_refused(tmp_path: Pa
             check_workload(tmp_path, done, workload, env)
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_sigkill_while_saving_always_leaves_a_checkpoint_that_loads(
     tmp_path: Path, start: Start

@@ -57,6 +57,7 @@ def test_two_executors_of_two_actors_learn_cartpole(cluster: Cluster) -> None:
     assert cluster.survivors() == []
 
 
+@pytest.mark.long
 def test_versions_are_evaluated_beside_the_run_process(cluster: Cluster) -> None:
     small = {"actors": 2, "envs": 1, "steps": 16, "minibatches": 1, "epochs": 1}
     cluster.begin("ppo", **small, total_steps=320, evaluate_every=5, evaluation_episodes=3)
@@ -114,6 +115,7 @@ def test_replay_buffer_and_agent_are_killed(cluster: Cluster) -> None:
     assert_all_there(cluster, summary)
 
 
+@pytest.mark.long
 def test_a_node_is_killed_and_its_actors_go_on_elsewhere(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1", "w2")
@@ -162,6 +164,7 @@ def test_an_executor_is_killed_and_its_agent_still_ships_everything(cluster: Clu
     assert len(places(cluster.run_folder, 1)) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk", [16, 4])
 def test_keys_that_travel_in_stages(cluster: Cluster, chunk: int) -> None:
     with cluster.slowly():
@@ -276,6 +279,7 @@ def test_a_run_waits_for_a_place_and_says_so(cluster: Cluster) -> None:
     assert_all_there(cluster, cluster.finish())
 
 
+@pytest.mark.long
 def test_a_run_is_told_to_stop(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1")
@@ -290,6 +294,7 @@ def test_a_run_is_told_to_stop(cluster: Cluster) -> None:
     assert cluster.survivors() == []
 
 
+@pytest.mark.long
 def test_the_run_process_is_killed_and_goes_on_from_its_checkpoint(cluster: Cluster) -> None:
     with cluster.slowly():
         begin_counting(cluster, "w1")

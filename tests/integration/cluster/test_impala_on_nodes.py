@@ -10,6 +10,7 @@ pytestmark = pytest.mark.processes
 ACTORS, ROUND = 4, 4 * 20
 
 
+@pytest.mark.long
 def test_actors_stream_and_the_learner_corrects(cluster: Cluster) -> None:
     cluster.begin("impala", actors=ACTORS, total_steps=8_000)
     for node in ("w1", "w2"):

@@ -40,6 +40,7 @@ def finished(cluster: Cluster, submit: Command) -> dict[str, Any]:
     return summary
 
 
+@pytest.mark.long
 def test_a_run_of_the_users_code_on_two_workers(cluster: Cluster, code: Path) -> None:
     submit = under_way(cluster, code, "w1", "w2")
     nodes, runs = cluster.status()
@@ -205,6 +206,7 @@ def test_a_drained_node_is_left_by_all(cluster: Cluster, code: Path) -> None:
 # -- how runs end ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_stop_saves_and_the_run_can_be_continued(cluster: Cluster, code: Path) -> None:
     submit = under_way(cluster, code, "w1")
     assert cluster.ask("scale", RUN, 2) == {"actors": 2, "most": 2}

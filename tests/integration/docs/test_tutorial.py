@@ -52,6 +52,7 @@ def test_links_lead_somewhere(document: str) -> None:
     assert [t for t in targets if not (path.parent / t).exists()] == []
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_own_algorithm_runs_beside_files_called_like_ours(user: UserFolder) -> None:
     ended = user.artos("run", "my_algo.py:workload", "--total-steps", "2048", "--json")
@@ -64,6 +65,7 @@ def test_own_algorithm_runs_beside_files_called_like_ours(user: UserFolder) -> N
     assert summary["lag_max"] == summary["restarts"] == summary["rows_lost"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("page", "ratio"),
     [("my_dqn", 8), ("my_apex", 8), ("my_sac", 128)],
@@ -82,6 +84,7 @@ def test_own_off_policy_algorithms_run(page: str, ratio: int, user: UserFolder) 
     assert summary["restarts"] == summary["rows_lost"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_own_algorithm_on_sequences_from_replay_runs(user: UserFolder) -> None:
     ended = user.artos("run", "my_r2d2.py:workload", "--total-steps", "2000", "--json")
@@ -91,6 +94,7 @@ def test_own_algorithm_on_sequences_from_replay_runs(user: UserFolder) -> None:
     assert summary["restarts"] == summary["rows_lost"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", ["my_vtrace", "my_recurrent"])
 @pytest.mark.processes
 def test_own_on_policy_algorithms_run(page: str, user: UserFolder) -> None:
@@ -189,6 +193,7 @@ def test_the_readmes_example_runs(user: UserFolder) -> None:
     assert user.summary()["algorithm"] == "my-ppo"
 
 
+@pytest.mark.long
 def test_what_was_trained_is_used(user: UserFolder) -> None:
     trained = ("run", "ppo", "--inline", "--total-steps", "2048", "--run-dir", "runs/first")
     ended = user.artos(*trained, "--json")
@@ -220,6 +225,7 @@ def test_explain_runs_nothing(user: UserFolder) -> None:
     assert not (user.path / "runs").exists()
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_buffer_of_a_live_run_can_be_read(user: UserFolder) -> None:
     run = user.start("run", "my_algo.py:workload", "--total-steps", "10000000", "--json")

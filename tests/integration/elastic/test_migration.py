@@ -13,6 +13,7 @@ from stage import ROUND, Rows, rows_here
 pytestmark = needs_criu
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_an_actor_that_moves_there_and_back_samples_what_one_samples_that_never_moved(
     tmp_path: Path,

@@ -52,6 +52,7 @@ def scale(home: Path, number: int) -> tuple[int, str]:
     return outcome.status, (outcome.out + outcome.err).strip()
 
 
+@pytest.mark.long
 def test_a_schedule_is_kept_to_the_update(start: Start, home: Path) -> None:
     numbers = [2] * 5 + [4] * 5 + [6] * 5 + [2] * 5
     run = start(

@@ -111,6 +111,7 @@ def test_runs_go_on_with_another_pipeline(home: Path) -> None:
     assert (written(checkpointed(folder)["learner.book"], STEPS * ROUNDS) == 4).all()
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.parametrize("pipeline", ["dual+minibatch", "full"])
 def test_in_processes_too(pipeline: Pipeline, start: Callable[..., Artos], home: Path) -> None:

@@ -46,6 +46,7 @@ def test_they_run_on(kind: str, algorithm: str, home: Path) -> None:
     assert summary.status.steps == 160
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("atari")
 @pytest.mark.parametrize("algorithm", BOTH)
 def test_they_run_on_frame_stacks(algorithm: str, home: Path) -> None:
@@ -65,6 +66,7 @@ def test_without_lag_impala_is_a2c(home: Path) -> None:
     np.testing.assert_allclose(a2c.arrays["params"], impala.arrays["params"], atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.parametrize(("algorithm", "rows"), [("a2c", 2 * 4 * 5), ("impala", 4 * 20)])
 def test_they_run_in_processes(algorithm: str, rows: int, artos: Callable[..., Outcome]) -> None:

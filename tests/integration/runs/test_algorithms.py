@@ -19,7 +19,11 @@ SMALL = ("--set", "hidden=32,32", "--set", "after=200", "--set", "batch=32", "--
 CONTINUOUS = ("--env", "Pendulum-v1", "--set", "normalize=true")
 
 
-@pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param((), marks=pytest.mark.long), ("--inline",)],
+    ids=["processes", "inline"],
+)
 @pytest.mark.parametrize(
     ("name", "more"),
     [

@@ -66,6 +66,7 @@ def test_inline_is_deterministic_by_seed(home: Path) -> None:
     assert weights(first) == weights(same) != weights(other)
 
 
+@pytest.mark.long
 def test_processes_on_policy_are_deterministic_by_seed(
     artos: Callable[..., Outcome], home: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_second_run_in_the_same_folder(
     assert (after.status, "already holds a run" in after.err) == (2, True), after.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("workload", "needs"), [("ppo", True), ("counting.py:workload", False)])
 def test_only_members_load_torch_and_only_if_they_need_it(
     workload: str, needs: bool, start: Callable[..., Artos], home: Path

@@ -57,6 +57,7 @@ def test_a_real_run_is_evaluated_from_the_first_version_to_the_last(artos: Run, 
     assert (again.mean_return, again.std) == pytest.approx((last["mean_return"], last["std"]))
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_a_killed_evaluator_plays_its_version_anew_and_nobody_waits(
     start: Start, home: Path
@@ -80,6 +81,7 @@ def test_a_killed_evaluator_plays_its_version_anew_and_nobody_waits(
     assert not one.survivors()
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_an_environment_that_fails_when_evaluated_is_told(artos: Run, home: Path) -> None:
     folder, env = home / "run", ("--env", "toys_to_run:Evaluated")
@@ -92,6 +94,7 @@ def test_an_environment_that_fails_when_evaluated_is_told(artos: Run, home: Path
     assert summary["evaluations_failed"].rstrip().endswith("RuntimeError: nobody may watch")
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_a_resumed_run_keeps_its_evaluations(artos: Run, home: Path) -> None:
     folder = home / "run"

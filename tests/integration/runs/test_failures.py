@@ -38,6 +38,7 @@ def manifest(run_folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_environment_that_raises_in_an_episode(artos: Callable[..., Outcome], home: Path) -> None:
     outcome = artos(
@@ -63,6 +64,7 @@ def test_environment_that_raises_names_the_step(home: Path) -> None:
     assert "RuntimeError: the physics exploded" in message
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_environment_that_recovers(artos: Callable[..., Outcome]) -> None:
     outcome = artos(

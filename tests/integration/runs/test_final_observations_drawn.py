@@ -31,6 +31,7 @@ def run(
     return {name: float(last[f"metrics/{name}"]) for name in names}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("env", "pattern", "mode"),
     [

@@ -15,6 +15,7 @@ from head.records.progress_log import read_history
 pytestmark = pytest.mark.processes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
 def test_clock_fires_actors_and_learner(
     mode: tuple[str, ...], artos: Callable[..., Outcome], home: Path
@@ -42,6 +43,7 @@ def test_clock_fires_actors_and_learner(
     assert float(last["metrics/own_lag"]) == pytest.approx(summary["lag_mean"], rel=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "prioritised"), [((), "true"), (("--inline",), "false")], ids=["processes", "inline"]
 )
@@ -68,6 +70,7 @@ def test_every_row_is_drawn_as_often_as_the_trigger_says(
     assert again.summary["replay_ratio"] == pytest.approx(drawn / made)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "max_lag", "pattern"),
     [((), 0, "true"), (("--inline",), 3, "false")],
@@ -93,6 +96,7 @@ def test_no_row_older_than_max_lag_is_learned_from(
     assert summary["progress"]["rows_stale"] == summary["rows_stale"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
 def test_a_run_may_be_limited_by_updates_alone(
     mode: tuple[str, ...], artos: Callable[..., Outcome], home: Path
@@ -114,6 +118,7 @@ def test_a_run_may_be_limited_by_updates_alone(
     assert again.summary["steps"] > summary["steps"]
 
 
+@pytest.mark.long
 def test_actors_give_their_rows_first_priorities(artos: Callable[..., Outcome], home: Path) -> None:
     shutil.copy(Path(__file__).with_name("replaying.py"), home)
     outcome = artos("run", "replaying.py:surprised", "--json", "--run-dir", "off")

@@ -61,6 +61,7 @@ def kept(folder: Path) -> dict[str, Any]:
     return {name: found["scaling"][name] for name in ("actors", "update", "memory")}
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_it_decides_in_a_run(artos: Callable[..., Outcome], own: Path) -> None:
     outcome = artos("run", "own.py:workload", "--run-dir", "r", "--json")

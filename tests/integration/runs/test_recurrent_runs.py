@@ -17,6 +17,7 @@ pytestmark = pytest.mark.processes
 RECURRENT = ("--set", "recurrent=true", "--set", "memory=16", "--set", "hidden=16")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
 @pytest.mark.parametrize("name", ["ppo", "a2c", "impala"])
 def test_sequences_are_evaluated_as_they_were_acted(

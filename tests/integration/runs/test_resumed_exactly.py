@@ -84,6 +84,7 @@ def assert_same(one: Path, other: Path) -> None:
     assert parts == whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_as_if_nothing_had_happened(
     case: str, tmp_path: Path, interrupt: Callable[[int], None], capfd: pytest.CaptureFixture[str]

@@ -37,6 +37,7 @@ def rows_in(run: Path) -> dict[str, NDArray[np.generic]]:
     return found
 
 
+@pytest.mark.long
 def test_the_buffer_of_processes_is_there_again(artos: Callable[..., Outcome], home: Path) -> None:
     """Rows of before are drawn at once, nothing warms up again, and no row is lost."""
     first = artos(*RUN, *ALL)
@@ -59,6 +60,7 @@ def test_the_buffer_of_processes_is_there_again(artos: Callable[..., Outcome], h
         np.testing.assert_array_equal(after[name][: len(rows)], rows)
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_with_the_buffer_of_its_last_checkpoint(
     start: Callable[..., Artos], artos: Callable[..., Outcome], home: Path
 ) -> None:
@@ -83,6 +85,7 @@ def test_a_killed_run_goes_on_with_the_buffer_of_its_last_checkpoint(
     )
 
 
+@pytest.mark.long
 def test_what_does_not_fit_is_refused_and_can_be_left_out(
     artos: Callable[..., Outcome], home: Path
 ) -> None:
@@ -101,6 +104,7 @@ def test_what_does_not_fit_is_refused_and_can_be_left_out(
     assert without.summary["steps"] >= 6_400
 
 
+@pytest.mark.long
 def test_environments_that_cannot_be_saved_begin_anew_and_are_told_of(
     artos: Callable[..., Outcome], home: Path
 ) -> None:

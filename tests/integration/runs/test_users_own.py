@@ -13,6 +13,7 @@ pytestmark = pytest.mark.processes
 HELPERS = "def double(x):\n    return 2 * x\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
 def test_files_called_like_our_packages(
     mode: tuple[str, ...], artos: Callable[..., Outcome], home: Path

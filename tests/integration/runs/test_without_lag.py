@@ -48,6 +48,7 @@ def test_without_lag_it_is_the_synchronous_one(table: str, learned: Callable[...
     assert not same(learned("late", table=table, lag=1), wanted), "a lag would make a difference"
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_so_it_is_where_actors_could_run_ahead(
     learned: Callable[..., Arrays], artos: Callable[..., Outcome], home: Path

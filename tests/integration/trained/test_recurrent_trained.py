@@ -71,6 +71,7 @@ def test_an_evaluation_forgets_where_episodes_begin(trained: artos.Trained) -> N
     np.testing.assert_allclose(found.returns, [returns[k] for k in range(10)], rtol=1e-5)
 
 
+@pytest.mark.long
 def test_a_program_takes_and_gives_the_state(trained: artos.Trained, tmp_path: Path) -> None:
     trained.export(tmp_path / "policy.pt2")
     program = torch.export.load(tmp_path / "policy.pt2").module()
@@ -95,6 +96,7 @@ def test_a_program_takes_and_gives_the_state(trained: artos.Trained, tmp_path: P
         assert actions.tolist() == trained.act(obs, state=ours).tolist()
 
 
+@pytest.mark.long
 def test_what_ppo_has_learned_with_a_memory_is_used(train: Any, tmp_path: Path) -> None:
     trained = artos.load(train("ppo-memory", "ppo", "--set", "recurrent=true", steps=1024))
     assert len(trained.evaluate(2).returns) == 2
