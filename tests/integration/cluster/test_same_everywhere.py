@@ -51,9 +51,8 @@ def learned_here(code: Path) -> Iterator[Callable[..., Arrays]]:
         assert not process.survivors()
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=pytest.mark.long if "," in case else ()) for case in CASES]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES)
 def test_learned_the_same(case: str, learned_here: Callable[..., Arrays], cluster: Cluster) -> None:
     workload, settings = CASES[case]
     inline = learned_here("inline", workload, settings, "--inline")

@@ -60,6 +60,7 @@ def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
     assert algorithm.workload(total_steps=400, replay_size=500).capacity == 400
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

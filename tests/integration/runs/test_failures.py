@@ -174,6 +174,7 @@ def test_learner_that_raises(home: Path) -> None:
     assert manifest(home / "r")["version"] == 2
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_block_of_another_layout_version(start: Callable[..., Artos], home: Path) -> None:
     (home / "slow").touch()
