@@ -35,7 +35,7 @@ class Plan(msgspec.Struct, frozen=True):
     which keeps its seed streams distinct. ``total_steps`` (of environments) and ``total_updates``
     limit the run, 0 does not. ``checkpoint`` says what is saved. ``deadline`` is how long (seconds)
     a member may take to carry out one invocation. Each evaluation is of ``evaluation_episodes``
-    whole episodes.
+    whole episodes. ``device`` is where the learner computes, ``"cpu"`` or ``"cuda:0"``.
     """
 
     reference: Reference
@@ -68,6 +68,7 @@ class Plan(msgspec.Struct, frozen=True):
     evaluate_every: int = 0
     evaluation_episodes: int = 10
     checkpoint: CheckpointSetting = "model"
+    device: str = "cpu"
 
     @property
     def at_work(self) -> Actors:

@@ -195,8 +195,7 @@ class ObjectRegion:
             DeadlineExceeded: see ``allocate``.
         """
         slot = self.allocate()
-        for name, value in values.items():
-            _copy(slot.arrays[name], value)
+        copy_into({name: slot.arrays[name] for name in values}, values)
         for array in self.spec.public:
             total = float(slot.arrays[array.name].sum())
             if not math.isfinite(total):
@@ -260,20 +259,26 @@ class ObjectRegion:
 
 
 def copy_into(targets: Mapping[str, Any], sources: Mapping[str, Any]) -> None:
-    """Fill arrays, or tensors on any device, with arrays of the same names."""
-    for name, target in targets.items():
-        _copy(target, sources[name])
+    """Fill arrays, or tensors on any device, with arrays or tensors of the same names.
+
+    Copies from and to a GPU are under way side by side; all are over on return.
+    """
+    streams = {_copy(target, sources[name]) for name, target in targets.items()}
+    for stream in streams - {None}:
+        stream.synchronize()
 
 
-def _copy(target: Any, source: Any) -> None:
-    """Copy between an array of a slot and an array or a tensor."""
+def _copy(target: Any, source: Any) -> Any:
+    """Copy between an array of a slot and an array or a tensor; the GPU's stream if one is used."""
     if isinstance(target, np.ndarray) and isinstance(source, np.ndarray):
         np.copyto(target, source)
-        return
+        return None
     import torch  # noqa: PLC0415  # whoever has tensors has imported it; others need not
 
     into, out = (torch.as_tensor(each).detach() for each in (target, source))
-    into.copy_(out)
+    into.copy_(out, non_blocking=True)
+    far = next((each.device for each in (into, out) if each.is_cuda), None)
+    return None if far is None else torch.cuda.current_stream(far)
 
 
 class ModelBlock:

@@ -67,6 +67,8 @@ class ActorCriticLearner(TorchLearner):
         keys = [key for key in context.plan.data_keys if is_observation(key.name)]
         self._parts = [k.name for k in keys]
         self._large = {k.name for k in keys if len(k.shape) > 1}
+        # On a CPU pictures are read where they are, minibatch by minibatch; elsewhere they go once.
+        self._piecewise = self._large if self.place.is_cpu else set()
         self._state = context.plan.state_keys
         # Of parts with several axes, only the real-valued ones can be among a network's flat ones.
         self._flat_large = [k.name for k in keys if k.name in self._large and "float" in k.dtype]
@@ -125,8 +127,8 @@ class ActorCriticLearner(TorchLearner):
     def _rows(
         self, batch: Batch, names: tuple[str, ...], **arrays: NDArray[Any]
     ) -> dict[str, Tensor]:
-        """``arrays``, keys of the batch and all observations but pictures, each (rows, *shape)."""
-        names += tuple(n for n in self._parts if n not in self._large)
+        """``arrays``, keys of the batch, observations but those read piecewise: (rows, *shape)."""
+        names += tuple(n for n in self._parts if n not in self._piecewise)
         names += ("valid",) if "valid" in batch.names else ()
         names += (*self._state, "ages") if self._state else ()
         found = arrays | {n: batch.gather(n) for n in names}
@@ -137,11 +139,11 @@ class ActorCriticLearner(TorchLearner):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Log-probabilities, entropy and values, each (n,), of the ``rows``, at ``index``."""
         observations = {
-            key: self.tensor(batch.take(key, index)) if key in self._large else rows[key]
+            key: self.tensor(batch.take(key, index)) if key in self._piecewise else rows[key]
             for key in self._parts
         }
         module: Any = self.module
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
+        with torch.autocast(self.place.device.type, torch.bfloat16, enabled=self.bfloat16):
             if self._state:
                 found = self._unrolled(observations, rows, time_major(batch.shape, index))
             else:

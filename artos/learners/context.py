@@ -23,7 +23,8 @@ class LearnerContext:
     ``module`` is what the actor's ``build_module`` made: a ``torch.nn.Module`` for the actors that
     are built in. ``blocks`` are the actors' data blocks, for samplers over all of the replay
     buffer; at registration, when nothing runs yet, there are none. ``publish`` is called with the
-    name and the value of an object that the learner has beside the weights.
+    name and the value of an object that the learner has beside the weights. ``device`` names where
+    the learner computes, ``"cpu"`` or ``"cuda:0"``; at registration it is the CPU.
     """
 
     plan: Plan
@@ -32,6 +33,7 @@ class LearnerContext:
     threads: int = 1
     blocks: Mapping[int, ActorBlock] = field(default_factory=dict)
     publish: Publisher = field(default_factory=Publisher)
+    device: str = "cpu"
 
     @property
     def spec(self) -> EnvSpec:

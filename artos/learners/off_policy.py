@@ -50,7 +50,7 @@ class OffPolicyLearner(TorchLearner):
     def update(self, batch: DrawnBatch, call: Invoke) -> dict[str, float]:
         """Learn from a drawn batch."""
         # What is drawn at random follows from what is saved, so that a crash changes nothing.
-        seed_here(self.network.values.device, self.context.seed * 1_000_003 + self.updates)
+        self.place.seed(self.context.seed * 1_000_003 + self.updates)
         metrics = self.learn(batch)
         self._updates.values += 1
         if self.updates % self.sync == 0:
@@ -102,11 +102,3 @@ class OffPolicyLearner(TorchLearner):
         if not 0 < self.tau <= 1:
             yield f"tau must be above 0 and at most 1, not {self.tau}"
         yield from at_least_one(sync=self.sync)
-
-
-def seed_here(device: torch.device, seed: int) -> None:
-    """``torch.manual_seed`` for this device alone, in a hundredth of the time."""
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed)
-    else:
-        torch.default_generator.manual_seed(seed)

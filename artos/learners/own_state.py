@@ -107,6 +107,7 @@ def _can_be(name: str, value: Any, named: dict[str, Any], shared: set[int]) -> b
 class _Pickler(pickle.Pickler):
     def __init__(self, out: io.BytesIO, named: dict[str, Any], shared: set[int]) -> None:
         super().__init__(out)
+        self._network = named["network "]
         self._names = {id(value): name for name, value in named.items()}
         self._shared = shared
 
@@ -120,6 +121,8 @@ class _Pickler(pickle.Pickler):
             raise _OfSetUp(f"a {type(value).__name__}")
         if isinstance(value, Tensor) and value.untyped_storage().data_ptr() in self._shared:
             raise _OfSetUp("a view of parameters")
+        if isinstance(value, Tensor) and value.device.type != "cpu":
+            return _like, (self._network, value.detach().cpu())
         return NotImplemented
 
 
@@ -130,6 +133,11 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, name: str) -> Any:
         return self._named[name]
+
+
+def _like(network: Network, value: Tensor) -> Tensor:
+    """Where the network is now, which may be elsewhere than it was when the state was taken."""
+    return value.to(network.values.device)
 
 
 def _generator(device: str, state: Tensor) -> torch.Generator:

@@ -32,7 +32,7 @@ class RewardScale(nn.Module):
     @torch.no_grad()
     def update(self, actors: Sequence[int], rewards: Tensor, ends: Tensor) -> None:
         """Count a round in: rewards and ends of episodes, (A, T, E) of these actors."""
-        found, at = torch.empty_like(rewards), torch.tensor(list(actors))
+        found, at = torch.empty_like(rewards), torch.tensor(list(actors), device=rewards.device)
         current = self.returns[at]
         for step in range(rewards.shape[1]):
             current = current * self._gamma + rewards[:, step]

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
@@ -19,7 +18,9 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import ordered
 from artos.buffer.samplers.batch import Batch
 from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.learners import device as devices
 from artos.learners.context import LearnerContext
+from artos.learners.device import Device, chosen, device_of
 from artos.learners.network import Network, Value
 from artos.learners.optimisers import Adam, Optimiser
 from artos.learners.own_state import own_state, set_own_state
@@ -36,6 +37,11 @@ Pair = tuple[Floats, Floats]
 
 _KEYS = ("rewards", "values", "bootstraps", "terminations", "truncations")
 _MOST_THREADS = 1024
+_LARGE = 200_000
+
+
+def _is_large(module: nn.Module) -> bool:
+    return sum(p.numel() for p in module.parameters()) > _LARGE
 
 
 def indivisible(plan: Plan, minibatches: int) -> list[str]:
@@ -238,8 +244,11 @@ class TorchLearner:
     def setup(self, context: LearnerContext) -> None:
         """Adopt the policy's network and give it its optimiser."""
         self.context, self.module = context, context.module
+        self.place: Device = device_of(context.device)
         self.owned: dict[str, Network] = {}
-        self.network = Network(self.module, self.optimiser(), self.max_grad_norm, self._stepped)
+        self.network = self._placed(
+            self.module, self.optimiser(), self.max_grad_norm, self._stepped
+        )
         self.network.alone = True
 
     def optimiser(self) -> Optimiser:
@@ -270,13 +279,29 @@ class TorchLearner:
             optimiser = Adam(lr, eps=1e-8)
         found = Value(module) if isinstance(module, Tensor) else module
         self.network.alone = self.network.alone and optimiser is None
-        self.owned[name] = Network(found, optimiser, max_grad_norm, self._changed)
+        self.owned[name] = self._placed(found, optimiser, max_grad_norm, self._changed)
         return self.owned[name]
+
+    def _placed(
+        self,
+        module: nn.Module,
+        optimiser: Optimiser | None,
+        max_grad_norm: float | None,
+        stepped: Callable[[], None],
+    ) -> Network:
+        return Network(module, optimiser, max_grad_norm, stepped, self.place.device)
 
     def threads(self, module: nn.Module, cores: int) -> int:
         """Compute threads: as set, else one for small networks and all cores for large ones."""
-        size = sum(p.numel() for p in module.parameters())
-        return self._threads or (cores if size > 200_000 else 1)
+        return self._threads or (cores if _is_large(module) else 1)
+
+    def device_for(self, wanted: str, module: nn.Module) -> str:
+        """The name of the device to compute on: as ``wanted``, or chosen for ``"auto"``."""
+        return chosen(wanted, large=_is_large(module))
+
+    def device_faults(self, wanted: str) -> list[str]:
+        """Why this machine cannot give the learner that device."""
+        return list(devices.faults(wanted))
 
     def faults(self, plan: Plan) -> list[str]:
         """Everything wrong with this learner's settings for this plan."""
@@ -295,8 +320,8 @@ class TorchLearner:
         self.network.step(loss)
 
     def tensor(self, array: NDArray[Any]) -> Tensor:
-        """A tensor of the same values where the policy's network is; on a CPU the same memory."""
-        return torch.from_numpy(array).to(self.network.values.device)
+        """A tensor of the same values where the networks are; on a CPU the same memory."""
+        return self.place.tensor(array)
 
     def observations(
         self, batch: Mapping[str, NDArray[Any]], prefix: str = ""

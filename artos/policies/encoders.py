@@ -75,8 +75,10 @@ class Conv(nn.Module):
         return functional.relu(functional.conv2d(x, weight, self.bias, self.stride))
 
 
-def _compute_dtype() -> torch.dtype:
-    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
+def _compute_dtype(where: Tensor) -> torch.dtype:
+    device = where.device.type
+    on = torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if on else torch.float32
 
 
 class NatureCnn(nn.Module):
@@ -108,7 +110,7 @@ class NatureCnn(nn.Module):
             image = image.permute(0, 3, 1, 2)
         # Bytes are exact in bfloat16, scaling the few weights is cheaper than all the pixels, and
         # two passes, first the type and then the layout, are faster than one that does both.
-        pixels = image.to(_compute_dtype()).contiguous(memory_format=torch.channels_last)
+        pixels = image.to(_compute_dtype(image)).contiguous(memory_format=torch.channels_last)
         seen: Tensor = self.third(self.second(self.first(pixels, 1 / 255)))
         return functional.relu(self.last(seen.permute(0, 2, 3, 1).flatten(1)))
 

@@ -45,6 +45,7 @@ from artos.system.child import end_with_parent
 T = TypeVar("T")
 _PLAYS = ("env", "spec", "build_module", "make_policy")
 """What an evaluation needs of an actor."""
+_NO_DEVICE = ("auto", "cpu")
 
 
 class Registered(msgspec.Struct):
@@ -248,7 +249,20 @@ def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
         for name in getattr(learner, "reads", ())
         if name not in there
     ]
+    found += _device_faults(workload)
     return found + (list(learner.faults(plan)) if hasattr(learner, "faults") else [])
+
+
+def _device_faults(workload: Workload) -> list[str]:
+    learner: Any = workload.learner
+    if hasattr(learner, "device_faults"):
+        return list(learner.device_faults(workload.device))
+    if workload.device in _NO_DEVICE:
+        return []
+    return [
+        f"device is {workload.device!r}, but {type(learner).__name__} computes on the CPU only: "
+        "derive it from TorchLearner, or leave out the device"
+    ]
 
 
 def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
@@ -258,7 +272,12 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
     arrays = [ArraySpec(n, tuple(a.shape), _dtype(a)) for n, a in learner.live().items()]
     objects = _objects(workload, arrays, plan.actors + 1)
-    return msgspec.structs.replace(plan, objects=objects, layout=learner.layout(), threads=threads)
+    device = "cpu"
+    if hasattr(learner, "device_for"):
+        device = learner.device_for(workload.device, module)
+    return msgspec.structs.replace(
+        plan, objects=objects, layout=learner.layout(), threads=threads, device=device
+    )
 
 
 def _dtype(value: Any) -> str:

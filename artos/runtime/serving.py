@@ -89,7 +89,13 @@ def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
     _settle_torch(plan, plan.threads)
     objects = {name: region for name, region in model.objects.items() if name != MODEL}
     publish = Publisher(published(workload), objects, model[MODEL])
-    learner.setup(LearnerContext(plan, module, plan.seed, plan.threads, blocks, publish))
+    learner.setup(
+        LearnerContext(plan, module, plan.seed, plan.threads, blocks, publish, plan.device)
+    )
+    if plan.device != "cpu":
+        from artos.learners.device import device_of  # noqa: PLC0415  # others do without torch
+
+        device_of(plan.device).pin(model.segment.memory)
     samplers = {
         draw.target: sampler_of(draw, blocks, seed_of(plan.seed, number, plan.resumes))
         for number, draw in enumerate(plan.draws)

@@ -26,6 +26,11 @@ def add_workload(parser: Parser) -> None:
     )
     parser.add_argument("--total-steps", type=whole, metavar="N", help="environment steps in all")
     parser.add_argument("--total-updates", type=whole, metavar="N", help="updates in all")
+    parser.add_argument(
+        "--device",
+        metavar="auto|cpu|cuda:N",
+        help="where the learner computes; auto, the default: on a GPU if the network is large",
+    )
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
     parser.add_argument(
         "--set",
@@ -52,7 +57,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         Refused: a ``--set`` without ``=``.
     """
-    named = ("env", "actors", "total_steps", "total_updates")
+    named = ("env", "actors", "total_steps", "total_updates", "device")
     flags = {name: getattr(options, name) for name in named}
     settings = {name: value for name, value in flags.items() if value is not None}
     bad = [text for text in options.settings if "=" not in text]

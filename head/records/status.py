@@ -61,6 +61,7 @@ class Summary(msgspec.Struct, frozen=True):
     done: ``total_steps`` or ``total_updates``. ``evaluation`` has an entry for each evaluation, in
     order of version; ``evaluations_skipped`` counts versions that came due while the evaluator was
     busy and were overtaken by another, ``evaluations_failed`` is why there are no more of them.
+    ``device`` is where the learner computed.
     """
 
     status: Status
@@ -81,6 +82,7 @@ class Summary(msgspec.Struct, frozen=True):
     evaluation: tuple[Evaluated, ...] = ()
     evaluations_skipped: int = 0
     evaluations_failed: str = ""
+    device: str = "cpu"
 
     def plain(self) -> dict[str, Any]:
         """The fields of ``summary.json``, all on one level. Versions only ever add fields.

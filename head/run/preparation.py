@@ -169,6 +169,7 @@ def _resolved(request: Request, registration: Registration) -> dict[str, Any]:
     """What is needed to reproduce the run: all settings, versions, host and origin of the code."""
     return {
         "settings": registration.resolved,
+        "device": registration.plan.device,
         "versions": registration.versions,
         "host": provenance.host(),
         "origin": request.origin or provenance.origin(request.folder),

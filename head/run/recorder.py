@@ -307,6 +307,7 @@ class Recorder:
             evaluation=tuple(evaluations.found),
             evaluations_skipped=evaluations.skipped,
             evaluations_failed=evaluations.failed,
+            device=self._plan.device,
         )
         if lacks := self._gaps.why(_CHECKPOINT):
             why = why or f"the newest weights could not be saved: {lacks}"

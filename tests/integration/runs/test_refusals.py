@@ -53,6 +53,14 @@ INLINE = {
     ),
     "a setting of every workload": (["ppo", "--set", "prk=memory"], ["did you mean park"]),
     "a flag as a setting": (["ppo", "--set", "seed=3"], ["unknown setting 'seed': write --seed"]),
+    "an unknown device, beside other faults": (
+        ["ppo", "--device", "gpu", "--set", "lr=-1"],
+        ["unknown device 'gpu': use auto, cpu, cuda or cuda:N", "lr must be"],
+    ),
+    "a device for a learner without torch": (
+        ["counting.py:workload", "--device", "cuda:0"],
+        ["computes on the CPU only"],
+    ),
     "not a workload": ([FAULTY + "number"], ["is a int, not a Workload"]),
     "builder returns something else": ([FAULTY + "nothing"], ["returned a int, not a Workload"]),
     "builder raises": ([FAULTY + "raises"], ["ZeroDivisionError: in the builder"]),

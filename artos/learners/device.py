@@ -1,0 +1,138 @@
+"""Where a learner computes: the choice of a device, and what travels to it and back."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+AUTO, CPU = "auto", "cpu"
+_GPU = re.compile(r"cuda(?::(\d{1,3}))?")
+_PORTABLE = 1
+_log = logging.getLogger(__name__)
+_WORDS = f"use {AUTO}, {CPU}, cuda or cuda:N"
+
+
+def faults(wanted: str) -> Iterator[str]:
+    """Why this process cannot use the device that a user named; torch is only asked about GPUs."""
+    if wanted in (AUTO, CPU):
+        return
+    gpu = _GPU.fullmatch(wanted)
+    if gpu is None:
+        yield f"unknown device {wanted!r}: {_WORDS}"
+    elif not torch.cuda.is_available():
+        yield f"device {wanted!r} needs a GPU that torch can use, and {_lacking()}: use {CPU}"
+    elif int(gpu[1] or 0) >= (count := torch.cuda.device_count()):
+        yield f"there is no device {wanted!r}, only cuda:0 to cuda:{count - 1}"
+
+
+def _lacking() -> str:
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is built without CUDA"
+    return "it finds none here (`nvidia-smi` shows what the driver finds)"
+
+
+def chosen(wanted: str, *, large: bool) -> str:
+    """The name of the device; with ``auto`` the first GPU, if there is one, for large networks.
+
+    Small ones take longer on a GPU: their kernels are shorter than it takes to launch them.
+    """
+    if wanted == AUTO:
+        return "cuda:0" if large and torch.cuda.is_available() else CPU
+    return "cuda:0" if wanted == "cuda" else wanted
+
+
+class Device:
+    """Where networks, batches and optimiser state are; this one needs no transfers of its own.
+
+    On a CPU a tensor shares the memory of the array that it is made of.
+    """
+
+    def __init__(self, name: str = CPU) -> None:
+        self.device = torch.device(name)
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether tensors here share the memory of arrays."""
+        return self.device.type == CPU
+
+    def tensor(self, array: NDArray[Any]) -> Tensor:
+        """A tensor of the array's values; the array may be reused at once, except on a CPU."""
+        return torch.from_numpy(array).to(self.device)
+
+    def pin(self, memory: memoryview) -> None:
+        """Make shared memory one that the device copies to and from while others compute."""
+
+    def seed(self, seed: int) -> None:
+        """``torch.manual_seed`` for this device alone, in a hundredth of the time."""
+        torch.default_generator.manual_seed(seed)
+
+    def synchronize(self) -> None:
+        """Wait until everything is done that was asked of the device."""
+
+    def drop_caches(self) -> None:
+        """Give memory back that nothing is in."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.device}>"
+
+
+class Gpu(Device):
+    """A CUDA device: arrays travel by pinned memory, on a stream beside the one that computes.
+
+    torch keeps the pinned buffers and uses each again once the copy out of it is over.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        torch.cuda.set_device(self.device)
+        self._copies = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+
+    def tensor(self, array: NDArray[Any]) -> Tensor:
+        """See ``Device.tensor``."""
+        given = torch.from_numpy(array)
+        pinned = torch.empty(given.shape, dtype=given.dtype, pin_memory=True).copy_(given)
+        computing = torch.cuda.current_stream(self.device)
+        with torch.cuda.stream(self._copies):
+            there = pinned.to(self.device, non_blocking=True)
+        computing.wait_stream(self._copies)
+        there.record_stream(computing)  # or its memory might be reused while it is computed with
+        return there
+
+    def pin(self, memory: memoryview) -> None:
+        """See ``Device.pin``; where CUDA refuses, copies work, but keep everybody waiting."""
+        address = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
+        cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+        if refused := int(cudart.cudaHostRegister(address, len(memory), _PORTABLE)):
+            _log.warning(
+                "weights are published slower: CUDA cannot pin %d bytes of shared memory "
+                "(cudaHostRegister: error %d; see `ulimit -l`)", len(memory), refused,
+            )  # fmt: skip
+            return
+        # Before it is unmapped, or CUDA would take whatever is mapped there next for pinned.
+        weakref.finalize(memory, cudart.cudaHostUnregister, address).atexit = False
+
+    def seed(self, seed: int) -> None:
+        """See ``Device.seed``."""
+        torch.cuda.default_generators[self.device.index].manual_seed(seed)
+
+    def synchronize(self) -> None:
+        """See ``Device.synchronize``."""
+        torch.cuda.synchronize(self.device)
+
+    def drop_caches(self) -> None:
+        """See ``Device.drop_caches``."""
+        torch.cuda.empty_cache()
+
+
+@functools.cache
+def device_of(name: str) -> Device:
+    """The device of that name, one per process."""
+    return Gpu(name) if name.startswith("cuda") else Device(name)
