@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from artos.buffer.samplers.uniform import UniformSampler
     from artos.errors import ArtosError
     from artos.learners.a2c import A2C
+    from artos.learners.advantage_cache import AdvantageCache
     from artos.learners.context import LearnerContext
     from artos.learners.impala import IMPALA
     from artos.learners.network import Network
     from artos.learners.optimisers import Adam, RMSprop, TorchOptimiser
     from artos.learners.ppo import PPO
-    from artos.learners.torch_learner import AdvantageCache, TorchLearner
+    from artos.learners.torch_learner import TorchLearner
     from artos.losses.gae import advantages
     from artos.losses.vtrace import vtrace
     from artos.policies.acting import ActInfo
@@ -99,7 +100,7 @@ _MODULES = {
     "Network": "artos.learners.network",
     "TorchOptimiser": "artos.learners.optimisers",
     "Policy": "artos.policies.build",
-    "AdvantageCache": "artos.learners.torch_learner",
+    "AdvantageCache": "artos.learners.advantage_cache",
     "RMSprop": "artos.learners.optimisers",
     "PrioritisedSampler": "artos.buffer.samplers.prioritised",
     "RolloutActor": "artos.actors.rollout",

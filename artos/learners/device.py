@@ -74,6 +74,14 @@ class Device:
         """``torch.manual_seed`` for this device alone, in a hundredth of the time."""
         torch.default_generator.manual_seed(seed)
 
+    def host_memory(self, size: int) -> Tensor:
+        """So many bytes of the host's, (size,) uint8, that the device copies to and from."""
+        return torch.empty(size, dtype=torch.uint8)
+
+    def taken_bytes(self, held: int) -> int:
+        """Bytes of the device that others cannot have, where networks hold ``held`` of them."""
+        return held
+
     def synchronize(self) -> None:
         """Wait until everything is done that was asked of the device."""
 
@@ -122,6 +130,14 @@ class Gpu(Device):
     def seed(self, seed: int) -> None:
         """See ``Device.seed``."""
         torch.cuda.default_generators[self.device.index].manual_seed(seed)
+
+    def host_memory(self, size: int) -> Tensor:
+        """See ``Device.host_memory``."""
+        return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+
+    def taken_bytes(self, held: int) -> int:
+        """See ``Device.taken_bytes``; with what torch keeps for later."""
+        return torch.cuda.memory_reserved(self.device)
 
     def synchronize(self) -> None:
         """See ``Device.synchronize``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -179,6 +179,14 @@ class Network:
             self.values.copy_(other.values)
         else:
             self.values.lerp_(other.values, tau)
+
+    def held(self) -> Iterator[tuple[Tensor, bool]]:
+        """Every tensor that it keeps, and whether its content matters between two calls."""
+        yield self.values, True
+        if self._optimiser is not None:
+            yield self._gradient, self._adding
+            yield from ((tensor, True) for tensor in self._optimiser.state().values())
+        yield from ((buffer, True) for buffer in self.module.buffers())
 
     # -- what survives the process -------------------------------------------------------------
 

@@ -66,6 +66,7 @@ def _named(
 ) -> dict[str, Any]:
     named = {"learner": learner, "context": context, "plan": context.plan}
     named |= {"publish": context.publish, "blocks": context.blocks}
+    named |= {"place": learner.place, "residency": learner.residency}
     named |= {f"block {actor}": block for actor, block in context.blocks.items()}
     for name, network in networks.items():
         named[f"network {name}"] = network

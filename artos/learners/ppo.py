@@ -12,16 +12,11 @@ from torch import Tensor
 
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.learners.actor_critic import ActorCriticLearner, explained_variance
+from artos.learners.advantage_cache import AdvantageCache, GradientAccumulator
 from artos.learners.context import LearnerContext
 from artos.learners.noise import GradientNoise
 from artos.learners.ranges import bounds, positive
-from artos.learners.torch_learner import (
-    AdvantageCache,
-    GradientAccumulator,
-    indivisible,
-    share,
-    too_early,
-)
+from artos.learners.torch_learner import indivisible, share, too_early
 from artos.losses.ppo import ppo_loss
 from artos.plan import Plan
 from artos.protocol.invocations import Claim, Invoke

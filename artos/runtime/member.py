@@ -156,6 +156,8 @@ class LearnerRole:
         for block in blocks.values():
             block.drawn = self._drawn
         self._non_publishing = frozenset(getattr(learner, "non_publishing", ()))
+        residency: Any = getattr(learner, "residency", None)
+        self._enter: Callable[[], None] = residency.enter if residency else lambda: None
         if model.version < 0:
             model.publish(learner.live())
             return
@@ -165,6 +167,7 @@ class LearnerRole:
 
     def snapshot(self) -> dict[str, Any]:
         """What the learner holds between two invocations; to be pickled at once."""
+        self._enter()
         live = {name: np.empty_like(part) for name, part in self._model.newest.arrays.items()}
         copy_into(live, self._learner.live())
         samplers = {name: taken(sampler) for name, sampler in self._samplers.items()}
@@ -173,6 +176,7 @@ class LearnerRole:
 
     def go_on(self, found: dict[str, Any]) -> None:
         """Learn on from a snapshot, as the process would that it is of."""
+        self._enter()
         copy_into(self._learner.live(), found["live"])
         if hasattr(self._learner, "restored"):
             self._learner.restored()
@@ -199,6 +203,7 @@ class LearnerRole:
             NotFinite: a metric or a weight is NaN or infinite; nothing was published.
         """
         began = time.perf_counter()
+        self._enter()
         self._drawn.begin(self._model.version)
         try:
             batch = self._batch(call)

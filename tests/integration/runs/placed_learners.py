@@ -1,0 +1,47 @@
+"""Every built-in learner in its variants, each for a few updates, on a device of choice."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from inline_runs import Finished, finished, registered
+
+from deploy.local.inline import Inline
+
+HERE = Path(__file__).parent
+COMMON = {"total_steps": 0, "actors": 2, "evaluate_every": 0}
+REPLAY = COMMON | {"total_updates": 6, "batch": 16, "after": 64, "sync": 2, "normalize": True}
+ON_POLICY = COMMON | {"total_updates": 2, "steps": 16}
+BOX = "Pendulum-v1"
+QUICK: dict[str, tuple[str, dict[str, Any]]] = {
+    "ppo-continuous": ("ppo", ON_POLICY | {"env": BOX, "normalize": True, "epochs": 2}),
+    "impala": ("impala", ON_POLICY),
+    "dqn-prioritised": ("dqn", REPLAY | {"replay": "prioritised", "target_every": 2}),
+    "sac": ("sac", REPLAY | {"env": BOX, "hidden": "16,16"}),
+}
+MORE: dict[str, tuple[str, dict[str, Any]]] = {
+    "ppo": ("ppo", ON_POLICY),
+    "ppo-recurrent": ("ppo", ON_POLICY | {"recurrent": True, "minibatches": 2}),
+    "ppo-pipeline": ("ppo", ON_POLICY | {"pipeline": "full", "minibatches": 1}),
+    "ppo-noise": ("ppo", ON_POLICY | {"actors": "noise_scale:2..2"}),
+    "ppo-pictures": ("ppo", ON_POLICY | {"env": "far_envs:Pictures", "minibatches": 2}),
+    "a2c": ("a2c", ON_POLICY | {"normalize": True}),
+    "impala-recurrent": ("impala", ON_POLICY | {"recurrent": True, "normalize": True}),
+    "dqn": ("dqn", REPLAY | {"dueling": True, "target_every": 2}),
+    "sac-discrete": ("sac", REPLAY | {"env": "CartPole-v1", "hidden": "16,16"}),
+    "td3": ("td3", REPLAY | {"env": BOX, "hidden": "16,16"}),
+}
+LEARNERS = QUICK | MORE
+EACH = [*QUICK, *(pytest.param(name, marks=pytest.mark.long) for name in MORE)]
+
+
+def learned(name: str, folder: Path, device: str, members: type[Inline] = Inline) -> Finished:
+    """The run; it is registered for the CPU, whatever the device."""
+    workload, settings = LEARNERS[name]
+    made = registered(workload, HERE, **settings)
+    plan = msgspec.structs.replace(made.plan, device=device)
+    return finished(dataclasses.replace(made, plan=plan), folder, members)
