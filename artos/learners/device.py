@@ -100,6 +100,7 @@ class Gpu(Device):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
+        torch.cuda.init()  # type: ignore[no-untyped-call]
         torch.cuda.set_device(self.device)
         self._copies = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
 
@@ -121,7 +122,7 @@ class Gpu(Device):
         if refused := int(cudart.cudaHostRegister(address, len(memory), _PORTABLE)):
             _log.warning(
                 "weights are published slower: CUDA cannot pin %d bytes of shared memory "
-                "(cudaHostRegister: error %d; see `ulimit -l`)", len(memory), refused,
+                "(cudaHostRegister: error %d)", len(memory), refused,
             )  # fmt: skip
             return
         # Before it is unmapped, or CUDA would take whatever is mapped there next for pinned.

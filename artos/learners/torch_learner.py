@@ -176,7 +176,10 @@ class TorchLearner:
         return Network(module, optimiser, max_grad_norm, stepped, self.place.device)
 
     def threads(self, module: nn.Module, cores: int) -> int:
-        """Compute threads: as set, else one for small networks and all cores for large ones."""
+        """Compute threads: as set, else one for small networks and all cores for large ones.
+
+        ``cores`` is 1 if it computes on a GPU.
+        """
         return self._threads or (cores if _is_large(module) else 1)
 
     def device_for(self, wanted: str, module: nn.Module) -> str:

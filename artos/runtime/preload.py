@@ -65,6 +65,8 @@ def _preload(reference: Reference) -> None:
     import artos.runtime.serving  # noqa: F401, PLC0415
     from artos.runtime.reference import load_object  # noqa: PLC0415
 
+    # Else code that asks torch for GPUs when it is imported would keep them from every fork.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     try:
         load_object(reference.source, reference.folder)
     except Refused:

@@ -267,14 +267,15 @@ def _device_faults(workload: Workload) -> list[str]:
 
 def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     learner: Any = workload.learner
-    threads = learner.threads(module, len(os.sched_getaffinity(0)))
+    device = (
+        learner.device_for(workload.device, module) if hasattr(learner, "device_for") else "cpu"
+    )
+    cores = len(os.sched_getaffinity(0)) if device == "cpu" else 1
+    threads = learner.threads(module, cores)
     publish = Publisher(published(workload))
     learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
     arrays = [ArraySpec(n, tuple(a.shape), _dtype(a)) for n, a in learner.live().items()]
     objects = _objects(workload, arrays, plan.actors + 1)
-    device = "cpu"
-    if hasattr(learner, "device_for"):
-        device = learner.device_for(workload.device, module)
     return msgspec.structs.replace(
         plan, objects=objects, layout=learner.layout(), threads=threads, device=device
     )

@@ -10,7 +10,11 @@ import msgspec
 import pytest
 from inline_runs import Finished, finished, registered
 
+from artos.buffer.mailbox import LEARNER
+from artos.levels import Level
+from artos.protocol.invocations import Invoke
 from deploy.local.inline import Inline
+from head.run.coordination.coordinator import Coordinator
 
 HERE = Path(__file__).parent
 COMMON = {"total_steps": 0, "actors": 2, "evaluate_every": 0}
@@ -45,3 +49,19 @@ def learned(name: str, folder: Path, device: str, members: type[Inline] = Inline
     made = registered(workload, HERE, **settings)
     plan = msgspec.structs.replace(made.plan, device=device)
     return finished(dataclasses.replace(made, plan=plan), folder, members)
+
+
+class Parking(Inline):
+    """After each invocation nothing of the learner is on its device."""
+
+    times = 0
+
+    def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
+        super()._run_one(coordinator, member, call)
+        role: Any = self._roles.get(member)
+        if member == LEARNER and role is not None:
+            residency = role._learner.residency
+            assert residency.resident_bytes > 1000
+            residency.leave(Level.PARK)
+            assert residency.resident_bytes == 0
+            Parking.times += 1

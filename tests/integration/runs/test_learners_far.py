@@ -33,5 +33,6 @@ def test_a_learner_keeps_to_its_device(name: str, tmp_path: Path) -> None:
     with far_device() as operations:
         there = learned(name, tmp_path, FAR, Resuming)
         assert operations() > 100
+    assert there.coordinator.monitor.restarts == 0
     for key, value in here.arrays.items():
         np.testing.assert_allclose(there.arrays[key], value, rtol=1e-4, atol=1e-5, err_msg=key)
