@@ -21,12 +21,13 @@ class GradientNoise:
         self._decay = decay
         self._signal = self._noise = 0.0
         self._sum: Tensor | None = None
-        self._squares, self._count = 0.0, 0
+        self._squares: Tensor | float = 0.0
+        self._count = 0
 
     def add(self, gradient: Tensor) -> None:
         """Note the gradient of one of several equal minibatches. The tensor may be reused."""
         self._sum = gradient.clone() if self._sum is None else self._sum.add_(gradient)
-        self._squares += float(gradient.square().sum())
+        self._squares = self._squares + gradient.square().sum().double()
         self._count += 1
 
     def estimate(self, rows: int) -> float:
@@ -37,7 +38,8 @@ class GradientNoise:
         """
         if self._sum is None or self._count < 2:
             raise ValueError("the gradient noise scale needs at least 2 minibatches")
-        small, large = self._squares / self._count, float(self._sum.square().sum()) / self._count**2
+        small = float(self._squares) / self._count
+        large = float(self._sum.square().sum()) / self._count**2
         few = rows / self._count
         self._sum, self._squares, self._count = None, 0.0, 0
         keep = self._decay

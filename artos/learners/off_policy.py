@@ -25,7 +25,7 @@ class OffPolicyLearner(TorchLearner):
     """Write ``learn(batch)``; each update is one call of it.
 
     ``tau`` is the share of the way that target networks go in an update. Every ``sync`` updates are
-    a version.
+    a version. ``updates`` counts them since training began.
     """
 
     publishing: ClassVar[Literal["update", "step", "itself"]] = "itself"
@@ -45,13 +45,14 @@ class OffPolicyLearner(TorchLearner):
     def setup(self, context: Any) -> None:
         """Also count the updates."""
         super().setup(context)
-        self._updates = self.own("updates", torch.zeros(1))
+        self._updates, self.updates = self.own("updates", torch.zeros(1)), 0
 
     def update(self, batch: DrawnBatch, call: Invoke) -> dict[str, float]:
         """Learn from a drawn batch."""
         # What is drawn at random follows from what is saved, so that a crash changes nothing.
         self.place.seed(self.context.seed * 1_000_003 + self.updates)
         metrics = self.learn(batch)
+        self.updates += 1
         self._updates.values += 1
         if self.updates % self.sync == 0:
             self._count(batch)
@@ -83,10 +84,10 @@ class OffPolicyLearner(TorchLearner):
         """One step of every network; returns metrics as scalar tensors without gradients."""
         raise NotImplementedError
 
-    @property
-    def updates(self) -> int:
-        """Updates since training began."""
-        return int(self._updates.values)
+    def restored(self) -> None:
+        """See ``TorchLearner.restored``."""
+        super().restored()
+        self.updates = int(self._updates.values)
 
     def following(self, batch: DrawnBatch) -> Obs:
         """Observations to bootstrap from."""

@@ -48,7 +48,7 @@ class Adam:
     def bind(self, weights: nn.Parameter) -> None:
         """See ``Optimiser.bind``."""
         self._weights = weights
-        self._step = torch.zeros((), device=weights.device)
+        self._step, self._steps = torch.zeros((), device=weights.device), 0
         self._exp_avg = torch.zeros_like(weights.data)
         self._exp_avg_sq = torch.zeros_like(weights.data)
 
@@ -56,6 +56,7 @@ class Adam:
     def step(self) -> None:
         """See ``Optimiser.step``."""
         assert self._weights.grad is not None
+        self._steps += 1
         # The function, not the class: making a torch.optim.Adam imports the compiler (a second).
         adam(
             [self._weights],
@@ -78,14 +79,15 @@ class Adam:
     @property
     def steps(self) -> int:
         """See ``Optimiser.steps``."""
-        return int(self._step)
+        return self._steps
 
     def state(self) -> dict[str, Tensor]:
         """See ``Optimiser.state``."""
         return {"exp_avg": self._exp_avg, "exp_avg_sq": self._exp_avg_sq, "step": self._step}
 
     def restored(self) -> None:
-        """See ``Optimiser.restored``; all state is in the tensors."""
+        """See ``Optimiser.restored``."""
+        self._steps = int(self._step)  # counted here too: to ask a GPU is to wait for it
 
 
 class RMSprop:
