@@ -23,7 +23,7 @@ class ApeX(DQN):
 
     def losses(self, batch, found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
         """(n,), weighed."""
-        batch.prioritise((found - wanted).abs().detach().numpy())
+        batch.prioritise((found - wanted).abs().detach().cpu().numpy())
         return self.tensor(batch.weights) * super().losses(batch, found, wanted)
 
 

@@ -20,7 +20,9 @@ class VTrace(TorchLearner):
         rows = {key: batch.gather(key) for key in (*SEEN, *EARNED)}
         observations = {"observations": self.flat(rows["observations"])}
         log_probs, entropy, values = self.module.evaluate(observations, self.flat(rows["actions"]))
-        now, known = (each.detach().numpy().reshape(batch.shape) for each in (log_probs, values))
+        now, known = (
+            each.detach().cpu().numpy().reshape(batch.shape) for each in (log_probs, values)
+        )
         advantage, target = vtrace(
             now - rows["log_probs"], values=known, gamma=0.99, **{key: rows[key] for key in EARNED}
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from helpers import ROOT
 from inline_runs import Finished, finished, registered
 
 from artos.buffer.mailbox import LEARNER
@@ -16,7 +17,7 @@ from artos.protocol.invocations import Invoke
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
 
-HERE = Path(__file__).parent
+HERE, DOCS = Path(__file__).parent, ROOT / "docs" / "examples"
 COMMON = {"total_steps": 0, "actors": 2, "evaluate_every": 0}
 REPLAY = COMMON | {"total_updates": 6, "batch": 16, "after": 64, "sync": 2, "normalize": True}
 ON_POLICY = COMMON | {"total_updates": 2, "steps": 16}
@@ -40,13 +41,20 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "td3": ("td3", REPLAY | {"env": BOX, "hidden": "16,16"}),
 }
 LEARNERS = QUICK | MORE
-EACH = [*QUICK, *(pytest.param(name, marks=pytest.mark.long) for name in MORE)]
+EXAMPLES = (
+    "my_algo.py:workload", "my_apex.py:workload", "my_dqn.py:workload", "my_pipeline.py:eager",
+    "my_r2d2.py:workload", "my_recurrent.py:workload", "my_sac.py:workload",
+    "my_vtrace.py:workload",
+)  # fmt: skip
+"""What users copy: their learners must find the device, too."""
+LEARNERS |= {name: (name, {"total_updates": 2}) for name in EXAMPLES}
+EACH = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.long) for name in LEARNERS]
 
 
 def learned(name: str, folder: Path, device: str, members: type[Inline] = Inline) -> Finished:
     """The run; it is registered for the CPU, whatever the device."""
     workload, settings = LEARNERS[name]
-    made = registered(workload, HERE, **settings)
+    made = registered(workload, DOCS if name in EXAMPLES else HERE, **settings)
     plan = msgspec.structs.replace(made.plan, device=device)
     return finished(dataclasses.replace(made, plan=plan), folder, members)
 
