@@ -136,5 +136,5 @@ def set_global_streams(streams: Streams) -> None:
     if "torch" in streams:
         torch: Any = sys.modules["torch"]
         torch.set_rng_state(torch.from_numpy(streams["torch"]))
-        if "cuda" in streams:
+        if "cuda" in streams and torch.cuda.is_available():  # a run may go on without its GPU
             torch.cuda.set_rng_state_all([torch.from_numpy(each) for each in streams["cuda"]])

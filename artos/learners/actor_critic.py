@@ -107,7 +107,8 @@ class ActorCriticLearner(TorchLearner):
     def _count(self, batch: Batch, rows: Mapping[str, Tensor]) -> None:
         """Update statistics with a batch that was learned from; ``rows`` are all of it."""
         if self._normalizers:
-            large = {key: batch.gather(key).reshape(len(batch), -1) for key in self._flat_large}
+            apart = [key for key in self._flat_large if key not in rows]
+            large = {key: batch.gather(key).reshape(len(batch), -1) for key in apart}
             seen = {**rows, **{key: self.tensor(array) for key, array in large.items()}}
             for normalizer in self._normalizers:
                 normalizer.update(seen)
