@@ -189,7 +189,7 @@ class Workload:
     checkpoint: Annotated[CheckpointSetting, "what is saved: the model, or all of the run"] = (
         "model"
     )
-    device: Annotated[str, "where the learner computes: auto, cpu or cuda:N"] = "auto"
+    device: Annotated[str, "where the learner computes: auto, cpu or cuda:N"] = "cpu"
     settings: Mapping[str, Any] = field(default_factory=dict)
     elastic: Elastic = field(default_factory=Elastic)
 

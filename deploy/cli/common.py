@@ -29,7 +29,7 @@ def add_workload(parser: Parser) -> None:
     parser.add_argument(
         "--device",
         metavar="auto|cpu|cuda:N",
-        help="where the learner computes; auto, the default: on a GPU if the network is large",
+        help="where the learner computes; default: cpu; auto: on a GPU if the network is large",
     )
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
     parser.add_argument(
