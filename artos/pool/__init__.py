@@ -1,0 +1,1 @@
+"""Leases of the CPU slots and devices of one machine."""

@@ -1,0 +1,91 @@
+"""What workloads have held, as virtual time: held resource-seconds divided by weight. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, eq=False)
+class Account:
+    """What one workload has held of one kind of resource.
+
+    ``seconds`` were held until ``since``; ``units`` are held from then on. ``lead`` is added to the
+    virtual time. ``turn`` numbers the workload's last grant among all grants. ``waiting`` counts
+    its contenders that wait.
+    """
+
+    workload: str
+    weight: float = 1.0
+    seconds: float = 0.0
+    lead: float = 0.0
+    turn: int = 0
+    since: float = 0.0
+    units: int = 0
+    waiting: int = 0
+
+    @property
+    def present(self) -> bool:
+        """Whether it waits for or holds anything."""
+        return bool(self.units or self.waiting)
+
+    def seconds_at(self, now: float) -> float:
+        """Resource-seconds held until ``now``."""
+        return self.seconds + self.units * (now - self.since)
+
+    def virtual(self, now: float) -> float:
+        """Virtual time, in seconds of a resource at weight 1; never falls."""
+        return self.lead + self.seconds_at(now) / self.weight
+
+    def hold(self, more: int, now: float) -> None:
+        """Hold so many units more from ``now`` on (fewer, if negative)."""
+        self.seconds = self.seconds_at(now)
+        self.since, self.units = now, self.units + more
+
+    def reweigh(self, weight: float, now: float) -> None:
+        """Count with another weight from ``now`` on; what was held before counts as it did."""
+        before = self.virtual(now)
+        self.weight = weight
+        self.lead += before - self.virtual(now)
+
+    def catch_up(self, floor: float, now: float) -> None:
+        """Count as if it had held as much as those at ``floor``, if it has held less."""
+        self.lead += max(0.0, floor - self.virtual(now))
+
+
+@dataclass(slots=True)
+class Lowest:
+    """Accounts by virtual time, then by how long ago their turn was.
+
+    Virtual time only grows, so the key an account was filed under is never too high: only the
+    account on top has its key brought up to date. Accounts that are no longer ``valid`` are dropped
+    when they come to the top.
+    """
+
+    valid: Callable[[Account], object]
+    _heap: list[tuple[float, int, str, Account]] = field(default_factory=list)
+    _filed: set[Account] = field(default_factory=set)
+
+    def add(self, account: Account, now: float) -> None:
+        """File an account; twice is fine."""
+        if account not in self._filed:
+            self._filed.add(account)
+            heapq.heappush(self._heap, self._key(account, now))
+
+    def least(self, now: float) -> Account | None:
+        """The account with the least virtual time, None if there is none."""
+        while self._heap:
+            account = self._heap[0][3]
+            if not self.valid(account):
+                heapq.heappop(self._heap)
+                self._filed.discard(account)
+            elif (key := self._key(account, now))[:2] > self._heap[0][:2]:
+                heapq.heapreplace(self._heap, key)
+            else:
+                return account
+        return None
+
+    @staticmethod
+    def _key(account: Account, now: float) -> tuple[float, int, str, Account]:
+        return (account.virtual(now), account.turn, account.workload, account)

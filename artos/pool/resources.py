@@ -1,0 +1,94 @@
+"""What a pool consists of, and how much of it is taken. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something that is leased: a device (``cuda:0``, ``cpu:a``) or a CPU slot (``slot:3``).
+
+    ``share`` contenders may hold it at once. ``memory_mb`` is what their needs may add up to, 0 if
+    memory is not counted.
+    """
+
+    name: str
+    kind: str = "device"
+    share: int = 1
+    memory_mb: int = 0
+
+
+class Want(NamedTuple):
+    """What a contender asks for: any resource (``name`` is empty) or that one, and its memory."""
+
+    name: str = ""
+    memory_mb: int = 0
+
+    def could_use(self, resource: Resource) -> bool:
+        """Whether it may ever have this resource."""
+        return (not self.name or self.name == resource.name) and self.fits(resource, 0)
+
+    def fits(self, resource: Resource, taken_mb: int) -> bool:
+        """Whether the resource has memory for it while others have taken ``taken_mb``."""
+        return not resource.memory_mb or taken_mb + self.memory_mb <= resource.memory_mb
+
+
+@dataclass(slots=True)
+class _Load:
+    resource: Resource
+    holders: int = 0
+    memory_mb: int = 0
+
+
+@dataclass(slots=True)
+class Places:
+    """The resources of one kind and how much of each is taken."""
+
+    _loads: dict[str, _Load] = field(default_factory=dict)
+    _open: dict[str, None] = field(default_factory=dict)
+    """Those with room for another holder, an ordered set: longest free first."""
+
+    @classmethod
+    def of(cls, resources: Iterable[Resource]) -> Places:
+        """All of them free."""
+        loads = {each.name: _Load(each) for each in resources}
+        return cls(loads, dict.fromkeys(loads))
+
+    def room(self, want: Want, last: str = "", but: Container[str | None] = ()) -> str | None:
+        """A resource with room for ``want``: ``last`` if possible, else the longest free."""
+        if last in self._open and last not in but and self._fits(want, last):
+            return last
+        if want.name:
+            here = want.name in self._open and want.name not in but
+            return want.name if here and self._fits(want, want.name) else None
+        return next((n for n in self._open if n not in but and self._fits(want, n)), None)
+
+    def candidate(self, want: Want, last: str = "") -> str | None:
+        """A resource that ``want`` could use if it were free; always the same one."""
+        names = [name for name, load in self._loads.items() if want.could_use(load.resource)]
+        return last if last in names else next(iter(names), None)
+
+    def take(self, name: str, memory_mb: int) -> None:
+        """One more holder."""
+        load = self._loads[name]
+        load.holders, load.memory_mb = load.holders + 1, load.memory_mb + memory_mb
+        if load.holders >= load.resource.share:
+            self._open.pop(name, None)
+
+    def give_back(self, name: str, memory_mb: int) -> None:
+        """One holder fewer."""
+        load = self._loads[name]
+        load.holders, load.memory_mb = load.holders - 1, load.memory_mb - memory_mb
+        if load.holders < load.resource.share:
+            self._open[name] = None
+
+    def has_a_free_unit(self, want: Want) -> bool:
+        """Whether ``want`` lacks nothing but memory."""
+        return want.name in self._open if want.name else bool(self._open)
+
+    def _fits(self, want: Want, name: str) -> bool:
+        load = self._loads[name]
+        return (not want.name or want.name == name) and want.fits(load.resource, load.memory_mb)
