@@ -78,11 +78,20 @@ class Segment:
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            if size := os.fstat(descriptor).st_size:
-                return cls(path, _map(descriptor, size))
-            raise LayoutMismatch(str(path), "no content", LAYOUT_VERSION)
+            return cls.over(path, descriptor)
         finally:
             os.close(descriptor)
+
+    @classmethod
+    def over(cls, path: Path, descriptor: int) -> Segment:
+        """Map the whole of a file that is open for reading and writing.
+
+        Raises:
+            LayoutMismatch: the file is empty.
+        """
+        if size := os.fstat(descriptor).st_size:
+            return cls(path, _map(descriptor, size))
+        raise LayoutMismatch(str(path), "no content", LAYOUT_VERSION)
 
     def __len__(self) -> int:
         return len(self.memory)

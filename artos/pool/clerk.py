@@ -1,0 +1,334 @@
+"""What may be done to the table: ask, give back, take from the dead and the late, and decide.
+
+Everything here happens while the table's lock is held (``Table.change``). Who is to be woken when
+it is given back, and what was taken from whom, is collected in ``News``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from artos.pool.accounts import Account
+from artos.pool.fair_queue import FairQueue
+from artos.pool.records import (
+    BUSY,
+    DOOR,
+    FREE,
+    HELD,
+    MEMORY,
+    METER,
+    NONE,
+    OPEN,
+    REVOKED,
+    REVOKED_DOOR,
+    UNTIL,
+    WAITING,
+    WANTED,
+    SeatRecord,
+    resource_of,
+    want_of,
+)
+from artos.pool.table import Table
+
+NANO = 1_000_000_000
+
+
+def in_use(meter: int) -> bool:
+    """Whether a lease is running, from the ``METER`` word."""
+    return bool(meter & 1)
+
+
+def held_at(meter: int, now: int) -> int:
+    """Nanoseconds held until ``now``, from the ``METER`` word."""
+    return (meter >> 1) + (now if meter & 1 else 0)
+
+
+def started(meter: int, now: int) -> int:
+    """The ``METER`` word once a lease begins: one store changes state and account at once."""
+    return ((held_at(meter, now) - now) << 1) | 1
+
+
+def stopped(meter: int, now: int) -> int:
+    """The ``METER`` word once the lease ends."""
+    return held_at(meter, now) << 1
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A lease that was taken away: its process (as seen where it runs), and how late it was."""
+
+    workload: str
+    resource: str
+    pid: int
+    late_seconds: float
+
+
+@dataclass(slots=True)
+class News:
+    """What follows from a change: members to wake, leases that were taken away."""
+
+    wake: set[int] = field(default_factory=set)
+    revoked: list[Revoked] = field(default_factory=list)
+
+
+class Clerk:
+    """Changes the table by the rules; one for each change."""
+
+    def __init__(self, table: Table, now: int) -> None:
+        self.table, self.now, self.news = table, now, News()
+        self._newcomer = NONE  # the seat whose workload has just come (back)
+
+    # -- seats ---------------------------------------------------------------------------------
+
+    def ask(self, seat: int, length: int) -> None:
+        """Have a seat wait for a lease of ``length`` ns (0: no deadline)."""
+        record = self.table.seats.edit(seat)
+        self._newcomer = NONE if self._is_present(record.account) else seat
+        self._settle(seat, record)
+        record.state, record.since, record.length, record.cause = WAITING, self.now, length, BUSY
+        self.decide(record.kind)
+        if record.state == WAITING:
+            self.table.accounts.edit(record.account).waits += 1
+            if self.bury():
+                self.decide(record.kind)
+
+    def _is_present(self, account: int) -> bool:
+        """Whether a workload waits for or uses anything, its seat that asks included."""
+        return any(
+            each.state == WAITING
+            or (each.state == HELD and in_use(self.table.live_word(seat, METER)))
+            for seat, each in self.table.seats.items()
+            if each.account == account
+        )
+
+    def give_back(self, seat: int) -> bool:
+        """End what a seat has or waits for; False if it had been taken away."""
+        record = self.table.seats.edit(seat)
+        kept = record.state != REVOKED
+        self._settle(seat, record)
+        self._count_wait(record)
+        record.state = FREE
+        self.decide(record.kind)
+        return kept
+
+    def leave(self, member: int) -> None:
+        """Free a member, which may be dead, and all its seats."""
+        kinds: dict[int, None] = {}
+        for seat, record in self.table.seats.items():
+            if record.member == member:
+                kinds[record.kind] = None
+                self._settle(seat, record)
+                self._count_wait(record)
+                self._clear(seat)
+                self.table.seats.remove(seat)
+        self.table.members.remove(member)
+        for kind in kinds:
+            self.decide(kind)
+
+    def bury(self) -> list[int]:
+        """Free all that the dead had; returns which members have died."""
+        dead = [number for number, _ in self.table.members.items() if not self._lives(number)]
+        for number in dead:
+            if number in self.table.members:  # a decision may have found it meanwhile
+                self.leave(number)
+        return dead
+
+    def _lives(self, member: int) -> bool:
+        return self.table.locks.holder(member) is not None
+
+    def _settle(self, seat: int, record: SeatRecord) -> None:
+        """Count what a seat has held, and free it."""
+        if record.state == HELD:
+            meter = self.table.live_word(seat, METER)
+            self.table.accounts.edit(record.account).held += held_at(meter, self.now)
+            record.last, record.resource = record.resource, NONE
+        if record.state in (HELD, REVOKED):
+            self._clear(seat)
+
+    def _clear(self, seat: int) -> None:
+        """Its door stays shut until it is granted something: it could use its old lease again."""
+        self.table.set_live(seat, DOOR, WANTED)
+        self.table.set_live(seat, UNTIL, 0)
+        self.table.set_live(seat, METER, 0)
+
+    def _count_wait(self, record: SeatRecord) -> None:
+        if record.state == WAITING:
+            account, waited = self.table.accounts.edit(record.account), self.now - record.since
+            if record.cause == MEMORY:
+                account.waited_memory += waited
+            else:
+                account.waited_busy += waited
+
+    # -- decisions -----------------------------------------------------------------------------
+
+    def decide(self, kind: int) -> None:
+        """Give what is free of a kind to those that wait."""
+        while not self._decided(kind):
+            pass
+
+    def _decided(self, kind: int) -> bool:
+        """One try; False if somebody who was to get something turned out to be dead."""
+        seats = self.table.seats
+        here = [(seat, each) for seat, each in seats.items() if each.kind == kind]
+        waiting = [(seat, each) for seat, each in here if each.state == WAITING]
+        held = [(seat, each) for seat, each in here if each.state == HELD]
+        if waiting:
+            self.table.shut([seat for seat, _ in held])
+            held = [pair for pair in held if self._still_holds(*pair)]
+            waiting.sort(key=lambda pair: pair[1].since)
+            queue = self._queue(kind, held, waiting)
+            granted = queue.grants(self.now / NANO)
+            for seat, _ in granted:
+                if not self._lives(seats[seat].member):
+                    self.leave(seats[seat].member)
+                    return False
+            self._book(kind, queue, granted)
+        self._set_doors(kind)
+        return True
+
+    def _still_holds(self, seat: int, record: SeatRecord) -> bool:
+        """Whether a seat uses what it has; if not, or no longer rightly so, it is taken away."""
+        until = self.table.live_word(seat, UNTIL)
+        if not in_use(self.table.live_word(seat, METER)):
+            self._settle(seat, self.table.seats.edit(seat))
+            record.state = FREE
+        elif 0 < until <= self.now:
+            self._revoke(seat, self.table.seats.edit(seat), until)
+        return record.state == HELD
+
+    def _revoke(self, seat: int, record: SeatRecord, until: int) -> None:
+        resource, member = record.resource, self.table.members[record.member]
+        account = self.table.accounts[record.account]
+        late = (self.now - until) / NANO
+        name = self.table.resources[resource].name
+        self.news.revoked.append(Revoked(account.workload, name, member.pid, late))
+        meter = self.table.live_word(seat, METER)
+        self.table.accounts.edit(record.account).held += held_at(meter, self.now)
+        record.state, record.last, record.resource = REVOKED, resource, NONE
+        self.table.set_live(seat, DOOR, REVOKED_DOOR)
+
+    def _queue(
+        self,
+        kind: int,
+        held: list[tuple[int, SeatRecord]],
+        waiting: list[tuple[int, SeatRecord]],
+    ) -> FairQueue[int]:
+        """The queue as the table has it."""
+        resources, kinds = self.table.resources, self.table.kinds
+        now = self.now / NANO
+        accounts = self._accounts(kind, held)
+        queue: FairQueue[int] = FairQueue(
+            [
+                resource_of(each, kinds[kind].name)
+                for each in resources.values()
+                if each.kind == kind
+            ],
+            accounts.values(),
+            fair_turns=kinds[kind].fair_turns,
+        )
+        for seat, each in held:
+            want, name = want_of(each, resources), resources[each.resource].name
+            queue.hold(seat, accounts[each.account], now, want=want, resource=name)
+        turns = self._last_turns(kind)
+        waiting = sorted(waiting, key=lambda pair: max(pair[1].since, turns[_line(pair[1])]))
+        for seat, each in waiting:
+            account = accounts[each.account]
+            if seat == self._newcomer:
+                queue.arrive(account, now)
+            queue.wait(
+                seat,
+                account,
+                max(each.since, turns[_line(each)]) / NANO,
+                want=want_of(each, resources),
+                priority=each.priority,
+                last=resources[each.last].name if each.last in resources else "",
+            )
+        return queue
+
+    def _accounts(self, kind: int, held: list[tuple[int, SeatRecord]]) -> dict[int, Account]:
+        now = self.now / NANO
+        accounts = {
+            number: Account(
+                each.workload, each.weight, each.held / NANO, each.lead, each.turn, since=now
+            )
+            for number, each in self.table.accounts.items()
+            if each.kind == kind
+        }
+        for seat, each in held:
+            meter = self.table.live_word(seat, METER)
+            accounts[each.account].seconds += held_at(meter, self.now) / NANO
+        return accounts
+
+    def _last_turns(self, kind: int) -> dict[tuple[int, int, int, int], int]:
+        """When each queue had its last turn."""
+        turns: dict[tuple[int, int, int, int], int] = {}
+        for each in self.table.seats.values():
+            if each.kind == kind:
+                turns[_line(each)] = max(turns.get(_line(each), 0), each.turn)
+        return turns
+
+    def _book(self, kind: int, queue: FairQueue[int], granted: list[tuple[int, str]]) -> None:
+        """Write into the table what was decided."""
+        if queue.fair_turns != self.table.kinds[kind].fair_turns:
+            self.table.kinds.edit(kind).fair_turns = queue.fair_turns
+        numbers = {each.name: number for number, each in self.table.resources.items()}
+        for seat, name in granted:
+            self._grant(seat, numbers[name])
+        for number, record in self.table.accounts.items():
+            account = queue.accounts[record.workload] if record.kind == kind else None
+            if account and (account.lead, account.turn) != (record.lead, record.turn):
+                edited = self.table.accounts.edit(number)
+                edited.lead, edited.turn = account.lead, account.turn
+        for seat, each in self.table.seats.items():
+            if each.kind == kind and each.state == WAITING:
+                free = queue.places.has_a_free_unit(want_of(each, self.table.resources))
+                if each.cause != (MEMORY if free else BUSY):
+                    self.table.seats.edit(seat).cause = MEMORY if free else BUSY
+
+    def _grant(self, seat: int, resource: int) -> None:
+        record = self.table.seats.edit(seat)
+        self._count_wait(record)
+        self.table.accounts.edit(record.account).leases += 1
+        record.state, record.resource, record.turn = HELD, resource, self.now
+        until = self.now + record.length if record.length else 0
+        self.table.set_live(seat, UNTIL, until)
+        self.table.set_live(seat, DOOR, OPEN)
+        self.table.set_live(seat, METER, started(0, self.now))
+        self.news.wake.add(record.member)
+        if until:
+            self._warn_of(until)
+
+    def _warn_of(self, until: int) -> None:
+        """Wake those that would look only after a lease has ended."""
+        for number, member in self.table.members.items():
+            if member.alarm > until:
+                self.table.members.edit(number).alarm = until
+                self.news.wake.add(number)
+
+    def _set_doors(self, kind: int) -> None:
+        here = [(seat, each) for seat, each in self.table.seats.items() if each.kind == kind]
+        door = WANTED if any(each.state == WAITING for _, each in here) else OPEN
+        for seat, each in here:
+            if each.state == HELD and self.table.live_word(seat, DOOR) != door:
+                self.table.set_live(seat, DOOR, door)
+
+    # -- members -------------------------------------------------------------------------------
+
+    def earliest_end(self) -> int:
+        """When the first of all running leases ends at the latest, 0 if none has a deadline."""
+        ends = (
+            self.table.live_word(seat, UNTIL)
+            for seat, each in self.table.seats.items()
+            if each.state == HELD
+        )
+        return min((end for end in ends if end), default=0)
+
+    def wake_those_that_wait(self) -> None:
+        """Have every member with a seat that waits look at the table anew."""
+        for each in self.table.seats.values():
+            if each.state == WAITING:
+                self.news.wake.add(each.member)
+
+
+def _line(record: SeatRecord) -> tuple[int, int, int, int]:
+    return (record.account, record.wants, record.memory_mb, record.priority)

@@ -1,0 +1,135 @@
+"""What is checked and written when somebody joins or enters: resources, workloads, needs."""
+
+from __future__ import annotations
+
+import math
+
+from artos.closest import closest
+from artos.pool import records
+from artos.pool.accounts import Account
+from artos.pool.clerk import NANO
+from artos.pool.faults import PoolFull, PoolRefused
+from artos.pool.records import NONE, AccountRecord, KindRecord, ResourceRecord, resource_of
+from artos.pool.resources import Resource, Want
+from artos.pool.table import Table
+
+
+def define(table: Table, resources: tuple[Resource, ...]) -> None:
+    """Have these resources in the pool; the first member of all replaces what was there.
+
+    Raises:
+        PoolRefused: one is not possible, or members know it differently.
+        PoolFull: there are too many.
+    """
+    if faults := [fault for each in resources for fault in _resource_faults(each)]:
+        raise PoolRefused(faults)
+    if resources and not len(table.members):
+        for number, _ in table.resources.items():
+            table.resources.remove(number)
+    faults = [fault for each in resources if (fault := _difference(table, each))]
+    if faults:
+        raise PoolRefused(faults)
+    for each in resources:
+        if table.resources.find(name=each.name) is None:
+            kind = _kind(table, each.kind)
+            record = ResourceRecord(kind, each.share, each.memory_mb, each.name)
+            if table.resources.add(record) is None:
+                raise PoolFull("resources", records.RESOURCES)
+
+
+def _resource_faults(resource: Resource) -> list[str]:
+    faults, who = [], f"resource {resource.name!r}"
+    if not 0 < len(resource.name.encode()) <= records.NAME_BYTES:
+        faults.append(f"{who}: its name must have 1 to {records.NAME_BYTES} bytes")
+    if not 0 < len(resource.kind.encode()) <= records.KIND_BYTES:
+        faults.append(f"{who}: the name of its kind must have 1 to {records.KIND_BYTES} bytes")
+    if resource.share < 1:
+        faults.append(f"{who}: share={resource.share} lets nobody have it: use 1 or more")
+    if resource.memory_mb < 0:
+        faults.append(f"{who}: memory_mb={resource.memory_mb}: use 0 if it is not to be counted")
+    return faults
+
+
+def _difference(table: Table, resource: Resource) -> str:
+    number = table.resources.find(name=resource.name)
+    if number is None:
+        return ""
+    record = table.resources[number]
+    known = resource_of(record, table.kinds[record.kind].name)
+    if known == resource:
+        return ""
+    pids = ", ".join(str(each.pid) for each in table.members.values())
+    return f"processes {pids} of this machine use {known}, not {resource}: all must agree"
+
+
+def _kind(table: Table, name: str) -> int:
+    number = table.kinds.find(name=name)
+    if number is None:
+        number = table.kinds.add(KindRecord(0, name))
+    if number is None:
+        raise PoolFull("kinds of resources", records.KINDS)
+    return number
+
+
+def seat_faults(
+    table: Table, workload: str, what: str, weight: float, memory_mb: int
+) -> tuple[list[str], int, int]:
+    """Why a seat cannot be had; else the numbers of its kind and of the resource it names."""
+    faults = []
+    if not 0 < len(workload.encode()) <= records.WORKLOAD_BYTES:
+        faults.append(f"workload {workload!r}: its name must have 1 to 128 bytes")
+    if not (weight > 0 and math.isfinite(weight)):
+        faults.append(f"weight={weight}: it must be positive, 1 is usual")
+    if memory_mb < 0:
+        faults.append(f"memory_mb={memory_mb}: it cannot be negative")
+    wants = table.resources.find(name=what)
+    kind = table.kinds.find(name=what) if wants is None else table.resources[wants].kind
+    of_kind = [each for each in table.resources.values() if each.kind == kind]
+    if wants is None and not of_kind:
+        faults.append(_unknown(table, what))
+    want = Want(what if wants is not None else "", memory_mb)
+    usable = [each for each in of_kind if want.could_use(resource_of(each, ""))]
+    if of_kind and not usable:
+        most = max(each.memory_mb for each in of_kind)
+        faults.append(f"memory_mb={memory_mb}: {what} has {most} MB at most")
+    return faults, NONE if kind is None else kind, NONE if wants is None else wants
+
+
+def _unknown(table: Table, what: str) -> str:
+    names = [each.name for each in table.resources.values()]
+    names += [each.name for each in table.kinds.values()]
+    if not names:
+        return f"the pool has no {what!r}: nobody has given it any resource (Pool.join(resources))"
+    return f"the pool has no {what!r}{closest(what, names)}: it has {', '.join(names)}"
+
+
+def account_of(table: Table, kind: int, workload: str, weight: float, now: int) -> int:
+    """The number of the account of a workload, made if need be; it has this weight from now on.
+
+    Raises:
+        PoolFull: there are too many, all with seats.
+    """
+    number = table.accounts.find(kind=kind, workload=workload)
+    if number is None:
+        record = AccountRecord(kind, weight, 0.0, 0, 0, 0, 0, 0, 0, workload)
+        number = table.accounts.add(record)
+    if number is None:
+        number = _replaced(table, record)
+    if table.accounts[number].weight != weight:
+        record = table.accounts.edit(number)
+        account = Account(workload, record.weight, record.held / NANO, record.lead)
+        account.reweigh(weight, now / NANO)
+        record.weight, record.lead = weight, account.lead
+    return number
+
+
+def _replaced(table: Table, record: AccountRecord) -> int:
+    """Forget the workload without seats whose last turn is longest ago."""
+    used = {each.account for each in table.seats.values()}
+    unused = [(each.turn, n) for n, each in table.accounts.items() if n not in used]
+    if not unused:
+        raise PoolFull("workloads", records.ACCOUNTS)
+    table.accounts.remove(min(unused)[1])
+    number = table.accounts.add(record)
+    assert number is not None
+    return number

@@ -1,0 +1,256 @@
+"""The records of the table in shared memory, and where each lies.
+
+A record is a fixed number of 64-bit words: the number of the change that wrote it last, whether it
+is in use, numbers, and a name. Beside the records every seat has three *live words* in a
+cache line of its own: ``METER`` and ``UNTIL`` are written by the seat's process without the lock
+while it holds, ``DOOR`` by whoever has the lock.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+
+from artos.buffer.layout import LINE, PAGE, WORD, align
+from artos.pool.resources import Resource, Want
+
+MAGIC = 0x4152544F_53504F4C  # "ARTOSPOL"
+VERSION = 1
+NONE = -1
+
+MAGIC_AT, VERSION_AT, CHANGES_AT, JOURNAL_AT, CLOSED_AT, MEMBERS_AT, MUTEX_AT = (
+    0, 8, 16, 24, 32, 40, 64
+)  # fmt: skip
+
+METER, UNTIL, DOOR = 0, 1, 2
+OPEN, WANTED, REVOKED_DOOR = 0, 1, 2
+"""The door of a seat that holds: nobody waits; somebody waits; what it had was taken away."""
+
+FREE, WAITING, HELD, REVOKED = 0, 1, 2, 3
+"""What a seat does."""
+BUSY, MEMORY = 0, 1
+"""Why a seat waits: others hold all it could use; or too little memory is left."""
+
+
+@dataclass(slots=True)
+class Record:
+    """What all records have. ``STRUCT`` packs them, the name (if any) comes last."""
+
+    STRUCT: ClassVar[struct.Struct]
+    NAMES: ClassVar[tuple[str, ...]]
+
+    def __init_subclass__(cls) -> None:
+        cls.NAMES = tuple(name for name in cls.__annotations__ if name != "STRUCT")
+
+    @classmethod
+    def unpack(cls, memory: memoryview, offset: int) -> Self:
+        """Read one."""
+        _, _, *values = cls.STRUCT.unpack_from(memory, offset)
+        if isinstance(values[-1], bytes):
+            values[-1] = values[-1].rstrip(b"\0").decode(errors="replace")
+        return cls(*values)
+
+    def pack(self, change: int) -> bytes:
+        """Its bytes, as written by change number ``change``."""
+        values: list[Any] = [getattr(self, name) for name in self.NAMES]
+        if isinstance(values[-1], str):
+            values[-1] = values[-1].encode()
+        return self.STRUCT.pack(change, 1, *values)
+
+
+@dataclass(slots=True)
+class KindRecord(Record):
+    """A kind of resources. ``fair_turns``: see ``FairQueue``."""
+
+    STRUCT: ClassVar = struct.Struct("<3q24s")
+    fair_turns: int
+    name: str
+
+
+@dataclass(slots=True)
+class ResourceRecord(Record):
+    """See ``Resource``."""
+
+    STRUCT: ClassVar = struct.Struct("<5q56s")
+    kind: int
+    share: int
+    memory_mb: int
+    name: str
+
+
+@dataclass(slots=True)
+class MemberRecord(Record):
+    """A process. ``alarm`` (ns): when it will look by itself, if one of its seats waits."""
+
+    STRUCT: ClassVar = struct.Struct("<5q64s")
+    pid: int
+    joined: int
+    alarm: int
+    name: str
+
+
+@dataclass(slots=True)
+class AccountRecord(Record):
+    """What a workload has held of one kind (ns), and how it waited. See ``Account``."""
+
+    STRUCT: ClassVar = struct.Struct("<3q2d6q128s")
+    kind: int
+    weight: float
+    lead: float
+    held: int
+    turn: int
+    leases: int
+    waits: int
+    waited_busy: int
+    waited_memory: int
+    workload: str
+
+
+@dataclass(slots=True)
+class SeatRecord(Record):
+    """A contender. ``wants`` and ``resource`` and ``last`` are numbers of resources, or ``NONE``.
+
+    ``since``: when it began to wait; ``turn``: when it was last granted something; ``length``: of
+    the lease it asks for, 0 for no deadline (all ns). ``cause``: why it waits.
+    """
+
+    STRUCT: ClassVar = struct.Struct("<15q")
+    state: int
+    member: int
+    account: int
+    kind: int
+    wants: int
+    memory_mb: int
+    priority: int
+    since: int
+    turn: int
+    length: int
+    resource: int
+    last: int
+    cause: int
+
+
+Kept = TypeVar("Kept", bound=Record)
+
+
+class Area(Generic[Kept]):
+    """All records of one type: a copy of those in use, which reads only what others changed."""
+
+    def __init__(self, memory: memoryview, offset: int, of: type[Kept], most: int) -> None:
+        self.most, self.size = most, of.STRUCT.size
+        self._memory, self._offset, self._of = memory, offset, of
+        self._stamps = np.ndarray((most,), np.int64, memory, offset, (self.size,))
+        self._records: dict[int, Kept] = {}
+        self._dirty: dict[int, None] = {}
+
+    def refresh(self, seen: int) -> None:
+        """Read what was changed after change number ``seen``."""
+        for number in (self._stamps > seen).nonzero()[0].tolist():
+            offset = self._offset + number * self.size
+            if self._memory[offset + WORD]:
+                self._records[number] = self._of.unpack(self._memory, offset)
+            else:
+                self._records.pop(number, None)
+
+    def peek(self, number: int) -> Kept:
+        """A record as it is in memory: without the lock it may just be changing."""
+        return self._of.unpack(self._memory, self._offset + number * self.size)
+
+    def forget(self) -> None:
+        """Drop the copy with all that was changed in it."""
+        self._records.clear()
+        self._dirty.clear()
+
+    def __getitem__(self, number: int) -> Kept:
+        return self._records[number]
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def items(self) -> list[tuple[int, Kept]]:
+        """The records in use, with their numbers."""
+        return [*self._records.items()]
+
+    def values(self) -> list[Kept]:
+        """The records in use."""
+        return [*self._records.values()]
+
+    def find(self, **values: object) -> int | None:
+        """The number of the record with these values."""
+        return next(
+            (n for n, each in self._records.items()
+             if all(getattr(each, key) == value for key, value in values.items())),
+            None,
+        )  # fmt: skip
+
+    def edit(self, number: int) -> Kept:
+        """A record that is going to be changed."""
+        self._dirty[number] = None
+        return self._records[number]
+
+    def add(self, record: Kept) -> int | None:
+        """Its number; None if there is no room."""
+        number = next((n for n in range(self.most) if n not in self._records), None)
+        if number is not None:
+            self._records[number] = record
+            self._dirty[number] = None
+        return number
+
+    def remove(self, number: int) -> None:
+        """Free a record."""
+        del self._records[number]
+        self._dirty[number] = None
+
+    def changes(self, change: int) -> Iterator[tuple[int, bytes]]:
+        """What was edited since the last call: offsets and bytes."""
+        for number in self._dirty:
+            record = self._records.get(number)
+            new = record.pack(change) if record else struct.pack("<2q", change, 0)
+            yield self._offset + number * self.size, new
+        self._dirty.clear()
+
+
+def want_of(seat: SeatRecord, resources: Area[ResourceRecord]) -> Want:
+    """What a seat waits for."""
+    return Want(resources[seat.wants].name if seat.wants != NONE else "", seat.memory_mb)
+
+
+def resource_of(record: ResourceRecord, kind: str) -> Resource:
+    """What a record stands for."""
+    return Resource(record.name, kind, record.share, record.memory_mb)
+
+
+KINDS, RESOURCES, MEMBERS, ACCOUNTS, SEATS = 8, 512, 128, 512, 1024
+NAME_BYTES, KIND_BYTES, WORKLOAD_BYTES, MEMBER_BYTES = 56, 24, 128, 64
+_COUNTS: dict[type[Record], int] = {
+    KindRecord: KINDS,
+    ResourceRecord: RESOURCES,
+    MemberRecord: MEMBERS,
+    AccountRecord: ACCOUNTS,
+    SeatRecord: SEATS,
+}
+
+
+def offsets() -> dict[type[Record], int]:
+    """Where the records of each type begin."""
+    found, at = dict[type[Record], int](), PAGE
+    for each, count in _COUNTS.items():
+        found[each] = at
+        at = align(at + count * each.STRUCT.size, PAGE)
+    return found
+
+
+LIVE_START = align(
+    PAGE + sum(align(n * each.STRUCT.size, PAGE) for each, n in _COUNTS.items()), PAGE
+)
+JOURNAL_START = LIVE_START + SEATS * LINE
+JOURNAL_BYTES = 2 * JOURNAL_START
+"""Enough to change everything at once."""
+TABLE_BYTES = align(JOURNAL_START + JOURNAL_BYTES, PAGE)

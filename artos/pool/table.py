@@ -1,0 +1,272 @@
+"""The table that all processes of a pool share: a file, one lock, and changes that are whole.
+
+A change is first written into the journal, then made, then the journal is emptied: whoever takes
+the lock after a process that died in the midst of it finishes the change, or finds that nothing
+was begun. The lock is a robust mutex: the kernel gives it back when its owner dies.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from artos.buffer.layout import LINE, WORD
+from artos.buffer.mailbox import fence, ordered
+from artos.buffer.segment import Segment, shm_root
+from artos.pool import records
+from artos.pool.faults import PoolStuck, PoolVersion
+from artos.pool.records import (
+    AccountRecord,
+    Area,
+    KindRecord,
+    MemberRecord,
+    ResourceRecord,
+    SeatRecord,
+)
+from artos.system import private_folder
+from artos.system.closing import Closing
+from artos.system.process_locks import ProcessLocks
+from artos.system.shared_mutex import SharedMutex
+
+NAME = "table"
+_LOCK_SECONDS = 5.0
+"""Beyond this a process that has the lock must have been stopped: changes take microseconds."""
+_ENTRY = struct.Struct("<2q")
+
+
+def pool_folder() -> Path:
+    """Where the pool of this machine and user lies: in shared memory, see ``shm_root``."""
+    return shm_root() / f"artos-pool-{os.geteuid()}"
+
+
+class Table(Closing):
+    """The mapped table. Read and change it within ``change`` only."""
+
+    def __init__(self, path: Path, segment: Segment, locks: ProcessLocks) -> None:
+        self.path, self.locks = path, locks
+        memory = self._memory = segment.memory
+        self._words = memory[: records.JOURNAL_START].cast("q")
+        self._mutex = SharedMutex(memory, records.MUTEX_AT)
+        at = records.offsets()
+        self.kinds = Area(memory, at[KindRecord], KindRecord, records.KINDS)
+        self.resources = Area(memory, at[ResourceRecord], ResourceRecord, records.RESOURCES)
+        self.members = Area(memory, at[MemberRecord], MemberRecord, records.MEMBERS)
+        self.accounts = Area(memory, at[AccountRecord], AccountRecord, records.ACCOUNTS)
+        self.seats = Area(memory, at[SeatRecord], SeatRecord, records.SEATS)
+        self._areas: tuple[Area[Any], ...] = (
+            self.kinds, self.resources, self.members, self.accounts, self.seats
+        )  # fmt: skip
+        self._live: dict[int, int] = {}
+        self._seen = -1
+
+    @classmethod
+    def open(cls, folder: Path, *, create: bool = True) -> Table:
+        """The table in ``folder``, made if need be.
+
+        Raises:
+            FileNotFoundError: there is none and ``create`` is false.
+            PoolVersion: it is of another version, and in use.
+            NotOurs: the folder is another user's.
+            ShmTooSmall: there is no room for it.
+        """
+        while True:
+            try:
+                if create:
+                    private_folder.keep(folder)
+                    _make(folder)
+                os.close(private_folder.open_own(folder))
+                return cls._attach(folder / NAME)
+            except FileNotFoundError:  # the last member has just left
+                if not create:
+                    raise
+
+    @classmethod
+    def _attach(cls, path: Path) -> Table:
+        locks = ProcessLocks.of(path)
+        try:
+            _check_version(path, locks)
+            return cls(path, Segment.over(path, locks.fileno()), locks)
+        except BaseException:
+            locks.close()
+            raise
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        """Have the lock; what is changed meanwhile becomes true as a whole at the end, or not.
+
+        Raises:
+            PoolStuck: another process keeps the lock.
+        """
+        if not self._mutex.acquire(_LOCK_SECONDS):
+            raise PoolStuck(str(self.path), _LOCK_SECONDS, _users(self.locks))
+        try:
+            self._redo()
+            self._refresh()
+            yield
+            self.commit()
+        except BaseException:
+            self._forget()
+            raise
+        finally:
+            self._mutex.release()
+
+    def commit(self) -> None:
+        """Make true what was changed so far; the lock is kept."""
+        change = self.changes + 1
+        entries = [entry for area in self._areas for entry in area.changes(change)]
+        if not entries and not self._live:
+            return
+        entries.append((records.CHANGES_AT, change.to_bytes(WORD, "little")))
+        # Last: whoever waits looks at its live words only.
+        entries += [(at, v.to_bytes(WORD, "little", signed=True)) for at, v in self._live.items()]
+        self._live.clear()
+        self._write_journal(entries)
+        self._redo()
+        self._seen = change
+
+    @property
+    def changes(self) -> int:
+        """How many changes were made."""
+        return self._words[records.CHANGES_AT // WORD]
+
+    @property
+    def joins(self) -> int:
+        """How many processes have joined; may be read without the lock."""
+        return self._words[records.MEMBERS_AT // WORD]
+
+    def count_join(self) -> None:
+        """A process joined."""
+        self._live[records.MEMBERS_AT] = self.joins + 1
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last member has left: the file is, or is to be, removed."""
+        return bool(self._words[records.CLOSED_AT // WORD])
+
+    def remove(self) -> None:
+        """Close it for good and delete the file; within ``change``, without members."""
+        self._live[records.CLOSED_AT] = 1
+        self.commit()
+        if not self.locks.is_of(self.path):
+            return  # somebody has removed it already, and the folder may have another one by now
+        folder = self.path.parent
+        for each in folder.iterdir():
+            if each != self.path:  # left by the dead
+                each.unlink(missing_ok=True)
+        self.path.unlink()
+        with suppress(OSError):  # the next pool may have begun there
+            folder.rmdir()
+
+    # -- live words ----------------------------------------------------------------------------
+
+    def live(self, seat: int) -> memoryview:
+        """The live words of a seat."""
+        start = (records.LIVE_START + seat * LINE) // WORD
+        return self._words[start : start + LINE // WORD]
+
+    def live_word(self, seat: int, word: int) -> int:
+        """A live word as it will be after this change."""
+        at = records.LIVE_START + seat * LINE + word * WORD
+        return self._live.get(at, self._words[at // WORD])
+
+    def set_live(self, seat: int, word: int, value: int) -> None:
+        """Change a live word together with everything else of this change."""
+        self._live[records.LIVE_START + seat * LINE + word * WORD] = value
+
+    def shut(self, seats: list[int]) -> None:
+        """Shut doors at once: from now on these seats neither begin nor end a lease unseen."""
+        for seat in seats:
+            words = self.live(seat)
+            if words[records.DOOR] == records.OPEN:
+                words[records.DOOR] = records.WANTED
+        fence()
+
+    # -- the journal ---------------------------------------------------------------------------
+
+    def _write_journal(self, entries: list[tuple[int, bytes]]) -> None:
+        text = b"".join(_ENTRY.pack(at, len(new)) + new for at, new in entries)
+        assert len(text) <= records.JOURNAL_BYTES
+        start = records.JOURNAL_START
+        self._memory[start : start + len(text)] = text
+        ordered()
+        self._words[records.JOURNAL_AT // WORD] = len(text)
+        ordered()
+
+    def _redo(self) -> None:
+        """Make the change in the journal, if there is one."""
+        length = self._words[records.JOURNAL_AT // WORD]
+        if not length:
+            return
+        at, end = records.JOURNAL_START, records.JOURNAL_START + length
+        while at < end:
+            to, size = _ENTRY.unpack_from(self._memory, at)
+            at += _ENTRY.size
+            if size == WORD:
+                self._words[to // WORD] = int.from_bytes(
+                    self._memory[at : at + size], "little", signed=True
+                )  # in one piece: it may be read at any time
+            else:
+                self._memory[to : to + size] = self._memory[at : at + size]
+            at += size
+        ordered()
+        self._words[records.JOURNAL_AT // WORD] = 0
+
+    def _refresh(self) -> None:
+        if self.changes != self._seen:
+            for area in self._areas:
+                area.refresh(self._seen)
+            self._seen = self.changes
+
+    def _forget(self) -> None:
+        for area in self._areas:
+            area.forget()
+        self._live.clear()
+        self._seen = -1
+
+    def close(self) -> None:
+        """Let go of it; twice is fine."""
+        self.locks.close()
+
+
+def _make(folder: Path) -> None:
+    """Make an empty table unless there is one: complete before anybody can see it."""
+    if (folder / NAME).exists():
+        return
+    fresh = private_folder.fresh(folder, f"{NAME}.")
+    segment = Segment.create(fresh, records.TABLE_BYTES)
+    try:
+        words = segment.memory[: records.MUTEX_AT].cast("q")
+        words[records.VERSION_AT // WORD] = records.VERSION
+        words[records.MAGIC_AT // WORD] = records.MAGIC
+        SharedMutex(segment.memory, records.MUTEX_AT, create=True)
+        with suppress(FileExistsError):
+            os.link(fresh, folder / NAME)
+    finally:
+        fresh.unlink()
+
+
+def _check_version(path: Path, locks: ProcessLocks) -> None:
+    """Remove a table of another version if nobody uses it.
+
+    Raises:
+        PoolVersion: somebody does.
+        FileNotFoundError: it was removed.
+    """
+    head = os.pread(locks.fileno(), 2 * WORD, 0)
+    magic, version = struct.unpack("<2q", head) if len(head) == 2 * WORD else (0, 0)
+    size = os.fstat(locks.fileno()).st_size
+    if (magic, version, size) == (records.MAGIC, records.VERSION, records.TABLE_BYTES):
+        return
+    if users := _users(locks):
+        raise PoolVersion(str(path), version, records.VERSION, users)
+    path.unlink(missing_ok=True)
+    raise FileNotFoundError(path)
+
+
+def _users(locks: ProcessLocks) -> list[int]:
+    found = (locks.holder(number) for number in range(records.MEMBERS))
+    return [pid for pid in found if pid is not None]

@@ -1,0 +1,177 @@
+"""What a pool looks like from outside: for people (``artos pool``) and for bills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from artos.clock import Clock, SystemClock
+from artos.pool.clerk import NANO, Clerk, held_at
+from artos.pool.records import HELD, MEMORY, METER, NONE, UNTIL, WAITING, SeatRecord
+from artos.pool.table import Table, pool_folder
+from artos.pool.watch import ring
+
+
+class HeldUsage(msgspec.Struct, frozen=True):
+    """What one workload has held of one kind of resources, by the clock of its leases.
+
+    ``waits`` counts leases that did not come at once. Seconds waited are by what was lacking last:
+    a turn, or memory.
+    """
+
+    workload: str
+    kind: str
+    weight: float
+    held_seconds: float
+    leases: int
+    waits: int
+    waited_for_turn_seconds: float
+    waited_for_memory_seconds: float
+
+
+class ResourceView(msgspec.Struct, frozen=True):
+    """A resource and how much of it is taken."""
+
+    name: str
+    kind: str
+    share: int
+    holders: int
+    memory_mb: int
+    memory_taken_mb: int
+
+
+class HolderView(msgspec.Struct, frozen=True):
+    """A lease. ``left_seconds`` is negative if it is late; None: it has no deadline."""
+
+    resource: str
+    workload: str
+    pid: int
+    process: str
+    held_seconds: float
+    left_seconds: float | None
+
+
+class WaitingView(msgspec.Struct, frozen=True):
+    """A contender that waits, for any ``what`` (a kind) or the one that is named."""
+
+    what: str
+    workload: str
+    pid: int
+    process: str
+    weight: float
+    priority: int
+    memory_mb: int
+    waited_seconds: float
+    why: str
+
+
+class PoolView(msgspec.Struct, frozen=True):
+    """The pool of a machine: resources, who holds, who waits (longest first), and all accounts."""
+
+    folder: str
+    resources: list[ResourceView] = []
+    holders: list[HolderView] = []
+    queue: list[WaitingView] = []
+    workloads: list[HeldUsage] = []
+
+
+def look(folder: Path | None = None, clock: Clock | None = None) -> PoolView:
+    """The pool of this machine and user; empty if there is none. What the dead had is freed.
+
+    Raises:
+        PoolVersion, PoolStuck, NotOurs: see there.
+    """
+    folder, now = folder or pool_folder(), int((clock or SystemClock()).now() * NANO)
+    try:
+        table = Table.open(folder, create=False)
+    except FileNotFoundError:
+        return PoolView(str(folder))
+    with table:
+        with table.change():
+            clerk = Clerk(table, now)
+            clerk.bury()
+            view = _view(table, folder, now)
+            if not len(table.members) and not table.closed:
+                table.remove()
+        for member in clerk.news.wake:
+            ring(folder, member)
+    return view
+
+
+def _view(table: Table, folder: Path, now: int) -> PoolView:
+    seats = table.seats.values()
+    waiting = sorted((each for each in seats if each.state == WAITING), key=lambda s: s.since)
+    held = [(number, each) for number, each in table.seats.items() if _is_held(table, number)]
+    return PoolView(
+        str(folder),
+        _resources(table, [each for _, each in held]),
+        [_holder(table, number, each, now) for number, each in held],
+        [_waiting(table, each, now) for each in waiting],
+        held_usage(table, now),
+    )
+
+
+def _is_held(table: Table, seat: int) -> bool:
+    """Not if it only keeps what it had last: anybody can have that."""
+    return table.seats[seat].state == HELD and bool(table.live_word(seat, METER) & 1)
+
+
+def _resources(table: Table, held: list[SeatRecord]) -> list[ResourceView]:
+    found = []
+    for number, each in table.resources.items():
+        mine = [seat for seat in held if seat.resource == number]
+        taken, kind = sum(seat.memory_mb for seat in mine), table.kinds[each.kind].name
+        found.append(ResourceView(each.name, kind, each.share, len(mine), each.memory_mb, taken))
+    return found
+
+
+def _holder(table: Table, number: int, seat: SeatRecord, now: int) -> HolderView:
+    until, member = table.live_word(number, UNTIL), table.members[seat.member]
+    since = -(table.live_word(number, METER) >> 1)  # without what earlier leases add: see started
+    return HolderView(
+        table.resources[seat.resource].name,
+        table.accounts[seat.account].workload,
+        member.pid,
+        member.name,
+        (now - max(since, seat.turn)) / NANO,
+        (until - now) / NANO if until else None,
+    )
+
+
+def _waiting(table: Table, seat: SeatRecord, now: int) -> WaitingView:
+    account, member = table.accounts[seat.account], table.members[seat.member]
+    what = table.kinds[seat.kind] if seat.wants == NONE else table.resources[seat.wants]
+    return WaitingView(
+        what.name,
+        account.workload,
+        member.pid,
+        member.name,
+        account.weight,
+        seat.priority,
+        seat.memory_mb,
+        (now - seat.since) / NANO,
+        "memory" if seat.cause == MEMORY else "turn",
+    )
+
+
+def held_usage(table: Table, now: int) -> list[HeldUsage]:
+    """What all workloads have held; within ``Table.change``."""
+    running = dict[int, int]()
+    for number, each in table.seats.items():
+        if each.state == HELD:
+            held = held_at(table.live_word(number, METER), now)
+            running[each.account] = running.get(each.account, 0) + held
+    return [
+        HeldUsage(
+            each.workload,
+            table.kinds[each.kind].name,
+            each.weight,
+            (each.held + running.get(number, 0)) / NANO,
+            each.leases,
+            each.waits,
+            each.waited_busy / NANO,
+            each.waited_memory / NANO,
+        )
+        for number, each in table.accounts.items()
+    ]

@@ -1,0 +1,136 @@
+"""What a member of a pool sleeps on: its own bell, and the end of the other members' processes."""
+
+from __future__ import annotations
+
+import os
+import select
+from contextlib import suppress
+from pathlib import Path
+
+from artos.pool.records import Area, MemberRecord
+from artos.system.closing import Closing
+from artos.system.pidfd import PidFd
+from artos.system.process_locks import ProcessLocks
+
+
+class Bell(Closing):
+    """A FIFO that one process sleeps on and others write to. No ring is lost.
+
+    Unlike a semaphore it can be polled together with the ends of processes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Make it; what lies there was left by a process that died."""
+        self._path = path
+        path.unlink(missing_ok=True)
+        os.mkfifo(path, 0o600)
+        # Open for writing, too: else it could be polled at once whenever nobody else had it open.
+        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def fileno(self) -> int:
+        """The descriptor, -1 once closed."""
+        return self._descriptor
+
+    def drain(self) -> bool:
+        """Take all rings without waiting; returns whether there were any."""
+        rung = False
+        with suppress(BlockingIOError):
+            while os.read(self._descriptor, 4096):
+                rung = True
+        return rung
+
+    def close(self) -> None:
+        """Remove it; twice is fine."""
+        if self._descriptor >= 0:
+            self.let_go()
+            self._path.unlink(missing_ok=True)
+
+    def let_go(self) -> None:
+        """Close the descriptor only: a forked child does not remove its parent's bell."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+def bell_path(folder: Path, member: int) -> Path:
+    """Where the bell of a member is."""
+    return folder / f"bell.{member}"
+
+
+def ring(folder: Path, member: int) -> None:
+    """Wake a member; nothing happens if it is gone."""
+    with suppress(OSError):
+        descriptor = os.open(bell_path(folder, member), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, b"!")
+        finally:
+            os.close(descriptor)
+
+
+class Watch(Closing):
+    """A bell and the processes of other members, as one descriptor that can be polled."""
+
+    def __init__(self, bell: Bell) -> None:
+        self._bell, self._epoll = bell, select.epoll()
+        self._epoll.register(bell.fileno(), select.EPOLLIN)
+        self._processes: dict[tuple[int, int], PidFd] = {}
+        self.blind = False
+        """Whether some member cannot be watched, as it lives in another PID namespace."""
+
+    def fileno(self) -> int:
+        """Readable once the bell was rung or a process ended; -1 once closed."""
+        return -1 if self._epoll.closed else self._epoll.fileno()
+
+    def follow(self, members: Area[MemberRecord], locks: ProcessLocks) -> bool:
+        """Watch the processes of all members but this one's; False if one has ended already."""
+        wanted = {(number, each.joined): number for number, each in members.items()}
+        for key in [*self._processes]:
+            if key not in wanted:
+                self._drop(key)
+        self.blind, all_live = False, True
+        for key, number in wanted.items():
+            if key not in self._processes:
+                all_live &= self._begin(key, number, locks)
+        return all_live
+
+    def _begin(self, key: tuple[int, int], number: int, locks: ProcessLocks) -> bool:
+        pid = locks.holder(number)
+        if not pid:
+            self.blind |= pid == 0
+            return pid == 0
+        if pid == os.getpid():
+            return True
+        try:
+            process = PidFd(pid)
+        except ProcessLookupError:
+            return False
+        if locks.holder(number) != pid:  # it ended before it was opened
+            process.close()
+            return False
+        self._processes[key] = process
+        self._epoll.register(process.fileno(), select.EPOLLIN)
+        return True
+
+    def _drop(self, key: tuple[int, int]) -> None:
+        process = self._processes.pop(key)
+        self._epoll.unregister(process.fileno())
+        process.close()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until something happened, at most ``seconds``; returns whether a process ended."""
+        ready = [descriptor for descriptor, _ in self._epoll.poll(max(0.0, seconds))]
+        self._bell.drain()
+        return any(descriptor != self._bell.fileno() for descriptor in ready)
+
+    def close(self) -> None:
+        """Stop watching; twice is fine."""
+        for process in self._processes.values():
+            process.close()
+        self._processes.clear()
+        self._epoll.close()
+        self._bell.close()
+
+    def let_go(self) -> None:
+        """Close the descriptors only, in a forked child."""
+        self._bell.let_go()
+        self.close()

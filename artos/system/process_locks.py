@@ -1,0 +1,115 @@
+"""Numbered locks of a file that tell whether a process lives: kept by the kernel, never inherited.
+
+These are POSIX record locks (``F_SETLK``), one byte each. Unlike ``flock`` and ``F_OFD_SETLK`` they
+belong to a process, not to an open file: a forked child does not keep them, whatever it inherits,
+and the kernel drops them when their process ends, however it ends. Anyone may ask who has one.
+
+They have one trap: a process loses all its locks of a file as soon as it closes any descriptor of
+that file. So a process opens each such file here only, and once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import threading
+from pathlib import Path
+
+from artos.system.closing import Closing
+
+_FLOCK = struct.Struct("hhqqi4x")  # type, whence, start, length, process: 64-bit Linux
+_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+
+_opened: dict[tuple[int, int], ProcessLocks] = {}
+_guard = threading.Lock()
+
+
+class ProcessLocks(Closing):
+    """The locks of one file. All users in a process share one object; the last closes it."""
+
+    def __init__(self, key: tuple[int, int], descriptor: int) -> None:
+        self._key, self._descriptor, self._users = key, descriptor, 0
+        self._mine: set[int] = set()
+
+    @classmethod
+    def of(cls, path: Path) -> ProcessLocks:
+        """The locks of the file at ``path``.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        with _guard:
+            about = path.stat()
+            locks = _opened.get((about.st_dev, about.st_ino))
+            if locks is None:
+                descriptor = os.open(path, _FLAGS)
+                about = os.fstat(descriptor)  # the file may have been replaced meanwhile
+                key = (about.st_dev, about.st_ino)
+                locks = _opened.setdefault(key, cls(key, descriptor))
+            locks._users += 1
+            return locks
+
+    def fileno(self) -> int:
+        """The descriptor of the file: to be mapped, not to be closed."""
+        return self._descriptor
+
+    def is_of(self, path: Path) -> bool:
+        """Whether the file is still the one at ``path``."""
+        try:
+            about = path.stat()
+        except FileNotFoundError:
+            return False
+        return (about.st_dev, about.st_ino) == self._key
+
+    def take(self, number: int) -> bool:
+        """Take a lock; False if it is taken, here or elsewhere."""
+        if number in self._mine:
+            return False
+        try:
+            fcntl.fcntl(self._descriptor, fcntl.F_SETLK, self._request(fcntl.F_WRLCK, number))
+        except (BlockingIOError, PermissionError):
+            return False
+        self._mine.add(number)
+        return True
+
+    def drop(self, number: int) -> None:
+        """Give a lock back; no error if it is not ours."""
+        if number in self._mine and self._descriptor >= 0:
+            fcntl.fcntl(self._descriptor, fcntl.F_SETLK, self._request(fcntl.F_UNLCK, number))
+        self._mine.discard(number)
+
+    def holder(self, number: int) -> int | None:
+        """The process that has a lock, None if nobody, 0 if it is in another PID namespace."""
+        if number in self._mine:
+            return os.getpid()
+        asked = fcntl.fcntl(self._descriptor, fcntl.F_GETLK, self._request(fcntl.F_WRLCK, number))
+        kind, _, _, _, pid = _FLOCK.unpack(asked)
+        return None if kind == fcntl.F_UNLCK else max(0, pid)
+
+    def close(self) -> None:
+        """One user fewer; the last one gives all locks of the process back."""
+        with _guard:
+            self._users -= 1
+            if self._users == 0 and self._descriptor >= 0:
+                _opened.pop(self._key, None)
+                descriptor, self._descriptor = self._descriptor, -1
+                os.close(descriptor)
+
+    @staticmethod
+    def _request(kind: int, number: int) -> bytes:
+        return _FLOCK.pack(kind, os.SEEK_SET, number, 1, 0)
+
+
+def _after_fork() -> None:
+    """A child has none of its parent's locks, and what it closes does not concern the parent."""
+    global _guard  # noqa: PLW0603 (another thread may have held it)
+    _guard = threading.Lock()
+    for locks in _opened.values():
+        os.close(locks._descriptor)
+        locks._descriptor = -1
+        locks._mine.clear()
+    _opened.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

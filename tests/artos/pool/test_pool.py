@@ -1,0 +1,319 @@
+"""A pool among members of one process: who gets what, what is refused, what is counted."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from artos.clock import ManualClock
+from artos.errors import Refused
+from artos.pool import records
+from artos.pool.clerk import Revoked
+from artos.pool.faults import (
+    LeasedTwice,
+    LeaseRevoked,
+    LeaseTimeout,
+    NotInPool,
+    PoolFull,
+    PoolRefused,
+    PoolVersion,
+)
+from artos.pool.pool import Pool
+from artos.pool.resources import Resource
+from artos.pool.table import Table
+from artos.pool.view import look
+
+DEVICE = Resource("cuda:0")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1000.0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "pool"
+    assert not (tmp_path / "pool").exists(), "the last member removes the table"
+
+
+def test_who_asks_gets_it_and_the_next_one_waits(folder: Path, clock: ManualClock) -> None:
+    one = Pool.join([DEVICE], folder=folder, clock=clock)
+    with one, Pool.join(folder=folder, clock=clock) as two:
+        first, second = one.enter("first"), two.enter("second")
+        with first.lease() as lease:
+            assert lease.resource == "cuda:0"
+            assert not lease.wanted
+            assert second.ask() is None
+            assert lease.wanted
+            assert two.granted() == []
+        (taken,) = two.granted()
+        assert taken.resource == "cuda:0"
+        assert first.ask() is None
+        taken.close()
+        assert [each.resource for each in one.granted()] == ["cuda:0"]
+
+
+def test_while_nobody_waits_no_lock_is_taken(
+    folder: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        seat = pool.enter("w")
+        seat.lease().close()
+        with monkeypatch.context() as patched:
+            patched.delattr(Table, "change")
+            for _ in range(3):
+                with seat.lease(5.0) as lease:
+                    clock.advance(1.0)
+                    assert lease.resource == "cuda:0"
+        usage = pool.usage()
+    assert [(each.workload, each.held_seconds) for each in usage] == [("w", 3.0)]
+
+
+def test_what_a_seat_keeps_is_anybodys(folder: Path, clock: ManualClock) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        first, second = pool.enter("first"), pool.enter("second")
+        first.lease().close()
+        with second.lease() as lease:
+            assert first.ask() is None, "it must not use again what was taken from it"
+            assert lease.wanted
+        assert first.take() is not None
+
+
+def test_a_wait_that_ends_says_who_holds_what(folder: Path) -> None:
+    with Pool.join([DEVICE], folder=folder) as pool:
+        with pool.enter("holder").lease():
+            late = pool.enter("late")
+            with pytest.raises(LeaseTimeout, match=f"cuda:0 by 'holder' .process {os.getpid()}"):
+                late.lease(wait=0.01)
+        late.lease(wait=0.0).close()
+
+
+def test_a_seat_has_one_lease_at_a_time(folder: Path, clock: ManualClock) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        seat, other = pool.enter("w"), pool.enter("w")
+        with seat.lease():
+            with pytest.raises(LeasedTwice, match="has one"):
+                seat.lease()
+            other.ask()
+            with pytest.raises(LeasedTwice, match="waits for one"):
+                other.lease()
+        assert other.withdraw() is not None, "it came just then"
+
+
+def test_who_withdraws_is_passed_over(folder: Path, clock: ManualClock) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        holder, waiting, next_one = (pool.enter(name) for name in "abc")
+        lease = holder.lease()
+        waiting.ask()
+        next_one.ask()
+        assert waiting.withdraw() is None
+        lease.close()
+        assert waiting.take() is None
+        assert next_one.take() is not None
+
+
+def test_weights_act_when_leases_are_renewed(folder: Path, clock: ManualClock) -> None:
+    """Two workloads with one seat each, three seconds to one."""
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        seats = {"heavy": pool.enter("heavy", weight=3.0), "light": pool.enter("light")}
+        held = {"heavy": 0, "light": 0}
+        lease = seats["heavy"].lease()
+        seats["light"].ask()
+        for _ in range(400):
+            clock.advance(1.0)
+            (name,) = (name for name, seat in seats.items() if seat.holds)
+            held[name] += 1
+            taken = lease.offer() or seats["light" if name == "heavy" else "heavy"].take()
+            assert taken is not None
+            lease = taken
+    assert held == {"heavy": 300, "light": 100}
+
+
+def test_a_lease_beyond_its_deadline_is_taken_away_once_somebody_waits(
+    folder: Path, clock: ManualClock
+) -> None:
+    revoked: list[Revoked] = []
+    with Pool.join([DEVICE], folder=folder, clock=clock, on_revoked=revoked.append) as pool:
+        greedy, patient = pool.enter("greedy"), pool.enter("patient")
+        lease = greedy.lease(seconds=10.0)
+        clock.advance(11.0)
+        lease.check()
+        assert patient.ask() is not None, "nobody was waiting until now"
+        with pytest.raises(LeaseRevoked, match=r"'greedy' lost cuda:0: .* more than 10 s"):
+            lease.check()
+        with pytest.raises(LeaseRevoked):
+            lease.close()
+        assert [(r.workload, r.resource, r.pid) for r in revoked] == [
+            ("greedy", "cuda:0", os.getpid())
+        ]
+        assert revoked[0].late_seconds == pytest.approx(1.0)
+        assert greedy.ask() is None, "it queues like everybody"
+        usage = {each.workload: each.held_seconds for each in pool.usage()}
+        assert usage == {"greedy": 11.0, "patient": 0.0}
+
+
+def test_a_body_that_fails_says_so_whatever_happened_to_its_lease(
+    folder: Path, clock: ManualClock
+) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        greedy, patient = pool.enter("greedy"), pool.enter("patient")
+        with pytest.raises(ZeroDivisionError), greedy.lease(seconds=1.0):  # noqa: PT012
+            clock.advance(2.0)
+            patient.ask()
+            raise ZeroDivisionError
+
+
+def test_memory_and_share(folder: Path, clock: ManualClock) -> None:
+    resources = [Resource("cuda:0", share=3, memory_mb=100)]
+    with Pool.join(resources, folder=folder, clock=clock) as pool:
+        big, middle, small = (
+            pool.enter(name, memory_mb=need) for name, need in (("b", 70), ("m", 50), ("s", 30))
+        )
+        first = big.lease()
+        assert middle.ask() is None
+        assert small.ask() is not None
+        clock.advance(2.0)
+        first.close()
+        assert middle.take() is not None
+        usage = {each.workload: each for each in pool.usage()}
+    assert (usage["m"].waits, usage["m"].waited_for_memory_seconds) == (1, 2.0)
+    assert usage["m"].waited_for_turn_seconds == 0.0
+
+
+def test_slots_and_devices_are_accounts_of_their_own(folder: Path, clock: ManualClock) -> None:
+    resources = [DEVICE, Resource("slot:0", "slot"), Resource("slot:1", "slot")]
+    with Pool.join(resources, folder=folder, clock=clock) as pool:
+        device, slots = pool.enter("w"), [pool.enter("w", "slot") for _ in range(3)]
+        got = [each.ask() for each in (device, *slots)]
+        assert [each and each.resource for each in got] == ["cuda:0", "slot:0", "slot:1", None]
+        clock.advance(1.0)
+        usage = {each.kind: each.held_seconds for each in pool.usage()}
+    assert usage == {"device": 1.0, "slot": 2.0}
+
+
+def test_one_resource_may_be_asked_for_by_name(folder: Path, clock: ManualClock) -> None:
+    with Pool.join([Resource("cpu:a"), Resource("cpu:b")], folder=folder, clock=clock) as pool:
+        lease = pool.enter("w", "cpu:b").lease()
+        assert lease.resource == "cpu:b"
+        assert pool.enter("v", "cpu:b").ask() is None
+
+
+# -- refusals ----------------------------------------------------------------------------------
+
+
+def test_all_that_is_wrong_with_a_seat_is_told_at_once(folder: Path, clock: ManualClock) -> None:
+    with Pool.join([Resource("cuda:0", memory_mb=10)], folder=folder, clock=clock) as pool:
+        with pytest.raises(PoolRefused) as caught:
+            pool.enter("", "cuda:1", weight=0.0, memory_mb=-1)
+        words = "\n".join(caught.value.faults)
+        assert len(caught.value.faults) == 4
+        assert "did you mean cuda:0?" in words
+        with pytest.raises(PoolRefused, match="cuda:0 has 10 MB at most"):
+            pool.enter("w", "cuda:0", memory_mb=11)
+        with pytest.raises(PoolRefused, match="weight=nan"):
+            pool.enter("w", weight=float("nan"))
+
+
+def test_all_that_is_wrong_with_resources_is_told_at_once(folder: Path, clock: ManualClock) -> None:
+    bad = [Resource("a", share=0), Resource("b", memory_mb=-1), Resource("x" * 99)]
+    with Pool.join([DEVICE], folder=folder, clock=clock):
+        with pytest.raises(PoolRefused) as caught:
+            Pool.join(bad, folder=folder, clock=clock)
+        assert len(caught.value.faults) == 3
+        with pytest.raises(Refused, match=r"use Resource.*share=1.*, not Resource.*share=2"):
+            Pool.join([Resource("cuda:0", share=2)], folder=folder, clock=clock)
+
+
+def test_a_pool_without_resources_says_so(folder: Path, clock: ManualClock) -> None:
+    with (
+        Pool.join(folder=folder, clock=clock) as pool,
+        pytest.raises(PoolRefused, match="has no 'device': nobody has given it any"),
+    ):
+        pool.enter("w")
+
+
+def test_the_table_may_be_full(
+    folder: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        monkeypatch.setattr(pool.table.seats, "most", 1)
+        seat = pool.enter("w")
+        with pytest.raises(PoolFull, match="1024 seats already"):
+            pool.enter("w")
+        seat.close()
+        pool.enter("w").lease().close()
+
+
+def test_a_table_of_another_version_is_refused_while_it_is_used(
+    folder: Path, clock: ManualClock
+) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        with (folder / "table").open("r+b") as file:  # a second way in: see ProcessLocks
+            file.seek(records.VERSION_AT)
+            file.write(struct.pack("<q", 77))
+            file.flush()
+            with pytest.raises(PoolVersion, match=rf"version 77.*processes {os.getpid()}"):
+                Pool.join(folder=folder, clock=clock)
+            pool.table.locks.drop(pool.member)
+            with Pool.join([DEVICE], folder=folder, clock=clock) as other:
+                assert other.table.path.stat().st_ino != os.fstat(file.fileno()).st_ino
+        pool.forked()
+        pool.table.close()
+
+
+def test_nothing_can_be_had_of_a_pool_that_was_left(folder: Path, clock: ManualClock) -> None:
+    pool = Pool.join([DEVICE], folder=folder, clock=clock)
+    seat = pool.enter("w")
+    lease = seat.lease()
+    pool.close()
+    pool.close()
+    lease.close()
+    seat.close()
+    for use in (seat.lease, pool.granted, lambda: pool.enter("w")):
+        with pytest.raises(NotInPool, match="join the pool"):
+            use()
+
+
+def test_who_leaves_gives_all_back(folder: Path, clock: ManualClock) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as stays:
+        waiting = stays.enter("w")
+        with Pool.join(folder=folder, clock=clock) as leaves:
+            leaves.enter("v").lease()
+            also = leaves.enter("v")
+            also.ask()
+            waiting.ask()
+        assert waiting.take() is not None
+        view = look(folder, clock)
+        assert [(each.resource, each.workload) for each in view.holders] == [("cuda:0", "w")]
+        assert view.queue == []
+
+
+def test_what_died_is_freed_by_who_looks_next(folder: Path, clock: ManualClock) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as lives:
+        dies = Pool.join(folder=folder, clock=clock)
+        dies.enter("v").lease()
+        dies.table.locks.drop(dies.member)
+        clock.advance(5.0)
+        assert lives.enter("w").ask() is not None
+        assert {each.workload: each.held_seconds for each in lives.usage()}["v"] == 5.0
+        with pytest.raises(NotInPool, match="took this one for dead"):
+            dies.enter("v")
+
+
+def test_a_newcomer_replaces_resources_only_if_nobody_uses_them(
+    folder: Path, clock: ManualClock
+) -> None:
+    killed = Pool.join([DEVICE, Resource("cuda:1")], folder=folder, clock=clock)
+    killed.table.locks.drop(killed.member)
+    with Pool.join([Resource("cuda:0", share=2)], folder=folder, clock=clock) as pool:
+        with pytest.raises(PoolRefused, match="has no 'cuda:1'"):
+            pool.enter("w", "cuda:1")
+        with Pool.join([Resource("cuda:1")], folder=folder, clock=clock):
+            pool.enter("w", "cuda:1").close()
+    killed.forked()
+    killed.table.close()
