@@ -247,13 +247,14 @@ class Pool(Closing):
     def wait_for(self, seat: Seat, seconds: float) -> Lease | None:
         """Sleep until a seat has a lease, at most ``seconds``."""
         deadline = Deadline(seconds, self._clock)
-        while (lease := seat.take()) is None and not deadline.passed:
-            self._follow()
+        while True:
+            self._follow()  # which may find that it is our turn
+            if (lease := seat.take()) or deadline.passed:
+                return lease
             patience = self.patience
             wait = deadline.left if patience is None else min(deadline.left, patience)
             if self._watch.wait(wait) or self.patience == 0.0 or self._watch.blind:
                 self._look()
-        return lease
 
     def _follow(self) -> None:
         """Watch the processes of all members, if there are others than before."""
@@ -273,7 +274,7 @@ class Pool(Closing):
             for kind, _ in self.table.kinds.items():
                 clerk.decide(kind)
             self._set_alarm(clerk)
-            self._watch.follow(self.table.members, self.table.locks)
+        self._followed = -1  # there are fewer members to watch
 
     def _set_alarm(self, clerk: Clerk) -> None:
         alarm = clerk.earliest_end() or _NEVER

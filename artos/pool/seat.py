@@ -104,22 +104,18 @@ class Seat(Closing):
         lease.check()
         length = self._length if seconds is None else seconds
         if self._lease is lease and self._live[DOOR] == OPEN:
-            self._live[UNTIL] = self._until(self._pool.now(), length)
+            self._live[UNTIL] = _until(self._pool.now(), length)
             return lease
         if self._lease is lease:
             self._lease, self._keeps = None, False  # asking gives back what is held
         return self.ask(length)
-
-    @staticmethod
-    def _until(now: int, seconds: float) -> int:
-        return now + int(seconds * NANO) if seconds else 0
 
     def _begin_at_once(self, seconds: float) -> bool:
         """Use again what this seat has kept; False if it was taken away, or somebody waits."""
         live, now = self._live, self._pool.now()
         if live[DOOR] != OPEN:
             return False
-        live[UNTIL] = self._until(now, seconds)
+        live[UNTIL] = _until(now, seconds)
         live[METER] = started(live[METER], now)
         # Who wants it shuts the door first and looks at the meter then: one of us sees the other.
         fence()
@@ -211,3 +207,7 @@ class Lease(Closing):
         except LeaseRevoked:
             if error is None:  # else what went wrong inside is more to the point
                 raise
+
+
+def _until(now: int, seconds: float) -> int:
+    return now + int(seconds * NANO) if seconds else 0

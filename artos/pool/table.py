@@ -203,7 +203,7 @@ class Table(Closing):
             return
         at, end = records.JOURNAL_START, records.JOURNAL_START + length
         while at < end:
-            to, size = _ENTRY.unpack_from(self._memory, at)
+            to, size = _ENTRY.unpack(self._memory[at : at + _ENTRY.size])
             at += _ENTRY.size
             if size == WORD:
                 self._words[to // WORD] = int.from_bytes(

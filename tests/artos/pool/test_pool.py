@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from artos.pool.faults import (
 )
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
+from artos.pool.seat import Lease
 from artos.pool.table import Table
 from artos.pool.view import look
 
@@ -82,6 +84,50 @@ def test_what_a_seat_keeps_is_anybodys(folder: Path, clock: ManualClock) -> None
             assert first.ask() is None, "it must not use again what was taken from it"
             assert lease.wanted
         assert first.take() is not None
+
+
+@pytest.mark.parametrize(
+    ("step", "beginning"),
+    [
+        ("_until", True),
+        ("started", True),
+        ("fence", True),
+        ("stopped", False),
+        ("fence", False),
+    ],
+)
+def test_who_asks_while_another_needs_no_lock(
+    folder: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, step: str, beginning: bool
+) -> None:
+    """At each step of beginning and of ending a lease: one of the two has it, never both."""
+    one = Pool.join([DEVICE], folder=folder, clock=clock)
+    with one, Pool.join(folder=folder, clock=clock) as two:
+        quick, other = one.enter("quick"), two.enter("other")
+        lease: Lease | None = quick.lease()
+        if lease and beginning:
+            lease.close()
+        name = f"artos.pool.seat.{step}"
+        was = getattr(sys.modules["artos.pool.seat"], step)
+
+        def interrupted(*arguments: int) -> object:
+            monkeypatch.undo()
+            other.ask()
+            return was(*arguments)
+
+        monkeypatch.setattr(name, interrupted)
+        if beginning:
+            lease = quick.ask()
+            assert bool(lease) != bool(other.holds)
+        elif lease:
+            lease.close()
+            assert other.holds
+        if lease:
+            lease.close()
+        two.granted()
+        assert other.holds == "cuda:0"
+        other.close()
+        quick.close()
+        assert quick._pool.usage()[0].held_seconds == 0.0
 
 
 def test_a_wait_that_ends_says_who_holds_what(folder: Path) -> None:

@@ -1,0 +1,82 @@
+"""A change of the table is whole: whoever comes after a death in its midst finds old or new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from artos.clock import ManualClock
+from artos.pool import records, table
+from artos.pool.pool import Pool
+from artos.pool.resources import Resource
+from artos.pool.table import Table
+
+
+class Torn:
+    """A memory that takes note of what it was before each store."""
+
+    def __init__(self, memory: memoryview, images: list[bytes], whole: memoryview) -> None:
+        self._memory, self._images, self._whole = memory, images, whole
+
+    def __getitem__(self, key: object) -> object:
+        return self._memory[key]  # type: ignore[index]
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self._images.append(bytes(self._whole))
+        if isinstance(key, slice) and len(value) > 8:  # type: ignore[arg-type]
+            middle = key.start + 5  # a long store may be torn anywhere
+            self._memory[key.start : middle] = value[:5]  # type: ignore[index]
+            self._images.append(bytes(self._whole))
+        self._memory[key] = value  # type: ignore[index]
+
+
+def state(path: Path) -> list[object]:
+    """All records, and the live words of all seats; once by way of the lock."""
+    with Table.open(path.parent, create=False) as opened, opened.change():
+        areas = (opened.kinds, opened.resources, opened.members, opened.accounts, opened.seats)
+        live = [[*opened.live(seat)] for seat, _ in opened.seats.items()]
+        return [[repr(each) for each in area.items()] for area in areas] + [live]
+
+
+def test_a_change_is_there_as_a_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, clock = tmp_path / "pool", ManualClock(50.0)
+    monkeypatch.setattr(table, "_check_version", lambda *_: None)
+    with Pool.join([Resource("d")], folder=folder, clock=clock) as pool:
+        first, second = pool.enter("first"), pool.enter("second")
+        lease = first.lease(3.0)
+        second.ask()
+        clock.advance(1.0)
+        before, images = state(folder / "table"), list[bytes]()
+        whole = pool.table._memory
+        with monkeypatch.context() as patched:
+            patched.setattr(pool.table, "_words", Torn(pool.table._words, images, whole))
+            patched.setattr(pool.table, "_memory", Torn(whole, images, whole))
+            assert pool.withdraw(0), "the first seat holds"
+            assert pool.give_back(0), "so the device goes to the second seat"
+        after = state(folder / "table")
+        assert second.take() is not None
+        lease.close()
+    assert before != after
+    assert len(images) > 20
+    found = set[bool]()
+    for number, image in enumerate(images):
+        copy = tmp_path / str(number) / "table"
+        copy.parent.mkdir()
+        # Of the mutex take the one of a new table: nobody holds it.
+        fresh = bytearray(image)
+        fresh[records.MUTEX_AT : records.MUTEX_AT + 64] = _free_mutex(tmp_path)
+        copy.write_bytes(fresh)
+        again = state(copy)
+        assert again in (before, after), number
+        found.add(again == after)
+        copy.unlink()
+    assert found == {False, True}
+
+
+def _free_mutex(folder: Path) -> bytes:
+    table._make(folder)
+    head = (folder / "table").read_bytes()[: records.MUTEX_AT + 64]
+    return head[records.MUTEX_AT :]
