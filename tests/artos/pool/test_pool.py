@@ -13,7 +13,7 @@ import pytest
 from artos.clock import ManualClock
 from artos.errors import Refused
 from artos.pool import records
-from artos.pool.clerk import Revoked
+from artos.pool.clerk import Clerk, Revoked
 from artos.pool.faults import (
     LeasedTwice,
     LeaseRevoked,
@@ -24,6 +24,7 @@ from artos.pool.faults import (
     PoolVersion,
 )
 from artos.pool.pool import Pool
+from artos.pool.records import SeatRecord
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease
 from artos.pool.table import Table
@@ -128,6 +129,24 @@ def test_who_asks_while_another_needs_no_lock(
         other.close()
         quick.close()
         assert quick._pool.usage()[0].held_seconds == 0.0
+
+
+def test_what_is_found_idle_cannot_be_used_again_without_the_lock(
+    folder: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        quick, other = pool.enter("quick"), pool.enter("other")
+        quick.lease().close()
+        looked, began = Clerk._still_holds, list[bool]()
+
+        def interrupted(clerk: Clerk, number: int, record: SeatRecord) -> bool:
+            holds = looked(clerk, number, record)
+            began.append(quick._begin_at_once(0.0))
+            return holds
+
+        monkeypatch.setattr(Clerk, "_still_holds", interrupted)
+        assert other.ask() is not None
+        assert began == [False]
 
 
 def test_a_wait_that_ends_says_who_holds_what(folder: Path) -> None:
