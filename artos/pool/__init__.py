@@ -1,1 +1,46 @@
-"""Leases of the CPU slots and devices of one machine."""
+"""Leases of one machine's CPU slots and devices, by all processes of a user, without a daemon.
+
+::
+
+    with Pool.join([Resource("cuda:0")]) as pool:  # from artos.pool.pool and artos.pool.resources
+        seat = pool.enter("ppo-pong", weight=2.0, memory_mb=900)
+        with seat.lease(seconds=30.0, wait=60.0) as lease:
+            ...  # on lease.resource
+            if lease.wanted:
+                lease.renew()  # others get their turns here, by weight and priority
+
+**Where.** One table in shared memory (``shm_root``/artos-pool-UID/table, in a folder of mode 0700),
+made by the first process that joins and removed by the last that leaves. No process is special.
+The first member says which resources there are and how many may share one; others may add some.
+
+**Who is next** is decided by ``fair_queue``, a pure function: weighted by held resource-seconds per
+workload, higher priorities first, and no wait longer than ``longest_wait``. Slots and devices
+(``kind``) are queued for and counted apart. Two workloads with one seat each take turns whatever
+their weights, unless they ``renew``: weights can act only between those that wait at the same time.
+
+**Promised**
+
+- A resource never has more valid leases than its ``share``, nor more memory promised than it has.
+- Whatever process is killed, at whatever point: a change of the table is whole or did not happen,
+  and what the process had is free as soon as anybody looks. Those that wait look at once: they
+  sleep on the ends of the other processes. Nothing polls, except that members in another PID
+  namespace, which cannot be watched, are looked after twice a second.
+- A lease goes on beyond its ``seconds`` only while nobody waits. After that it is taken away: the
+  next one runs, and the holder finds out at its next ``check``, ``renew`` or end: ``LeaseRevoked``.
+- While nobody waits, beginning and ending a lease takes no lock. A seat keeps its resource between
+  leases, and gets it again later if it is free.
+- A forked child is not a member, has no lease, and keeps none alive.
+- Every wait has a deadline, and its error says who holds what.
+
+**Not promised**
+
+- The table cannot take a device from a process: a late holder may still compute there, next to the
+  next one. ``Pool.join(on_revoked=…)`` tells a supervisor whom to end. Needs of memory are
+  promises of those who enter; nothing here limits what they allocate.
+- A process that is stopped (SIGSTOP) in the microseconds in which it changes the table keeps all
+  others waiting: they fail after seconds with ``PoolStuck``, which names it. A stopped holder is
+  like one that hangs.
+- Held seconds of a process that was killed are counted until somebody looks. All counts are gone
+  with the last member.
+- A seat, a pool and a lease belong to one thread. Users do not share a pool: each has their own.
+"""

@@ -21,6 +21,7 @@ from artos.pool.records import (
     OPEN,
     REVOKED,
     REVOKED_DOOR,
+    SINCE,
     UNTIL,
     WAITING,
     WANTED,
@@ -288,10 +289,11 @@ class Clerk:
     def _grant(self, seat: int, resource: int) -> None:
         record = self.table.seats.edit(seat)
         self._count_wait(record)
-        self.table.accounts.edit(record.account).leases += 1
+        self.table.accounts.edit(record.account).turns += 1
         record.state, record.resource, record.turn = HELD, resource, self.now
         until = self.now + record.length if record.length else 0
         self.table.set_live(seat, UNTIL, until)
+        self.table.set_live(seat, SINCE, self.now)
         self.table.set_live(seat, DOOR, OPEN)
         self.table.set_live(seat, METER, started(0, self.now))
         self.news.wake.add(record.member)

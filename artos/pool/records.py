@@ -1,9 +1,9 @@
 """The records of the table in shared memory, and where each lies.
 
 A record is a fixed number of 64-bit words: the number of the change that wrote it last, whether it
-is in use, numbers, and a name. Beside the records every seat has three *live words* in a
-cache line of its own: ``METER`` and ``UNTIL`` are written by the seat's process without the lock
-while it holds, ``DOOR`` by whoever has the lock.
+is in use, numbers, and a name. Beside the records every seat has four *live words* in a cache
+line of its own: ``METER``, ``UNTIL`` and ``SINCE`` are written by the seat's process without the
+lock while it holds, ``DOOR`` by whoever has the lock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAGIC_AT, VERSION_AT, CHANGES_AT, JOURNAL_AT, CLOSED_AT, MEMBERS_AT, MUTEX_AT = 
     0, 8, 16, 24, 32, 40, 64
 )  # fmt: skip
 
-METER, UNTIL, DOOR = 0, 1, 2
+METER, UNTIL, DOOR, SINCE = 0, 1, 2, 3
 OPEN, WANTED, REVOKED_DOOR = 0, 1, 2
 """The door of a seat that holds: nobody waits; somebody waits; what it had was taken away."""
 
@@ -103,7 +103,7 @@ class AccountRecord(Record):
     lead: float
     held: int
     turn: int
-    leases: int
+    turns: int
     waits: int
     waited_busy: int
     waited_memory: int

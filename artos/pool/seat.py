@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from artos.buffer.mailbox import fence
 from artos.pool.clerk import in_use, started, stopped
 from artos.pool.faults import LeasedTwice, LeaseRevoked, LeaseTimeout
-from artos.pool.records import DOOR, METER, OPEN, REVOKED_DOOR, UNTIL
+from artos.pool.records import DOOR, METER, OPEN, REVOKED_DOOR, SINCE, UNTIL
 from artos.system.closing import Closing
 
 if TYPE_CHECKING:
@@ -95,9 +95,11 @@ class Seat(Closing):
             self._waits = False
         return lease
 
-    def renew(self, lease: Lease, seconds: float | None, wait: float) -> Lease:
+    def renew(self, lease: Lease, seconds: float | None, wait: float) -> None:
         """See ``Lease.renew``."""
-        return self.offer(lease, seconds) or self._await(wait)
+        again = self.offer(lease, seconds) or self._await(wait)
+        if again is not lease:
+            lease.resource, self._lease = again.resource, lease
 
     def offer(self, lease: Lease, seconds: float | None) -> Lease | None:
         """See ``Lease.offer``."""
@@ -115,7 +117,7 @@ class Seat(Closing):
         live, now = self._live, self._pool.now()
         if live[DOOR] != OPEN:
             return False
-        live[UNTIL] = _until(now, seconds)
+        live[UNTIL], live[SINCE] = _until(now, seconds), now
         live[METER] = started(live[METER], now)
         # Who wants it shuts the door first and looks at the meter then: one of us sees the other.
         fence()
@@ -172,20 +174,20 @@ class Lease(Closing):
         if self._live[DOOR] == REVOKED_DOOR and self._seat._lease is self:
             raise LeaseRevoked(self._seat.workload, self.resource, self._seat._length)
 
-    def renew(self, seconds: float | None = None, *, wait: float = 60.0) -> Lease:
-        """Give it back and ask for another one at the same moment; returns that one.
+    def renew(self, seconds: float | None = None, *, wait: float = 60.0) -> None:
+        """Give it back and ask for another one at the same moment; it may be of another resource.
 
         So others get their turns by weight and priority, and nothing happens while nobody waits.
         Use it between steps: weights can only act between those that wait at the same time.
 
         Raises:
             LeaseRevoked: see ``check``.
-            LeaseTimeout: the others did not give the resource back in time.
+            LeaseTimeout: the others did not give the resource back in time; the lease is over.
         """
-        return self._seat.renew(self, seconds, wait)
+        self._seat.renew(self, seconds, wait)
 
     def offer(self, seconds: float | None = None) -> Lease | None:
-        """Like ``renew``, but never waits: None if it is the turn of others first."""
+        """Like ``renew``, but never waits: None if it is over, and the seat waits (``take``)."""
         return self._seat.offer(self, seconds)
 
     def close(self) -> None:

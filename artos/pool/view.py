@@ -8,7 +8,7 @@ import msgspec
 
 from artos.clock import Clock, SystemClock
 from artos.pool.clerk import NANO, Clerk, held_at
-from artos.pool.records import HELD, MEMORY, METER, NONE, UNTIL, WAITING, SeatRecord
+from artos.pool.records import HELD, MEMORY, METER, NONE, SINCE, UNTIL, WAITING, SeatRecord
 from artos.pool.table import Table, pool_folder
 from artos.pool.watch import ring
 
@@ -16,6 +16,7 @@ from artos.pool.watch import ring
 class HeldUsage(msgspec.Struct, frozen=True):
     """What one workload has held of one kind of resources, by the clock of its leases.
 
+    ``turns`` counts decisions in its favour; leases that began again while nobody waited took none.
     ``waits`` counts leases that did not come at once. Seconds waited are by what was lacking last:
     a turn, or memory.
     """
@@ -24,7 +25,7 @@ class HeldUsage(msgspec.Struct, frozen=True):
     kind: str
     weight: float
     held_seconds: float
-    leases: int
+    turns: int
     waits: int
     waited_for_turn_seconds: float
     waited_for_memory_seconds: float
@@ -128,13 +129,12 @@ def _resources(table: Table, held: list[SeatRecord]) -> list[ResourceView]:
 
 def _holder(table: Table, number: int, seat: SeatRecord, now: int) -> HolderView:
     until, member = table.live_word(number, UNTIL), table.members[seat.member]
-    since = -(table.live_word(number, METER) >> 1)  # without what earlier leases add: see started
     return HolderView(
         table.resources[seat.resource].name,
         table.accounts[seat.account].workload,
         member.pid,
         member.name,
-        (now - max(since, seat.turn)) / NANO,
+        (now - table.live_word(number, SINCE)) / NANO,
         (until - now) / NANO if until else None,
     )
 
@@ -168,7 +168,7 @@ def held_usage(table: Table, now: int) -> list[HeldUsage]:
             table.kinds[each.kind].name,
             each.weight,
             (each.held + running.get(number, 0)) / NANO,
-            each.leases,
+            each.turns,
             each.waits,
             each.waited_busy / NANO,
             each.waited_memory / NANO,

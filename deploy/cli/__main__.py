@@ -20,7 +20,7 @@ from artos.exit_status import REFUSALS, ExitStatus
 from artos.system import streams
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.printable import printable
-from deploy.cli import cluster, completion, daemons, evaluate, setup
+from deploy.cli import cluster, completion, daemons, evaluate, pool, setup
 from deploy.cli.common import (
     add_workload,
     print_json,
@@ -111,6 +111,7 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     doctor = commands.add_parser("doctor", help="show what this machine can do for elastic actors")
     doctor.add_argument("--json", action="store_true", help="print the result as JSON")
     doctor.set_defaults(command=_doctor)
+    pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
     cluster.add_to(commands)
     daemons.add_head(commands.add_parser("head", help="run the head of a cluster"))
     daemons.add_worker(commands.add_parser("worker", help="run a worker node of a cluster"))

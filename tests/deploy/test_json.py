@@ -34,6 +34,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "logs": ("over",),
     "stop": ("over",),
     "bench": ("toy",),
+    "pool": (),
 }
 """Commands that are to be had without a cluster."""
 OF_A_CLUSTER = {"submit", "drain", "scale"}

@@ -56,6 +56,21 @@ def test_two_processes_take_turns(pool: Pool, peer: Peer) -> None:
         peer.do("end")
 
 
+def test_a_renewed_lease_is_one_and_the_same(pool: Pool, peer: Peer) -> None:
+    """Others have had their turn in between."""
+    seat = pool.enter("here")
+    with seat.lease() as lease:
+        peer.tell("lease").tell("end")
+        while not lease.wanted:
+            pass
+        lease.renew(wait=PATIENCE)
+        assert (peer.hear(), peer.hear()) == ("cuda:0", "end")
+        assert seat.holds == "cuda:0"
+        assert seat.offer(lease, None) is lease
+    assert seat.holds == ""
+    assert peer.do("lease") == "cuda:0"
+
+
 def test_who_waits_is_next_when_the_holder_is_killed(pool: Pool, peer: Peer) -> None:
     """At once: nothing else would wake it within its patience."""
     peer.do("lease")

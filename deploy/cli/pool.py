@@ -1,0 +1,85 @@
+"""``artos pool``: who holds this machine's devices and slots, and who waits for them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from artos.exit_status import ExitStatus
+from artos.system.printable import printable
+from deploy.cli.common import add_json, print_json
+from deploy.cli.parser import Parser
+
+if TYPE_CHECKING:
+    from artos.pool.view import HolderView, PoolView
+
+
+def add_to(parser: Parser) -> None:
+    """Add the flags of ``artos pool``."""
+    add_json(parser)
+    parser.set_defaults(command=_pool)
+
+
+def _pool(options: argparse.Namespace) -> int:
+    from artos.pool.view import look  # noqa: PLC0415
+
+    view = look()
+    if options.json:
+        print_json(view)
+    else:
+        print(printable(text(view)))
+    return ExitStatus.DONE
+
+
+def text(view: PoolView) -> str:
+    """The pool in words: resources and holders, the queue, and what workloads have held."""
+    if not view.resources:
+        return "nothing is leased on this machine"
+    resources = [("resource", "held", "memory", "by")]
+    for each in view.resources:
+        holders = [_holder(who) for who in view.holders if who.resource == each.name]
+        memory = f"{each.memory_taken_mb}/{each.memory_mb} MB" if each.memory_mb else "-"
+        held = f"{each.holders}/{each.share}"
+        resources.append((each.name, held, memory, ", ".join(holders) or "-"))
+    queue = [("waiting for", "workload", "process", "weight", "priority", "since", "lacks")]
+    queue += [
+        (
+            who.what,
+            who.workload,
+            f"{who.pid} {who.process}",
+            f"{who.weight:g}",
+            str(who.priority),
+            f"{who.waited_seconds:.1f} s",
+            who.why,
+        )
+        for who in view.queue
+    ]
+    workloads = [("workload", "kind", "weight", "held", "turns", "waits", "waited")]
+    workloads += [
+        (
+            each.workload,
+            each.kind,
+            f"{each.weight:g}",
+            f"{each.held_seconds:.1f} s",
+            str(each.turns),
+            str(each.waits),
+            f"{each.waited_for_turn_seconds + each.waited_for_memory_seconds:.1f} s",
+        )
+        for each in view.workloads
+    ]
+    return "\n\n".join(_columns(rows) for rows in (resources, queue, workloads) if len(rows) > 1)
+
+
+def _holder(who: HolderView) -> str:
+    late = who.left_seconds is not None and who.left_seconds < 0
+    since = f"{who.held_seconds:.1f} s{', late' if late else ''}"
+    return f"{who.workload} (process {who.pid} {who.process}, {since})"
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
