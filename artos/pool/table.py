@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from artos.buffer.layout import LINE, WORD
@@ -35,7 +35,7 @@ from artos.system.shared_mutex import SharedMutex
 NAME = "table"
 _LOCK_SECONDS = 5.0
 """Beyond this a process that has the lock must have been stopped: changes take microseconds."""
-_ENTRY = struct.Struct("<2q")
+_ENTRY, _WORD_ENTRY = struct.Struct("<2q"), struct.Struct("<3q")
 
 
 def pool_folder() -> Path:
@@ -94,23 +94,36 @@ class Table(Closing):
             locks.close()
             raise
 
-    @contextmanager
-    def change(self) -> Iterator[None]:
+    def change(self) -> AbstractContextManager[None]:
         """Have the lock; what is changed meanwhile becomes true as a whole at the end, or not.
 
         Raises:
             PoolStuck: another process keeps the lock.
         """
+        return _Change(self)
+
+    def begin(self) -> None:
+        """See ``change``."""
         if not self._mutex.acquire(_LOCK_SECONDS):
             raise PoolStuck(str(self.path), _LOCK_SECONDS, _users(self.locks))
         try:
             self._redo()
             self._refresh()
-            yield
-            self.commit()
+        except BaseException:
+            self.end(keep=False)
+            raise
+
+    def end(self, *, keep: bool) -> None:
+        """See ``change``."""
+        try:
+            if keep:
+                self.commit()
         except BaseException:
             self._forget()
             raise
+        else:
+            if not keep:
+                self._forget()
         finally:
             self._mutex.release()
 
@@ -120,12 +133,16 @@ class Table(Closing):
         entries = [entry for area in self._areas for entry in area.changes(change)]
         if not entries and not self._live:
             return
-        entries.append((records.CHANGES_AT, change.to_bytes(WORD, "little")))
-        # Last: whoever waits looks at its live words only.
-        entries += [(at, v.to_bytes(WORD, "little", signed=True)) for at, v in self._live.items()]
+        words = [(records.CHANGES_AT, change), *self._live.items()]
         self._live.clear()
-        self._write_journal(entries)
-        self._redo()
+        self._write_journal(entries, words)
+        for at, new in entries:
+            self._memory[at : at + len(new)] = new
+        ordered()  # whoever waits looks at its live words only
+        for at, value in words:
+            self._words[at // WORD] = value
+        ordered()
+        self._words[records.JOURNAL_AT // WORD] = 0
         self._seen = change
 
     @property
@@ -187,8 +204,13 @@ class Table(Closing):
 
     # -- the journal ---------------------------------------------------------------------------
 
-    def _write_journal(self, entries: list[tuple[int, bytes]]) -> None:
-        text = b"".join(_ENTRY.pack(at, len(new)) + new for at, new in entries)
+    def _write_journal(
+        self, entries: list[tuple[int, bytes]], words: list[tuple[int, int]]
+    ) -> None:
+        text = b"".join(
+            [_ENTRY.pack(at, len(new)) + new for at, new in entries]
+            + [_WORD_ENTRY.pack(at, WORD, value) for at, value in words]
+        )
         assert len(text) <= records.JOURNAL_BYTES
         start = records.JOURNAL_START
         self._memory[start : start + len(text)] = text
@@ -197,28 +219,27 @@ class Table(Closing):
         ordered()
 
     def _redo(self) -> None:
-        """Make the change in the journal, if there is one."""
+        """Finish the change that a process died in."""
         length = self._words[records.JOURNAL_AT // WORD]
         if not length:
             return
         at, end = records.JOURNAL_START, records.JOURNAL_START + length
         while at < end:
             to, size = _ENTRY.unpack(self._memory[at : at + _ENTRY.size])
-            at += _ENTRY.size
-            if size == WORD:
-                self._words[to // WORD] = int.from_bytes(
-                    self._memory[at : at + size], "little", signed=True
-                )  # in one piece: it may be read at any time
+            new = bytes(self._memory[at + _ENTRY.size : at + _ENTRY.size + size])
+            if size == WORD:  # in one piece: it may be read at any time
+                ordered()
+                self._words[to // WORD] = int.from_bytes(new, "little", signed=True)
             else:
-                self._memory[to : to + size] = self._memory[at : at + size]
-            at += size
+                self._memory[to : to + size] = new
+            at += _ENTRY.size + size
         ordered()
         self._words[records.JOURNAL_AT // WORD] = 0
 
     def _refresh(self) -> None:
         if self.changes != self._seen:
             for area in self._areas:
-                area.refresh(self._seen)
+                area.refresh(max(self._seen, 0))
             self._seen = self.changes
 
     def _forget(self) -> None:
@@ -230,6 +251,24 @@ class Table(Closing):
     def close(self) -> None:
         """Let go of it; twice is fine."""
         self.locks.close()
+
+
+class _Change(AbstractContextManager[None]):
+    """Between ``begin`` and ``end``; a class, as a generator would cost more than the lock."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def __enter__(self) -> None:
+        self._table.begin()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._table.end(keep=kind is None)
 
 
 def _make(folder: Path) -> None:
