@@ -176,7 +176,6 @@ class Clerk:
         if waiting:
             self.table.shut([seat for seat, _ in held])
             held = [pair for pair in held if self._still_holds(*pair)]
-            waiting.sort(key=lambda pair: pair[1].since)
             queue = self._queue(kind, held, waiting)
             granted = queue.grants(self.now / NANO)
             for seat, _ in granted:
@@ -231,19 +230,14 @@ class Clerk:
             want, name = want_of(each, resources), resources[each.resource].name
             queue.hold(seat, accounts[each.account], now, want=want, resource=name)
         turns = self._last_turns(kind)
-        waiting = sorted(waiting, key=lambda pair: max(pair[1].since, turns[_line(pair[1])]))
-        for seat, each in waiting:
+        clocks = {seat: max(each.since, turns[_line(each)]) for seat, each in waiting}
+        for seat, each in sorted(waiting, key=lambda pair: clocks[pair[0]]):
             account = accounts[each.account]
             if seat == self._newcomer:
                 queue.arrive(account, now)
-            queue.wait(
-                seat,
-                account,
-                max(each.since, turns[_line(each)]) / NANO,
-                want=want_of(each, resources),
-                priority=each.priority,
-                last=resources[each.last].name if each.last in resources else "",
-            )
+            last = resources[each.last].name if each.last in resources else ""
+            want, clock = want_of(each, resources), clocks[seat] / NANO
+            queue.wait(seat, account, clock, want=want, priority=each.priority, last=last)
         return queue
 
     def _accounts(self, kind: int, held: list[tuple[int, SeatRecord]]) -> dict[int, Account]:
@@ -272,9 +266,10 @@ class Clerk:
         """Write into the table what was decided."""
         if queue.fair_turns != self.table.kinds[kind].fair_turns:
             self.table.kinds.edit(kind).fair_turns = queue.fair_turns
-        numbers = {each.name: number for number, each in self.table.resources.items()}
         for seat, name in granted:
-            self._grant(seat, numbers[name])
+            resource = self.table.resources.find(name=name)
+            assert resource is not None
+            self._grant(seat, resource)
         for number, record in self.table.accounts.items():
             account = queue.accounts[record.workload] if record.kind == kind else None
             if account and (account.lead, account.turn) != (record.lead, record.turn):

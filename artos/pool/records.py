@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -41,24 +42,26 @@ class Record:
     """What all records have. ``STRUCT`` packs them, the name (if any) comes last."""
 
     STRUCT: ClassVar[struct.Struct]
-    NAMES: ClassVar[tuple[str, ...]]
+    _values: ClassVar[attrgetter[tuple[Any, ...]]]
+    _named: ClassVar[bool]
 
     def __init_subclass__(cls) -> None:
-        cls.NAMES = tuple(name for name in cls.__annotations__ if name != "STRUCT")
+        names = [name for name in cls.__annotations__ if name != "STRUCT"]
+        cls._values, cls._named = attrgetter(*names), "str" in cls.__annotations__[names[-1]]
 
     @classmethod
     def unpack(cls, memory: memoryview, offset: int) -> Self:
         """Read one."""
         _, _, *values = cls.STRUCT.unpack_from(memory, offset)
-        if isinstance(values[-1], bytes):
+        if cls._named:
             values[-1] = values[-1].rstrip(b"\0").decode(errors="replace")
         return cls(*values)
 
     def pack(self, change: int) -> bytes:
         """Its bytes, as written by change number ``change``."""
-        values: list[Any] = [getattr(self, name) for name in self.NAMES]
-        if isinstance(values[-1], str):
-            values[-1] = values[-1].encode()
+        values = type(self)._values(self)
+        if self._named:
+            return self.STRUCT.pack(change, 1, *values[:-1], values[-1].encode())
         return self.STRUCT.pack(change, 1, *values)
 
 
