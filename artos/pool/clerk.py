@@ -175,7 +175,8 @@ class Clerk:
         held = [(seat, each) for seat, each in here if each.state == HELD]
         if waiting:
             self.table.shut([seat for seat, _ in held])
-            held = [pair for pair in held if self._still_holds(*pair)]
+            wanted = self._wanted(waiting)
+            held = [pair for pair in held if self._still_holds(*pair, wanted)]
             queue = self._queue(kind, held, waiting)
             granted = queue.grants(self.now / NANO)
             for seat, _ in granted:
@@ -186,13 +187,20 @@ class Clerk:
         self._set_doors(kind)
         return True
 
-    def _still_holds(self, seat: int, record: SeatRecord) -> bool:
+    def _wanted(self, waiting: list[tuple[int, SeatRecord]]) -> set[int]:
+        """The resources that one of these could use."""
+        kinds = {each.kind for _, each in waiting if each.wants == NONE}
+        return {each.wants for _, each in waiting} | {
+            number for number, each in self.table.resources.items() if each.kind in kinds
+        }
+
+    def _still_holds(self, seat: int, record: SeatRecord, wanted: set[int]) -> bool:
         """Whether a seat uses what it has; if not, or no longer rightly so, it is taken away."""
         until = self.table.live_word(seat, UNTIL)
         if not in_use(self.table.live_word(seat, METER)):
             self._settle(seat, self.table.seats.edit(seat))
             record.state = FREE
-        elif 0 < until <= self.now:
+        elif 0 < until <= self.now and record.resource in wanted:
             self._revoke(seat, self.table.seats.edit(seat), until)
         return record.state == HELD
 
@@ -304,20 +312,25 @@ class Clerk:
 
     def _set_doors(self, kind: int) -> None:
         here = [(seat, each) for seat, each in self.table.seats.items() if each.kind == kind]
-        door = WANTED if any(each.state == WAITING for _, each in here) else OPEN
+        wanted = self._wanted([pair for pair in here if pair[1].state == WAITING])
         for seat, each in here:
-            if each.state == HELD and self.table.live_word(seat, DOOR) != door:
-                self.table.set_live(seat, DOOR, door)
+            if each.state == HELD:
+                door = WANTED if each.resource in wanted else OPEN
+                if self.table.live_word(seat, DOOR) != door:
+                    self.table.set_live(seat, DOOR, door)
 
     # -- members -------------------------------------------------------------------------------
 
-    def earliest_end(self) -> int:
-        """When the first of all running leases ends at the latest, 0 if none has a deadline."""
-        ends = (
+    def earliest_end(self, member: int) -> int:
+        """When the first lease ends at the latest that a seat of a member waits for; 0: no end."""
+        seats = self.table.seats.items()
+        mine = [(n, each) for n, each in seats if (each.member, each.state) == (member, WAITING)]
+        wanted = self._wanted(mine)
+        ends = [
             self.table.live_word(seat, UNTIL)
-            for seat, each in self.table.seats.items()
-            if each.state == HELD
-        )
+            for seat, each in seats
+            if each.state == HELD and each.resource in wanted
+        ]
         return min((end for end in ends if end), default=0)
 
     def wake_those_that_wait(self) -> None:

@@ -230,7 +230,9 @@ class Pool(Closing):
     @property
     def patience(self) -> float | None:
         """For event loops: seconds until ``granted`` should be called anyway; None: no need."""
-        alarm = self._alarm()
+        if not any(seat.waits for seat in self._seats.values()):
+            return None
+        alarm = self.table.members.peek(self.member).alarm
         left = max(0.0, (alarm - self.now()) / NANO) if 0 < alarm < _NEVER else None
         if self._watch.blind:
             return _BLIND_SECONDS if left is None else min(left, _BLIND_SECONDS)
@@ -277,12 +279,9 @@ class Pool(Closing):
         self._followed = -1  # there are fewer members to watch
 
     def _set_alarm(self, clerk: Clerk) -> None:
-        alarm = clerk.earliest_end() or _NEVER
+        alarm = clerk.earliest_end(self.member) or _NEVER
         if self.table.members[self.member].alarm != alarm:
             self.table.members.edit(self.member).alarm = alarm
-
-    def _alarm(self) -> int:
-        return self.table.members.peek(self.member).alarm
 
     @contextmanager
     def _changing(self) -> Iterator[Clerk]:

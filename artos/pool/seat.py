@@ -45,6 +45,11 @@ class Seat(Closing):
             return self._pool.resource_of(self._number)
         return self._resource if self._lease else ""
 
+    @property
+    def waits(self) -> bool:
+        """Whether it asked for a lease that was not taken yet."""
+        return self._waits
+
     def lease(self, seconds: float = 0.0, *, wait: float = 60.0) -> Lease:
         """Have a resource, waiting for it at most ``wait`` seconds.
 
@@ -162,7 +167,7 @@ class Lease(Closing):
 
     @property
     def wanted(self) -> bool:
-        """Whether anyone waits for a resource of this kind; one read of shared memory."""
+        """Whether anyone waits who could use this resource; one read of shared memory."""
         return self._live[DOOR] != OPEN
 
     def check(self) -> None:

@@ -139,8 +139,8 @@ def test_what_is_found_idle_cannot_be_used_again_without_the_lock(
         quick.lease().close()
         looked, began = Clerk._still_holds, list[bool]()
 
-        def interrupted(clerk: Clerk, number: int, record: SeatRecord) -> bool:
-            holds = looked(clerk, number, record)
+        def interrupted(clerk: Clerk, number: int, record: SeatRecord, wanted: set[int]) -> bool:
+            holds = looked(clerk, number, record, wanted)
             began.append(quick._begin_at_once(0.0))
             return holds
 
@@ -220,6 +220,39 @@ def test_a_lease_beyond_its_deadline_is_taken_away_once_somebody_waits(
         assert greedy.ask() is None, "it queues like everybody"
         usage = {each.workload: each.held_seconds for each in pool.usage()}
         assert usage == {"greedy": 11.0, "patient": 0.0}
+
+
+def test_a_late_holder_is_left_alone_by_those_who_want_something_else(
+    folder: Path, clock: ManualClock
+) -> None:
+    resources = [Resource("cpu:a"), Resource("cpu:b"), Resource("slot:0", "slot")]
+    with Pool.join(resources, folder=folder, clock=clock) as pool:
+        late = pool.enter("late", "cpu:a").lease(1.0)
+        others = [pool.enter("other", what).lease() for what in ("cpu:b", "slot")]
+        waiting = [pool.enter("waits", what) for what in ("cpu:b", "slot")]
+        assert [seat.ask() for seat in waiting] == [None, None]
+        clock.advance(2.0)
+        assert pool.granted() == []
+        assert pool.patience is None, "nobody waits for what is late"
+        assert [each.wanted for each in (late, *others)] == [False, True, True]
+        late.check()
+        assert pool.enter("waits", "cpu:a").ask() is not None
+        with pytest.raises(LeaseRevoked):
+            late.check()
+
+
+def test_event_loops_are_told_when_to_look(folder: Path, clock: ManualClock) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        late, seat = pool.enter("late").lease(3.0), pool.enter("w")
+        assert pool.patience is None
+        assert seat.ask() is None
+        assert pool.patience == 3.0
+        clock.advance(3.5)
+        assert pool.patience == 0.0
+        assert [each.resource for each in pool.granted()] == ["cuda:0"]
+        assert pool.patience is None
+        with pytest.raises(LeaseRevoked):
+            late.close()
 
 
 def test_a_body_that_fails_says_so_whatever_happened_to_its_lease(
