@@ -25,6 +25,7 @@ from artos.pool.records import (
     UNTIL,
     WAITING,
     WANTED,
+    ResourceRecord,
     SeatRecord,
     resource_of,
     want_of,
@@ -173,19 +174,46 @@ class Clerk:
         here = [(seat, each) for seat, each in seats.items() if each.kind == kind]
         waiting = [(seat, each) for seat, each in here if each.state == WAITING]
         held = [(seat, each) for seat, each in here if each.state == HELD]
+        wanted = self._wanted(waiting)
         if waiting:
             self.table.shut([seat for seat, _ in held])
-            wanted = self._wanted(waiting)
             held = [pair for pair in held if self._still_holds(*pair, wanted)]
-            queue = self._queue(kind, held, waiting)
-            granted = queue.grants(self.now / NANO)
-            for seat, _ in granted:
-                if not self._lives(seats[seat].member):
-                    self.leave(seats[seat].member)
-                    return False
-            self._book(kind, queue, granted)
-        self._set_doors(kind)
+            resources = [r for r in self.table.resources.values() if r.kind == kind]
+            free = sum(each.share for each in resources) - len(held)
+            if free or self._newcomer != NONE:
+                queue = self._queue(kind, resources, held, self._heads(here, max(1, free)))
+                granted = queue.grants(self.now / NANO)
+                for seat, _ in granted:
+                    if not self._lives(seats[seat].member):
+                        self.leave(seats[seat].member)
+                        return False
+                self._book(kind, queue, granted)
+                waiting = [pair for pair in waiting if pair[1].state == WAITING]
+                self._note_causes(waiting, queue)
+        self._set_doors([pair for pair in here if pair[1].state == HELD], self._wanted(waiting))
         return True
+
+    def _heads(
+        self, here: list[tuple[int, SeatRecord]], most: int
+    ) -> list[tuple[int, int, SeatRecord]]:
+        """The first ``most`` of each queue: their queues' clocks, seats, records, oldest first.
+
+        Those behind them get nothing now. A clock is when a queue had its last turn, or began.
+        """
+        turns: dict[tuple[int, int, int, int], int] = {}
+        queues: dict[tuple[int, int, int, int], list[tuple[int, int, SeatRecord]]] = {}
+        for seat, each in here:
+            line = (each.account, each.wants, each.memory_mb, each.priority)
+            turns[line] = max(turns.get(line, 0), each.turn)
+            if each.state == WAITING:
+                queues.setdefault(line, []).append((each.since, seat, each))
+        heads = []
+        for line, queue in queues.items():
+            queue.sort(key=lambda entry: entry[:2])
+            clock = max(queue[0][0], turns[line])
+            heads += [(clock, since, seat, each) for since, seat, each in queue[:most]]
+        heads.sort(key=lambda entry: entry[:3])
+        return [(clock, seat, each) for clock, _, seat, each in heads]
 
     def _wanted(self, waiting: list[tuple[int, SeatRecord]]) -> set[int]:
         """The resources that one of these could use."""
@@ -218,34 +246,29 @@ class Clerk:
     def _queue(
         self,
         kind: int,
+        here: list[ResourceRecord],
         held: list[tuple[int, SeatRecord]],
-        waiting: list[tuple[int, SeatRecord]],
+        heads: list[tuple[int, int, SeatRecord]],
     ) -> FairQueue[int]:
-        """The queue as the table has it."""
-        resources, kinds = self.table.resources, self.table.kinds
+        """The queue as the table has it, as far as it matters now."""
+        resources, record = self.table.resources, self.table.kinds[kind]
         now = self.now / NANO
         accounts = self._accounts(kind, held)
         queue: FairQueue[int] = FairQueue(
-            [
-                resource_of(each, kinds[kind].name)
-                for each in resources.values()
-                if each.kind == kind
-            ],
+            [resource_of(each, record.name) for each in here],
             accounts.values(),
-            fair_turns=kinds[kind].fair_turns,
+            fair_turns=record.fair_turns,
         )
         for seat, each in held:
             want, name = want_of(each, resources), resources[each.resource].name
             queue.hold(seat, accounts[each.account], now, want=want, resource=name)
-        turns = self._last_turns(kind)
-        clocks = {seat: max(each.since, turns[_line(each)]) for seat, each in waiting}
-        for seat, each in sorted(waiting, key=lambda pair: clocks[pair[0]]):
+        for clock, seat, each in heads:
             account = accounts[each.account]
             if seat == self._newcomer:
                 queue.arrive(account, now)
             last = resources[each.last].name if each.last in resources else ""
-            want, clock = want_of(each, resources), clocks[seat] / NANO
-            queue.wait(seat, account, clock, want=want, priority=each.priority, last=last)
+            want = want_of(each, resources)
+            queue.wait(seat, account, clock / NANO, want=want, priority=each.priority, last=last)
         return queue
 
     def _accounts(self, kind: int, held: list[tuple[int, SeatRecord]]) -> dict[int, Account]:
@@ -262,14 +285,6 @@ class Clerk:
             accounts[each.account].seconds += held_at(meter, self.now) / NANO
         return accounts
 
-    def _last_turns(self, kind: int) -> dict[tuple[int, int, int, int], int]:
-        """When each queue had its last turn."""
-        turns: dict[tuple[int, int, int, int], int] = {}
-        for each in self.table.seats.values():
-            if each.kind == kind:
-                turns[_line(each)] = max(turns.get(_line(each), 0), each.turn)
-        return turns
-
     def _book(self, kind: int, queue: FairQueue[int], granted: list[tuple[int, str]]) -> None:
         """Write into the table what was decided."""
         if queue.fair_turns != self.table.kinds[kind].fair_turns:
@@ -283,11 +298,15 @@ class Clerk:
             if account and (account.lead, account.turn) != (record.lead, record.turn):
                 edited = self.table.accounts.edit(number)
                 edited.lead, edited.turn = account.lead, account.turn
-        for seat, each in self.table.seats.items():
-            if each.kind == kind and each.state == WAITING:
+
+    def _note_causes(self, waiting: list[tuple[int, SeatRecord]], queue: FairQueue[int]) -> None:
+        causes: dict[int, int] = {}
+        for seat, each in waiting:
+            if each.wants not in causes:
                 free = queue.places.has_a_free_unit(want_of(each, self.table.resources))
-                if each.cause != (MEMORY if free else BUSY):
-                    self.table.seats.edit(seat).cause = MEMORY if free else BUSY
+                causes[each.wants] = MEMORY if free else BUSY
+            if each.cause != causes[each.wants]:
+                self.table.seats.edit(seat).cause = causes[each.wants]
 
     def _grant(self, seat: int, resource: int) -> None:
         record = self.table.seats.edit(seat)
@@ -310,14 +329,11 @@ class Clerk:
                 self.table.members.edit(number).alarm = until
                 self.news.wake.add(number)
 
-    def _set_doors(self, kind: int) -> None:
-        here = [(seat, each) for seat, each in self.table.seats.items() if each.kind == kind]
-        wanted = self._wanted([pair for pair in here if pair[1].state == WAITING])
-        for seat, each in here:
-            if each.state == HELD:
-                door = WANTED if each.resource in wanted else OPEN
-                if self.table.live_word(seat, DOOR) != door:
-                    self.table.set_live(seat, DOOR, door)
+    def _set_doors(self, held: list[tuple[int, SeatRecord]], wanted: set[int]) -> None:
+        for seat, each in held:
+            door = WANTED if each.resource in wanted else OPEN
+            if self.table.live_word(seat, DOOR) != door:
+                self.table.set_live(seat, DOOR, door)
 
     # -- members -------------------------------------------------------------------------------
 
@@ -338,7 +354,3 @@ class Clerk:
         for each in self.table.seats.values():
             if each.state == WAITING:
                 self.news.wake.add(each.member)
-
-
-def _line(record: SeatRecord) -> tuple[int, int, int, int]:
-    return (record.account, record.wants, record.memory_mb, record.priority)

@@ -100,6 +100,14 @@ def look(folder: Path | None = None, clock: Clock | None = None) -> PoolView:
     return view
 
 
+def clean() -> list[Path]:
+    """Remove the pool that killed processes left; returns what was removed."""
+    folder = pool_folder()
+    there = folder.exists()
+    look(folder)
+    return [folder] if there and not folder.exists() else []
+
+
 def _view(table: Table, folder: Path, now: int) -> PoolView:
     seats = table.seats.values()
     waiting = sorted((each for each in seats if each.state == WAITING), key=lambda s: s.since)

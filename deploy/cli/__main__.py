@@ -231,9 +231,10 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _clean(options: argparse.Namespace) -> int:
+    from artos.pool import view  # noqa: PLC0415
     from artos.system import cleanup  # noqa: PLC0415
 
-    removed = [str(path) for path in cleanup.clean(options.runs)]
+    removed = [str(path) for path in (*cleanup.clean(options.runs), *view.clean())]
     if options.json:
         print_json({"removed": removed})
     else:

@@ -62,11 +62,13 @@ def test_a_late_holder_is_called_late() -> None:
         assert ", late)" in text(look(clock=Later()))
 
 
-def test_what_a_dead_process_had_is_free_and_gone() -> None:
+def test_what_a_dead_process_left_is_removed(capsys: pytest.CaptureFixture[str]) -> None:
     killed = Pool.join([Resource("cuda:0")])
     killed.enter("w").lease()
     killed.table.locks.drop(killed.member)
-    assert look().holders == []
+    assert main(["clean"]) == 0
+    assert f"removed {pool_folder()}" in capsys.readouterr().out
     assert not pool_folder().exists()
+    assert look().holders == []
     killed.forked()
     killed.table.close()

@@ -170,6 +170,20 @@ def test_a_seat_has_one_lease_at_a_time(folder: Path, clock: ManualClock) -> Non
         assert other.withdraw() is not None, "it came just then"
 
 
+def test_within_a_workload_they_go_in_order(folder: Path, clock: ManualClock) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        lease, seats = pool.enter("w").lease(), [pool.enter("w") for _ in range(4)]
+        order = [2, 0, 3, 1]
+        for number in order:
+            clock.advance(1.0)
+            seats[number].ask()
+        for number in order:
+            clock.advance(1.0)
+            lease.close()
+            assert [bool(seat.holds) for seat in seats] == [each == number for each in range(4)]
+            (lease,) = pool.granted()
+
+
 def test_who_withdraws_is_passed_over(folder: Path, clock: ManualClock) -> None:
     with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
         holder, waiting, next_one = (pool.enter(name) for name in "abc")
