@@ -29,6 +29,7 @@ from artos.pool.resources import Resource
 from artos.pool.seat import Lease
 from artos.pool.table import Table
 from artos.pool.view import look
+from artos.system.process_locks import ProcessLocks
 
 DEVICE = Resource("cuda:0")
 
@@ -415,6 +416,27 @@ def test_what_died_is_freed_by_who_looks_next(folder: Path, clock: ManualClock) 
         assert {each.workload: each.held_seconds for each in lives.usage()}["v"] == 5.0
         with pytest.raises(NotInPool, match="took this one for dead"):
             dies.enter("v")
+
+
+def test_members_that_cannot_be_watched_are_looked_after(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those in another PID namespace have no process id here: their locks tell that they live."""
+    dies = Pool.join([DEVICE], folder=folder)
+    asked = ProcessLocks.holder
+    monkeypatch.setattr(
+        ProcessLocks, "holder", lambda locks, n: None if asked(locks, n) is None else 0
+    )
+    with Pool.join(folder=folder) as lives:
+        seat = lives.enter("w")
+        dies.enter("v").lease()
+        assert seat.ask() is None
+        lives._follow()
+        assert lives.patience == 0.5
+        dies.table.locks.drop(dies.member)
+        assert lives.wait_for(seat, 60.0) is not None
+    dies.forked()
+    dies.table.close()
 
 
 def test_a_newcomer_replaces_resources_only_if_nobody_uses_them(
