@@ -26,6 +26,8 @@ NONE = -1
 MAGIC_AT, VERSION_AT, CHANGES_AT, JOURNAL_AT, CLOSED_AT, MEMBERS_AT, MUTEX_AT = (
     0, 8, 16, 24, 32, 40, 64
 )  # fmt: skip
+TOPS_AT = 128
+"""For each area a word: how many of its records were ever in use, counted from the first."""
 
 METER, UNTIL, DOOR, SINCE = 0, 1, 2, 3
 OPEN, WANTED, REVOKED_DOOR = 0, 1, 2
@@ -147,12 +149,19 @@ class Area(Generic[Kept]):
         self.most, self.size = most, of.STRUCT.size
         self._memory, self._offset, self._of = memory, offset, of
         self._stamps = np.ndarray((most,), np.int64, memory, offset, (self.size,))
+        top_at = TOPS_AT + WORD * [*_COUNTS].index(of)
+        self._top_word, self._top_at, self._top = (
+            memory[top_at : top_at + WORD].cast("q"),
+            top_at,
+            0,
+        )
         self._records: dict[int, Kept] = {}
         self._dirty: dict[int, None] = {}
 
     def refresh(self, seen: int) -> None:
         """Read what was changed after change number ``seen``."""
-        for number in (self._stamps > seen).nonzero()[0].tolist():
+        self._top = self._top_word[0]
+        for number in (self._stamps[: self._top] > seen).nonzero()[0].tolist():
             offset = self._offset + number * self.size
             if self._memory[offset + WORD]:
                 self._records[number] = self._of.unpack(self._memory, offset)
@@ -213,6 +222,9 @@ class Area(Generic[Kept]):
 
     def changes(self, change: int) -> Iterator[tuple[int, bytes]]:
         """What was edited since the last call: offsets and bytes."""
+        if self._dirty and (top := max(self._dirty) + 1) > self._top:
+            self._top = top
+            yield self._top_at, top.to_bytes(WORD, "little")
         for number in self._dirty:
             record = self._records.get(number)
             new = record.pack(change) if record else struct.pack("<2q", change, 0)
