@@ -19,7 +19,7 @@ from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
 from artos.pool.table import Table, pool_folder
 from artos.pool.view import HeldUsage, held_usage
-from artos.pool.watch import Bell, Watch, bell_path, ring
+from artos.pool.watch import Bell, Bells, Watch, bell_path
 from artos.system.closing import Closing
 
 _NEVER = 1 << 62
@@ -48,7 +48,7 @@ class Pool(Closing):
         self.table, self.member, self.inside = table, member, True
         self._watch, self._clock, self._on_revoked = watch, clock, on_revoked
         self._joined_at = table.members[member].joined
-        self._followed = -1
+        self._followed, self._bells = -1, Bells(table.path.parent)
         self._seats: dict[int, Seat] = {}
         _joined.add(self)
 
@@ -295,8 +295,9 @@ class Pool(Closing):
         self._tell(clerk.news)
 
     def _tell(self, news: News) -> None:
-        for member in news.wake - {self.member}:
-            ring(self.table.path.parent, member)
+        for number in news.wake - {self.member}:
+            if number in self.table.members:
+                self._bells.ring(number, self.table.members[number])
         for each in news.revoked:
             self._on_revoked(each)
 
@@ -318,20 +319,21 @@ class Pool(Closing):
                 else:
                     self.table.commit()
                 self.table.locks.drop(self.member)
+            self._tell(clerk.news)
         finally:
             self._watch.close()
+            self._bells.close()
             self.table.close()
-        self._tell(clerk.news)
 
     def _abandon(self) -> None:
-        self.inside = False
-        self._watch.let_go()
+        self.forked()
         self.table.close()
 
     def forked(self) -> None:
         """This is a child of the process that joined: nothing here is the child's."""
         self.inside = False
         self._watch.let_go()
+        self._bells.close()
 
 
 def _after_fork() -> None:

@@ -10,7 +10,7 @@ from artos.clock import Clock, SystemClock
 from artos.pool.clerk import NANO, Clerk, held_at
 from artos.pool.records import HELD, MEMORY, METER, NONE, SINCE, UNTIL, WAITING, SeatRecord
 from artos.pool.table import Table, pool_folder
-from artos.pool.watch import ring
+from artos.pool.watch import Bells
 
 
 class HeldUsage(msgspec.Struct, frozen=True):
@@ -88,15 +88,16 @@ def look(folder: Path | None = None, clock: Clock | None = None) -> PoolView:
         table = Table.open(folder, create=False)
     except FileNotFoundError:
         return PoolView(str(folder))
-    with table:
+    with table, Bells(folder) as bells:
         with table.change():
             clerk = Clerk(table, now)
             clerk.bury()
             view = _view(table, folder, now)
             if not len(table.members) and not table.closed:
                 table.remove()
-        for member in clerk.news.wake:
-            ring(folder, member)
+        for number in clerk.news.wake:
+            if number in table.members:
+                bells.ring(number, table.members[number])
     return view
 
 

@@ -57,14 +57,34 @@ def bell_path(folder: Path, member: int) -> Path:
     return folder / f"bell.{member}"
 
 
-def ring(folder: Path, member: int) -> None:
-    """Wake a member; nothing happens if it is gone."""
-    with suppress(OSError):
-        descriptor = os.open(bell_path(folder, member), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, b"!")
-        finally:
+class Bells(Closing):
+    """The bells of other members, to be rung."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._opened: dict[int, tuple[int, int]] = {}
+
+    def ring(self, number: int, member: MemberRecord) -> None:
+        """Wake a member; nothing happens if it is gone."""
+        with suppress(OSError):
+            os.write(self._descriptor(number, member.joined), b"!")
+
+    def _descriptor(self, number: int, joined: int) -> int:
+        known, descriptor = self._opened.get(number, (0, -1))
+        if known != joined:  # another process has that number by now
+            if descriptor >= 0:
+                del self._opened[number]
+                os.close(descriptor)
+            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(bell_path(self._folder, number), flags)
+            self._opened[number] = joined, descriptor
+        return descriptor
+
+    def close(self) -> None:
+        """Close what was opened; twice is fine."""
+        for _, descriptor in self._opened.values():
             os.close(descriptor)
+        self._opened.clear()
 
 
 class Watch(Closing):
