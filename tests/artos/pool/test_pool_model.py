@@ -235,7 +235,7 @@ _RACER = """if True:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_processes_that_die_at_random_never_share_a_lease(tmp_path: Path, seed: int) -> None:
     """Six at a time on two devices; some die while they hold, all others reach their end."""
     (tmp_path / "used").write_bytes(bytes(4096))
