@@ -37,6 +37,8 @@ their weights, unless they ``renew``: weights can act only between those that wa
 - The table cannot take a device from a process: a late holder may still compute there, next to the
   next one. ``Pool.join(on_revoked=…)`` tells a supervisor whom to end. Needs of memory are
   promises of those who enter; nothing here limits what they allocate.
+- The kernel drops the locks of a process that dies before it has taken all else from it: for some
+  milliseconds its memory on a device may still be taken while the next one runs.
 - A process that is stopped (SIGSTOP) in the microseconds in which it changes the table keeps all
   others waiting: they fail after seconds with ``PoolStuck``, which names it. A stopped holder is
   like one that hangs.

@@ -211,11 +211,12 @@ _RACER = """if True:
     dice = random.Random(seed)
     with open(folder / "used", "r+b") as file:
         used = memoryview(mmap.mmap(file.fileno(), 4096)).cast("q")
-    def alive(pid):
+    def alive(pid):  # not if it is about to exit: its locks go first, the process after that
         try:
-            return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] not in "ZX"
+            stat = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
         except OSError:
             return False
+        return stat[0] not in "ZX" and not int(stat[6]) & 4  # PF_EXITING
     pool = Pool.join([Resource("r0"), Resource("r1")], folder=folder / "pool")
     seat = pool.enter(f"w{seed % 3}", weight=1 + seed % 3)
     print("in", flush=True)
