@@ -21,7 +21,8 @@ from triggers import ObjectKeyTrigger, ReplayTrigger
 from triggers.algorithms import sac
 
 MEAN_SECONDS = 0.016
-"""Mean time of a step beyond its computation: a round then takes about as long as its updates."""
+"""Mean time of a step beyond its computation: a round of two actors, each on a CPU of its own, then
+takes about as long as its updates."""
 SIGMA = 1.5
 """Of uneven steps, whose times are log-normal: one in a hundred takes ten times the mean."""
 BATCH, STEPS, UPDATES = 256, 8, 8
@@ -51,7 +52,7 @@ def uneven() -> gym.Env[Any, Any]:
     return Slow(gym.make("Pendulum-v1"), lambda random: random.lognormal(middle, SIGMA))
 
 
-def concurrent(actors: int = 4, total_steps: int = 2_048, *, uneven: bool = False) -> Workload:
+def concurrent(actors: int = 2, total_steps: int = 2_048, *, uneven: bool = False) -> Workload:
     """Actors sample on while the learner makes its updates."""
     rows = actors * STEPS
     return sac.workload(
@@ -66,7 +67,7 @@ def concurrent(actors: int = 4, total_steps: int = 2_048, *, uneven: bool = Fals
     )
 
 
-def sequential(actors: int = 4, total_steps: int = 2_048, *, uneven: bool = False) -> Workload:
+def sequential(actors: int = 2, total_steps: int = 2_048, *, uneven: bool = False) -> Workload:
     """A round of all actors, then ``UPDATES`` updates, and so on."""
     workload = concurrent(actors, total_steps, uneven=uneven)
     update = workload.triggers["learner.update"]
