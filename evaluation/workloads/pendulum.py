@@ -25,7 +25,7 @@ MEAN_SECONDS = 0.016
 takes about as long as its updates."""
 SIGMA = 1.5
 """Of uneven steps, whose times are log-normal: one in a hundred takes ten times the mean."""
-BATCH, STEPS, UPDATES = 256, 8, 8
+BATCH, STEPS, UPDATES, AHEAD = 256, 8, 8, 16
 
 
 class Slow(gym.Wrapper[Any, Any, Any, Any]):
@@ -53,9 +53,21 @@ def uneven() -> gym.Env[Any, Any]:
 
 
 def concurrent(actors: int = 2, total_steps: int = 2_048, *, uneven: bool = False) -> Workload:
-    """Actors sample on while the learner makes its updates."""
+    """Actors sample on while the learner makes its updates; either may be 16 rounds ahead."""
+    return _sac(actors, total_steps, uneven, "sac-at-once", AHEAD)
+
+
+def sequential(actors: int = 2, total_steps: int = 2_048, *, uneven: bool = False) -> Workload:
+    """A round of all actors, then ``UPDATES`` updates, and so on."""
+    # All that is due after a round may be drawn at once, and nothing beyond.
+    workload = _sac(actors, total_steps, uneven, "sac-in-turn", 1)
+    triggers = {**workload.triggers, "actors.sample": ObjectKeyTrigger("model_param")}
+    return dataclasses.replace(workload, triggers=triggers)
+
+
+def _sac(actors: int, total_steps: int, uneven: bool, name: str, ahead: int) -> Workload:
     rows = actors * STEPS
-    return sac.workload(
+    workload = sac.workload(
         f"evaluation.workloads.pendulum:{'uneven' if uneven else 'even'}",
         actors,
         total_steps,
@@ -65,15 +77,8 @@ def concurrent(actors: int = 2, total_steps: int = 2_048, *, uneven: bool = Fals
         ratio=float(np.ceil(UPDATES * BATCH / rows)),
         sync=UPDATES,
     )
-
-
-def sequential(actors: int = 2, total_steps: int = 2_048, *, uneven: bool = False) -> Workload:
-    """A round of all actors, then ``UPDATES`` updates, and so on."""
-    workload = concurrent(actors, total_steps, uneven=uneven)
     update = workload.triggers["learner.update"]
-    # All that is due after a round may be drawn at once, and nothing beyond.
-    in_turn = ReplayTrigger(
-        update.keys, update.sample, update.ratio, update.after, slack=float(UPDATES * BATCH)
-    )
-    triggers = {"learner.update": in_turn, "actors.sample": ObjectKeyTrigger("model_param")}
-    return dataclasses.replace(workload, name="sac-in-turn", triggers=triggers)
+    slack = float(ahead * UPDATES * BATCH)
+    limited = ReplayTrigger(update.keys, update.sample, update.ratio, update.after, slack=slack)
+    triggers = {**workload.triggers, "learner.update": limited}
+    return dataclasses.replace(workload, name=name, triggers=triggers)
