@@ -213,7 +213,8 @@ def caught_at_work(operation: Operation) -> int:
         for made in set(children()) - {criu.pid}:
             if Path(f"/proc/{made}/comm").read_text().strip() not in ("criu", ""):
                 criu.suspend()
-                return made if criu.status() != psutil.STATUS_ZOMBIE else 0
+                until("CRIU's stop or end", lambda: state(criu.pid) in "TZ")
+                return made if state(criu.pid) == "T" else 0
     return 0
 
 
