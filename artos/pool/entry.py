@@ -77,7 +77,9 @@ def seat_faults(
     """Why a seat cannot be had; else the numbers of its kind and of the resource it names."""
     faults = []
     if not 0 < len(workload.encode()) <= records.WORKLOAD_BYTES:
-        faults.append(f"workload {workload!r}: its name must have 1 to 128 bytes")
+        faults.append(
+            f"workload {workload!r}: its name must have 1 to {records.WORKLOAD_BYTES} bytes"
+        )
     if not (weight > 0 and math.isfinite(weight)):
         faults.append(f"weight={weight}: it must be positive, 1 is usual")
     if memory_mb < 0:

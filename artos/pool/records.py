@@ -150,11 +150,8 @@ class Area(Generic[Kept]):
         self._memory, self._offset, self._of = memory, offset, of
         self._stamps = np.ndarray((most,), np.int64, memory, offset, (self.size,))
         top_at = TOPS_AT + WORD * [*_COUNTS].index(of)
-        self._top_word, self._top_at, self._top = (
-            memory[top_at : top_at + WORD].cast("q"),
-            top_at,
-            0,
-        )
+        self._top_word = memory[top_at : top_at + WORD].cast("q")
+        self._top_at, self._top = top_at, 0
         self._records: dict[int, Kept] = {}
         self._dirty: dict[int, None] = {}
 
@@ -253,18 +250,16 @@ _COUNTS: dict[type[Record], int] = {
 }
 
 
-def offsets() -> dict[type[Record], int]:
-    """Where the records of each type begin."""
+def _layout() -> tuple[dict[type[Record], int], int]:
     found, at = dict[type[Record], int](), PAGE
     for each, count in _COUNTS.items():
         found[each] = at
         at = align(at + count * each.STRUCT.size, PAGE)
-    return found
+    return found, at
 
 
-LIVE_START = align(
-    PAGE + sum(align(n * each.STRUCT.size, PAGE) for each, n in _COUNTS.items()), PAGE
-)
+OFFSETS, LIVE_START = _layout()
+"""Where the records of each type begin, and behind them the live words."""
 JOURNAL_START = LIVE_START + SEATS * LINE
 JOURNAL_BYTES = 2 * JOURNAL_START
 """Enough to change everything at once."""

@@ -51,7 +51,7 @@ class Table(Closing):
         memory = self._memory = segment.memory
         self._words = memory[: records.JOURNAL_START].cast("q")
         self._mutex = SharedMutex(memory, records.MUTEX_AT)
-        at = records.offsets()
+        at = records.OFFSETS
         self.kinds = Area(memory, at[KindRecord], KindRecord, records.KINDS)
         self.resources = Area(memory, at[ResourceRecord], ResourceRecord, records.RESOURCES)
         self.members = Area(memory, at[MemberRecord], MemberRecord, records.MEMBERS)
