@@ -12,6 +12,7 @@ from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.mailbox import evaluator_member
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.samplers.patterns import Draw
+from artos.buffer.segment import PREFIX
 from artos.reference import Reference
 from artos.scaling.actor_count import Actors, Manual
 from artos.scaling.elastic import Elastic
@@ -107,6 +108,11 @@ class Site(msgspec.Struct, frozen=True):
     member: int
     members: int
     logs: str = ""
+
+    @property
+    def workload(self) -> str:
+        """The run's name among all that share this machine: its own and a few letters more."""
+        return Path(self.folder).name.removeprefix(PREFIX)
 
     def block_path(self, actor: int) -> Path:
         """File of an actor's data block."""

@@ -160,7 +160,7 @@ class Lease(Closing):
     """The right to use a resource, until it is given back at the end of the ``with`` block."""
 
     def __init__(self, seat: Seat, resource: str, live: memoryview) -> None:
-        self.resource, self._seat, self._live = resource, seat, live
+        self.resource, self.seat, self._live = resource, seat, live
 
     def __repr__(self) -> str:
         return f"<Lease of {self.resource}{' wanted' if self.wanted else ''}>"
@@ -176,8 +176,8 @@ class Lease(Closing):
         Raises:
             LeaseRevoked: it went on beyond its deadline while others waited.
         """
-        if self._live[DOOR] == REVOKED_DOOR and self._seat._lease is self:
-            raise LeaseRevoked(self._seat.workload, self.resource, self._seat._length)
+        if self._live[DOOR] == REVOKED_DOOR and self.seat._lease is self:
+            raise LeaseRevoked(self.seat.workload, self.resource, self.seat._length)
 
     def renew(self, seconds: float | None = None, *, wait: float = 60.0) -> None:
         """Give it back and ask for another one at the same moment; it may be of another resource.
@@ -189,11 +189,11 @@ class Lease(Closing):
             LeaseRevoked: see ``check``.
             LeaseTimeout: the others did not give the resource back in time; the lease is over.
         """
-        self._seat.renew(self, seconds, wait)
+        self.seat.renew(self, seconds, wait)
 
     def offer(self, seconds: float | None = None) -> Lease | None:
         """Like ``renew``, but never waits: None if it is over, and the seat waits (``take``)."""
-        return self._seat.offer(self, seconds)
+        return self.seat.offer(self, seconds)
 
     def close(self) -> None:
         """Give it back; twice is fine.
@@ -201,7 +201,7 @@ class Lease(Closing):
         Raises:
             LeaseRevoked: it had been taken away.
         """
-        self._seat.end(self)
+        self.seat.end(self)
 
     def __exit__(
         self,

@@ -54,10 +54,9 @@ class ExecutorOrder(msgspec.Struct, frozen=True):
 
     Paths of the plan below ``assign.folder`` are below ``code`` on this node. The executor connects
     to the run as ``node``, with the keys in ``keys``; ``logs`` and ``images`` are folders of its
-    own. ``cpus`` are the executor's share of the node, one slot each; only they may change: the
-    file is replaced, and SIGHUP is sent. SIGTERM has the effect of ``CloseExecutor``; exit status 0
-    means that the executor was told to end by one of the two. It is started with both signals
-    blocked, so that none comes too early.
+    own. ``cpus`` are the node's, one slot each, which its executors share. SIGTERM has the effect
+    of ``CloseExecutor``; exit status 0 means that the executor was told to end by one of the two.
+    It is started with both signals blocked, so that none comes too early.
     """
 
     assign: Assign

@@ -23,12 +23,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from artos.scaling.elastic import Elastic
 from deploy.cli.__main__ import main as artos
 from evaluation.baselines.timing import answer
 from evaluation.elasticity.adaptive import Schedule, Update, line, parse, summary, write
 from triggers.journal import read
-from workers.executor.build import slots_here
+from workers.host.cpus import host_slots
 
 _SAMPLE, _LEARN = "actors.sample", "learner.update"
 _OUT = ("thaw", "restore")
@@ -182,7 +181,7 @@ def train(options: argparse.Namespace) -> tuple[list[Update], dict[str, Any]]:
             raise SystemExit(status)
         found = json.loads((folder / "summary.json").read_text())
         journal = read(folder / "journal.jsonl")
-    updates = updates_of(journal, found, len(slots_here(Elastic())))
+    updates = updates_of(journal, found, len(host_slots()))
     if len(updates) != options.count:
         raise SystemExit(f"{len(updates)} updates instead of {options.count}")
     return updates, found

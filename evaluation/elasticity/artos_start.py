@@ -37,8 +37,8 @@ from workers.checkpoint.criu.driver import Criu, Outcome, criu_here
 from workers.checkpoint.facts import Facts
 from workers.checkpoint.images import Image, ImageStore
 from workers.checkpoint.tiers import probe
-from workers.executor.build import slots_here
 from workers.host import pinning
+from workers.host.cpus import host_slots
 
 _PACKAGES = ("torch", "numpy", "gymnasium", "ale-py", "psutil")
 _RESTS = {"memory": State.PARKED, "freeze": State.FROZEN, "checkpoint": State.CHECKPOINTED}
@@ -163,7 +163,7 @@ def _image(criu: Criu, place: Workplace, folder: Path) -> Image:
 
 def _lazy_trip(criu: Criu, place: Workplace, image: Image) -> tuple[float, float]:
     call, log = place.call(0), Path(place.node.site.logs, "actor-0.log")
-    prefix = pinning.numactl_prefix(slots_here(place.node.plan.elastic)[0])
+    prefix = pinning.numactl_prefix(host_slots()[0])
     began = time.perf_counter()
     with log.open("ab") as output:
         restore = criu.restore(image, {str(log): output.fileno()}, prefix, lazy=True)

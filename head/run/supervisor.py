@@ -75,6 +75,9 @@ class LocalActors(Actors, Protocol):
     def usage(self) -> Usage:
         """What the actors used so far."""
 
+    def take_slots(self) -> None:
+        """Give slots that other runs have left to the actors that wait for them."""
+
     def tell_to_stop(self) -> None:
         """Have each actor end once it has finished what it is doing."""
 
@@ -238,6 +241,9 @@ class OneMachine(Supervisor):
             self._coordinator.look(member)
         for message in self._local_actors.reports(member):
             self._coordinator.receive(member, message)
+
+    def _take_mail(self) -> None:
+        self._local_actors.take_slots()
 
     def _follow_children(self) -> None:
         super()._follow_children()

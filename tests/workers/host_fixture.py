@@ -19,7 +19,7 @@ from workers.actors.launchers.launcher import Kind, Launched, Launcher, Place
 from workers.actors.process_manager import ProcessManager
 from workers.actors.tier_policy import Tier
 from workers.actors.usage import Accounts
-from workers.host.slots import Slot, SlotTable
+from workers.host.slots import OwnSlots, Slot, SlotTable
 
 
 class FakeChild:
@@ -187,7 +187,7 @@ class Host:
             Place(Site(str(folder), 0, actors + 1, str(folder / "logs")), folder / "plan"), actors,
             self.mail, self.recovered.append,  # type: ignore[arg-type]
             Launcher([lambda: self.strategy, lambda: self.spare]), cpus,
-            SlotTable(cpus, self.clock), tiers, accounts, self.clock, pin=False,
+            SlotTable(OwnSlots(cpus), self.clock), tiers, accounts, self.clock, pin=False,
         )  # fmt: skip
         self._number = 0
 

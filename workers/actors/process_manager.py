@@ -27,8 +27,6 @@ from workers.host import pinning
 from workers.host.slots import Slot, SlotTable
 
 _log = logging.getLogger(__name__)
-WORKLOAD = "workload"
-"""A run's name in its slot table, which knows no other workload."""
 
 
 class Arrival(NamedTuple):
@@ -92,7 +90,7 @@ class ProcessManager:
         """Have an invocation carried out as soon as the actor holds a slot."""
         record = self._records[member]
         record.ask(call, self._clock.now())
-        self._slots.request(WORKLOAD, member)
+        self._slots.request(member)
         self._grant()
         self._serve(record)
 
@@ -114,10 +112,8 @@ class ProcessManager:
         if record.state is State.PARKED and not record.busy:
             self._park(record)
 
-    def use(self, slots: Sequence[Slot]) -> None:
-        """Use these slots from now on; an actor that runs on another slot finishes there."""
-        self._cpus = slots
-        self._slots.have(slots)
+    def take_slots(self) -> None:
+        """Give slots that other runs have left to the actors that wait for them. Never waits."""
         self._grant()
 
     def end(self, member: int) -> None:
@@ -253,6 +249,7 @@ class ProcessManager:
                 record.child.cap_log()
         self._place.cap_template_log()
         self._free_memory()
+        self._grant()  # others may have been late with theirs
 
     def _free_memory(self) -> None:
         """Remove memory that came with clones from other nodes once nothing uses it."""
@@ -273,7 +270,7 @@ class ProcessManager:
 
     def usage(self) -> Usage:
         """What the actors have cost so far."""
-        return self.accounts.usage(self._slots.held_seconds(WORKLOAD))
+        return self.accounts.usage(self._slots.held_seconds)
 
     def states(self) -> Mapping[int, State]:
         """State by member number."""
@@ -297,6 +294,7 @@ class ProcessManager:
                 # Only now: after a second Ctrl-C in the wait above the child must still be found.
                 record.end()
         self._tiers.close()
+        self._slots.close()
 
     # -- slots ---------------------------------------------------------------------------------
 
@@ -349,7 +347,7 @@ class ProcessManager:
             self._tiers.leave(record)
         self._put_on(record, slot)
         # While others wait for a slot, an actor gets one invocation at a time.
-        crowded = self._slots.is_crowded(WORKLOAD)
+        crowded = self._slots.is_crowded
         while record.waiting and not (crowded and record.unanswered):
             self._mail.passers[record.member].pass_message(record.next_call())
 
@@ -364,15 +362,15 @@ class ProcessManager:
         record.moved_to(slot)
 
     def _answered(self, record: ActorRecord) -> None:
-        crowded = self._slots.is_crowded(WORKLOAD)
+        crowded = self._slots.is_crowded
         if record.waiting and not crowded:
             self._serve(record)
             return
         record.park(self._clock.now())
-        if record.waiting or record.retired or self._tiers.gives_slots_back:
+        if record.waiting or record.retired or crowded or self._tiers.gives_slots_back:
             self._leave_slot(record.member)
         if record.waiting:
-            self._slots.request(WORKLOAD, record.member)
+            self._slots.request(record.member)
         else:
             self._park(record)
         self._grant()

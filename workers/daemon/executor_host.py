@@ -1,16 +1,13 @@
-"""The executors on this node: one process per run the head assigned, each with its CPUs."""
+"""The executors on this node: one process per run the head assigned; all use the same CPUs."""
 
 from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import cycle
 from pathlib import Path
-
-import msgspec
 
 from artos.buffer.segment import reap_orphans
 from artos.clock import Clock
@@ -40,24 +37,6 @@ _SETTLED = 1.0
 _MOST_OF_A_LOG = 100_000  # bytes of an answer
 _MOST_RUNS = 20
 """Number of finished runs whose logs are kept on a node."""
-
-
-def allot(
-    cpus: Sequence[int], shares: Mapping[str, int], before: Mapping[str, Sequence[int]]
-) -> dict[str, tuple[int, ...]]:
-    """CPUs for each run. A run that had CPUs keeps as many of them as its share allows.
-
-    No two runs get the same CPU unless the shares add up to more CPUs than there are.
-    """
-    shares = {run: min(count, len(cpus)) for run, count in shares.items()}
-    kept = {run: [c for c in before.get(run, ()) if c in cpus][:n] for run, n in shares.items()}
-    used = {cpu for mine in kept.values() for cpu in mine}
-    free = [cpu for cpu in cpus if cpu not in used]
-    again = cycle(cpus)
-    for run, mine in kept.items():
-        while len(mine) < shares[run]:
-            mine.append(free.pop(0) if free else next(cpu for cpu in again if cpu not in mine))
-    return {run: tuple(sorted(mine)) for run, mine in kept.items()}
 
 
 @dataclass(slots=True)
@@ -164,7 +143,7 @@ class ExecutorHost:
     # -- following the executors ---------------------------------------------------------------
 
     def step(self) -> list[Message]:
-        """Reap, end, open and change executors; returns messages for the head. Never blocks."""
+        """Reap, end and open executors; returns messages for the head. Never blocks."""
         reports: list[Message] = []
         contained = self._faults.contained
         for run, executor in [*self._executors.items()]:
@@ -175,8 +154,6 @@ class ExecutorHost:
                 reports += self._open(assign)
         for run in self._orphans.keys() - self._wanted.keys():
             self._orphans.pop(run).close()
-        with contained("sharing out the CPUs"):
-            self._share()
         with contained("tidying up"):
             self._tidy()
         return reports
@@ -262,31 +239,13 @@ class ExecutorHost:
             code,
             str(folder / "logs"),
             str(folder / "images"),
-            self._allot({assign.run: assign.slots})[assign.run],
+            tuple(self._cpus),
         )
         write_order(self._file(assign.run), order)
-        with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        with _blocked(signal.SIGTERM, signal.SIGINT):
             spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
             child = start(spec, folder / "logs" / "executor.log")
         self._executors[assign.run] = _Opened(order, child, PidFd(child.pid))
-
-    def _share(self) -> None:
-        """Tell executors whose CPUs or assignment have changed."""
-        living = self._living()
-        for run, cpus in self._allot({}).items():
-            executor = living[run]
-            assign = self._wanted[run]
-            if cpus != executor.order.cpus or assign != executor.order.assign:
-                executor.order = msgspec.structs.replace(executor.order, assign=assign, cpus=cpus)
-                write_order(self._file(run), executor.order)
-                executor.process.signal(signal.SIGHUP)
-
-    def _allot(self, more: dict[str, int]) -> dict[str, tuple[int, ...]]:
-        living = self._living()
-        slots = {run: self._wanted[run].slots for run in living} | more
-        return allot(
-            self._cpus, slots, {run: executor.order.cpus for run, executor in living.items()}
-        )
 
     def _file(self, run: str) -> Path:
         return self._folder / run / "executor.json"

@@ -28,14 +28,13 @@ _SEND_SECONDS = 5.0
 
 
 class ExecutorProcess:
-    """Runs the executor ordered in ``file``; SIGHUP says that the file has changed.
+    """Runs the executor ordered in ``file``.
 
     SIGTERM closes the executor in order, SIGINT without sending the rows that are still here.
     """
 
     def __init__(self, file: Path) -> None:
-        self._file, self._order = file, read_order(file, ExecutorOrder)
-        self._changed = False
+        self._order = read_order(file, ExecutorOrder)
 
     def run(self) -> str:
         """Run the executor; returns why it closed, "" if it was told to."""
@@ -62,7 +61,7 @@ class ExecutorProcess:
 
     def _serve(self, executor: Executor) -> str:
         try:
-            why = executor.run(lambda: self._reread(executor))
+            why = executor.run(lambda: None)
             executor.close()
         finally:
             executor.kill()
@@ -73,16 +72,7 @@ class ExecutorProcess:
             signal.SIGTERM: executor.close_soon,
             signal.SIGINT: executor.give_up,
             signal.SIGCHLD: executor.child_ended,
-            signal.SIGHUP: self._file_changed,
         }
-
-    def _file_changed(self) -> None:
-        self._changed = True
-
-    def _reread(self, executor: Executor) -> None:
-        if self._changed:
-            self._changed = False
-            executor.use(read_order(self._file, ExecutorOrder).cpus)
 
 
 @contextmanager
@@ -101,7 +91,7 @@ def _handling(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator
 def main(arguments: Sequence[str]) -> int:
     """Run the process; returns its exit status."""
     # Signals that come before the handlers are installed are handled as soon as they are.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     end_with_parent(signal.SIGTERM)
     faulthandler.enable()
     with logging_to(to_stderr):

@@ -10,7 +10,6 @@ from artos.buffer.mailbox import template_member
 from artos.buffer.run_memory import RunMemory
 from artos.buffer.segment import free_bytes
 from artos.clock import Clock
-from artos.errors import Refused
 from artos.plan import Plan
 from artos.runtime.preload import Preloaded
 from artos.scaling.elastic import Elastic
@@ -29,6 +28,7 @@ from workers.checkpoint.images import ImageStore
 from workers.checkpoint.tiers import probe
 from workers.host import pinning
 from workers.host.cpus import host_slots
+from workers.host.leased_slots import leased_slots
 from workers.host.slots import Slot, SlotTable
 
 _ORDER = ("clone", "fork", "cold")
@@ -45,7 +45,7 @@ def build(
     """The process manager of the actors of ``node``, whose mailboxes are ``mail``.
 
     Images are kept in ``home`` unless the plan says otherwise. There is a slot for each of
-    ``cpus``, by default for each CPU that may be used here.
+    ``cpus``, by default for each CPU that may be used here; other runs here use them, too.
     """
 
     def recover(actor: int) -> None:
@@ -54,17 +54,19 @@ def build(
 
     elastic = node.plan.elastic
     place = Place(node.site, node.plan_file, node.plan.reference.folder)
-    slots = slots_here(elastic) if cpus is None else slots_on(elastic, cpus)
+    cpu_slots = host_slots(affinity=cpus)
+    most = min(elastic.slots or len(cpu_slots), len(cpu_slots))
+    slots = leased_slots(cpu_slots, most, node.site.workload, node.board.doorbell.ring, clock)
     pin = elastic.pin and probe()["pin"].available
     prefix = partial(_prefix, pin=pin)
     criu, accounts = criu_here(clock), Accounts(clock)
     checkpointer = _checkpointer(node, home, elastic, criu, prefix)
     tiers = IdleTiers(elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock)
     strategies = _strategies(
-        place, elastic, criu, checkpointer, prefix, len(slots), node.plan.actors, preloaded
+        place, elastic, criu, checkpointer, prefix, most, node.plan.actors, preloaded
     )
     return ProcessManager(
-        place, node.plan.actors, mail, recover, Launcher(strategies), slots,
+        place, node.plan.actors, mail, recover, Launcher(strategies), cpu_slots,
         SlotTable(slots, clock), tiers, accounts, clock, pin=pin,
     )  # fmt: skip
 
@@ -72,33 +74,16 @@ def build(
 def faults(plan: Plan) -> list[str]:
     """Everything the plan demands for its actors that this host cannot do, in words."""
     found = image_faults(plan.elastic.images)
-    try:
-        slots = len(slots_here(plan.elastic))
-    except Refused as refused:
-        return [*found, *refused.faults]
+    slots = len(host_slots())
+    if plan.elastic.slots > slots:
+        return [*found, f"slots={plan.elastic.slots}, but only {slots} CPUs may be used here"]
+    slots = plan.elastic.slots or slots
     if plan.elastic.park == "never" and plan.actors > slots:
         found.append(
             f"park=never keeps a slot for each of {plan.actors} actors, and there are {slots}: "
             "take fewer actors or another park"
         )
     return found
-
-
-def slots_here(elastic: Elastic) -> list[Slot]:
-    """A slot for each CPU that actors may use, or only the first ``elastic.slots``.
-
-    Raises:
-        Refused: the plan asks for more slots than there are CPUs.
-    """
-    slots = host_slots()
-    if elastic.slots > len(slots):
-        raise Refused([f"slots={elastic.slots}, but only {len(slots)} CPUs may be used here"])
-    return list(slots[: elastic.slots or None])
-
-
-def slots_on(elastic: Elastic, cpus: Sequence[int]) -> list[Slot]:
-    """A slot for each of these CPUs, or only the first ``elastic.slots``."""
-    return list(host_slots(affinity=cpus)[: elastic.slots or None])
 
 
 def _prefix(slot: Slot | None, *, pin: bool) -> Sequence[str]:

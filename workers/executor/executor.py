@@ -31,7 +31,7 @@ from artos.system.loop import Loop
 from artos.transport.messenger import HEAD, Messenger
 from triggers.engine import Mailboxes, MessagePasser
 from workers.executor.agent_host import AgentHost
-from workers.executor.build import build, slots_on
+from workers.executor.build import build
 from workers.executor.migration import Migration
 
 _log = logging.getLogger(__name__)
@@ -138,6 +138,7 @@ class Executor(Loop):
     # -- messages of the run process -----------------------------------------------------------
 
     def _take_mail(self) -> None:
+        self._actors.take_slots()
         for _, message in self._messenger.take():
             with self._faults.contained(type(message).__name__, self._refuse):
                 try:
@@ -298,10 +299,6 @@ class Executor(Loop):
 
     def _usage(self) -> dict[str, Any]:
         return msgspec.structs.asdict(self._actors.usage())
-
-    def use(self, cpus: tuple[int, ...]) -> None:
-        """Use these CPUs for the actors from now on."""
-        self._actors.use(slots_on(self._node.plan.elastic, cpus))
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from head.daemon.roster import POLICIES, Room, place, shares
-from workers.daemon.executor_host import allot
 
 ROOMS = st.lists(
     st.builds(Room, st.sampled_from("abcdefgh"), st.integers(1, 8), st.integers(0, 5)),
@@ -97,22 +96,6 @@ def test_shares_are_max_min_fair(wishes, more) -> None:
             given_[run] < wishes[run]
         ):  # who got less than wished got as much as anybody, or one less
             assert all(given_[other] <= given_[run] + 1 for other in wishes)
-
-
-@given(WISHES, st.integers(1, 12), st.data())
-def test_cpus_are_shared_without_overlap(counts, cpus, data) -> None:
-    here = list(range(cpus))
-    before = allot(here, {run: data.draw(st.integers(0, 3)) for run in counts}, {})
-    after = allot(here, counts, before)
-    for run, count in counts.items():
-        assert len(set(after[run])) == len(after[run]) == min(count, cpus)
-        kept = set(before[run]) & set(after[run])
-        assert len(kept) == min(len(before[run]), len(after[run]))
-    if sum(counts.values()) <= cpus and sum(map(len, before.values())) == len(
-        {cpu for mine in before.values() for cpu in mine}
-    ):
-        used = [cpu for mine in after.values() for cpu in mine]
-        assert len(used) == len(set(used))
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 16])

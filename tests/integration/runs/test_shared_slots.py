@@ -1,0 +1,51 @@
+"""Two runs on one machine share its CPU slots; what a killed one held is the other's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from real_runs import Artos, shared_memory
+
+from artos.pool.view import HeldUsage, look
+
+pytestmark = pytest.mark.processes
+
+Start = Callable[..., Artos]
+STEPS = 36_000
+
+
+def held(name: str) -> list[HeldUsage]:
+    return [each for each in look().workloads if each.workload.startswith(f"{name}.")]
+
+
+def begun(start: Start, home: Path, name: str) -> Artos:
+    return start(
+        "run", "counting.py:workload", "--run-dir", home / name, "--total-steps", STEPS, "--json"
+    )
+
+
+def test_the_slots_of_a_killed_run_are_the_others(start: Start, home: Path) -> None:
+    slow = home / "slow"
+    slow.touch()
+    one, two = begun(start, home, "one"), begun(start, home, "two")
+    for run, name in ((one, "one"), (two, "two")):
+        run.until(lambda name=name: any(each.held_seconds > 0.2 for each in held(name)))
+    kinds = {each.kind for name in ("one", "two") for each in held(name)}
+    assert len(kinds) == 1, "they queue for the same slots"
+    one.children()
+    one.process.kill()
+    two.until(lambda: not any(each.workload.startswith("one.") for each in look().holders))
+    slow.unlink()
+    assert two.wait().status == 0
+    assert not two.survivors()
+
+
+def test_nothing_is_left_of_the_pool_after_the_last_run(start: Start, home: Path) -> None:
+    outcomes = [run.wait() for run in (begun(start, home, "one"), begun(start, home, "two"))]
+    assert [outcome.status for outcome in outcomes] == [0, 0]
+    assert not Path(look().folder).exists()
+    assert not shared_memory()
+    summaries = [outcome.summary for outcome in outcomes]
+    assert all(summary["steps"] == STEPS for summary in summaries)

@@ -1,0 +1,237 @@
+"""Slots of several runs in one pool: each has as many as its actors need and others leave it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from artos.clock import ManualClock
+from artos.errors import ArtosError
+from artos.pool.pool import Pool
+from tests.support.worker_hosts import until
+from workers.host import leased_slots
+from workers.host.leased_slots import TURN
+from workers.host.slots import OwnSlots, Slot, Slots, SlotTable
+
+CPUS = tuple(Slot(cpu) for cpu in range(2))
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    monkeypatch.setenv("ARTOS_SHM", str(tmp_path))
+    machine = Machine(monkeypatch)
+    yield machine
+    machine.close()
+
+
+class Machine:
+    """Runs that share two CPUs, by a clock of the test's."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clock = ManualClock(100.0)
+        join = Pool.join
+        monkeypatch.setattr(Pool, "join", lambda r: join(r, clock=self.clock))
+        self.sources: list[Slots] = []
+        self.rings: list[str] = []
+
+    def run(self, name: str, most: int = 2, slots: tuple[Slot, ...] = CPUS) -> SlotTable[int]:
+        ring: Callable[[], None] = lambda: self.rings.append(name)  # noqa: E731
+        source = leased_slots.leased_slots(slots, most, name, ring, self.clock)
+        self.sources.append(source)
+        return SlotTable(source, self.clock)
+
+    def close(self) -> None:
+        for source in self.sources:
+            source.close()
+
+
+def cpus(table: SlotTable[int]) -> list[int]:
+    return [slot.cpu for _, slot in table.granted()]
+
+
+def ask(table: SlotTable[int], *holders: int) -> list[int]:
+    for holder in holders:
+        table.request(holder)
+    return cpus(table)
+
+
+def test_a_run_alone_has_all_slots_and_keeps_none_that_it_does_not_need(shared: Machine) -> None:
+    one, two = shared.run("one"), shared.run("two")
+    assert ask(one, 1, 2, 3) == [0, 1]
+    assert ask(two, 1) == []
+    one.withdraw(3)
+    one.release(2)
+    assert cpus(one) == []
+    assert cpus(two) == [1]
+
+
+def test_actors_come_back_to_their_cpus(shared: Machine) -> None:
+    one = shared.run("one")
+    assert ask(one, 1, 2) == [0, 1]
+    for holder in (2, 1):
+        one.release(holder)
+    cpus(one)
+    assert ask(one, 2) == [1]
+    assert ask(one, 1) == [0]
+
+
+def test_one_who_needs_more_waits_for_the_end_of_a_turn(shared: Machine) -> None:
+    one, two = shared.run("one"), shared.run("two")
+    ask(one, 1, 2, 3)
+    assert not one.is_crowded or one.waiting == (3,)
+    ask(two, 1, 2)
+    shared.clock.advance(TURN / 2)
+    one.release(1)
+    assert cpus(one) == [0], "its turn is not over"
+    assert cpus(two) == []
+    shared.clock.advance(TURN)
+    one.request(1)
+    one.release(2)
+    assert cpus(one) == []
+    assert cpus(two) == [1]
+    one.release(3)
+    assert cpus(one) == [], "each has held less than the other for as long as both wait"
+    assert cpus(two) == [0]
+
+
+def test_those_who_wait_crowd_a_run_that_has_no_queue(shared: Machine) -> None:
+    one, two = shared.run("one"), shared.run("two")
+    ask(one, 1, 2)
+    assert not one.is_crowded
+    ask(two, 1)
+    assert one.is_crowded
+    two.withdraw(1)
+    cpus(two)
+    assert not one.is_crowded
+
+
+def test_a_run_that_waits_is_woken(shared: Machine) -> None:
+    one, two = shared.run("one"), shared.run("two")
+    ask(one, 1, 2)
+    ask(two, 1)
+    one.release(1)
+    cpus(one)
+    until("a ring", lambda: "two" in shared.rings)
+    assert cpus(two) == [0]
+
+
+def test_an_invocation_that_takes_very_long_shares_its_cpu_in_the_end(shared: Machine) -> None:
+    one, two = shared.run("one"), shared.run("two")
+    ask(one, 1, 2)
+    ask(two, 1, 2)
+    shared.clock.advance(31.0)
+    assert cpus(two) == [0, 1], "the leases are over"
+    one.release(1)
+    assert ask(one, 3) == []
+    two.release(1)
+    assert cpus(two) == []
+    assert cpus(one) == [0]
+    one.release(2)
+    assert cpus(one) == []
+
+
+def test_no_more_slots_than_a_run_may_have(shared: Machine) -> None:
+    one = shared.run("one", most=1)
+    assert ask(one, 1, 2) == [0]
+
+
+def test_runs_on_other_cpus_do_not_wait_for_one_another(shared: Machine) -> None:
+    one, two = shared.run("one"), shared.run("two", slots=CPUS[:1])
+    assert ask(one, 1, 2) == [0, 1]
+    assert ask(two, 1) == [0]
+    assert not one.is_crowded
+
+
+def test_without_a_pool_a_run_has_slots_of_its_own(
+    tmp_path: Path,
+    shared: Machine,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ARTOS_SHM", str(tmp_path / "file"))
+    one = shared.run("one", most=1)
+    assert isinstance(shared.sources[0], OwnSlots)
+    assert ask(one, 1, 2) == [0]
+    assert "are not shared with other runs" in caplog.text
+
+
+@pytest.mark.parametrize("at", ["ask", "offer", "close", "granted", "withdraw"])
+def test_a_pool_that_fails_costs_no_slot_and_gives_none_twice(
+    shared: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    at: str,
+) -> None:
+    one, two = shared.run("one"), shared.run("two")
+    ask(one, 1, 2, 3)
+    ask(two, *() if at == "close" else (1, 2))
+
+    def fail(*_: object, **__: object) -> None:
+        raise ArtosError("the pool is gone")
+
+    owner = {"granted": Pool, "offer": leased_slots.Lease, "close": leased_slots.Lease}
+    with monkeypatch.context() as patched:
+        patched.setattr(owner.get(at, leased_slots.Seat), at, fail)
+        held = {1: Slot(0), 2: Slot(1)}
+        for turn in range(12):
+            shared.clock.advance(1.0)
+            done = 1 + turn % 3
+            one.release(done)
+            held.pop(done, None)
+            if turn % 6 > 2:
+                one.withdraw(1 + (turn + 1) % 3)
+                one.withdraw(1 + (turn + 2) % 3)
+            else:
+                one.request(done)
+            for holder, slot in one.granted():
+                assert slot not in held.values(), "given twice"
+                held[holder] = slot
+    assert "the pool is gone" in caplog.text
+    for holder in range(9):
+        one.request(holder)
+    one.granted()
+    assert {one.of(holder) for holder in range(9)} == {None, *CPUS}, "a slot was lost"
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_no_cpu_has_two_actors_whatever_the_runs_do(data: st.DataObject) -> None:
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setenv("ARTOS_SHM", folder)
+        machine = Machine(patch)
+        runs = {name: machine.run(name) for name in ("one", "two", "three")}
+        try:
+            _random_life(data, machine, runs)
+        finally:
+            machine.close()
+
+
+def _random_life(data: st.DataObject, machine: Machine, runs: dict[str, SlotTable[int]]) -> None:
+    held: dict[tuple[str, int], Slot] = {}
+    for _ in range(40):
+        name, holder = data.draw(st.sampled_from([*runs])), data.draw(st.integers(0, 3))
+        what = data.draw(st.sampled_from(["request", "release", "withdraw", "wait"]))
+        if what == "wait":
+            machine.clock.advance(data.draw(st.sampled_from([0.001, TURN, 1.0])))
+        else:
+            getattr(runs[name], what)(holder)
+        if what == "release":
+            held.pop((name, holder), None)
+        for each, table in runs.items():
+            for granted, slot in table.granted():
+                assert slot not in held.values(), "two on one CPU"
+                held[each, granted] = slot
+    for _ in range(30):  # everybody's turn comes
+        machine.clock.advance(TURN)
+        for name, holder in [*held]:
+            runs[name].release(holder)
+            del held[name, holder]
+        for each, table in runs.items():
+            held |= {(each, granted): slot for granted, slot in table.granted()}
+    assert all(table.waiting == () for table in runs.values()), "somebody is forgotten"
