@@ -231,7 +231,7 @@ def test_buffer_of_a_live_run_can_be_read(user: UserFolder) -> None:
     run = user.start("run", "my_algo.py:workload", "--total-steps", "10000000", "--json")
     try:
         _until_it_learns(user, run)
-        (folder,) = user.shm.iterdir()
+        (folder,) = user.shm.glob("artos.*")
         seen = user.python("peek.py", str(folder))
         run.send_signal(signal.SIGINT)
         _, errors = run.communicate(timeout=PATIENCE)
