@@ -1,4 +1,4 @@
-"""What a run's actors use, as one record that every process counts with."""
+"""What a workload holds and uses, as one record that every process counts with."""
 
 from __future__ import annotations
 
@@ -19,19 +19,33 @@ class _Starts(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a run's actors cost. Seconds of CPU slots held and of CPU used, MB·s kept while parked.
+    """What a workload costs: its actors by CPU, its learner by device (paper §5, resource time).
+
+    CPU seconds are of slots that actors held, and of what these actors used. Device seconds are
+    those in which the learner had its device, and in which it computed; a device that is leased for
+    each update is not held between them. ``parked_mb_seconds`` is memory that idle actors kept, or
+    their images (MB·s). ``bytes_moved`` counts experience and weights between nodes. ``waits`` has
+    seconds by what was waited for: ``slot`` and ``room`` by actors, ``device`` by the learner.
 
     ``starts`` has the number (``count``) and duration (``median_s``, ``p95_s``) of starts by kind
     (cold, fork, clone, restore, moved, thaw). On a cluster, ``nodes`` are those that had actors of
-    the run, and ``bytes_on_wire`` counts experience and weights between them and the head.
+    the run.
     """
 
-    starts: dict[str, dict[str, int | float]] = {}
-    held_cpu_seconds: float = 0.0
-    used_cpu_seconds: float = 0.0
+    cpu_seconds_held: float = 0.0
+    cpu_seconds_used: float = 0.0
+    device_seconds_held: float = 0.0
+    device_seconds_used: float = 0.0
     parked_mb_seconds: float = 0.0
-    bytes_on_wire: int = 0
+    bytes_moved: int = 0
+    waits: dict[str, float] = {}
+    starts: dict[str, dict[str, int | float]] = {}
     nodes: tuple[str, ...] = ()
+
+    @property
+    def bill(self) -> dict[str, Any]:
+        """What is paid for: all but ``starts`` and ``nodes``."""
+        return {name: getattr(self, name) for name in BILL}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Usage:
@@ -56,13 +70,38 @@ class Usage(msgspec.Struct, frozen=True):
         """
         usages = [*usages]
         return cls(
+            **{name: sum(getattr(usage, name) for usage in usages) for name in _AMOUNTS},
+            waits=added(usage.waits for usage in usages),
             starts=_total_starts(usages),
-            held_cpu_seconds=sum(usage.held_cpu_seconds for usage in usages),
-            used_cpu_seconds=sum(usage.used_cpu_seconds for usage in usages),
-            parked_mb_seconds=sum(usage.parked_mb_seconds for usage in usages),
-            bytes_on_wire=sum(usage.bytes_on_wire for usage in usages),
             nodes=tuple(sorted({node for usage in usages for node in usage.nodes})),
         )
+
+
+BILL = tuple(name for name in Usage.__struct_fields__ if name not in ("starts", "nodes"))
+"""What is paid for, in the order in which it is shown."""
+_AMOUNTS = tuple(name for name in BILL if name != "waits")
+
+
+def flat(usage: Usage) -> dict[str, float]:
+    """The bill on one level, seconds waited by cause as ``waits/CAUSE``."""
+    found = usage.bill
+    waits = found.pop("waits")
+    return found | {f"waits/{cause}": seconds for cause, seconds in waits.items()}
+
+
+def nested(bill: Mapping[str, float]) -> dict[str, Any]:
+    """The inverse of ``flat``."""
+    waits = {k.removeprefix("waits/"): v for k, v in bill.items() if k.startswith("waits/")}
+    return {k: v for k, v in bill.items() if not k.startswith("waits/")} | {"waits": waits}
+
+
+def added(amounts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The sums by name."""
+    found: dict[str, float] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            found[name] = found.get(name, 0.0) + amount
+    return found
 
 
 def _total_starts(usages: Iterable[Usage]) -> dict[str, dict[str, int | float]]:

@@ -63,6 +63,12 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     status = commands.add_parser("status", help="show nodes and runs, or one run")
     status.add_argument("run", nargs="?", default="", metavar="RUN", help=_RUN)
     _towards_runs(status, _status)
+    usage = commands.add_parser("usage", help="show what runs have held and used, and its cost")
+    usage.add_argument("run", nargs="?", default="", metavar="RUN", help=_RUN)
+    usage.add_argument(
+        "--prices", type=Path, metavar="FILE", help="a table of prices (TOML), for the cost"
+    )
+    _towards_runs(usage, _usage)
     logs = commands.add_parser("logs", help="print the messages of a run")
     logs.add_argument("run", metavar="RUN", help=_RUN)
     logs.add_argument(
@@ -193,6 +199,19 @@ def _status(options: argparse.Namespace) -> int:
     one = bool(options.run)
     picture = overview.run(answer) if one else overview.cluster(answer, client.nothing)
     _show(options, answer, overview.text(picture))
+    return ExitStatus.DONE
+
+
+def _usage(options: argparse.Namespace) -> int:
+    from deploy.client import bills, overview  # noqa: PLC0415
+
+    prices = bills.Prices.load(options.prices) if options.prices else None
+    with _runs(options, options.run) as client:
+        status = client.status(options.run)
+    runs = [status] if options.run else status["runs"]
+    found = [bills.bill(run, prices) for run in runs]
+    answer = found[0] if options.run else {"runs": found, "total": bills.total(found)}
+    _show(options, answer, overview.text(bills.table(found, prices)))
     return ExitStatus.DONE
 
 

@@ -46,7 +46,7 @@ def _survived(status: Mapping[str, Any]) -> str:
 
 def nodes(found: Iterable[Mapping[str, Any]]) -> RenderableType:
     """A line per node."""
-    table = _table("node", "state", "slots", "actors", "CPU", "memory", "runs")
+    table = table_of("node", "state", "slots", "actors", "CPU", "memory", "runs")
     for node in found:
         state = "alive" if node["alive"] else f"gone for {node['silent_seconds']:.0f} s"
         if node["alive"] and node["leaves"]:
@@ -59,7 +59,7 @@ def nodes(found: Iterable[Mapping[str, Any]]) -> RenderableType:
 
 def runs(found: Iterable[Mapping[str, Any]], nothing: str = _NOTHING) -> RenderableType:
     """A line per run."""
-    table = _table("run", "state", "actors", "nodes", "restarts", "about")
+    table = table_of("run", "state", "actors", "nodes", "restarts", "about")
     for each in found:
         state = each["state"] if each["outcome"] in ("", each["state"]) else each["outcome"]
         _add(
@@ -126,7 +126,8 @@ def _add(table: Table, *cells: object) -> None:
     table.add_row(*(Text(one_line(str(cell))) for cell in cells))
 
 
-def _table(*columns: str) -> Table:
+def table_of(*columns: str) -> Table:
+    """An empty table with these columns."""
     table = Table(box=None, pad_edge=False, padding=(0, 2))
     for column in columns:
         table.add_column(column, no_wrap=column != "about")

@@ -109,9 +109,10 @@ def updates_of(journal: Sequence[Entry], found: Entry, slots: int) -> list[Updat
     """
     rounds = rounds_of(journal)
     held = _spread(
-        found["held_cpu_seconds"], [min(len(each.acting), slots) * each.span for each in rounds]
+        found["usage"]["cpu_seconds_held"],
+        [min(len(each.acting), slots) * each.span for each in rounds],
     )
-    used = _spread(found["used_cpu_seconds"], [sum(each.acting) for each in rounds])
+    used = _spread(found["usage"]["cpu_seconds_used"], [sum(each.acting) for each in rounds])
     return [
         _update(number, each, slots, *usage)
         for number, (each, *usage) in enumerate(zip(rounds, held, used, strict=True))

@@ -92,7 +92,7 @@ def train(options: argparse.Namespace, folder: Path) -> dict[str, float]:
     run = folder / "runs" / _RUN
     summary = json.loads((run / "summary.json").read_text())
     found = iterations(read(run / "journal.jsonl"))
-    wire_mb = summary["bytes_on_wire"] / 1e6 / summary["updates"]
+    wire_mb = summary["usage"]["bytes_moved"] / 1e6 / summary["updates"]
     return {"iteration_s": statistics.median(found), "wire_mb": wire_mb}
 
 

@@ -19,7 +19,8 @@ class Status(msgspec.Struct, frozen=True):
     together (``actors.wait``). ``rows_stale`` counts rows that ``max_lag`` left out of replay, each
     once, and ``empty_draws`` the draws that found no row and made no update. ``total_steps`` and
     ``total_updates`` are 0 if they do not limit the run. ``evaluation`` has ``version``,
-    ``mean_return`` and ``std`` of the newest evaluation, and how many were ``skipped``.
+    ``mean_return`` and ``std`` of the newest evaluation, and how many were ``skipped``. ``usage``
+    is the bill so far, with seconds waited as ``waits/slot``.
     """
 
     algorithm: str
@@ -45,10 +46,11 @@ class Status(msgspec.Struct, frozen=True):
     empty_draws: int = 0
     total_updates: int = 0
     evaluation: dict[str, float] = {}
+    usage: dict[str, float] = {}
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The outcome of a run: its last ``status``, its actors' ``usage``, and totals.
+    """The outcome of a run: its last ``status``, its ``usage``, and totals.
 
     ``lag_histogram`` counts rows learned from by lag; ``lag_by_actor`` has ``mean``, ``max``,
     ``rows`` and ``histogram`` of each actor, ``times_by_member`` has ``wall``, ``work``, ``wait``
@@ -85,7 +87,7 @@ class Summary(msgspec.Struct, frozen=True):
     device: str = "cpu"
 
     def plain(self) -> dict[str, Any]:
-        """The fields of ``summary.json``, all on one level. Versions only ever add fields.
+        """The fields of ``summary.json``: all on one level but ``usage``, which is the bill.
 
         ``seconds`` is training time: from when all members were ready until the last answer.
         """
@@ -94,7 +96,8 @@ class Summary(msgspec.Struct, frozen=True):
         lasting = msgspec.structs.asdict(status)
         for name in _TRANSIENT:
             del lasting[name]
-        every = lasting | msgspec.structs.asdict(usage) | own
+        of_actors = {"starts": usage.starts, "nodes": usage.nodes}
+        every = lasting | of_actors | own | {"usage": usage.bill}
         return {name: every[name] for name in (*_FIRST, *every)}
 
     def last_line(self, folder: Path) -> str:
@@ -106,5 +109,5 @@ _FIRST = (
     "algorithm", "env", "seed", "steps", "updates", "seconds", "steps_per_second",
     "mean_return_100", "lag_mean", "lag_max", "restarts", "rows_lost", "outcome",
 )  # fmt: skip
-_TRANSIENT = ("fill", "waits", "metrics")
-"""Fields of a status that mean nothing once the run is over."""
+_TRANSIENT = ("fill", "waits", "metrics", "usage")
+"""Fields of a status that mean nothing once the run is over, or that the summary has itself."""

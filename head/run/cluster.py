@@ -106,7 +106,7 @@ class ClusterRun(Supervisor):
         """What is reported beside ``Status``, e.g. actors by node and bytes sent and received."""
         return {
             "nodes": self._remote.placement_view.places(),
-            "bytes_on_wire": self._replay.wire_bytes,
+            "bytes_moved": self._replay.wire_bytes,
             "actors": len(self._coordinator.actors),
             "lag_by_actor": self._coordinator.monitor.lag_by_actor(),
             "faults": self._faults.count + self._steering.faults.count + self._head.faults.count
@@ -129,7 +129,7 @@ class ClusterRun(Supervisor):
         nodes = self._remote.nodes
         wire_bytes = self._replay.wire_bytes
         return msgspec.structs.replace(
-            nodes.usage(), bytes_on_wire=wire_bytes, nodes=tuple(sorted(nodes.seen))
+            nodes.usage(), bytes_moved=wire_bytes, nodes=tuple(sorted(nodes.seen))
         )
 
     def waits_for_slot(self, member: int) -> bool:

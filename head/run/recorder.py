@@ -18,12 +18,13 @@ from artos.errors import NotSaved
 from artos.plan import Plan
 from artos.snapshot import Snapshot
 from artos.system.process_age import age
-from artos.usage import Usage
+from artos.usage import Usage, flat
 from head.records.curve import draw
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog, flatten
 from head.records.run_folder import RunFolder
 from head.records.status import Status, Summary
+from head.run.bill import bill_of
 from head.run.coordination.coordinator import Coordinator
 from head.run.objects import Newest
 
@@ -75,10 +76,12 @@ class Recorder:
         self, plan: Plan, folder: RunFolder, log: ProgressLog, node: RunMemory,
         coordinator: Coordinator, clock: Clock, gaps: Gaps, *, before: Manifest | None = None,
         snapshot: Callable[[], Snapshot | None] = lambda: None,
+        usage: Callable[[], Usage] = Usage,
     ) -> None:  # fmt: skip
         self._plan, self._folder, self._log, self._node = plan, folder, log, node
         self._coordinator, self._clock = coordinator, clock
         self._before, self._gaps, self._snapshot = before, gaps, snapshot
+        self._usage = usage
         self._created = clock.now()
         self._whole = plan.checkpoint == "all"
         # Elsewhere rows come from worker nodes; and rows that are claimed are as good as used.
@@ -183,7 +186,11 @@ class Recorder:
             empty_draws=monitor.empty_draws,
             total_updates=self._plan.total_updates,
             evaluation=coordinator.state.evaluations.newest(),
+            usage=flat(self._bill()),
         )
+
+    def _bill(self) -> Usage:
+        return bill_of(self._usage(), self._coordinator.monitor.times, self._plan.device)
 
     def _replay_ratio(self) -> float | None:
         drawn, made = self._coordinator.monitor.rows_drawn, self._coordinator.state.progress.made
@@ -275,7 +282,7 @@ class Recorder:
         rows = _PRIORITIES if self._keeps_rows else _REPLAY if replayed else _EXPERIENCE
         return (*_NOT_RESTORED[:2], rows, *_NOT_RESTORED[2:])
 
-    def finish(self, outcome: str, usage: Usage, *, why: str = "", curve: bool = True) -> Summary:
+    def finish(self, outcome: str, *, why: str = "", curve: bool = True) -> Summary:
         """After the members have ended: save, write the last rows, the curve and the summary.
 
         ``curve`` False: no curve, as the run ends in a hurry.
@@ -290,7 +297,7 @@ class Recorder:
         monitor, evaluations = self._coordinator.monitor, self._coordinator.state.evaluations
         summary = Summary(
             status,
-            usage,
+            self._bill(),
             self._plan.seed,
             outcome=outcome,
             not_restored=self._before.not_restored if self._before else (),

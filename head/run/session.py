@@ -109,7 +109,7 @@ class Session:
             self._gaps = Gaps()
             self._recorder = Recorder(
                 plan, folder, log, node, coordinator, clock, self._gaps, before=before,
-                snapshot=members.snapshot,
+                snapshot=members.snapshot, usage=members.usage,
             )  # fmt: skip
             opened.pop_all()
 
@@ -152,7 +152,7 @@ class Session:
 
     def _finish(self, outcome: str, why: str = "", *, curve: bool = True) -> Summary:
         self._tell(STOPPING)
-        summary = self._recorder.finish(outcome, self._members.usage(), why=why, curve=curve)
+        summary = self._recorder.finish(outcome, why=why, curve=curve)
         with self._gaps.allowed("journal.jsonl", "its last lines are missing"):
             self._journal.close()
         self._view.last(self._recorder.status())

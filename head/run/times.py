@@ -30,6 +30,11 @@ class MemberTimes:
         return sum(self.seconds.values())
 
     @property
+    def work(self) -> float:
+        """The seconds not spent waiting."""
+        return self.wall - self.wait
+
+    @property
     def wait(self) -> float:
         """The seconds spent waiting."""
         return sum(spent for kind, spent in self.seconds.items() if kind.startswith(_WAIT))
@@ -43,7 +48,7 @@ class MemberTimes:
     def facts(self) -> dict[str, Any]:
         """``wall``, ``work`` and ``wait`` in seconds, and the ``shares`` by kind."""
         shares = {kind: round(share, 4) for kind, share in self.shares().items()}
-        rounded = {"wall": self.wall, "work": self.wall - self.wait, "wait": self.wait}
+        rounded = {"wall": self.wall, "work": self.work, "wait": self.wait}
         return {name: round(value, 6) for name, value in rounded.items()} | {"shares": shares}
 
 
@@ -58,6 +63,10 @@ class Times:
         """Add the times of a member's answer."""
         self._roles.setdefault(role, MemberTimes()).spend(times)
         self._members.setdefault(member, MemberTimes()).spend(times)
+
+    def of(self, role: str) -> MemberTimes:
+        """The times of the members in a role together."""
+        return self._roles.get(role, MemberTimes())
 
     def seconds(self) -> dict[str, float]:
         """Seconds by kind, summed over members; waits by role, too, as ``actors.wait``."""

@@ -35,6 +35,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "stop": ("over",),
     "bench": ("toy",),
     "pool": (),
+    "usage": (),
 }
 """Commands that are to be had without a cluster."""
 OF_A_CLUSTER = {"submit", "drain", "scale"}

@@ -270,7 +270,7 @@ class ProcessManager:
 
     def usage(self) -> Usage:
         """What the actors have cost so far."""
-        return self.accounts.usage(self._slots.held_seconds)
+        return self.accounts.usage(self._slots.held_seconds, self._slots.waited_seconds)
 
     def states(self) -> Mapping[int, State]:
         """State by member number."""

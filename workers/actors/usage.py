@@ -80,13 +80,14 @@ class Accounts:
 
     # -- CPU -----------------------------------------------------------------------------------
 
-    def usage(self, held_cpu_seconds: float) -> Usage:
-        """All costs as one record; CPU slots were held for ``held_cpu_seconds``."""
+    def usage(self, held_seconds: float, waited_seconds: float) -> Usage:
+        """All costs as one record; so long CPU slots were held, and waited for."""
         return Usage(
-            starts={kind: asdict(stats) for kind, stats in self.starts().items()},
-            held_cpu_seconds=held_cpu_seconds,
-            used_cpu_seconds=self.all_used_seconds(),
+            cpu_seconds_held=held_seconds,
+            cpu_seconds_used=self.all_used_seconds(),
             parked_mb_seconds=self.parked_mb_seconds(),
+            waits={"slot": waited_seconds},
+            starts={kind: asdict(stats) for kind, stats in self.starts().items()},
         )
 
     def watch(self, actor: int, pid: int) -> None:

@@ -108,7 +108,8 @@ class SlotTable(Generic[Holder]):
         self._free: dict[Slot, None] = {}
         self._held: dict[Holder, Slot] = {}
         self._last: dict[Holder, Slot] = {}
-        self._seconds, self._since = 0.0, clock.now()
+        self._seconds = self._waited = 0.0
+        self._since = clock.now()
 
     def __repr__(self) -> str:
         return f"<SlotTable held={len(self._held)} waiting={len(self._queue)}>"
@@ -116,6 +117,7 @@ class SlotTable(Generic[Holder]):
     def request(self, holder: Holder) -> None:
         """Queue for a slot. A second request while waiting or holding changes nothing."""
         if holder not in self._held:
+            self._count()
             self._queue[holder] = None
 
     def granted(self) -> list[tuple[Holder, Slot]]:
@@ -152,6 +154,7 @@ class SlotTable(Generic[Holder]):
 
     def withdraw(self, holder: Holder) -> None:
         """Stop waiting. A holder that has a slot keeps it; no error if it does not wait."""
+        self._count()
         self._queue.pop(holder, None)
 
     def of(self, holder: Holder) -> Slot | None:
@@ -178,9 +181,16 @@ class SlotTable(Generic[Holder]):
         self._count()
         return self._seconds
 
+    @property
+    def waited_seconds(self) -> float:
+        """Seconds that holders have waited for slots so far."""
+        self._count()
+        return self._waited
+
     def _count(self) -> None:
         now = self._clock.now()
         self._seconds += len(self._held) * (now - self._since)
+        self._waited += len(self._queue) * (now - self._since)
         self._since = now
 
     def _take(self, holder: Holder, slot: Slot) -> None:

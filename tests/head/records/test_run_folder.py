@@ -126,8 +126,8 @@ def test_a_killed_writers_drafts_go_when_the_run_is_resumed(tmp_path: Path) -> N
 STABLE = {
     "algorithm", "env", "seed", "steps", "updates", "seconds", "steps_per_second",
     "mean_return_100", "lag_mean", "lag_max", "restarts", "rows_lost", "outcome", "times",
-    "not_restored", "starts", "held_cpu_seconds", "used_cpu_seconds", "parked_mb_seconds",
-    "actors_by_update", "bytes_on_wire", "nodes", "lag_by_actor", "lag_histogram", "shares",
+    "not_restored", "starts", "usage",
+    "actors_by_update", "nodes", "lag_by_actor", "lag_histogram", "shares",
     "times_by_member", "progress", "wall_seconds", "first_step_seconds", "why",
 }  # fmt: skip
 

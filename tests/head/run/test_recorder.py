@@ -18,7 +18,6 @@ from artos.buffer.model_block import ObjectRegion, ObjectSlot
 from artos.errors import NotSaved
 from artos.scaling.actor_count import Manual
 from artos.system.logging_setup import logging_to
-from artos.usage import Usage
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
@@ -52,7 +51,7 @@ class Recorded:
         self.recorder.update(lambda status: None, due=False)
 
     def finish(self) -> None:
-        self.recorder.finish("failed", Usage(), curve=False)
+        self.recorder.finish("failed", curve=False)
 
     @property
     def saved(self) -> int:

@@ -220,10 +220,10 @@ def test_an_executor_that_was_started_anew_has_lost_its_actors(head: Head) -> No
 def test_a_closed_executor_reports_its_last_usage(head: Head) -> None:
     head.begin()
     start = {"cold": {"count": 2, "median_s": 1.0, "p95_s": 2.0}}
-    head.remote.heard("w1", steering.ExecutorNews({"starts": start, "used_cpu_seconds": 1.0}))
-    head.remote.heard("w2", steering.ExecutorClosed({"starts": start, "used_cpu_seconds": 2.5}))
+    head.remote.heard("w1", steering.ExecutorNews({"starts": start, "cpu_seconds_used": 1.0}))
+    head.remote.heard("w2", steering.ExecutorClosed({"starts": start, "cpu_seconds_used": 2.5}))
     usage = head.remote.nodes.usage()
-    assert usage.used_cpu_seconds == 3.5
+    assert usage.cpu_seconds_used == 3.5
     assert usage.starts["cold"] == {"count": 4, "median_s": 1.0, "p95_s": 2.0}
     assert head.remote.nodes.open == ("w1",)
     assert head.remote.nodes.seen == ("w1", "w2")
@@ -318,9 +318,9 @@ def test_messages_of_nobody_change_nothing(head: Head) -> None:
     [
         steering.ActorReport(99, 1, Ready(0.0), 0),
         steering.Died(0, 1, "why", None, True, False, 0),
-        steering.ExecutorNews({"held_cpu_seconds": "many"}),
+        steering.ExecutorNews({"cpu_seconds_held": "many"}),
         steering.ExecutorNews({"starts": {"cold": {"count": 3}}}),
-        steering.ExecutorClosed({"used_cpu_seconds": None}),
+        steering.ExecutorClosed({"cpu_seconds_used": None}),
         Nudge(),
     ],
 )

@@ -52,7 +52,7 @@ def test_two_executors_of_two_actors_learn_cartpole(cluster: Cluster) -> None:
     assert (summary["steps"], summary["rows_lost"], summary["restarts"]) == (40_960, 0, 0)
     assert summary["mean_return_100"] > 60, "a random policy gets 22"
     assert summary["nodes"] == ["w1", "w2"]
-    assert summary["bytes_on_wire"] > 40_960 * 4 * 4, "observations alone take more"
+    assert summary["usage"]["bytes_moved"] > 40_960 * 4 * 4, "observations alone take more"
     assert cluster.news[-1].state == "done"
     assert cluster.survivors() == []
 

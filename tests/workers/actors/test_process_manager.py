@@ -76,7 +76,7 @@ def test_nobody_runs_without_a_slot(host: Any) -> None:
         assert len(running) <= 2
         there.answer(running[0])
     assert sorted(there.served) == sorted([1, 2, 3, 4] * 3)
-    assert there.manager.usage().held_cpu_seconds == pytest.approx(12 * 1.0, abs=12.0)
+    assert there.manager.usage().cpu_seconds_held == pytest.approx(12 * 1.0, abs=12.0)
 
 
 def test_whoever_is_never_parked_keeps_its_slot(host: Any) -> None:
@@ -84,9 +84,9 @@ def test_whoever_is_never_parked_keeps_its_slot(host: Any) -> None:
     there.up(1)
     there.ask(1)
     there.answer(1)
-    before = there.manager.usage().held_cpu_seconds
+    before = there.manager.usage().cpu_seconds_held
     there.clock.advance(5.0)
-    assert there.manager.usage().held_cpu_seconds == before + 5.0
+    assert there.manager.usage().cpu_seconds_held == before + 5.0
     there.ask(1)
     assert there.served == [1, 1]
 
@@ -96,9 +96,9 @@ def test_parked_actors_hold_no_slot(host: Any) -> None:
     there.up(1)
     there.ask(1)
     there.answer(1)
-    before = there.manager.usage().held_cpu_seconds
+    before = there.manager.usage().cpu_seconds_held
     there.clock.advance(5.0)
-    assert there.manager.usage().held_cpu_seconds == before
+    assert there.manager.usage().cpu_seconds_held == before
 
 
 def test_a_checkpointed_actor_comes_back_and_binds_first(host: Any) -> None:

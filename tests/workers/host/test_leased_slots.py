@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from artos.clock import ManualClock
 from artos.errors import ArtosError
 from artos.pool.pool import Pool
 from tests.support.worker_hosts import until
 from workers.host import leased_slots
-from workers.host.leased_slots import TURN
+from workers.host.leased_slots import TURN, LeasedSlots
 from workers.host.slots import OwnSlots, Slot, Slots, SlotTable
 
 CPUS = tuple(Slot(cpu) for cpu in range(2))
@@ -199,39 +197,41 @@ def test_a_pool_that_fails_costs_no_slot_and_gives_none_twice(
     assert {one.of(holder) for holder in range(9)} == {None, *CPUS}, "a slot was lost"
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.data())
-def test_no_cpu_has_two_actors_whatever_the_runs_do(data: st.DataObject) -> None:
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setenv("ARTOS_SHM", folder)
-        machine = Machine(patch)
-        runs = {name: machine.run(name) for name in ("one", "two", "three")}
-        try:
-            _random_life(data, machine, runs)
-        finally:
-            machine.close()
+@pytest.mark.parametrize("seed", range(12))
+def test_no_cpu_has_two_actors_whatever_the_runs_do(shared: Machine, seed: int) -> None:
+    runs = {name: shared.run(name) for name in ("one", "two", "three")}
+    _random_life(random.Random(seed), shared, runs)
 
 
-def _random_life(data: st.DataObject, machine: Machine, runs: dict[str, SlotTable[int]]) -> None:
+def _random_life(chance: random.Random, machine: Machine, runs: dict[str, SlotTable[int]]) -> None:
     held: dict[tuple[str, int], Slot] = {}
-    for _ in range(40):
-        name, holder = data.draw(st.sampled_from([*runs])), data.draw(st.integers(0, 3))
-        what = data.draw(st.sampled_from(["request", "release", "withdraw", "wait"]))
+    for _ in range(60):
+        name, holder = chance.choice([*runs]), chance.randrange(4)
+        what = chance.choice(["request", "release", "withdraw", "wait"])
         if what == "wait":
-            machine.clock.advance(data.draw(st.sampled_from([0.001, TURN, 1.0])))
+            machine.clock.advance(chance.choice([0.001, TURN, 1.0]))
         else:
             getattr(runs[name], what)(holder)
         if what == "release":
             held.pop((name, holder), None)
-        for each, table in runs.items():
-            for granted, slot in table.granted():
-                assert slot not in held.values(), "two on one CPU"
-                held[each, granted] = slot
+        _settle(runs, held)
     for _ in range(30):  # everybody's turn comes
         machine.clock.advance(TURN)
         for name, holder in [*held]:
             runs[name].release(holder)
             del held[name, holder]
-        for each, table in runs.items():
-            held |= {(each, granted): slot for granted, slot in table.granted()}
+        _settle(runs, held)
     assert all(table.waiting == () for table in runs.values()), "somebody is forgotten"
+    (source, *_) = machine.sources
+    assert isinstance(source, LeasedSlots)
+    billed = sum(table.held_seconds for table in runs.values())
+    assert billed == pytest.approx(sum(each.held_seconds for each in source._pool.usage()))
+
+
+def _settle(runs: dict[str, SlotTable[int]], held: dict[tuple[str, int], Slot]) -> None:
+    """Have every run see what it got: what one leaves goes to those that have looked before."""
+    for _ in runs:
+        for name, table in runs.items():
+            for holder, slot in table.granted():
+                assert slot not in held.values(), "two on one CPU"
+                held[name, holder] = slot

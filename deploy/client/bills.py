@@ -1,0 +1,103 @@
+"""What runs have held and used, and what that costs by a table of prices."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import RenderableType
+
+from artos.closest import closest
+from artos.errors import Refused
+from artos.usage import BILL, Usage, added, nested
+from deploy.client.overview import table_of
+
+_PRICED = tuple(name for name in BILL if name != "waits")
+_MB = 1e6
+
+
+class Prices(msgspec.Struct, frozen=True):
+    """Prices per unit by the names of ``Usage``, e.g. of a second of ``device_seconds_held``."""
+
+    currency: str = ""
+    units: dict[str, float] = {}
+
+    @classmethod
+    def load(cls, file: Path) -> Prices:
+        """From a TOML file: a price for each name, and the ``currency``.
+
+        Raises:
+            Refused: it cannot be read, or everything that is wrong in it.
+        """
+        try:
+            found = tomllib.loads(file.read_text())
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise Refused([f"prices {file}: {error}"]) from error
+        currency = found.pop("currency", "")
+        faults = [] if isinstance(currency, str) else [f"currency must be text, not {currency!r}"]
+        for name, price in found.items():
+            if name not in _PRICED:
+                hint = closest(name, _PRICED) or f": use {', '.join(_PRICED)}"
+                faults.append(f"{name!r} has no price{hint}")
+            elif isinstance(price, bool) or not isinstance(price, int | float):
+                faults.append(f"{name} must be a number, not {price!r}")
+            elif not (math.isfinite(price) and price >= 0):
+                faults.append(f"{name} must not be negative, but is {price}")
+        if faults:
+            raise Refused([f"prices {file}: {fault}" for fault in faults])
+        return cls(currency, {name: float(price) for name, price in found.items()})
+
+    def cost(self, bill: Mapping[str, Any]) -> float:
+        """What a bill costs."""
+        return sum(price * float(bill[name]) for name, price in self.units.items())
+
+
+def bill(run: Mapping[str, Any], prices: Prices | None) -> dict[str, Any]:
+    """A run's name, state and ``usage``, from its status; with prices also its ``cost``."""
+    summary, facts = run.get("summary") or {}, run.get("facts") or {}
+    usage = summary.get("usage") or nested(facts.get("usage") or {})
+    complete = Usage().bill | usage
+    complete["bytes_moved"] = int(complete["bytes_moved"])
+    found = {"name": run["name"], "state": run["state"], "usage": complete}
+    return found | ({} if prices is None else {"cost": prices.cost(complete)})
+
+
+def total(bills: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sum of the usage of several runs, and of what they cost."""
+    bills = [*bills]
+    amounts = {name: sum(each["usage"][name] for each in bills) for name in _PRICED}
+    found: dict[str, Any] = {
+        "usage": amounts | {"waits": added(b["usage"]["waits"] for b in bills)}
+    }
+    costs = [each["cost"] for each in bills if "cost" in each]
+    return found | ({"cost": sum(costs)} if costs else {})
+
+
+def table(bills: Sequence[Mapping[str, Any]], prices: Prices | None) -> RenderableType:
+    """A line per run, and one for all."""
+    cost = [] if prices is None else [f"cost {prices.currency}".strip()]
+    found = table_of(
+        "run", "state", "CPU held", "used", "device held", "used", "parked", "moved", "waited",
+        *cost,
+    )  # fmt: skip
+    lines = [*bills]
+    if len(bills) > 1:
+        lines.append({"name": "all", "state": ""} | total(bills))
+    for each in lines:
+        found.add_row(each["name"], each["state"], *_cells(each["usage"]), *_cost(each))
+    return found
+
+
+def _cells(usage: Mapping[str, Any]) -> list[str]:
+    seconds = [f"{usage[name]:,.1f} s" for name in _PRICED[:4]]
+    waits = ", ".join(f"{c} {s:,.1f} s" for c, s in usage["waits"].items() if round(s, 1))
+    parked, moved = usage["parked_mb_seconds"], usage["bytes_moved"] / _MB
+    return [*seconds, f"{parked:,.0f} MB·s", f"{moved:,.1f} MB", waits]
+
+
+def _cost(each: Mapping[str, Any]) -> list[str]:
+    return [f"{each['cost']:,.4f}"] if "cost" in each else []

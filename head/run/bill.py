@@ -1,0 +1,26 @@
+"""What a run costs so far: what its nodes report of its actors, and what its learner had."""
+
+from __future__ import annotations
+
+import msgspec
+
+from artos.usage import Usage, added
+from head.run.times import Times
+
+_LEASED = "pool"
+"""The device of a learner that leases one for each update."""
+
+
+def bill_of(actors: Usage, times: Times, device: str) -> Usage:
+    """The usage of a run: ``actors`` from their nodes, the learner's share from its own times.
+
+    A learner that does not lease its device has it from its first invocation to its last answer.
+    """
+    learner, room = times.of("learner"), times.of("actors").seconds.get("wait_for_room", 0.0)
+    waited = learner.seconds.get("wait_for_device", 0.0)
+    return msgspec.structs.replace(
+        actors,
+        device_seconds_held=learner.work if device == _LEASED else learner.wall,
+        device_seconds_used=learner.work,
+        waits=added([actors.waits, {"room": room, "device": waited}]),
+    )

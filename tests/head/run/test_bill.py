@@ -1,0 +1,41 @@
+"""The bill of a run: its actors' part from their nodes, its learner's from its own times."""
+
+from __future__ import annotations
+
+from artos.usage import BILL, Usage, flat, nested
+from head.run.bill import bill_of
+from head.run.times import Times
+
+ACTORS = Usage(cpu_seconds_held=10.0, bytes_moved=7, waits={"slot": 2.0}, nodes=("w1",))
+
+
+def times() -> Times:
+    spent = Times()
+    spent.spend("learner", "learner", {"learn": 3.0, "publish": 0.5, "wait": 4.0})
+    spent.spend("learner", "learner", {"learn": 1.0, "wait_for_device": 2.5})
+    spent.spend("actors", "actor 0", {"environment": 9.0, "wait_for_room": 0.25, "wait": 1.0})
+    return spent
+
+
+def test_a_learner_has_its_own_device_also_while_it_waits() -> None:
+    bill = bill_of(ACTORS, times(), "cuda:0")
+    assert (bill.device_seconds_held, bill.device_seconds_used) == (11.0, 4.5)
+    assert bill.waits == {"slot": 2.0, "room": 0.25, "device": 2.5}
+
+
+def test_a_leased_device_is_held_while_it_computes() -> None:
+    bill = bill_of(ACTORS, times(), "pool")
+    assert (bill.device_seconds_held, bill.device_seconds_used) == (4.5, 4.5)
+
+
+def test_the_actors_part_stays_as_their_nodes_report_it() -> None:
+    bill = bill_of(ACTORS, Times(), "cpu")
+    assert bill.cpu_seconds_held == 10.0
+    assert bill.bytes_moved == 7
+    assert bill.nodes == ("w1",)
+
+
+def test_a_bill_on_one_level_and_back() -> None:
+    bill = bill_of(ACTORS, times(), "cpu")
+    assert nested(flat(bill)) == bill.bill
+    assert tuple(bill.bill) == BILL
