@@ -25,14 +25,17 @@ from artos.pool.records import (
     UNTIL,
     WAITING,
     WANTED,
-    ResourceRecord,
     SeatRecord,
     resource_of,
     want_of,
 )
+from artos.pool.resources import Resource
 from artos.pool.table import Table
 
 NANO = 1_000_000_000
+
+_Seats = list[tuple[int, SeatRecord]]
+_Choice = tuple[FairQueue[int] | None, list[tuple[int, str]]]
 
 
 def in_use(meter: int) -> bool:
@@ -174,15 +177,11 @@ class Clerk:
         here = [(seat, each) for seat, each in seats.items() if each.kind == kind]
         waiting = [(seat, each) for seat, each in here if each.state == WAITING]
         held = [(seat, each) for seat, each in here if each.state == HELD]
-        wanted = self._wanted(waiting)
         if waiting:
-            self.table.shut([seat for seat, _ in held])
-            held = [pair for pair in held if self._still_holds(*pair, wanted)]
-            resources = [r for r in self.table.resources.values() if r.kind == kind]
-            free = sum(each.share for each in resources) - len(held)
-            if free or self._newcomer != NONE:
-                queue = self._queue(kind, resources, held, self._heads(here, max(1, free)))
-                granted = queue.grants(self.now / NANO)
+            queue, granted = self._beside_kept(kind, here, held, len(waiting))
+            if len(granted) < len(waiting):
+                queue, granted = self._with_kept(kind, here, held, self._wanted(waiting))
+            if queue is not None:
                 for seat, _ in granted:
                     if not self._lives(seats[seat].member):
                         self.leave(seats[seat].member)
@@ -192,6 +191,37 @@ class Clerk:
                 self._note_causes(waiting, queue)
         self._set_doors([pair for pair in here if pair[1].state == HELD], self._wanted(waiting))
         return True
+
+    def _beside_kept(self, kind: int, here: _Seats, held: _Seats, most: int) -> _Choice:
+        """Who gets what if seats keep what they do not use: else each would lose it to the next."""
+        live = self.table.live_word
+        used = [pair for pair in held if in_use(live(pair[0], METER))]
+        if len(used) == len(held):
+            return None, []
+        left = self._resources(kind)
+        for _, each in (pair for pair in held if pair not in used):
+            left[each.resource] = left[each.resource].without(each.memory_mb)
+        resources = [each for each in left.values() if each.share]
+        if sum(each.share for each in resources) - len(used) < most:
+            return None, []
+        queue = self._queue(kind, resources, used, self._heads(here, most))
+        return queue, queue.grants(self.now / NANO)
+
+    def _with_kept(self, kind: int, here: _Seats, held: _Seats, wanted: set[int]) -> _Choice:
+        """Who gets what if what is not used is taken from seats that keep it, and from the late."""
+        self.table.shut([seat for seat, _ in held])
+        held = [pair for pair in held if self._still_holds(*pair, wanted)]
+        resources = [*self._resources(kind).values()]
+        free = sum(each.share for each in resources) - len(held)
+        if not free and self._newcomer == NONE:
+            return None, []
+        queue = self._queue(kind, resources, held, self._heads(here, max(1, free)))
+        return queue, queue.grants(self.now / NANO)
+
+    def _resources(self, kind: int) -> dict[int, Resource]:
+        name = self.table.kinds[kind].name
+        records = self.table.resources.items()
+        return {number: resource_of(each, name) for number, each in records if each.kind == kind}
 
     def _heads(
         self, here: list[tuple[int, SeatRecord]], most: int
@@ -246,8 +276,8 @@ class Clerk:
     def _queue(
         self,
         kind: int,
-        here: list[ResourceRecord],
-        held: list[tuple[int, SeatRecord]],
+        here: list[Resource],
+        held: _Seats,
         heads: list[tuple[int, int, SeatRecord]],
     ) -> FairQueue[int]:
         """The queue as the table has it, as far as it matters now."""
@@ -255,7 +285,7 @@ class Clerk:
         now = self.now / NANO
         accounts = self._accounts(kind, held)
         queue: FairQueue[int] = FairQueue(
-            [resource_of(each, record.name) for each in here],
+            here,
             accounts.values(),
             fair_turns=record.fair_turns,
         )

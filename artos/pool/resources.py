@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 
@@ -19,6 +19,12 @@ class Resource:
     kind: str = "device"
     share: int = 1
     memory_mb: int = 0
+
+    def without(self, memory_mb: int) -> Resource:
+        """What is left of it beside one holder, who has so much of its memory."""
+        left = self.memory_mb - memory_mb
+        share = 0 if self.memory_mb and left <= 0 else self.share - 1
+        return replace(self, share=share, memory_mb=left if share and self.memory_mb else 0)
 
 
 class Want(NamedTuple):

@@ -57,6 +57,26 @@ def test_while_nobody_waits_no_lock_is_taken(
     assert [(each.workload, each.held_seconds) for each in usage] == [("w", 3.0)]
 
 
+def test_seats_that_use_it_in_turn_keep_theirs_while_there_is_enough(
+    folder: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Pool.join([DEVICE, Resource("cuda:1")], folder=folder, clock=clock) as pool:
+        seats = [pool.enter("w"), pool.enter("w")]
+        had = []
+        for seat in seats:
+            with seat.lease() as lease:
+                had.append(lease.resource)
+        assert len({*had}) == 2
+        with monkeypatch.context() as patched:
+            patched.delattr(Table, "change")
+            for _ in range(3):
+                for seat, resource in zip(seats, had, strict=True):
+                    with seat.lease(5.0) as lease:
+                        assert lease.resource == resource
+        with seats[0].lease(), Pool.join(folder=folder, clock=clock) as other:
+            assert other.enter("x").lease().resource == had[1], "what is kept only is anybody's"
+
+
 def test_what_a_seat_keeps_is_anybodys(folder: Path, clock: ManualClock) -> None:
     with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
         first, second = pool.enter("first"), pool.enter("second")
