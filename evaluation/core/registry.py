@@ -18,6 +18,7 @@ from evaluation.learning import bench as pipeline_learning
 from evaluation.pipelining import bench as pipelining
 from evaluation.pipelining import figures
 from evaluation.replay import bench as replay
+from evaluation.sharing import bench as sharing
 from evaluation.startup import bench as startup
 from evaluation.throughput import bench as throughput
 from evaluation.triggers import bench as triggers
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
     "throughput": throughput.measure,
     "replay": replay.measure,
     "startup": startup.measure,
+    "sharing": sharing.measure,
     "elasticity": elasticity.measure,
     "pipelining": pipelining.measure,
     "learning": pipeline_learning.measure,

@@ -147,7 +147,7 @@ def more_measures(updates: Sequence[Update], found: Mapping[str, Any]) -> dict[s
         "thaws": thaws,
         "restores": restores,
         "in_memory": rounds - thaws - restores,
-        "parked_mb_s": found["parked_mb_seconds"],
+        "parked_mb_s": found["usage"]["parked_mb_seconds"],
     }
 
 

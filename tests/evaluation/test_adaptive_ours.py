@@ -48,8 +48,7 @@ JOURNAL = [
 ]  # fmt: skip
 SUMMARY = {
     "actors_by_update": [[1, 2], [1, 3]],
-    "usage": {"cpu_seconds_held": 12.0, "cpu_seconds_used": 6.0},
-    "parked_mb_seconds": 100.0,
+    "usage": {"cpu_seconds_held": 12.0, "cpu_seconds_used": 6.0, "parked_mb_seconds": 100.0},
     "starts": {"clone": {"count": 4}, "restore": {"count": 1}},
 }
 

@@ -1,0 +1,1 @@
+"""Several workloads on one machine: at once on the same slots and device, or in turn."""

@@ -1,0 +1,114 @@
+"""Workloads that share two CPU slots and one device, beside Ray (paper Figures 13 and 14).
+
+Ours run at once, taking slots and device in turns, and one after the other. Ray has as many
+scripts side by side, each of which keeps its CPUs and its learner's device to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from evaluation.core.report import OURS, Results
+from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
+from evaluation.sharing.several import at_once, in_turn
+
+RAY = "Ray"
+UPDATES, QUICK, SLOTS, ENVS, STEPS = 12, 2, 2, 4, 128
+UPDATE_GOAL, CPU_GOAL, DEVICE_GOAL, MAKESPAN_GOAL = 1.03, 0.5, 0.42, 0.6
+_DEADLINE_SECONDS = 1_200.0
+_MEASURES = {
+    "update_s": "update",
+    "makespan_s": "makespan, start-up included",
+    "held_cpu_s": "CPU slots held",
+    "used_cpu_s": "CPU used by actors",
+    "held_device_s": "device held",
+}
+Single = Callable[[], Answer]
+
+
+def measure(repeats: int, quick: bool, say: Say = print) -> Results:
+    """Measure all in turn; ``quick`` only shows that everything runs."""
+    results, updates = Results("sharing", repeats), QUICK if quick else UPDATES
+    counts = (2,) if quick else (1, 2, 4)
+    contestants = [
+        *_ours("PPO", _ppo(updates), counts),
+        *([] if quick else _ours("SAC", _sac(), counts)),
+        *_rays(updates, counts, say),
+    ]
+    alternate(results, contestants, repeats, say)
+    if not quick:
+        _compare(results)
+    return results
+
+
+def _compare(results: Results) -> None:
+    for workload in ("PPO", "SAC"):
+        ideal = _named(workload, 1, f"{OURS}, ideal for two", "update")
+        results.compare(_named(workload, 2, OURS, "update"), ideal, UPDATE_GOAL, "at most")
+    for count in (1, 2, 4):
+        for measure, goal in (("CPU slots held", CPU_GOAL), ("device held", DEVICE_GOAL)):
+            mine, theirs = (_named("PPO", count, who, measure) for who in (OURS, RAY))
+            results.compare(mine, theirs, goal, "at most")
+    what = _MEASURES["makespan_s"]
+    mine, theirs = (_named("PPO", 4, who, what) for who in (OURS, RAY))
+    results.compare(mine, theirs, MAKESPAN_GOAL, "at most")
+    for workload in ("PPO", "SAC"):
+        for count in (2, 4):
+            turn = _named(workload, count, f"{OURS}, in turn", what)
+            results.compare(_named(workload, count, OURS, what), turn, None, "at most")
+
+
+def _ppo(updates: int) -> Single:
+    """PPO on Pong, by the sizes of the script with Ray."""
+    steps = str(updates * SLOTS * ENVS * STEPS)
+    settings = ("envs=4", "steps=128", "epochs=4", "minibatches=4")
+    return _run("ppo", "--env", "PongNoFrameskip-v4", "--total-steps", steps, settings=settings)
+
+
+def _sac() -> Single:
+    settings = ("batch=256", "ratio=64", "after=500")
+    return _run("sac", "--env", "Pendulum-v1", "--total-steps", "3000", settings=settings)
+
+
+def _run(algorithm: str, *arguments: str, settings: tuple[str, ...]) -> Single:
+    chosen = [word for setting in settings for word in ("--set", setting)]
+    return ours(
+        "sharing.artos_side", "run", algorithm, *arguments, "--actors", str(SLOTS),
+        "--device", "pool", *chosen, seconds=_DEADLINE_SECONDS,
+    )  # fmt: skip
+
+
+def _ours(workload: str, single: Single, counts: tuple[int, ...]) -> Iterator[Contestant]:
+    for count in counts:
+        cases = _cases(workload, count, OURS)
+        if count == 1:
+            cases["ideal_s"] = (_named(workload, 1, f"{OURS}, ideal for two", "update"), "s")
+        yield Contestant(f"{OURS}, {count} {workload}", cases, at_once(single, count))
+        if count > 1:
+            who = f"{OURS}, in turn"
+            makespan = {"makespan_s": _cases(workload, count, who)["makespan_s"]}
+            yield Contestant(f"{who}, {count} {workload}", makespan, in_turn(single, count))
+
+
+def _rays(updates: int, counts: tuple[int, ...], say: Say) -> Iterator[Contestant]:
+    arguments = ("--schedule", f"{SLOTS}:0", "--count", str(updates))
+    single = baseline(
+        "ray", "elasticity.ray_adaptive", *arguments, seconds=_DEADLINE_SECONDS, say=say
+    )
+
+    def told() -> Answer:
+        """Its learner has its device as long as the script runs."""
+        rates, versions = single()
+        return Answer(rates | {"held_device_s": rates["run_s"]}, versions)
+
+    for count in counts:
+        cases = _cases("PPO", count, RAY)
+        yield Contestant(f"{RAY}, {count} PPO", cases, at_once(told, count))
+
+
+def _cases(workload: str, count: int, who: str) -> dict[str, tuple[str, str]]:
+    return {key: (_named(workload, count, who, what), "s") for key, what in _MEASURES.items()}
+
+
+def _named(workload: str, count: int, who: str, what: str) -> str:
+    return f"{count} {workload}, {what}: {who}"

@@ -1,0 +1,56 @@
+"""Several copies of one measurement, at once or one after the other, as one measurement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from evaluation.core.runner import Answer
+
+MEANS = ("update_s", "learn_s")
+"""Measures of which the copies' mean counts; of all others, their sum."""
+
+
+def at_once(single: Callable[[], Answer], count: int) -> Callable[[], Answer]:
+    """So many copies side by side; ``makespan_s`` goes from the first start to the last end."""
+
+    def measure() -> Answer:
+        with ThreadPoolExecutor(count) as threads:
+            began = time.perf_counter()
+            waiting = [threads.submit(single) for _ in range(count)]
+            answers = [each.result() for each in waiting]
+            return merged(answers, time.perf_counter() - began)
+
+    return measure
+
+
+def in_turn(single: Callable[[], Answer], count: int) -> Callable[[], Answer]:
+    """So many copies, one after the other."""
+
+    def measure() -> Answer:
+        began = time.perf_counter()
+        answers = [single() for _ in range(count)]
+        return merged(answers, time.perf_counter() - began)
+
+    return measure
+
+
+def merged(answers: Sequence[Answer], makespan: float) -> Answer:
+    """The measures of all copies as one answer, with ``ideal_s`` where the parts are known."""
+    rates = {
+        name: sum(each.rates[name] for each in answers) / (len(answers) if name in MEANS else 1)
+        for name in answers[0].rates
+    }
+    if "learn_s" in rates:
+        rates["ideal_s"] = ideal(rates["update_s"], rates["learn_s"])
+    return Answer(rates | {"makespan_s": makespan}, answers[0].versions)
+
+
+def ideal(update: float, learn: float) -> float:
+    """The update time of two workloads that interleave perfectly; alone, each takes ``update``.
+
+    While one learns the other samples: what is shared is used without a gap, if it is the longer
+    part, and else nobody waits at all.
+    """
+    return max(update, 2 * learn, 2 * (update - learn))
