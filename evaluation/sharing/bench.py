@@ -99,7 +99,7 @@ def _rays(updates: int, counts: tuple[int, ...], say: Say) -> Iterator[Contestan
     def told() -> Answer:
         """Its learner has its device as long as the script runs."""
         rates, versions = single()
-        return Answer(rates | {"held_device_s": rates["run_s"]}, versions)
+        return Answer({**rates, "held_device_s": rates["run_s"]}, versions)
 
     for count in counts:
         cases = _cases("PPO", count, RAY)
