@@ -14,10 +14,11 @@ from artos.pool import records
 from artos.pool.clerk import NANO, Clerk, News, Revoked
 from artos.pool.entry import account_of, define, seat_faults
 from artos.pool.faults import NotInPool, PoolFull, PoolRefused
+from artos.pool.folder import pool_folder
 from artos.pool.records import FREE, HELD, NONE, WAITING, MemberRecord, SeatRecord
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
-from artos.pool.table import Table, pool_folder
+from artos.pool.table import Table
 from artos.pool.view import HeldUsage, held_usage
 from artos.pool.watch import Bell, Bells, Watch, bell_path
 from artos.system.closing import Closing

@@ -16,9 +16,10 @@ from typing import Any
 
 from artos.buffer.layout import LINE, WORD
 from artos.buffer.mailbox import fence, ordered
-from artos.buffer.segment import Segment, shm_root
+from artos.buffer.segment import Segment
 from artos.pool import records
 from artos.pool.faults import PoolStuck, PoolVersion
+from artos.pool.folder import check, file_mode, is_shared, prepare
 from artos.pool.records import (
     AccountRecord,
     Area,
@@ -36,11 +37,6 @@ NAME = "table"
 _LOCK_SECONDS = 5.0
 """Beyond this a process that has the lock must have been stopped: changes take microseconds."""
 _ENTRY, _WORD_ENTRY = struct.Struct("<2q"), struct.Struct("<3q")
-
-
-def pool_folder() -> Path:
-    """Where the pool of this machine and user lies: in shared memory, see ``shm_root``."""
-    return shm_root() / f"artos-pool-{os.geteuid()}"
 
 
 class Table(Closing):
@@ -76,9 +72,9 @@ class Table(Closing):
         while True:
             try:
                 if create:
-                    private_folder.keep(folder)
+                    prepare(folder)
                     _make(folder)
-                os.close(private_folder.open_own(folder))
+                check(folder)
                 return cls._attach(folder / NAME)
             except FileNotFoundError:  # the last member has just left
                 if not create:
@@ -175,8 +171,9 @@ class Table(Closing):
             if each != self.path:  # left by the dead
                 each.unlink(missing_ok=True)
         self.path.unlink()
-        with suppress(OSError):  # the next pool may have begun there
-            folder.rmdir()
+        if not is_shared(folder):
+            with suppress(OSError):  # the next pool may have begun there
+                folder.rmdir()
 
     # -- live words ----------------------------------------------------------------------------
 
@@ -282,6 +279,7 @@ def _make(folder: Path) -> None:
         words[records.VERSION_AT // WORD] = records.VERSION
         words[records.MAGIC_AT // WORD] = records.MAGIC
         SharedMutex(segment.memory, records.MUTEX_AT, create=True)
+        fresh.chmod(file_mode(folder))
         with suppress(FileExistsError):
             os.link(fresh, folder / NAME)
     finally:

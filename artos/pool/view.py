@@ -8,8 +8,9 @@ import msgspec
 
 from artos.clock import Clock, SystemClock
 from artos.pool.clerk import NANO, Clerk, held_at
+from artos.pool.folder import pool_folder
 from artos.pool.records import HELD, MEMORY, METER, NONE, SINCE, UNTIL, WAITING, SeatRecord
-from artos.pool.table import Table, pool_folder
+from artos.pool.table import Table
 from artos.pool.watch import Bells
 
 

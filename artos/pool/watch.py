@@ -7,6 +7,7 @@ import select
 from contextlib import suppress
 from pathlib import Path
 
+from artos.pool.folder import file_mode
 from artos.pool.records import Area, MemberRecord
 from artos.system.closing import Closing
 from artos.system.pidfd import PidFd
@@ -24,6 +25,7 @@ class Bell(Closing):
         self._path = path
         path.unlink(missing_ok=True)
         os.mkfifo(path, 0o600)
+        path.chmod(file_mode(path.parent))
         # Open for writing, too: else it could be polled at once whenever nobody else had it open.
         self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 

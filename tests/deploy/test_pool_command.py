@@ -8,9 +8,9 @@ import os
 import pytest
 
 from artos.clock import SystemClock
+from artos.pool.folder import pool_folder
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
-from artos.pool.table import pool_folder
 from artos.pool.view import look
 from deploy.cli.__main__ import main
 from deploy.cli.pool import text

@@ -22,9 +22,9 @@ DEVICE = Resource("cuda:0")
 class Peer(Closing):
     """Another process with one seat."""
 
-    def __init__(self, folder: Path, workload: str) -> None:
+    def __init__(self, folder: Path, workload: str, user: int = 0, group: int = 0) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, __file__, str(folder), workload],
+            [sys.executable, __file__, str(folder), workload, str(user), str(group)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}"},
         )  # fmt: skip
@@ -59,12 +59,16 @@ class Peer(Closing):
             self.process.kill()
 
 
-def serve(folder: Path, workload: str) -> None:
-    """Do as told."""
+def serve(folder: Path, workload: str, user: int, group: int) -> None:
+    """Do as told, as another user if one is given."""
     from artos.pool import table  # noqa: PLC0415
     from artos.pool.faults import LeaseRevoked  # noqa: PLC0415
     from artos.pool.pool import Pool  # noqa: PLC0415
 
+    if user:
+        os.setgroups([group])
+        os.setgid(user)
+        os.setuid(user)
     pool = Pool.join([DEVICE], folder=folder)
     seat, lease = pool.enter(workload), None
     print("in", flush=True)
@@ -102,4 +106,4 @@ def _dying(stores: Iterator[int]) -> None:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), sys.argv[2])
+    serve(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
