@@ -36,7 +36,8 @@ class Plan(msgspec.Struct, frozen=True):
     which keeps its seed streams distinct. ``total_steps`` (of environments) and ``total_updates``
     limit the run, 0 does not. ``checkpoint`` says what is saved. ``deadline`` is how long (seconds)
     a member may take to carry out one invocation. Each evaluation is of ``evaluation_episodes``
-    whole episodes. ``device`` is where the learner computes, ``"cpu"`` or ``"cuda:0"``.
+    whole episodes. ``device`` is where the learner computes, ``"cpu"``, ``"cuda:0"`` or ``"pool"``:
+    then it leases one of its machine's pool for each update, by ``weight`` and ``priority``.
     """
 
     reference: Reference
@@ -70,6 +71,8 @@ class Plan(msgspec.Struct, frozen=True):
     evaluation_episodes: int = 10
     checkpoint: CheckpointSetting = "model"
     device: str = "cpu"
+    weight: float = 1.0
+    priority: int = 0
 
     @property
     def at_work(self) -> Actors:

@@ -189,7 +189,9 @@ class Workload:
     checkpoint: Annotated[CheckpointSetting, "what is saved: the model, or all of the run"] = (
         "model"
     )
-    device: Annotated[str, "where the learner computes: auto, cpu or cuda:N"] = "cpu"
+    device: Annotated[str, "where the learner computes: auto, cpu, cuda:N or pool"] = "cpu"
+    weight: Annotated[float, "its share of what runs take turns on, next to the others'"] = 1.0
+    priority: Annotated[int, "whose turn comes first, whatever the weights"] = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     elastic: Elastic = field(default_factory=Elastic)
 

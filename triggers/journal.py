@@ -71,6 +71,7 @@ class Journal:
         line: dict[str, Any] = {"t": round(now - self._began, 6), "ready": member}
         line["start"] = ready.start
         line |= dict(zip(("from", "to"), ready.moved, strict=False))
+        line |= {"device": ready.device} if ready.device else {}
         self.write(line | ({"anew": True} if seconds is None else {"seconds": round(seconds, 6)}))
 
     def write(self, line: dict[str, Any]) -> None:

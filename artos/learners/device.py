@@ -6,23 +6,32 @@ import functools
 import logging
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-AUTO, CPU = "auto", "cpu"
+from artos.pool.devices import CPU_DEVICE, DEVICE, device_resource
+from artos.pool.resources import Resource
+from artos.pool.view import look
+
+AUTO, CPU, POOL = "auto", "cpu", "pool"
 _GPU = re.compile(r"cuda(?::(\d{1,3}))?")
 _PORTABLE = 1
 _log = logging.getLogger(__name__)
-_WORDS = f"use {AUTO}, {CPU}, cuda or cuda:N"
+_WORDS = f"use {AUTO}, {CPU}, cuda, cuda:N or {POOL}"
 
 
 def faults(wanted: str) -> Iterator[str]:
     """Why this process cannot use the device that a user named; torch is only asked about GPUs."""
     if wanted in (AUTO, CPU):
+        return
+    if wanted == POOL:
+        there = [each.name for each in look().resources if each.kind == DEVICE]
+        if there and not usable(there):
+            yield unusable(there)
         return
     gpu = _GPU.fullmatch(wanted)
     if gpu is None:
@@ -31,6 +40,42 @@ def faults(wanted: str) -> Iterator[str]:
         yield f"device {wanted!r} needs a GPU that torch can use, and {_lacking()}: use {CPU}"
     elif int(gpu[1] or 0) >= (count := torch.cuda.device_count()):
         yield f"there is no device {wanted!r}, only cuda:0 to cuda:{count - 1}"
+
+
+def usable(resources: Iterable[str]) -> list[str]:
+    """Those devices of a pool that this process can use."""
+    return [
+        each
+        for each in resources
+        if each.startswith(CPU_DEVICE) or (_GPU.fullmatch(each) and not [*faults(each)])
+    ]
+
+
+def unusable(resources: Iterable[str]) -> str:
+    """That it can use none of them, in words."""
+    return (
+        f"device {POOL!r}: the pool of this machine has {', '.join(resources)}, and torch can use "
+        f"none of them here: see `artos pool`, add one (`artos worker --devices`), or use {CPU}"
+    )
+
+
+def own_resources() -> list[Resource]:
+    """What is leased on a machine whose pool has no device: all its GPUs, or else one CPU device.
+
+    The latter has learners take turns. Any number of threads may compute on it.
+    """
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return [device_resource(f"cuda:{n}") for n in range(count)] or [Resource(f"{CPU_DEVICE}0")]
+
+
+def name_of(resource: str) -> str:
+    """What torch calls a device of the pool: ``cpu:NAME`` are turns on the CPU."""
+    return CPU if resource.startswith(CPU_DEVICE) else resource
+
+
+def on_cpu(wanted: str) -> bool:
+    """Whether a learner with that device computes on the CPU, as far as is known yet."""
+    return wanted == CPU or (wanted == POOL and not torch.cuda.is_available())
 
 
 def _lacking() -> str:
@@ -81,6 +126,16 @@ class Device:
     def taken_bytes(self, held: int) -> int:
         """Bytes of the device that others cannot have, where networks hold ``held`` of them."""
         return held
+
+    context_bytes = 0
+    """What a process takes there beside what torch allocates."""
+
+    def peak_bytes(self) -> int:
+        """The most bytes that torch has had there at once; 0 on a CPU, where nobody counts."""
+        return 0
+
+    def limit(self, size: int) -> None:
+        """From now on torch can have so many bytes there; a CPU is not limited."""
 
     def synchronize(self) -> None:
         """Wait until everything is done that was asked of the device."""
@@ -139,6 +194,17 @@ class Gpu(Device):
     def taken_bytes(self, held: int) -> int:
         """See ``Device.taken_bytes``; with what torch keeps for later."""
         return torch.cuda.memory_reserved(self.device)
+
+    context_bytes = 512 << 20  # it has 0.3 to 0.6 GB, depending on the GPU and what was loaded
+
+    def peak_bytes(self) -> int:
+        """See ``Device.peak_bytes``."""
+        return torch.cuda.max_memory_reserved(self.device)
+
+    def limit(self, size: int) -> None:
+        """See ``Device.limit``; beyond it torch raises ``OutOfMemoryError``."""
+        total = torch.cuda.get_device_properties(self.device).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, size / total), self.device)
 
     def synchronize(self) -> None:
         """See ``Device.synchronize``."""

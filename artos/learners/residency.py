@@ -50,7 +50,7 @@ class Residency:
         networks: Callable[[], Iterable[Network]],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._device, self._networks, self._clock = device, networks, clock
+        self.device, self._networks, self._clock = device, networks, clock
         self._parked: list[_Parked] = []
         self._hosts: list[Tensor] = []
         self._freed, self._seconds = 0, 0.0
@@ -66,7 +66,7 @@ class Residency:
     def costs(self) -> dict[Level, Cost]:
         """What each level frees and costs: measured, the newest counting most, or else guessed."""
         held = self.resident_bytes
-        taken = self._device.taken_bytes(held)
+        taken = self.device.taken_bytes(held)
         guessed = {
             Level.TRIM: Cost(max(0, taken - held), _TRIM_SECONDS),
             Level.PARK: Cost(taken, 2 * held / _BYTES_PER_SECOND),
@@ -83,11 +83,11 @@ class Residency:
             raise ValueError("a process cannot end itself and come back: its supervisor does that")
         if level <= self.level:
             return
-        began, before = self._clock(), self._device.taken_bytes(self.resident_bytes)
+        began, before = self._clock(), self.device.taken_bytes(self.resident_bytes)
         if level is Level.PARK:
             self._park()
-        self._device.drop_caches()
-        self._freed += before - self._device.taken_bytes(self.resident_bytes)
+        self.device.drop_caches()
+        self._freed += before - self.device.taken_bytes(self.resident_bytes)
         self._seconds += self._clock() - began
         self.level = level
 
@@ -117,7 +117,7 @@ class Residency:
         for network in self._networks():
             for tensor, needed in network.held():
                 storage = tensor.untyped_storage()
-                if tensor.device == self._device.device and storage.resizable():
+                if tensor.device == self.device.device and storage.resizable():
                     found[storage._cdata] = storage, needed
         return list(found.values())
 
@@ -128,7 +128,7 @@ class Residency:
             if host is not None:
                 host.copy_(_bytes_of(storage), non_blocking=True)
             self._parked.append(_Parked(storage, size, host))
-        self._device.synchronize()
+        self.device.synchronize()
         for parked in self._parked:
             parked.storage.resize_(0)
 
@@ -136,7 +136,7 @@ class Residency:
         """Memory for the next vector: as before, since it takes long to pin some."""
         at = sum(parked.host is not None for parked in self._parked)
         if at == len(self._hosts) or len(self._hosts[at]) != size:
-            self._hosts[at:] = [self._device.host_memory(size)]
+            self._hosts[at:] = [self.device.host_memory(size)]
         return self._hosts[at]
 
     def _return(self) -> None:
@@ -147,11 +147,11 @@ class Residency:
             for parked in self._parked:
                 parked.storage.resize_(0)
             size = sum(parked.size for parked in self._parked)
-            raise CannotReturn(size, str(self._device.device), str(error)) from error
+            raise CannotReturn(size, str(self.device.device), str(error)) from error
         for parked in self._parked:
             if parked.host is not None:
                 _bytes_of(parked.storage).copy_(parked.host, non_blocking=True)
-        self._device.synchronize()
+        self.device.synchronize()
         self._parked = []
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Collection
 
 from artos.closest import closest
 from artos.pool import records
@@ -14,18 +16,24 @@ from artos.pool.resources import Resource, Want
 from artos.pool.table import Table
 
 
-def define(table: Table, resources: tuple[Resource, ...]) -> None:
+def define(
+    table: Table, resources: tuple[Resource, ...], otherwise: tuple[Resource, ...] = ()
+) -> None:
     """Have these resources in the pool; the first member of all replaces what was there.
+
+    Of ``otherwise`` it has those of which it has no other resource of the same kind.
 
     Raises:
         PoolRefused: one is not possible, or members know it differently.
         PoolFull: there are too many.
     """
-    if faults := [fault for each in resources for fault in _resource_faults(each)]:
+    if faults := [fault for each in resources + otherwise for fault in _resource_faults(each)]:
         raise PoolRefused(faults)
-    if resources and not len(table.members):
+    if (resources or otherwise) and not len(table.members):
         for number, _ in table.resources.items():
             table.resources.remove(number)
+    known = {table.kinds[each.kind].name for each in table.resources.values()}
+    resources += tuple(each for each in otherwise if each.kind not in known)
     faults = [fault for each in resources if (fault := _difference(table, each))]
     if faults:
         raise PoolRefused(faults)
@@ -69,6 +77,28 @@ def _kind(table: Table, name: str) -> int:
     if number is None:
         raise PoolFull("kinds of resources", records.KINDS)
     return number
+
+
+def least_sought(table: Table, names: Collection[str]) -> str:
+    """That of these resources for which there are the fewest seats, by its share."""
+    seats = Counter(each.wants for each in table.seats.values())
+    there = [(n, each) for n, each in table.resources.items() if each.name in names]
+    if not there:
+        return " or ".join(names)
+    return min(there, key=lambda pair: (1 + seats[pair[0]]) / pair[1].share)[1].name
+
+
+def lacking_mb(table: Table, name: str) -> int:
+    """What the seats that may use a resource need together beyond the memory that it has."""
+    number = table.resources.find(name=name)
+    if number is None or not (resource := table.resources[number]).memory_mb:
+        return 0
+    needs = [
+        each.memory_mb
+        for each in table.seats.values()
+        if each.wants == number or (each.wants == NONE and each.kind == resource.kind)
+    ]
+    return max(0, sum(needs) - resource.memory_mb)
 
 
 def seat_faults(

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from artos.clock import Clock, Deadline, SystemClock
 from artos.pool import records
 from artos.pool.clerk import NANO, Clerk, News, Revoked
-from artos.pool.entry import account_of, define, seat_faults
+from artos.pool.entry import account_of, define, lacking_mb, least_sought, seat_faults
 from artos.pool.faults import NotInPool, PoolFull, PoolRefused
 from artos.pool.folder import pool_folder
-from artos.pool.records import FREE, HELD, NONE, WAITING, MemberRecord, SeatRecord
+from artos.pool.records import FREE, HELD, NONE, WAITING, MemberRecord, SeatRecord, resource_of
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
 from artos.pool.table import Table
@@ -58,6 +58,7 @@ class Pool(Closing):
         cls,
         resources: Iterable[Resource] = (),
         *,
+        otherwise: Iterable[Resource] = (),
         folder: Path | None = None,
         name: str = "",
         clock: Clock | None = None,
@@ -65,7 +66,8 @@ class Pool(Closing):
     ) -> Pool:
         """Join the pool of this machine and user, which is made if need be.
 
-        ``resources`` are added to it; the first member says how many may share one. ``on_revoked``
+        ``resources`` are added to it; the first member says how many may share one. Of
+        ``otherwise`` those are added of whose kind there is nothing. ``on_revoked``
         is told of leases that this member took from others that were late: a supervisor may end
         their processes, for the table alone cannot take a device from a process.
 
@@ -74,7 +76,7 @@ class Pool(Closing):
             PoolFull: too many members or resources.
             PoolVersion, PoolStuck, ShmTooSmall, NotOurs: see there.
         """
-        clock, wanted = clock or SystemClock(), tuple(resources)
+        clock, wanted = clock or SystemClock(), (tuple(resources), tuple(otherwise))
         folder = folder or pool_folder()
         while True:
             table = Table.open(folder)
@@ -90,7 +92,11 @@ class Pool(Closing):
 
     @classmethod
     def _entered(
-        cls, table: Table, resources: tuple[Resource, ...], name: str, clock: Clock
+        cls,
+        table: Table,
+        wanted: tuple[tuple[Resource, ...], tuple[Resource, ...]],
+        name: str,
+        clock: Clock,
     ) -> Pool | None:
         """None if the table was just closed for good."""
         now = int(clock.now() * NANO)
@@ -100,7 +106,7 @@ class Pool(Closing):
                 return None
             clerk = Clerk(table, now)
             clerk.bury()
-            define(table, resources)
+            define(table, *wanted)
             text = name.encode()[: records.MEMBER_BYTES].decode(errors="ignore")
             member = table.members.add(MemberRecord(os.getpid(), now, 0, text))
             if member is None or not table.locks.take(member):
@@ -140,13 +146,15 @@ class Pool(Closing):
     def enter(
         self,
         workload: str,
-        what: str = "device",
+        what: str | Collection[str] = "device",
         *,
         weight: float = 1.0,
         priority: int = 0,
         memory_mb: int = 0,
     ) -> Seat:
         """A seat for a contender of a workload. ``what`` is a kind of resources, or one's name.
+
+        Given several names it is for that one of these for which there are the fewest seats.
 
         All seats of a workload share one account; its weight is the one that was given last.
 
@@ -158,6 +166,7 @@ class Pool(Closing):
         self.check_inside()
         with self._changing() as clerk:
             table = self.table
+            what = what if isinstance(what, str) else least_sought(table, what)
             faults, kind, wants = seat_faults(table, workload, what, weight, memory_mb)
             if faults:
                 raise PoolRefused(faults)
@@ -168,8 +177,7 @@ class Pool(Closing):
             )  # fmt: skip
             if seat is None:
                 raise PoolFull("seats", records.SEATS)
-        memory = f" with {memory_mb} MB free" if memory_mb else ""
-        self._seats[seat] = Seat(self, seat, workload, f"{what}{memory}")
+        self._seats[seat] = Seat(self, seat, workload, what, memory_mb)
         return self._seats[seat]
 
     def ask(self, seat: int, length: int) -> None:
@@ -216,6 +224,18 @@ class Pool(Closing):
         table = self.table
         resource, who = table.resources[held.resource].name, table.accounts[held.account].workload
         return f"{resource} by {who!r} (process {table.members[held.member].pid})"
+
+    def lacking_mb(self, resource: str) -> int:
+        """What those who may use a resource need beyond its memory (MB); 0 if it is not counted."""
+        with self._changing():
+            return lacking_mb(self.table, resource)
+
+    @property
+    def resources(self) -> list[Resource]:
+        """What there is."""
+        with self._changing():
+            there = self.table.resources.values()
+            return [resource_of(each, self.table.kinds[each.kind].name) for each in there]
 
     def usage(self) -> list[HeldUsage]:
         """What workloads have held of this pool so far, running leases included."""

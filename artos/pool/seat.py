@@ -24,8 +24,9 @@ class Seat(Closing):
     lease touches two words of shared memory and no lock.
     """
 
-    def __init__(self, pool: Pool, number: int, workload: str, wanted: str) -> None:
-        self.workload, self.wanted = workload, wanted
+    def __init__(self, pool: Pool, number: int, workload: str, what: str, memory_mb: int) -> None:
+        self.workload, self.what = workload, what
+        self.wanted = f"{what}{f' with {memory_mb} MB free' if memory_mb else ''}"
         self._pool, self._number = pool, number
         self._live = pool.table.live(number)
         self._lease: Lease | None = None

@@ -48,13 +48,21 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
 class Ready(msgspec.Struct, frozen=True, tag=True):
     """Member → node: set up and waiting. ``seconds`` is how long the set-up took.
 
-    ``moved``: the nodes from and to which it moved, if it was restored from its image.
+    ``moved``: the nodes from and to which it moved, if it was restored from its image. ``device``:
+    the resource of the machine's pool that a learner leases.
     """
 
     seconds: Seconds
     incarnation: Count = 0
     start: StartKind = "cold"
     moved: tuple[Name, ...] = ()
+    device: Line = ""
+
+
+class Waits(msgspec.Struct, frozen=True, tag=True):
+    """Learner → node: its invocation waits for ``what``, with ``""`` no longer: now it is begun."""
+
+    what: Line
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
@@ -67,6 +75,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     of rows that the learner drew with samplers, by actor; with ``unread`` it learned from these
     rows only, and not from the claims. ``stale`` counts rows that ``max_lag`` left out of samples,
     each once. ``nothing`` says why no batch could be drawn for the learner, which then did nothing.
+    ``lost_lease`` is the device that was taken from the learner while it updated.
     """
 
     firing: Count
@@ -80,6 +89,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     unread: bool = False
     stale: Count = 0
     nothing: Line = ""
+    lost_lease: Line = ""
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
@@ -92,11 +102,11 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 ToMember = Invoke | Stop
-FromMember = Ready | Done | Failed
+FromMember = Ready | Waits | Done | Failed
 
 encode = msgspec.msgpack.Encoder().encode
 _to_member = Unpacker[ToMember](Invoke, Stop)
-_from_member = Unpacker[FromMember](Ready, Done, Failed)
+_from_member = Unpacker[FromMember](Ready, Waits, Done, Failed)
 
 
 def decode_to_member(data: bytes) -> ToMember:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,14 @@ from artos.protocol.invocations import (
     FromMember,
     Invoke,
     Stop,
+    ToMember,
     decode_to_member,
     encode,
 )
 from artos.snapshot import NotKept, put_back, taken
+
+if TYPE_CHECKING:  # with torch, which the learners of others do without
+    from artos.learners.residency import Residency
 
 MOST_EPISODES = 1000
 """Episodes a round reports, the newest: more of them would not fit a mailbox."""
@@ -156,14 +161,17 @@ class LearnerRole:
         for block in blocks.values():
             block.drawn = self._drawn
         self._non_publishing = frozenset(getattr(learner, "non_publishing", ()))
-        residency: Any = getattr(learner, "residency", None)
-        self._enter: Callable[[], None] = residency.enter if residency else lambda: None
+        self.residency: Residency | None = getattr(learner, "residency", None)
         if model.version < 0:
             model.publish(learner.live())
             return
         model.restore(learner.live())
         if hasattr(learner, "restored"):
             learner.restored()
+
+    def _enter(self) -> None:
+        if self.residency is not None:
+            self.residency.enter()
 
     def snapshot(self) -> dict[str, Any]:
         """What the learner holds between two invocations; to be pickled at once."""
@@ -264,17 +272,30 @@ class Role(Protocol):
         """Close what user code holds open; called when the member is told to stop."""
 
 
+class Stopped(BaseException):
+    """The member was told to stop while its invocation waited, which was not begun."""
+
+
 class Line:
     """A member's connection to its node: a mailbox down, a mailbox up, and the board's doorbell."""
 
     def __init__(self, board: Board, member: int) -> None:
         self._board, self._member = board, member
         self._down, self._up = board.down(member), board.up(member)
+        self._later: deque[ToMember] = deque()
 
-    def receive(self, seconds: float) -> Invoke | Stop | None:
+    def receive(self, seconds: float) -> ToMember | None:
         """The next message from the node, or None if none came in time."""
+        if self._later:
+            return self._later.popleft()
         data = self._down.get(seconds)
         return None if data is None else decode_to_member(data)
+
+    def told_to_stop(self) -> bool:
+        """Whether ``Stop`` has come. Never waits; whatever else came is received later."""
+        while (data := self._down.take()) is not None:
+            self._later.append(decode_to_member(data))
+        return any(isinstance(message, Stop) for message in self._later)
 
     def send(self, message: FromMember) -> None:
         """Report to the node."""
@@ -296,8 +317,11 @@ def serve(role: Role, line: Line) -> int:
         if isinstance(call, Stop):
             return 0
         waited = time.perf_counter() - began
-        if not _attempt(role, line, call, waited):
-            return 3
+        try:
+            if not _attempt(role, line, call, waited):
+                return 3
+        except Stopped:
+            return 0
 
 
 def _attempt(role: Role, line: Line, call: Invoke, waited: float) -> bool:

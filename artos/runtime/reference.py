@@ -29,7 +29,10 @@ _ENV = "a Gymnasium id, or module:factory of your own"
 _ELSEWHERE = ("seed", "deadline")
 """Arguments of a run that are not settings of its workload."""
 _COUNTS = ("actors", "envs", "steps")
-EVERY = ("total_updates", "checkpoint", "evaluate_every", "evaluation_episodes", "device")
+EVERY = (
+    "total_updates", "checkpoint", "evaluate_every", "evaluation_episodes", "device", "weight",
+    "priority",
+)  # fmt: skip
 """Settings that every workload has, whether or not its function takes them."""
 UNLIMITED = "total_steps must be at least 1, not 0 (0 is no limit: then give total_updates)"
 CHANGEABLE = ("actors", "total_steps", *EVERY, "steps", "capacity", "on_full")

@@ -7,6 +7,7 @@ output as JSON; whatever user code prints goes to standard error.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +47,7 @@ T = TypeVar("T")
 _PLAYS = ("env", "spec", "build_module", "make_policy")
 """What an evaluation needs of an actor."""
 _NO_DEVICE = ("auto", "cpu")
+_MOST_PRIORITY = 1000
 
 
 class Registered(msgspec.Struct):
@@ -122,6 +124,7 @@ def _declaration_faults(workload: Workload) -> list[str]:
         hint = closest(workload.on_full, known) or f": use {' or '.join(known)}"
         faults.append(f"on_full is {workload.on_full!r}{hint}")
     faults += _evaluation_faults(workload)
+    faults += _turn_faults(workload)
     if workload.checkpoint not in (known := get_args(CheckpointSetting)):
         hint = closest(workload.checkpoint, known) or f": use {' or '.join(known)}"
         faults.append(f"checkpoint is {workload.checkpoint!r}{hint}")
@@ -134,6 +137,14 @@ def _declaration_faults(workload: Workload) -> list[str]:
         if not hasattr(trigger, "encode")
     ]
     return faults
+
+
+def _turn_faults(workload: Workload) -> Iterator[str]:
+    if not (workload.weight > 0 and math.isfinite(workload.weight)):
+        yield f"weight must be positive, 1 is usual, not {workload.weight:g}"
+    if abs(workload.priority) > _MOST_PRIORITY:
+        found = workload.priority
+        yield f"priority must be within {-_MOST_PRIORITY} and {_MOST_PRIORITY}, not {found}"
 
 
 def _evaluation_faults(workload: Workload) -> Iterator[str]:
@@ -209,6 +220,8 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         evaluate_every=workload.evaluate_every,
         evaluation_episodes=workload.evaluation_episodes,
         scaling=workload.scaling,
+        weight=workload.weight,
+        priority=workload.priority,
     )
 
 
@@ -270,7 +283,7 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     device = (
         learner.device_for(workload.device, module) if hasattr(learner, "device_for") else "cpu"
     )
-    cores = len(os.sched_getaffinity(0)) if device == "cpu" else 1
+    cores = len(os.sched_getaffinity(0)) if _on_cpu(device) else 1
     threads = learner.threads(module, cores)
     publish = Publisher(published(workload))
     learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
@@ -279,6 +292,14 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     return msgspec.structs.replace(
         plan, objects=objects, layout=learner.layout(), threads=threads, device=device
     )
+
+
+def _on_cpu(device: str) -> bool:
+    if device != "pool":
+        return device == "cpu"
+    from artos.learners.device import on_cpu  # noqa: PLC0415  # others do without torch
+
+    return on_cpu(device)
 
 
 def _dtype(value: Any) -> str:

@@ -11,8 +11,9 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -27,11 +28,14 @@ from artos.errors import BadRow
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
 from artos.plan import Plan, Site
-from artos.protocol.invocations import Failed, Ready, StartKind
+from artos.protocol.invocations import Failed, Ready, StartKind, Waits
 from artos.runtime.member import TRACE_BYTES, ActorRole, LearnerRole, Line, Role, serve
 from artos.runtime.reference import load_workload
 from artos.spec import Workload
 from artos.system import child
+
+if TYPE_CHECKING:
+    from artos.runtime.leased import LeasedRole
 
 MODEL = "model_param"
 
@@ -77,8 +81,11 @@ def own_streams(seed: int) -> None:
         sys.modules["torch"].manual_seed(seed)
 
 
-def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
-    """Set up this process (or inline part) as the learner."""
+def learner_role(
+    plan: Plan, site: Site, model: ModelBlock, device: str | None = None
+) -> LearnerRole:
+    """Set up this process (or inline part) as the learner; ``device`` as torch names it."""
+    device = device or plan.device
     workload = _workload(plan)
     actor: Any = workload.actor
     learner: Any = workload.learner
@@ -89,18 +96,31 @@ def learner_role(plan: Plan, site: Site, model: ModelBlock) -> LearnerRole:
     _settle_torch(plan, plan.threads)
     objects = {name: region for name, region in model.objects.items() if name != MODEL}
     publish = Publisher(published(workload), objects, model[MODEL])
-    learner.setup(
-        LearnerContext(plan, module, plan.seed, plan.threads, blocks, publish, plan.device)
-    )
-    if plan.device != "cpu":
+    learner.setup(LearnerContext(plan, module, plan.seed, plan.threads, blocks, publish, device))
+    if device != "cpu":
         from artos.learners.device import device_of  # noqa: PLC0415  # others do without torch
 
-        device_of(plan.device).pin(model.segment.memory)
+        device_of(device).pin(model.segment.memory)
     samplers = {
         draw.target: sampler_of(draw, blocks, seed_of(plan.seed, number, plan.resumes))
         for number, draw in enumerate(plan.draws)
     }
     return LearnerRole(learner, model[MODEL], blocks, samplers)
+
+
+def any_learner_role(
+    plan: Plan,
+    site: Site,
+    model: ModelBlock,
+    report: Callable[[Waits], None],
+    stopped: Callable[[], bool],
+) -> LearnerRole | LeasedRole:
+    """The same; if the plan says so, on a device of the machine's pool. See ``LeasedRole``."""
+    if plan.device != "pool":
+        return learner_role(plan, site, model)
+    from artos.runtime.leased import leased  # noqa: PLC0415  # loads the pool, and torch
+
+    return leased(partial(learner_role, plan, site, model), plan, site, report, stopped)
 
 
 def evaluator_role(plan: Plan, site: Site, episode_over: Callable[[], None]) -> Role:
@@ -139,7 +159,8 @@ class PreparedActor:
 def serve_site(site_text: str, plan_file: str) -> int:
     """Set up the member that ``site_text`` (JSON) names, report, serve; returns the exit status."""
     site = msgspec.json.decode(site_text, type=Site)
-    return _serve(site, "fork" if child.forked else "cold", lambda: _role(plan_in(plan_file), site))
+    start: StartKind = "fork" if child.forked else "cold"
+    return _serve(site, start, lambda line: _role(plan_in(plan_file), site, line))
 
 
 def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> PreparedActor | None:
@@ -180,18 +201,19 @@ def _settle() -> None:
 
 def serve_prepared(prepared: PreparedActor, site: Site, start: StartKind) -> int:
     """Continue as the actor that ``site`` names, report, serve; returns the exit status."""
-    return _serve(site, start, lambda: _actor(prepared, site))
+    return _serve(site, start, lambda _: _actor(prepared, site))
 
 
-def _serve(site: Site, start: StartKind, build: Callable[[], tuple[Role, int]]) -> int:
+def _serve(site: Site, start: StartKind, build: Callable[[Line], tuple[Role, int]]) -> int:
     began = time.perf_counter()
     line = _line(site)
     try:
-        role, incarnation = build()
+        role, incarnation = build(line)
     except (Exception, SystemExit) as error:
         line.send(failed_to_start(error))
         return 3
-    line.send(Ready(time.perf_counter() - began, incarnation, start))
+    device = getattr(role, "device", "")
+    line.send(Ready(time.perf_counter() - began, incarnation, start, device=device))
     status = serve(role, line)
     role.close()
     return status
@@ -215,9 +237,10 @@ def _line(site: Site) -> Line:
     return Line(Board.attach(site.board_path, site.members), site.member)
 
 
-def _role(plan: Plan, site: Site) -> tuple[Role, int]:
+def _role(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
     if site.member == LEARNER:
-        return learner_role(plan, site, ModelBlock.attach(site.model_path)), 0
+        model = ModelBlock.attach(site.model_path)
+        return any_learner_role(plan, site, model, line.send, line.told_to_stop), 0
     if site.member == plan.evaluator:
         own_streams(plan.seed)
         board = Board.attach(site.board_path, site.members)

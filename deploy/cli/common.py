@@ -28,8 +28,15 @@ def add_workload(parser: Parser) -> None:
     parser.add_argument("--total-updates", type=whole, metavar="N", help="updates in all")
     parser.add_argument(
         "--device",
-        metavar="auto|cpu|cuda:N",
-        help="where the learner computes; default: cpu; auto: on a GPU if the network is large",
+        metavar="auto|cpu|cuda:N|pool",
+        help="where the learner computes; default: cpu; auto: on a GPU if the network is large; "
+        "pool: on a device of this machine that it leases for each update (see artos pool)",
+    )
+    parser.add_argument(
+        "--weight", metavar="W", help="its share of what runs take turns on; default: 1"
+    )
+    parser.add_argument(
+        "--priority", metavar="P", help="higher ones have their turns first; default: 0"
     )
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
     parser.add_argument(
@@ -57,7 +64,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         Refused: a ``--set`` without ``=``.
     """
-    named = ("env", "actors", "total_steps", "total_updates", "device")
+    named = ("env", "actors", "total_steps", "total_updates", "device", "weight", "priority")
     flags = {name: getattr(options, name) for name in named}
     settings = {name: value for name, value in flags.items() if value is not None}
     bad = [text for text in options.settings if "=" not in text]

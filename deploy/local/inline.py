@@ -11,14 +11,15 @@ import msgspec
 from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.buffer.run_memory import RunMemory
 from artos.errors import CheckpointFault
-from artos.protocol.invocations import Done, Invoke, Ready
-from artos.runtime.member import Role, guarded
+from artos.protocol.invocations import Done, Invoke, Ready, Waits
+from artos.runtime.leased import LeasedRole
+from artos.runtime.member import Role, Stopped, guarded
 from artos.runtime.reference import user_imports
 from artos.runtime.serving import (
     actor_role,
+    any_learner_role,
     evaluator_role,
     failed_to_start,
-    learner_role,
 )
 from artos.snapshot import (
     NotKept,
@@ -77,7 +78,8 @@ class Inline:
     def end(self, member: int) -> None:
         """Drop the member and its queued invocations."""
         self._queue = deque(entry for entry in self._queue if entry[0] != member)
-        self._roles.pop(member, None)
+        if isinstance(role := self._roles.pop(member, None), LeasedRole):
+            role.close()
         if member not in self._beside:
             self._node.blocks[actor_of(member)].recover()
             self._node.weights.unpin(actor_of(member))
@@ -179,22 +181,34 @@ class Inline:
         except (Exception, SystemExit) as error:
             coordinator.receive(member, failed_to_start(error))
             return
-        coordinator.receive(member, Ready(0.0))
+        device = getattr(self._roles[member], "device", "")
+        coordinator.receive(member, Ready(0.0, device=device))
         coordinator.look(member)
 
     def _role(self, member: int) -> Role:
         plan, model = self._node.plan, self._node.model
         site = msgspec.structs.replace(self._node.site, member=member)
         if member == LEARNER:
-            return learner_role(plan, site, model)
+            return any_learner_role(plan, site, model, self._report, self._told_to_stop)
         if member == plan.evaluator:
             return evaluator_role(plan, site, lambda: None)
         return actor_role(plan, site, model)[0]
 
+    def _report(self, waits: Waits) -> None:
+        if self._coordinator is not None:
+            self._coordinator.receive(LEARNER, waits)
+
+    def _told_to_stop(self) -> bool:
+        return self._halted or (self._coordinator is not None and self._coordinator.draining)
+
     def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
         role = self._roles[member]
         waited = time.perf_counter() - self._free_since[member]
-        answer = guarded(lambda: role.run(call), call, role)
+        try:
+            answer = guarded(lambda: role.run(call), call, role)
+        except Stopped:
+            self._queue.appendleft((member, call))
+            return
         self._free_since[member] = time.perf_counter()
         if isinstance(answer, Done):
             answer.times["wait"] = waited
@@ -216,5 +230,7 @@ class Inline:
 
     def kill(self) -> None:
         """Drop every member."""
+        if isinstance(role := self._roles.get(LEARNER), LeasedRole):
+            role.close()
         self._roles.clear()
         self._queue.clear()

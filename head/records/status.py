@@ -63,7 +63,8 @@ class Summary(msgspec.Struct, frozen=True):
     done: ``total_steps`` or ``total_updates``. ``evaluation`` has an entry for each evaluation, in
     order of version; ``evaluations_skipped`` counts versions that came due while the evaluator was
     busy and were overtaken by another, ``evaluations_failed`` is why there are no more of them.
-    ``device`` is where the learner computed.
+    ``device`` is where the learner computed, ``leases_lost`` counts updates during which it was
+    taken from the learner, as others waited for it.
     """
 
     status: Status
@@ -85,6 +86,7 @@ class Summary(msgspec.Struct, frozen=True):
     evaluations_skipped: int = 0
     evaluations_failed: str = ""
     device: str = "cpu"
+    leases_lost: int = 0
 
     def plain(self) -> dict[str, Any]:
         """The fields of ``summary.json``: all on one level but ``usage``, which is the bill.

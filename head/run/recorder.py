@@ -314,7 +314,8 @@ class Recorder:
             evaluation=tuple(evaluations.found),
             evaluations_skipped=evaluations.skipped,
             evaluations_failed=evaluations.failed,
-            device=self._plan.device,
+            device=monitor.device or self._plan.device,
+            leases_lost=monitor.leases_lost,
         )
         if lacks := self._gaps.why(_CHECKPOINT):
             why = why or f"the newest weights could not be saved: {lacks}"

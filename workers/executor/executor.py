@@ -22,7 +22,7 @@ from artos.errors import BadMessage, ShmTooSmall
 from artos.faults import Faults, Seldom
 from artos.plan import Plan
 from artos.protocol import steering
-from artos.protocol.invocations import Failed, FromMember, Invoke, Ready
+from artos.protocol.invocations import Failed, FromMember, Invoke, Ready, Waits
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.protocol.orders import ExecutorOrder
 from artos.protocol.steering import Call
@@ -240,8 +240,8 @@ class Executor(Loop):
                 self._pass_on(member, message)
 
     def _pass_on(self, member: int, told: FromMember) -> None:
-        if member not in self._members_here:
-            return
+        if member not in self._members_here or isinstance(told, Waits):
+            return  # only a learner waits for what is not its process manager's
         written = self._node.blocks[actor_of(member)].written
         self._tell(steering.ActorReport(member, self._terms[actor_of(member)], told, written))
         if isinstance(told, Failed):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from artos.buffer.mailbox import LEARNER, actor_member, actor_of
-from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
+from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready, Waits
 from artos.snapshot import put_back, taken
 from artos.spec import EVALUATION
 from artos.system.exit_report import ExitReport
@@ -85,13 +85,14 @@ class Coordinator:
         """Whether actors and learner are done with all that was and will be granted.
 
         While draining, and after the last update, an actor that waits for room is not waited for:
-        only more updates would make that room.
+        only more updates would make that room. While draining, neither is an update that waits for
+        its device.
         """
         if self.version < 0:
             return False
         spent = self.state.budget.spent
         if self.draining or spent == UPDATES:
-            return self._recovery.nobody_works()
+            return self._recovery.nobody_works(but_waits=self.draining)
         return bool(spent) and self.state.invocations.only(self.state.evaluations.member)
 
     def has_booked(self, firing: int) -> bool:
@@ -202,6 +203,8 @@ class Coordinator:
         match message:
             case Ready():
                 self._ready(member, message)
+            case Waits() if member == LEARNER:
+                self._recovery.told(member, message)
             case Done():
                 self._done(member, message)
             case Failed():
@@ -216,6 +219,7 @@ class Coordinator:
         self.ports.journal.ready(now, self.state.name_of(member), ready, seconds)
         self.state.invocations.restamp(member, now)
         if member == LEARNER:  # it may have published newer versions before this report is read
+            self.monitor.device = ready.device
             self.state.learned = max(self.state.learned, self.state.first_version)
 
     def _done(self, member: int, done: Done) -> None:
@@ -255,6 +259,8 @@ class Coordinator:
         # An update that publishes starts from the version before the one it makes.
         began, used = self.state.learned, () if done.unread else call.claims
         self.monitor.rows_stale += done.stale
+        if done.lost_lease:
+            self._recovery.lost_lease(call, done)
         if done.nothing:
             self._found_nothing(call, done)
         elif call.trigger in self.state.non_publishing:

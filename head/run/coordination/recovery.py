@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterator
 
 from artos.buffer.mailbox import LEARNER, actor_of
-from artos.protocol.invocations import Invoke
+from artos.faults import Seldom
+from artos.protocol.invocations import Done, Invoke, Waits
 from artos.system.exit_report import SLOW, ExitReport
 from head.run.coordination.failures import Failures
 from head.run.coordination.ports import Ports
@@ -28,6 +29,8 @@ class Recovery:
         )
         self._failures = Failures(state.limits)
         self._due: dict[int, float] = {}
+        self._wants: dict[int, str] = {}
+        self._seldom = Seldom(_log)
 
     def wait_of(self, member: int) -> str:
         """What the member waits for, in words."""
@@ -36,14 +39,29 @@ class Recovery:
         if not self._active_actors.is_ready(member):
             return "starting"
         calls = self._invocations.of(member)
-        if calls and self._members.waits_for_slot(member):
-            return "a slot or its process"
-        if calls and self._waits_for_room(member, calls[0]):
-            return "room in its block"
         if calls:
-            return f"running {calls[0].method} (firing {calls[0].firing})"
+            running = f"running {calls[0].method} (firing {calls[0].firing})"
+            return self._lacks(member, calls[0]) or running
         beside = {LEARNER: "rows", self._state.evaluations.member: "a version to evaluate"}
         return beside.get(member, f"version {self._state.announced + 1}")
+
+    def told(self, member: int, waits: Waits) -> None:
+        """The member waits for something that it cannot help; or does so no longer.
+
+        Its time to answer begins when the wait is over.
+        """
+        self._wants.pop(member, None)
+        if waits.what:
+            self._wants[member] = waits.what
+        self._invocations.restamp(member, self._clock.now())
+
+    def lost_lease(self, call: Invoke, done: Done) -> None:
+        """The learner's device was taken from it while it updated, and others were given it."""
+        self._state.monitor.leases_lost += 1
+        self._seldom.warning(
+            "%s (firing %d) took %.1f s, which was too long for its lease: meanwhile %s was given "
+            "to another one that waited", call.trigger, call.firing, done.seconds, done.lost_lease,
+        )  # fmt: skip
 
     def answered(self, member: int) -> None:
         """The member carried out an invocation."""
@@ -59,6 +77,7 @@ class Recovery:
         step = self._step_of(member) if death.step is None else death.step
         self._ports.journal.write({"died": name, "step": step, "why": death.why[-2000:]})
         self._active_actors.lost(member)
+        self._wants.pop(member, None)
         if member == self._state.evaluations.member and self._failures.hopeless(member, death):
             self._invocations.drop(member)
             self._state.evaluations.give_up(death.why)
@@ -106,14 +125,23 @@ class Recovery:
             else:
                 yield member, ExitReport(f"not ready within {start:g} s: {SLOW}")
         for member, call in tuple(self._invocations.overdue(now, answer)):
-            if self._members.waits_for_slot(member) or self._waits_for_room(member, call):
+            if self._lacks(member, call):
                 self._invocations.restamp(member, now)
             elif self._active_actors.is_ready(member):
                 what = f"{call.trigger} (firing {call.firing})"
                 yield member, ExitReport(f"no answer to {what} within {answer:g} s: {SLOW}")
 
-    def nobody_works(self, *, but_pulls: bool = False) -> bool:
-        """Whether every member with an invocation waits for room (``but_pulls``: or only pulls).
+    def _lacks(self, member: int, call: Invoke) -> str:
+        """What others have that it needs to answer, in words; "" if it lacks nothing."""
+        if self._members.waits_for_slot(member):
+            return "a slot or its process"
+        room = "room in its block" if self._waits_for_room(member, call) else ""
+        return self._wants.get(member, room)
+
+    def nobody_works(self, *, but_pulls: bool = False, but_waits: bool = False) -> bool:
+        """Whether every member with an invocation waits for room.
+
+        ``but_pulls``: or only pulls. ``but_waits``: or waits for something else (``told``).
 
         The evaluator does not count: neither learner nor actors wait for it.
         On other nodes an actor that waits for room still works: rows under way may make room.
@@ -122,6 +150,7 @@ class Recovery:
             (self._ports.row_source.in_place and self._waits_for_room(member, call))
             or member == self._state.evaluations.member
             or (but_pulls and member != LEARNER and not call.stop)
+            or (but_waits and member in self._wants)
             for member, call in self._invocations
         )
 

@@ -33,7 +33,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("wanted", ["gpu", "cuda:", "cuda:-1", "cuda:x", "cpu:1", "", "CPU"])
 def test_an_unknown_device(wanted: str, two_gpus: None) -> None:
     (said,) = faults(wanted)
-    assert said == f"unknown device {wanted!r}: use auto, cpu, cuda or cuda:N"
+    assert said == f"unknown device {wanted!r}: use auto, cpu, cuda, cuda:N or pool"
 
 
 @pytest.mark.parametrize("wanted", ["cuda", "cuda:0", "cuda:7"])

@@ -55,7 +55,7 @@ INLINE = {
     "a flag as a setting": (["ppo", "--set", "seed=3"], ["unknown setting 'seed': write --seed"]),
     "an unknown device, beside other faults": (
         ["ppo", "--device", "gpu", "--set", "lr=-1"],
-        ["unknown device 'gpu': use auto, cpu, cuda or cuda:N", "lr must be"],
+        ["unknown device 'gpu': use auto, cpu, cuda, cuda:N or pool", "lr must be"],
     ),
     "a device for a learner without torch": (
         ["counting.py:workload", "--device", "cuda:0"],
