@@ -6,9 +6,10 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 
-from artos.errors import Refused
 from artos.pool import records
+from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.system import gpus
 
@@ -25,28 +26,36 @@ def device_resource(name: str) -> Resource:
     return Resource(name, DEVICE, memory_mb=gpus.memory_mb(int(gpu[1])) if gpu else 0)
 
 
-def devices_of(text: str) -> list[Resource]:
-    """The devices that a user lists, as in ``cuda:0,cpu:a``; none if the text is empty.
+@contextmanager
+def lent(text: str, name: str) -> Iterator[None]:
+    """Have these devices in this machine's pool meanwhile; ``device_faults`` were asked for before.
 
-    That a GPU exists is checked without torch, or a warning says that it could not be.
+    That GPUs exist was checked without torch, or a warning says that it could not be.
 
     Raises:
-        Refused: lists all faults at once.
+        PoolRefused: other processes know one of them differently.
+        PoolFull, PoolVersion, PoolStuck, NotOurs: see ``Pool.join``.
     """
-    names = [name.strip() for name in text.split(",")] if text else []
-    if faults := [*_faults(names)]:
-        raise Refused(faults)
-    wanted = [name for name in names if _GPU.fullmatch(name)]
+    if not (names := _names(text)):
+        yield
+        return
+    wanted = [each for each in names if _GPU.fullmatch(each)]
     if wanted and gpus.count() is None:
         _log.warning(
             "whether %s exist cannot be checked here: there is neither the library of NVIDIA's "
             "driver (libnvidia-ml.so.1) nor /dev/nvidia0", ", ".join(wanted),
         )  # fmt: skip
-    return [device_resource(name) for name in names]
+    with Pool.join(map(device_resource, names), name=name):
+        yield
 
 
-def _faults(names: list[str]) -> Iterator[str]:
-    for name, times in Counter(names).items():
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")] if text else []
+
+
+def device_faults(text: str) -> Iterator[str]:
+    """What is wrong with the devices that a user lists, as in ``cuda:0,cpu:a``."""
+    for name, times in Counter(_names(text)).items():
         gpu = _GPU.fullmatch(name)
         if not (gpu or _CPU.fullmatch(name)) or len(name) > records.NAME_BYTES:
             yield f"unknown device {name!r}: write cuda:N, or cpu:NAME with a name of your own"

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from artos.errors import Refused
 from artos.exit_status import ExitStatus
@@ -25,6 +24,7 @@ def add_head(parser: Parser) -> None:
     )
     parser.add_argument("--keys", type=Path, metavar="DIR", help="made by `artos keys DIR`")
     parser.add_argument("--runs", type=Path, metavar="DIR", help="run folders; default: runs")
+    _add_devices(parser)
     _add_json(parser)
     parser.set_defaults(command=_head, starts=True)
 
@@ -43,8 +43,17 @@ def add_worker(parser: Parser) -> None:
         metavar="SECONDS",
         help="time for actors to end and send their rows after SIGTERM; default: 30",
     )
+    _add_devices(parser)
     _add_json(parser)
     parser.set_defaults(command=_worker, starts=True)
+
+
+def _add_devices(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--devices",
+        metavar="cuda:0,cpu:a",
+        help="what learners on this machine take turns on, with --device pool (see artos pool)",
+    )
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
@@ -54,17 +63,23 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def _head(options: argparse.Namespace) -> int:
+    from artos.pool.devices import lent  # noqa: PLC0415
     from head.daemon.daemon import HeadDaemon  # noqa: PLC0415
     from head.daemon.options import head_options  # noqa: PLC0415
 
-    flags: dict[str, Any] = {name: getattr(options, name) for name in ("listen", "keys", "runs")}
-    wanted = head_options(options.config, flags)
-    with logging_to(_form(options)), HeadDaemon(wanted) as daemon:
+    named = ("listen", "keys", "runs", "devices")
+    wanted = head_options(options.config, {name: getattr(options, name) for name in named})
+    with (
+        logging_to(_form(options)),
+        HeadDaemon(wanted) as daemon,
+        lent(wanted.devices, "artos head"),
+    ):
         daemon.run()
     return ExitStatus.DONE
 
 
 def _worker(options: argparse.Namespace) -> int:
+    from artos.pool.devices import lent  # noqa: PLC0415
     from workers.daemon.daemon import WorkerDaemon, WorkerOptions  # noqa: PLC0415
 
     missing = [
@@ -75,9 +90,14 @@ def _worker(options: argparse.Namespace) -> int:
     if missing:
         raise Refused(missing)
     wanted = WorkerOptions(
-        options.head, options.keys, options.name, options.slots, options.stop_seconds
-    )
-    with logging_to(_form(options)), WorkerDaemon(wanted) as daemon:
+        options.head, options.keys, options.name, options.slots, options.stop_seconds,
+        options.devices or "",
+    )  # fmt: skip
+    with (
+        logging_to(_form(options)),
+        WorkerDaemon(wanted) as daemon,
+        lent(wanted.devices, "artos worker"),
+    ):
         daemon.run()
     return ExitStatus.DONE
 

@@ -12,6 +12,7 @@ import msgspec
 from artos.clock import LONGEST
 from artos.closest import closest
 from artos.errors import Refused
+from artos.pool.devices import device_faults
 from artos.system.archives import LIMIT_MB
 
 _POSITIVE = ("deadline", "archive_mb", "stop_seconds")
@@ -22,7 +23,7 @@ class HeadOptions(msgspec.Struct, frozen=True):
 
     ``deadline``: seconds of silence after which a node counts as gone. ``archive_mb``: the largest
     size of a run's code. ``stop_seconds``: how long runs may take to finish and save when the head
-    is told to stop.
+    is told to stop. ``devices``: what the learners on this machine lease, as in ``cuda:0,cpu:a``.
     """
 
     listen: str
@@ -31,6 +32,7 @@ class HeadOptions(msgspec.Struct, frozen=True):
     deadline: float = 15.0
     archive_mb: float = LIMIT_MB
     stop_seconds: float = 60.0
+    devices: str = ""
 
     @property
     def host(self) -> str:
@@ -55,6 +57,7 @@ def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
         for name in ("listen", "keys")
         if name not in values
     ]
+    faults += device_faults(str(fitted.get("devices", "")))
     if faults:
         raise Refused(faults)
     return HeadOptions(**fitted)

@@ -14,6 +14,7 @@ import psutil
 from artos.clock import LONGEST, Clock, SystemClock
 from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
 from artos.faults import Faults, Seldom
+from artos.pool.devices import device_faults
 from artos.protocol import control
 from artos.protocol.fields import NAME
 from artos.protocol.message import Message, Refusal, Restarted
@@ -49,7 +50,8 @@ _ANY_HOST = re.compile(r"^tcp://(0\.0\.0\.0|\*|\[::\])(?=:)")
 class WorkerOptions:
     """The options of ``artos worker``. ``slots`` 0: all CPUs that may be used here.
 
-    ``stop_seconds`` is the time from SIGTERM until all executors are gone.
+    ``stop_seconds`` is the time from SIGTERM until all executors are gone. ``devices`` are what
+    learners on this machine lease, as in ``cuda:0,cpu:a``.
     """
 
     head: str
@@ -57,6 +59,7 @@ class WorkerOptions:
     name: str
     slots: int = 0
     stop_seconds: float = 30.0
+    devices: str = ""
 
     def cpus(self) -> tuple[int, ...]:
         """The CPUs that are this node's slots.
@@ -76,6 +79,7 @@ class WorkerOptions:
             faults.append(
                 f"--stop-seconds must be positive, at most {LONGEST:g}, not {self.stop_seconds:g}"
             )
+        faults += device_faults(self.devices)
         if faults:
             raise Refused(faults)
         return here[: self.slots or None]

@@ -9,9 +9,10 @@ import pytest
 from elastic_loop import STEPS, Troupe, full_batch, troupe
 from test_ahead import publish, sample
 
-from artos.buffer.mailbox import LEARNER
-from artos.protocol.invocations import Done, Ready
+from artos.buffer.mailbox import LEARNER, actor_of
+from artos.protocol.invocations import Done, Ready, Waits
 from artos.scaling.actor_count import Manual
+from artos.system.exit_report import ExitReport
 
 ACTOR = 1
 """Member number of actor 0."""
@@ -71,6 +72,52 @@ def test_who_was_held_back_has_its_full_time_afterwards(players: Troupe) -> None
     assert restarts(players) == 0
     later(players, 0.2)
     assert restarts(players) == 1
+
+
+def test_a_learner_that_waited_for_its_device_has_its_full_time_afterwards(
+    players: Troupe,
+) -> None:
+    coordinator = players.coordinator
+    call = players._queues[ACTOR].popleft()
+    sample(players, 0, call.stop, 0)
+    coordinator.receive(ACTOR, Done(call.firing, 0))
+    assert coordinator.waits()["learner"].startswith("running update")
+    coordinator.receive(LEARNER, Waits("a device"))
+    assert coordinator.waits()["learner"] == "a device"
+    for _ in range(3):
+        later(players, 1.1)
+    coordinator.receive(LEARNER, Waits(""))
+    assert coordinator.waits()["learner"].startswith("running update")
+    later(players, 0.9)
+    assert restarts(players, actor_of(LEARNER)) == 0
+    later(players, 0.2)
+    assert restarts(players, actor_of(LEARNER)) == 1
+
+
+def test_a_run_that_stops_does_not_wait_for_a_device(players: Troupe) -> None:
+    coordinator = players.coordinator
+    call = players._queues[ACTOR].popleft()
+    sample(players, 0, call.stop, 0)
+    coordinator.receive(ACTOR, Done(call.firing, 0))
+    coordinator.receive(LEARNER, Waits("a device"))
+    assert not coordinator.finished
+    coordinator.drain()
+    assert coordinator.finished
+    coordinator.receive(LEARNER, Waits(""))
+    assert not coordinator.finished, "what was begun is finished"
+
+
+def test_what_a_learner_waited_for_died_with_it(players: Troupe) -> None:
+    coordinator = players.coordinator
+    coordinator.receive(LEARNER, Waits("a device"))
+    coordinator.receive(ACTOR, Waits("a device"))
+    assert not coordinator.waits()["actor 0"].endswith("a device"), "only learners wait for one"
+    coordinator.died(LEARNER, ExitReport("killed"))
+    players.wake(actor_of(LEARNER))
+    call = players._queues[ACTOR].popleft()
+    sample(players, 0, call.stop, 0)
+    coordinator.receive(ACTOR, Done(call.firing, 0))
+    assert coordinator.waits()["learner"].startswith("running update")
 
 
 def test_who_waited_for_room_has_its_full_time_afterwards(tmp_path: Path) -> None:
