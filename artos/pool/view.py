@@ -93,8 +93,9 @@ def look(folder: Path | None = None, clock: Clock | None = None) -> PoolView:
         with table.change():
             clerk = Clerk(table, now)
             clerk.bury()
-            view = _view(table, folder, now)
-            if not len(table.members) and not table.closed:
+            lives = bool(len(table.members))
+            view = _view(table, folder, now) if lives else PoolView(str(folder))
+            if not lives and not table.closed:
                 table.remove()
         for number in clerk.news.wake:
             if number in table.members:

@@ -77,6 +77,7 @@ def register(reference: Reference, seed: int) -> Registered:
         return Registered(faults=tuple(faults))
     unusable = _declaration_faults(workload)
     faults += [fault for fault in unusable if fault not in faults]
+    faults += _turn_faults(workload)
     keys = _attempt(faults, "the actor's data keys", lambda: _data_keys(workload, faults))
     module = _attempt(faults, "the policy", lambda: _module(workload, seed, faults))
     if unusable or keys is None:
@@ -124,7 +125,6 @@ def _declaration_faults(workload: Workload) -> list[str]:
         hint = closest(workload.on_full, known) or f": use {' or '.join(known)}"
         faults.append(f"on_full is {workload.on_full!r}{hint}")
     faults += _evaluation_faults(workload)
-    faults += _turn_faults(workload)
     if workload.checkpoint not in (known := get_args(CheckpointSetting)):
         hint = closest(workload.checkpoint, known) or f": use {' or '.join(known)}"
         faults.append(f"checkpoint is {workload.checkpoint!r}{hint}")

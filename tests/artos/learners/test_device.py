@@ -13,8 +13,18 @@ from far_device import FAR, Mixed, far_device
 from torch import nn
 
 from artos.learners.context import LearnerContext
-from artos.learners.device import chosen, device_of, faults
+from artos.learners.device import (
+    chosen,
+    device_of,
+    faults,
+    name_of,
+    on_cpu,
+    own_resources,
+    usable,
+)
 from artos.learners.torch_learner import TorchLearner
+from artos.pool.pool import Pool
+from artos.pool.resources import Resource
 
 
 @pytest.fixture
@@ -59,6 +69,27 @@ def test_auto_takes_a_gpu_for_large_networks(two_gpus: None) -> None:
 def test_auto_without_a_gpu(no_gpu: None) -> None:
     assert not [*faults("auto"), *faults("cpu")]
     assert chosen("auto", large=True) == "cpu"
+
+
+def test_devices_of_the_pool_that_torch_can_use(two_gpus: None) -> None:
+    there = ["cuda:0", "cuda:2", "cpu:a", "npu:0", "cuda"]
+    assert usable(there) == ["cuda:0", "cpu:a", "cuda"]
+    assert [name_of(each) for each in usable(there)] == ["cuda:0", "cpu", "cuda"]
+    assert not on_cpu("pool")
+    assert [each.name for each in own_resources()] == ["cuda:0", "cuda:1"]
+
+
+def test_devices_of_the_pool_without_a_gpu(no_gpu: None) -> None:
+    assert own_resources() == [Resource("cpu:0")]
+    assert usable(["cuda:0"]) == []
+    assert on_cpu("pool")
+    assert not list(faults("pool")), "there is no pool yet"
+    slot = Resource("slot:0", "slot")
+    with Pool.join([Resource("cuda:0"), slot]):
+        (said,) = faults("pool")
+        assert "the pool of this machine has cuda:0, and torch can use none" in said
+        with Pool.join([Resource("cpu:a")]):
+            assert not list(faults("pool"))
 
 
 def test_on_a_cpu_a_tensor_is_the_array() -> None:

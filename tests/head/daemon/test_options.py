@@ -34,13 +34,24 @@ def test_a_file_says_all_and_flags_come_first(tmp_path: Path) -> None:
 
 def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     config = tmp_path / "head.toml"
-    config.write_text('listen = "somewhere"\ndeadline = -1\nruns = 3\ndeadlin = 2\n')
+    config.write_text(
+        'listen = "somewhere"\ndeadline = -1\nruns = 3\ndeadlin = 2\ndevices = "gpu,cpu:"\n'
+    )
     with pytest.raises(Refused) as refused:
         head_options(config, {})
     told = "\n".join(refused.value.faults)
-    for words in ("listen", "deadline = -1", "runs = 3", "'deadlin'", "did you mean", "keys is"):
+    for words in (
+        "listen",
+        "deadline = -1",
+        "runs = 3",
+        "'deadlin'",
+        "did you mean",
+        "keys is",
+        "'gpu'",
+        "'cpu:'",
+    ):
         assert words in told
-    assert len(refused.value.faults) == 5
+    assert len(refused.value.faults) == 7
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "nan", "inf", "1e300"])
@@ -65,8 +76,8 @@ def test_no_file_and_no_toml_are_refused(text: str | None, tmp_path: Path) -> No
 
 def test_all_faults_of_a_worker_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(Refused) as refused:
-        WorkerOptions("localhost", tmp_path, "a/b", slots=10_000, stop_seconds=0).cpus()
-    assert len(refused.value.faults) == 4
+        WorkerOptions("localhost", tmp_path, "a/b", 10_000, stop_seconds=0, devices="gpu").cpus()
+    assert len(refused.value.faults) == 5
     assert len(WorkerOptions("tcp://h:1", tmp_path, "w1", slots=1).cpus()) == 1
 
 

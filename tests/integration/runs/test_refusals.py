@@ -57,6 +57,20 @@ INLINE = {
         ["ppo", "--device", "gpu", "--set", "lr=-1"],
         ["unknown device 'gpu': use auto, cpu, cuda, cuda:N or pool", "lr must be"],
     ),
+    "turns, beside other faults": (
+        ["ppo", "--weight", "0", "--priority", "1001", "--set", "lr=-1"],
+        ["weight must be positive, 1 is usual, not 0", "priority must be within -1000 and 1000",
+         "lr must be"],
+    ),
+    "a weight that is no number": (["ppo", "--weight", "nan"], ["weight"]),
+    "turns in other words": (
+        ["ppo", "--weight", "much", "--priority", "1.5"],
+        ["setting weight='much'", "setting priority='1.5'"],
+    ),
+    "a device of the pool for a learner without torch": (
+        ["counting.py:workload", "--device", "pool"],
+        ["device is 'pool', but ", " computes on the CPU only"],
+    ),
     "a device for a learner without torch": (
         ["counting.py:workload", "--device", "cuda:0"],
         ["computes on the CPU only"],

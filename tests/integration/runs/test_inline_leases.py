@@ -1,0 +1,108 @@
+"""A learner on a device of the pool learns what it learns without; here all in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from far_device import FAR, far_device
+from placed_learners import EACH, learned
+
+from artos.buffer.mailbox import LEARNER
+from artos.learners import device as devices
+from artos.learners.device import Device
+from artos.learners.residency import Residency
+from artos.levels import Level
+from artos.pool.folder import pool_folder
+from artos.pool.pool import Pool
+from artos.pool.resources import Resource
+from artos.pool.seat import Lease, Seat
+from artos.protocol.invocations import Invoke, Waits
+from deploy.local.inline import Inline
+from head.run.coordination.coordinator import Coordinator
+
+MB = 1 << 20
+THERE = f"{FAR}:0"
+
+
+@pytest.fixture(autouse=True)
+def _no_pool_is_left() -> Iterator[None]:
+    yield
+    assert not pool_folder().exists()
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_alone_it_learns_what_it_learns_without(name: str, tmp_path: Path) -> None:
+    plain, leased = learned(name, tmp_path, "cpu"), learned(name, tmp_path, "pool")
+    assert leased.coordinator.monitor.restarts == 0
+    assert leased.coordinator.monitor.device == "cpu:0"
+    assert "wait_for_device" not in leased.coordinator.monitor.times.seconds()
+    for key, value in plain.arrays.items():
+        np.testing.assert_array_equal(leased.arrays[key], value, err_msg=key)
+
+
+class Contended(Inline):
+    """Another one has the device when an update comes, and waits for it during the update."""
+
+    other: Seat
+    lease: Lease | None
+    waits: int
+
+    def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
+        if member == LEARNER:
+            Contended.lease = self.other.take() or self.other.ask()
+            assert self.lease is not None
+        super()._run_one(coordinator, member, call)
+
+    def _report(self, waits: Waits) -> None:
+        super()._report(waits)
+        if waits.what and self.lease is not None:
+            Contended.waits += 1
+            self.lease.close()
+            assert self.other.ask() is None
+
+
+@pytest.fixture
+def contended() -> Iterator[Pool]:
+    """A pool with the device and the other one, who needs too much memory for two."""
+    with Pool.join([Resource("cpu:0", memory_mb=1000)]) as pool:
+        Contended.other, Contended.lease, Contended.waits = pool.enter("o", memory_mb=900), None, 0
+        yield pool
+
+
+@pytest.mark.parametrize("far", [False, True], ids=["here", "far"])
+@pytest.mark.parametrize("name", EACH)
+def test_beside_another_one_it_leaves_the_device_and_returns(
+    name: str, far: bool, contended: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Device, "peak_bytes", lambda self: 400 * MB)
+    left, leave = list[tuple[Level, int]](), Residency.leave
+
+    def noted(self: Residency, level: Level) -> None:
+        before = self.resident_bytes
+        leave(self, level)
+        left.append((level, before - self.resident_bytes))
+
+    monkeypatch.setattr(Residency, "leave", noted)
+    plain = learned(name, tmp_path, "cpu")
+    place: Any = nullcontext()
+    if far:
+        monkeypatch.setattr(devices, "name_of", lambda resource: THERE)
+        place = far_device()
+    with place as operations:
+        leased = learned(name, tmp_path, "pool", Contended)
+        assert not far or operations() > 100
+    monitor = leased.coordinator.monitor
+    assert (monitor.restarts, monitor.leases_lost) == (0, 0)
+    assert Contended.waits >= monitor.updates >= 2
+    assert len(left) == Contended.waits - 1, "all but the first, which is measured only then"
+    assert all(level is Level.PARK and freed > 1000 for level, freed in left)
+    assert {"wait_for_device", "clear_device"} < {
+        kind.removeprefix("learner.") for kind in monitor.times.seconds()
+    }
+    for key, value in plain.arrays.items():
+        np.testing.assert_allclose(leased.arrays[key], value, rtol=1e-4, atol=1e-5, err_msg=key)
