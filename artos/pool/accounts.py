@@ -5,20 +5,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-
-from xxhash import xxh3_64_hexdigest
-
-_NAME_BYTES = 100
-
-
-def account_name(folder: Path) -> str:
-    """The name of a run's account: that of its folder, and a few letters that no other run has.
-
-    A run that is resumed has the same again.
-    """
-    name = folder.name.encode()[:_NAME_BYTES].decode(errors="ignore")
-    return f"{name} {xxh3_64_hexdigest(bytes(folder.resolve()))[:6]}"
 
 
 @dataclass(slots=True, eq=False)

@@ -6,14 +6,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from artos.levels import level
 from artos.plan import Plan, Site
-from artos.pool.accounts import account_name
 from artos.pool.devices import DEVICE
 from artos.pool.faults import LeaseRevoked, PoolRefused
 from artos.pool.pool import Pool
@@ -175,9 +173,7 @@ def leased(
 
     pool = Pool.join(otherwise=own_resources(), name="learner")
     try:
-        folder = Path(site.logs).parent if site.logs else Path(site.folder)
-        name = account_name(folder)
-        enter = partial(pool.enter, name, weight=plan.weight, priority=plan.priority)
+        enter = partial(pool.enter, site.workload, weight=plan.weight, priority=plan.priority)
         seat = enter(_names(pool))
         role = make_role(name_of(seat.what))
         return LeasedRole(role, pool, seat, enter, plan.deadline, report, stopped)

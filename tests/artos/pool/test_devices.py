@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from artos.clock import ManualClock
-from artos.pool.accounts import account_name
 from artos.pool.devices import device_faults, device_resource, lent
 from artos.pool.faults import PoolRefused
 from artos.pool.folder import pool_folder
 from artos.pool.pool import Pool
-from artos.pool.records import WORKLOAD_BYTES
 from artos.pool.resources import Resource
 from artos.pool.view import look
 from artos.system import gpus
@@ -159,11 +157,3 @@ def test_memory_that_is_lacking(folder: Path, clock: ManualClock) -> None:
         anywhere.close()
         assert pool.lacking_mb("cuda:0") == 0
         assert pool.lacking_mb("cpu:a") == 0
-
-
-def test_an_account_has_the_name_of_its_run_and_is_nobody_elses(tmp_path: Path) -> None:
-    names = [account_name(tmp_path / user / "ppo-1") for user in ("ann", "bob")]
-    assert all(name.startswith("ppo-1 ") for name in names)
-    assert names[0] != names[1]
-    assert names[0] == account_name(tmp_path / "bob" / ".." / "ann" / "ppo-1")
-    assert len(account_name(tmp_path / ("ü" * 120)).encode()) <= WORKLOAD_BYTES

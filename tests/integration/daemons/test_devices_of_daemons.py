@@ -14,7 +14,7 @@ pytestmark = pytest.mark.processes
 
 
 def lent() -> list[str]:
-    return [each.name for each in look().resources]
+    return [each.name for each in look().resources if each.kind == "device"]
 
 
 def test_a_run_on_devices_that_a_daemon_lends(cluster: Cluster) -> None:

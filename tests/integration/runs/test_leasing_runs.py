@@ -86,13 +86,18 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def waiting() -> list[str]:
     """The names of the runs that wait for the device."""
-    return [each.workload.partition(" ")[0] for each in look().queue]
+    return [name_of(each.workload) for each in look().queue if each.what == "cpu:0"]
+
+
+def name_of(workload: str) -> str:
+    return workload.partition(".")[0]
 
 
 def test_two_runs_take_turns(start: Start) -> None:
     one, two = start("one", "--weight", "2", steps=ENDLESS), start("two", steps=ENDLESS)
     one.artos.until(lambda: min(one.updates, two.updates) > 3)
-    accounts = {each.workload.partition(" ")[0]: each for each in look().workloads}
+    kinds = [each for each in look().workloads if each.kind == "device"]
+    accounts = {name_of(each.workload): each for each in kinds}
     assert accounts.keys() == {"one", "two"}
     assert (accounts["one"].weight, accounts["two"].weight) == (2.0, 1.0)
     assert min(each.held_seconds for each in accounts.values()) > 0
