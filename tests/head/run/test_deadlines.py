@@ -86,6 +86,7 @@ def test_a_learner_that_waited_for_its_device_has_its_full_time_afterwards(
     assert coordinator.waits()["learner"] == "a device"
     for _ in range(3):
         later(players, 1.1)
+    later(players, 0.9)
     coordinator.receive(LEARNER, Waits(""))
     assert coordinator.waits()["learner"].startswith("running update")
     later(players, 0.9)
