@@ -190,7 +190,7 @@ class Workload:
         "model"
     )
     device: Annotated[str, "where the learner computes: auto, cpu, cuda:N or pool"] = "cpu"
-    weight: Annotated[float, "its share of what runs take turns on, next to the others'"] = 1.0
+    weight: Annotated[float, "its share where runs take turns"] = 1.0
     priority: Annotated[int, "whose turn comes first, whatever the weights"] = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     elastic: Elastic = field(default_factory=Elastic)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from far_device import FAR, far_device
+from inline_runs import finished, registered
 from placed_learners import EACH, learned
 
 from artos.buffer.mailbox import LEARNER
@@ -22,6 +25,8 @@ from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Invoke, Waits
+from artos.runtime import leased
+from artos.spec import CheckpointSetting
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
 
@@ -37,12 +42,12 @@ def _no_pool_is_left() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", EACH)
 def test_alone_it_learns_what_it_learns_without(name: str, tmp_path: Path) -> None:
-    plain, leased = learned(name, tmp_path, "cpu"), learned(name, tmp_path, "pool")
-    assert leased.coordinator.monitor.restarts == 0
-    assert leased.coordinator.monitor.device == "cpu:0"
-    assert "wait_for_device" not in leased.coordinator.monitor.times.seconds()
+    plain, found = learned(name, tmp_path, "cpu"), learned(name, tmp_path, "pool")
+    assert found.coordinator.monitor.restarts == 0
+    assert found.coordinator.monitor.device == "cpu:0"
+    assert "wait_for_device" not in found.coordinator.monitor.times.seconds()
     for key, value in plain.arrays.items():
-        np.testing.assert_array_equal(leased.arrays[key], value, err_msg=key)
+        np.testing.assert_array_equal(found.arrays[key], value, err_msg=key)
 
 
 class Contended(Inline):
@@ -94,9 +99,9 @@ def test_beside_another_one_it_leaves_the_device_and_returns(
         monkeypatch.setattr(devices, "name_of", lambda resource: THERE)
         place = far_device()
     with place as operations:
-        leased = learned(name, tmp_path, "pool", Contended)
+        found = learned(name, tmp_path, "pool", Contended)
         assert not far or operations() > 100
-    monitor = leased.coordinator.monitor
+    monitor = found.coordinator.monitor
     assert (monitor.restarts, monitor.leases_lost) == (0, 0)
     assert Contended.waits >= monitor.updates >= 2
     assert len(left) == Contended.waits - 1, "all but the first, which is measured only then"
@@ -105,4 +110,33 @@ def test_beside_another_one_it_leaves_the_device_and_returns(
         kind.removeprefix("learner.") for kind in monitor.times.seconds()
     }
     for key, value in plain.arrays.items():
-        np.testing.assert_allclose(leased.arrays[key], value, rtol=1e-4, atol=1e-5, err_msg=key)
+        np.testing.assert_allclose(found.arrays[key], value, rtol=1e-4, atol=1e-5, err_msg=key)
+
+
+class Stopping(Inline):
+    """Somebody else has the device; the run is told to stop once the learner waits for it."""
+
+    def _report(self, waits: Waits) -> None:
+        super()._report(waits)
+        assert waits.what, "nobody gives the device back"
+        coordinator = self._coordinator
+        assert coordinator is not None
+        assert coordinator.waits()["learner"] == "a device"
+        if not self.halt():
+            coordinator.drain()
+
+
+@pytest.mark.parametrize("kept", ["model", "all"])
+def test_a_run_that_waits_for_its_device_can_be_stopped(
+    kept: CheckpointSetting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leased, "_LISTEN_SECONDS", 0.0)
+    made = registered("ppo", tmp_path, total_updates=3, steps=16)
+    plan = msgspec.structs.replace(made.plan, device="pool", checkpoint=kept)
+    with Pool.join([Resource("cpu:0")]) as pool, pool.enter("other").lease() as lease:
+        stopped = finished(dataclasses.replace(made, plan=plan), tmp_path, Stopping)
+        assert not lease.wanted
+    coordinator = stopped.coordinator
+    assert (coordinator.monitor.updates, coordinator.draining) == (0, True)
+    (call,) = coordinator.state.invocations.of(LEARNER)
+    assert call.method == "update"
