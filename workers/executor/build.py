@@ -56,7 +56,10 @@ def build(
     place = Place(node.site, node.plan_file, node.plan.reference.folder)
     cpu_slots = host_slots(affinity=cpus)
     most = min(elastic.slots or len(cpu_slots), len(cpu_slots))
-    slots = leased_slots(cpu_slots, most, node.site.workload, node.board.doorbell.ring, clock)
+    slots = leased_slots(
+        cpu_slots, most, node.site.workload, node.board.doorbell.ring, clock,
+        weight=node.plan.weight, priority=node.plan.priority,
+    )  # fmt: skip
     pin = elastic.pin and probe()["pin"].available
     prefix = partial(_prefix, pin=pin)
     criu, accounts = criu_here(clock), Accounts(clock)

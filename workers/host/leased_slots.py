@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 from xxhash import xxh3_64_hexdigest
@@ -191,7 +192,14 @@ class LeasedSlots:
 
 
 def leased_slots(
-    slots: Sequence[Slot], most: int, workload: str, ring: Callable[[], None], clock: Clock
+    slots: Sequence[Slot],
+    most: int,
+    workload: str,
+    ring: Callable[[], None],
+    clock: Clock,
+    *,
+    weight: float = 1.0,
+    priority: int = 0,
 ) -> Slots:
     """At most so many of these slots, shared with the other runs that use the same CPUs.
 
@@ -202,7 +210,8 @@ def leased_slots(
     pool = None
     try:
         pool = Pool.join([Resource(name, kind) for name in names])
-        seats = [pool.enter(workload, kind) for _ in range(min(most, len(slots)))]
+        enter = partial(pool.enter, workload, kind, weight=weight, priority=priority)
+        seats = [enter() for _ in range(min(most, len(slots)))]
         return LeasedSlots(pool, names, seats, ring, clock)
     except (ArtosError, OSError) as error:
         if pool is not None:

@@ -37,9 +37,11 @@ class Machine:
         self.sources: list[Slots] = []
         self.rings: list[str] = []
 
-    def run(self, name: str, most: int = 2, slots: tuple[Slot, ...] = CPUS) -> SlotTable[int]:
+    def run(
+        self, name: str, most: int = 2, slots: tuple[Slot, ...] = CPUS, weight: float = 1.0
+    ) -> SlotTable[int]:
         ring: Callable[[], None] = lambda: self.rings.append(name)  # noqa: E731
-        source = leased_slots.leased_slots(slots, most, name, ring, self.clock)
+        source = leased_slots.leased_slots(slots, most, name, ring, self.clock, weight=weight)
         self.sources.append(source)
         return SlotTable(source, self.clock)
 
@@ -195,6 +197,22 @@ def test_a_pool_that_fails_costs_no_slot_and_gives_none_twice(
         one.request(holder)
     one.granted()
     assert {one.of(holder) for holder in range(9)} == {None, *CPUS}, "a slot was lost"
+
+
+def test_a_run_of_twice_the_weight_has_twice_the_time(shared: Machine) -> None:
+    runs = {name: shared.run(name, weight=weight) for name, weight in (("a", 2.0), ("b", 1.0))}
+    held: dict[tuple[str, int], Slot] = {}
+    for _ in range(300):
+        for table in runs.values():
+            for holder in range(4):
+                table.request(holder)
+        _settle(runs, held)
+        shared.clock.advance(TURN)
+        for name, holder in [*held]:
+            runs[name].release(holder)
+        held.clear()
+    had = {name: table.held_seconds for name, table in runs.items()}
+    assert had["a"] / had["b"] == pytest.approx(2.0, rel=0.05)
 
 
 @pytest.mark.parametrize("seed", range(12))
