@@ -20,7 +20,7 @@ from artos.exit_status import REFUSALS, ExitStatus
 from artos.system import streams
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.printable import printable
-from deploy.cli import cluster, completion, daemons, evaluate, pool, setup
+from deploy.cli import cluster, completion, daemons, evaluate, pool, setup, simulate
 from deploy.cli.common import (
     add_workload,
     print_json,
@@ -112,6 +112,7 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     doctor.add_argument("--json", action="store_true", help="print the result as JSON")
     doctor.set_defaults(command=_doctor)
     pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
+    simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
     cluster.add_to(commands)
     daemons.add_head(commands.add_parser("head", help="run the head of a cluster"))
     daemons.add_worker(commands.add_parser("worker", help="run a worker node of a cluster"))

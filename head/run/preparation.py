@@ -23,6 +23,7 @@ from artos.system.durable import write_durably
 from artos.system.signals import StopRequests
 from head.records import provenance
 from head.records.run_folder import RunFolder, writing
+from head.records.shape import Shape
 from head.run.recorder import OBJECT, flattened, named
 from head.run.request import Request
 from triggers.registration import Registration, prepare
@@ -133,6 +134,7 @@ def _new_folder(request: Request, registration: Registration) -> RunFolder:
     plan = registration.plan
     config = {**request.config(), "algorithm": plan.name, "env": plan.env}
     config["env_spec"] = plan.env_spec  # so that the policy can be loaded without the environment
+    config["plan"] = msgspec.to_builtins(Shape.of(plan))
     config |= _resolved(request, registration)
     if request.run_dir is not None:
         return RunFolder.create(request.run_dir, config)

@@ -35,6 +35,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "stop": ("over",),
     "bench": ("toy",),
     "pool": (),
+    "simulate": ("--mix", str(ROOT / "docs" / "examples" / "mix.toml"), "--slots", "64"),
     "usage": (),
 }
 """Commands that are to be had without a cluster."""

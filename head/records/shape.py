@@ -1,0 +1,42 @@
+"""What a run's ``config.json`` keeps of its plan, so that its course can be simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from artos.plan import Plan
+from artos.reference import Reference
+from artos.scaling.actor_count import Schedule
+from artos.spec import EVALUATION
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """The part of a plan that a run's course depends on; the names mean the same as in ``Plan``."""
+
+    actors: int
+    envs: int
+    steps: int
+    triggers: dict[str, dict[str, Any]]
+    non_publishing: tuple[str, ...] = ()
+    total_steps: int = 0
+    total_updates: int = 0
+
+    @classmethod
+    def of(cls, plan: Plan) -> Shape:
+        """That of a plan."""
+        return cls(**{name: getattr(plan, name) for name in cls.__struct_fields__})
+
+    def plan(self, name: str, schedule: Mapping[int, int] | None = None) -> Plan:
+        """A plan of this shape, without evaluations; ``schedule`` has actors by update."""
+        return Plan(
+            reference=Reference(""), name=name, env="", seed=0, capacity=self.steps,
+            on_full="wait", data_keys=(), objects=(), layout=(), methods={},
+            actors=self.actors, envs=self.envs, steps=self.steps,
+            triggers={t: each for t, each in self.triggers.items() if t != EVALUATION},
+            non_publishing=self.non_publishing,
+            total_steps=self.total_steps, total_updates=self.total_updates,
+            scaling=Schedule(dict(schedule)) if schedule else None,
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What a cluster would do with given workloads, on a simulated clock: ``artos simulate``."""

@@ -1,0 +1,172 @@
+"""A cluster on a simulated clock: the head's own scheduler, and the pool's queue on every node."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from artos.errors import Refused
+from artos.protocol.control import Placed, RunUp
+from head.daemon.roster import Node
+from head.daemon.scheduler import Begin, Run, Scheduler, Tell
+from head.simulation.leases import Leases, Waits
+from head.simulation.report import Forecast
+from head.simulation.simulated_run import SimulatedRun
+from head.simulation.timeline import Timeline
+from head.simulation.workload import Workload, check
+
+MOST_NODES, MOST_SLOTS = 100_000, 4_096
+
+
+class Cluster:
+    """``nodes`` alike nodes of ``slots`` CPU slots each, and a pool of ``devices`` for learners.
+
+    Decisions are made by what makes them on a real cluster: the head's scheduler begins runs and
+    places actors, each run's coordinator and triggers decide who samples and learns, and the
+    pool's fair queue gives out the slots of each node, and the devices. Without devices each
+    learner has a CPU of its own. Members take drawn or recorded seconds. What is left out: the
+    network, idle tiers, failures, and that those that share a CPU or a memory bus slow each other
+    down more, or less, than where the durations were recorded.
+    """
+
+    def __init__(self, nodes: int, slots: int, devices: int = 0, seed: int = 1) -> None:
+        if faults := [*_faults(nodes, slots, devices)]:
+            raise Refused(faults)
+        self._timeline, self._seed = Timeline(), seed
+        self._nodes = [Node(f"n{n}", slots, 0.0) for n in range(nodes)]
+        self._slots, self._count = slots, devices
+        self._leases: dict[str, Leases] = {}
+        self._devices = self._made("d", devices, "device") if devices else None
+        self._stirred: dict[Leases, None] = {}
+        self._scheduler = Scheduler()
+        self._runs: dict[str, SimulatedRun] = {}
+        self._to_decide = False
+
+    def run(self, workloads: Sequence[Workload]) -> Forecast:
+        """Simulate all runs to their ends.
+
+        Raises:
+            Refused: a workload cannot be simulated; lists all faults at once.
+        """
+        check(workloads)
+        began = time.perf_counter()
+        for workload, name, arrives in _arrivals(workloads):
+            self._timeline.after(arrives, partial(self._submit, workload, name))
+        self._timeline.run(self._settle)
+        return self._forecast(time.perf_counter() - began)
+
+    # -- what happens --------------------------------------------------------------------------
+
+    def _submit(self, workload: Workload, name: str) -> None:
+        seed = f"{self._seed} {name}"
+        self._runs[name] = SimulatedRun(name, workload, self._timeline, seed, self._ended)
+        request = {
+            "workload": workload.plan.name,
+            "weight": workload.weight,
+            "priority": workload.priority,
+        }
+        self._scheduler.submit(Run(name, request, name, placement=workload.placement))
+        self._to_decide = True
+
+    def _up(self, name: str) -> None:
+        run, scheduled = self._runs[name], self._scheduler.runs[name]
+        run.up(self._devices)
+        actors = run.workload.plan.actors
+        self._scheduler.run_up(RunUp(name, scheduled.epoch, 1, b"", "", "", (), actors))
+        self._to_decide = True
+
+    def _ended(self, name: str) -> None:
+        self._scheduler.run_ended(name, 0, "")
+        self._to_decide = True
+
+    # -- what is decided -----------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        while self._stirred or self._to_decide:
+            if self._to_decide:
+                self._to_decide = False
+                self._decide()
+            stirred, self._stirred = self._stirred, {}
+            for leases in stirred:
+                leases.grant()
+
+    def _decide(self) -> None:
+        for effect in self._scheduler.turn(self._nodes, self._timeline.clock.now()):
+            match effect:
+                case Begin(run=run):
+                    begun = self._runs[run.name]
+                    begun.begin()
+                    seconds = begun.workload.starts.process
+                    self._timeline.after(seconds, partial(self._up, run.name))
+                case Tell(run=run, message=Placed() as placed):
+                    places = {actor: self._of(node) for actor, node in placed.actors.items()}
+                    self._runs[run.name].place(places)
+
+    def _of(self, node: str) -> Leases:
+        if node not in self._leases:
+            self._leases[node] = self._made(f"{node}.", self._slots, "slot")
+        return self._leases[node]
+
+    def _made(self, prefix: str, count: int, kind: str) -> Leases:
+        names = [f"{prefix}{n}" for n in range(count)]
+        return Leases(names, kind, self._timeline.clock, self._stir)
+
+    def _stir(self, leases: Leases) -> None:
+        self._stirred[leases] = None
+
+    # -- what was found ------------------------------------------------------------------------
+
+    def _forecast(self, seconds: float) -> Forecast:
+        over = [run for run in self._runs.values() if run.over >= 0]
+        usage = tuple(run.usage() for run in over)
+        span = max((run.over for run in over), default=0.0)
+        slots = span * len(self._nodes) * self._slots
+        held = {
+            "slots": _share(sum(each.cpu_seconds_held for each in usage), slots),
+            "devices": _share(sum(each.device_seconds_held for each in usage), span * self._count),
+        }
+        return Forecast(
+            nodes=len(self._nodes), slots=self._slots, devices=self._count,
+            makespan=round(span, 6), utilisation=held, waits=_waits(over), usage=usage,
+            events=self._timeline.count, simulated_in=round(seconds, 3),
+            unfinished={r.name: self._why(r) for r in self._runs.values() if r.over < 0},
+        )  # fmt: skip
+
+    def _why(self, run: SimulatedRun) -> str:
+        queued = self._scheduler.waits_for(self._scheduler.runs[run.name], self._nodes)
+        return queued or run.waits_for()
+
+    def __repr__(self) -> str:
+        return f"<Cluster nodes={len(self._nodes)} runs={len(self._runs)} {self._timeline!r}>"
+
+
+def _faults(nodes: int, slots: int, devices: int) -> Iterable[str]:
+    if not 1 <= nodes <= MOST_NODES:
+        yield f"--nodes must be 1 to {MOST_NODES:,}, not {nodes}"
+    if not 1 <= slots <= MOST_SLOTS:
+        yield f"--slots must be 1 to {MOST_SLOTS:,}, not {slots}"
+    if not 0 <= devices <= MOST_NODES:
+        yield f"--devices must be 0 to {MOST_NODES:,}, not {devices}"
+
+
+def _arrivals(workloads: Sequence[Workload]) -> Iterable[tuple[Workload, str, float]]:
+    """Each run with a name of its own, and when it arrives."""
+    names: dict[str, int] = {}
+    for workload in workloads:
+        for n in range(workload.runs):
+            number = names[workload.plan.name] = names.get(workload.plan.name, 0) + 1
+            yield workload, f"{workload.plan.name}-{number}", workload.arrives + n * workload.every
+
+
+def _share(held: float, there: float) -> float:
+    return round(held / there, 4) if there else 0.0
+
+
+def _waits(runs: Sequence[SimulatedRun]) -> dict[str, dict[str, float]]:
+    total = {"start": Waits(), "slot": Waits(), "device": Waits()}
+    for run in runs:
+        total["start"].merge(run.waited)
+        for kind, spent in run.spent.items():
+            total[kind].merge(spent.waits)
+    return {name: waits.facts() for name, waits in total.items()}

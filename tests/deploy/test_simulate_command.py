@@ -1,0 +1,51 @@
+"""``artos simulate``: for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deploy.cli.__main__ import main
+
+MIX = """
+[[workload]]
+name = "pong"
+actors = 2
+round = 1.0
+update = 0.5
+total_updates = 4
+runs = 30
+"""
+
+
+@pytest.fixture
+def mix(tmp_path: Path) -> str:
+    path = tmp_path / "mix.toml"
+    path.write_text(MIX)
+    return str(path)
+
+
+def test_what_scripts_read(mix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--nodes", "30", "--slots", "2", "--mix", mix, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"makespan", "utilisation", "waits", "usage"} <= found.keys()
+    assert found["makespan"] == pytest.approx(6.0)
+    assert len(found["usage"]) == 30
+    assert {"cpu_seconds_held", "device_seconds_held", "waits"} <= found["usage"][0].keys()
+    assert found["usage"][0]["cpu_seconds_held"] == pytest.approx(8.0)
+
+
+def test_what_people_read(mix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--nodes", "30", "--slots", "2", "--mix", mix]) == 0
+    shown = capsys.readouterr().out
+    assert "makespan     6.0 s on 30 x 2 slots and 0 devices" in shown
+    assert "pong-1 " in shown
+    assert "... and 10 more" in shown
+
+
+def test_one_source_has_to_be_named(mix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate"]) == 2
+    assert main(["simulate", "--mix", mix, "--journal", "x"]) == 2
+    assert capsys.readouterr().err.count("--journal RUN ..., or --mix FILE") == 2

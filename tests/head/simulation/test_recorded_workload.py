@@ -1,0 +1,123 @@
+"""A workload taken from the records of a run, and simulated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from inline_runs import finished, registered
+
+from artos.errors import Refused
+from head.records.shape import Shape
+from head.simulation.cluster import Cluster
+from head.simulation.durations import Recorded
+from head.simulation.recorded import recorded
+from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger
+
+TABLE = {
+    "learner.update": DataKeyTrigger(("rows",), size=8).encode(),
+    "actors.sample": ObjectKeyTrigger().encode(),
+}
+LINES = [
+    {"t": 0.5, "firing": 1, "trigger": "actors.sample", "version": 0},
+    {"t": 0.5, "ready": "learner", "start": "fork", "seconds": 0.3},
+    {"t": 0.5, "ready": "actor 0", "start": "fork", "seconds": 0.3},
+    {"t": 1.0, "ready": "actor 1", "start": "fork", "seconds": 0.8},
+    {"t": 1.0, "ready": "actor 2", "start": "fork", "seconds": 0.8},
+    {"t": 2.0, "done": 1, "by": "actor 0", "version": 0, "seconds": 1.4},
+    {"t": 3.0, "done": 1, "by": "actor 1", "version": 0, "seconds": 0.9},
+    # Two slots: actor 2 had one from 2.0 on, and was woken first.
+    {"t": 3.5, "done": 1, "by": "actor 2", "version": 0, "seconds": 1.2},
+    {"t": 3.5, "firing": 2, "trigger": "learner.update", "version": 0},
+    {"t": 4.5, "firing": 3, "trigger": "actors.sample", "version": 1},
+    # Its weights were there before its answer was read.
+    {"t": 4.7, "done": 2, "by": "learner", "version": 1, "seconds": 0.9},
+]
+
+
+def write(folder: Path, lines: list[dict[str, Any]] = LINES, **changes: Any) -> Path:
+    folder.mkdir()
+    shape = Shape(3, 1, 8, TABLE, total_updates=1)
+    config = {
+        "algorithm": "mine", "settings": {"slots": 2}, "host": {"cpus": 4},
+        "plan": msgspec.to_builtins(shape),
+    }  # fmt: skip
+    summary = {"outcome": "done", "nodes": [], "wall_seconds": 6.7, "actors_by_update": [[1, 3]]}
+    files = {"config.json": config, "summary.json": summary}
+    for name, content in files.items():
+        both = content | {k: v for k, v in changes.items() if k in content or name == CONFIG}
+        (folder / name).write_text(json.dumps(both))
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / "journal.jsonl").write_text(text)
+    return folder
+
+
+CONFIG = "config.json"
+
+
+def test_times_are_those_with_a_slot(tmp_path: Path) -> None:
+    (found,) = recorded([write(tmp_path / "run")])
+    rounds, updates = (found.durations[target] for target in ("actors.sample", "learner.update"))
+    assert isinstance(rounds, Recorded)
+    assert isinstance(updates, Recorded)
+    assert sorted(rounds.seconds) == pytest.approx([1.5, 1.5, 2.0])
+    assert updates.seconds == pytest.approx([1.0])
+    assert found.starts.process == pytest.approx(2.0)
+    assert found.starts.learner == pytest.approx(0.5)
+    assert found.starts.actors == pytest.approx((0.5, 1.0, 1.0))
+
+
+def test_on_other_nodes_actors_are_believed(tmp_path: Path) -> None:
+    (found,) = recorded([write(tmp_path / "run", nodes=["n1"])])
+    rounds = found.durations["actors.sample"]
+    assert isinstance(rounds, Recorded)
+    assert sorted(rounds.seconds) == [0.9, 1.2, 1.4]
+
+
+def test_the_number_of_actors_changes_as_it_did(tmp_path: Path) -> None:
+    (found,) = recorded([write(tmp_path / "run", actors_by_update=[[2, 1], [3, 3]])])
+    assert found.plan.at_work.at(1) == 1
+    assert found.plan.at_work.at(2) == 3
+
+
+def test_every_fault_of_every_folder_is_told(tmp_path: Path) -> None:
+    lacks = write(tmp_path / "lacks")
+    (lacks / "summary.json").unlink()
+    old = write(tmp_path / "old", plan=None)
+    resumed = write(tmp_path / "resumed", resumed=[])
+    idle = write(tmp_path / "idle", lines=LINES[:4])
+    broken = write(tmp_path / "broken")
+    (broken / "config.json").write_text("{")
+    with pytest.raises(Refused) as refused:
+        recorded([tmp_path, lacks, old, resumed, idle, broken])
+    words = ["give the folder", "not ended", "config.json", "resumed", "no update", "damaged"]
+    for fault, word in zip(refused.value.faults, words, strict=True):
+        assert word in fault
+
+
+@pytest.mark.parametrize(
+    ("workload", "settings"),
+    [
+        ("ppo", {"actors": 3, "total_updates": 4, "steps": 32, "max_lag": 1}),
+        ("ppo", {"actors": 2, "total_updates": 3, "pipeline": "full", "minibatches": 1}),
+        ("dqn", {"actors": 2, "total_updates": 40, "after": 64}),
+    ],
+)
+def test_a_run_of_today_does_as_much_when_it_is_simulated(
+    tmp_path: Path, workload: str, settings: dict[str, Any]
+) -> None:
+    registration = registered(workload, tmp_path, env="CartPole-v1", threads=1, **settings)
+    run = finished(registration, tmp_path)
+    lines = [json.loads(line) for line in run.journal.read_text().splitlines()]
+    plan = msgspec.to_builtins(Shape.of(registration.plan))
+    folder = write(tmp_path / "run", lines=lines, plan=plan, actors_by_update=[])
+    found = Cluster(1, 2).run(recorded([folder]))
+    (simulated,) = found.usage
+    assert simulated.updates == run.coordinator.monitor.updates == settings["total_updates"]
+    if workload == "ppo":
+        assert simulated.steps == run.coordinator.steps
+    # Who replays may be a slack ahead.
+    assert simulated.steps == pytest.approx(run.coordinator.steps, rel=0.2)
