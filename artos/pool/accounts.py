@@ -56,7 +56,7 @@ class Account:
 
 @dataclass(slots=True)
 class Lowest:
-    """Accounts by virtual time, then by how long ago their turn was.
+    """Accounts by virtual time, then by how long ago their turn was, then in the order of filing.
 
     Virtual time only grows, so the key an account was filed under is never too high: only the
     account on top has its key brought up to date. Accounts that are no longer ``valid`` are dropped
@@ -64,13 +64,15 @@ class Lowest:
     """
 
     valid: Callable[[Account], object]
-    _heap: list[tuple[float, int, str, Account]] = field(default_factory=list)
-    _filed: set[Account] = field(default_factory=set)
+    _heap: list[tuple[float, int, int, Account]] = field(default_factory=list)
+    _filed: dict[Account, int] = field(default_factory=dict)
+    _count: int = 0
 
     def add(self, account: Account, now: float) -> None:
         """File an account; twice is fine."""
         if account not in self._filed:
-            self._filed.add(account)
+            self._count += 1
+            self._filed[account] = self._count
             heapq.heappush(self._heap, self._key(account, now))
 
     def least(self, now: float) -> Account | None:
@@ -79,13 +81,12 @@ class Lowest:
             account = self._heap[0][3]
             if not self.valid(account):
                 heapq.heappop(self._heap)
-                self._filed.discard(account)
+                del self._filed[account]
             elif (key := self._key(account, now))[:2] > self._heap[0][:2]:
                 heapq.heapreplace(self._heap, key)
             else:
                 return account
         return None
 
-    @staticmethod
-    def _key(account: Account, now: float) -> tuple[float, int, str, Account]:
-        return (account.virtual(now), account.turn, account.workload, account)
+    def _key(self, account: Account, now: float) -> tuple[float, int, int, Account]:
+        return (account.virtual(now), account.turn, self._filed[account], account)

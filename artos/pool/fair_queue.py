@@ -50,13 +50,14 @@ def longest_wait(
 
 @dataclass(slots=True)
 class _Entry:
-    """A contender that waits (``resource`` is empty) or holds."""
+    """A contender that waits (``resource`` is empty) or holds, counted as so many ``units``."""
 
     account: Account
     want: Want
     last: str
     queue: _Queue[Any] | None = None
     resource: str = ""
+    units: int = 1
 
 
 @dataclass(slots=True, eq=False)
@@ -185,9 +186,19 @@ class FairQueue(Generic[Contender]):
         if entry is not None and entry.resource:
             del self._entries[contender]
             self.places.give_back(entry.resource, entry.want.memory_mb)
-            entry.account.hold(-1, now)
+            entry.account.hold(-entry.units, now)
             if not entry.account.units:
                 self._peak = max(self._peak, entry.account.virtual(now))
+
+    def charge(self, contender: Contender, units: int, now: float) -> None:
+        """Count so many units of the resource for a contender that holds, from ``now`` on."""
+        entry = self._entries[contender]
+        entry.account.hold(units - entry.units, now)
+        entry.units = units
+
+    def resize(self, name: str, share: int) -> None:
+        """Let so many contenders hold a resource at once; those that hold it keep it."""
+        self.places.resize(name, share)
 
     def grants(self, now: float) -> list[tuple[Contender, str]]:
         """Give what is free to those that wait; returns who got which resource, in order."""

@@ -91,6 +91,15 @@ class Places:
         if load.holders < load.resource.share:
             self._open[name] = None
 
+    def resize(self, name: str, share: int) -> None:
+        """So many may hold it at once from here on."""
+        load = self._loads[name]
+        load.resource = replace(load.resource, share=share)
+        if load.holders >= share:
+            self._open.pop(name, None)
+        else:
+            self._open.setdefault(name)
+
     def has_a_free_unit(self, want: Want) -> bool:
         """Whether ``want`` lacks nothing but memory."""
         return want.name in self._open if want.name else bool(self._open)

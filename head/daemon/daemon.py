@@ -61,7 +61,7 @@ class HeadDaemon(Closing):
             )
             self._roster = Roster(VERSION, self._clock, options.deadline)
             self._roster.expect(state.nodes)
-            self._scheduler = Scheduler(state.runs)
+            self._scheduler = Scheduler(state.runs, state.queue, self._clock.now())
             self._client_api = ClientApi(
                 self._scheduler, self._roster, self._host, self._archives, options, self._clock,
                 self._messenger, self._inside, self._faults,
@@ -161,7 +161,8 @@ class HeadDaemon(Closing):
 
     def _save(self) -> None:
         try:
-            self._head_state.save(State(tuple(self._scheduler.runs.values()), self._roster.known()))
+            runs, queue = tuple(self._scheduler.runs.values()), self._scheduler.queue_state()
+            self._head_state.save(State(runs, self._roster.known(), queue))
         except (OSError, ValueError) as error:
             # A full disk must not stop the cluster; the save is tried again with every tick.
             _log.warning("the state file cannot be written: %s; make room", error)

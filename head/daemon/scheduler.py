@@ -19,6 +19,7 @@ from artos.protocol.control import Assign, ExecutorEnded, Hello, Placed, RunNews
 from artos.protocol.message import Message
 from artos.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, STOPPING, at_the_end
 from head.daemon.roster import Executors, Known, Node, Room, place, shares
+from head.daemon.run_queue import QueueState, RunQueue
 
 MOST_IN_A_ROW = 3
 """After so many deaths of its process without progress a run is not started again."""
@@ -33,7 +34,8 @@ class Run(msgspec.Struct):
 
     ``outcome`` is one of ``OUTCOMES`` once it is known; ``why`` explains it. ``up`` was sent by the
     living run process, ``places`` maps actors to nodes. ``deaths`` counts how often the process was
-    killed since the run last got further than ever before (``reached``, in steps).
+    killed since the run last got further than ever before (``reached``, in steps). ``admitted``:
+    it has begun and is not over; until then it waits since ``waits_since`` (0: not known yet).
     """
 
     name: str
@@ -52,6 +54,23 @@ class Run(msgspec.Struct):
     why: str = ""
     waits_for: str = ""
     facts: dict[str, Any] = {}
+    admitted: bool = False
+    waits_since: float = 0.0
+
+    @property
+    def workload(self) -> str:
+        """The name that it is charged under, with other runs of the same workload."""
+        return str(self.request.get("workload") or self.name)
+
+    @property
+    def weight(self) -> float:
+        """The share of slots that its workload is to have, relative to others."""
+        return float(self.request.get("weight", 1.0))
+
+    @property
+    def priority(self) -> int:
+        """Runs of a higher one begin first."""
+        return int(self.request.get("priority", 0))
 
     @property
     def active(self) -> bool:
@@ -67,6 +86,7 @@ class Run(msgspec.Struct):
         """The run is over."""
         self.state = at_the_end(outcome)
         self.outcome, self.why, self.waits_for, self.up = outcome, why, "", None
+        self.admitted = False
 
 
 class State(msgspec.Struct, frozen=True):
@@ -74,6 +94,7 @@ class State(msgspec.Struct, frozen=True):
 
     runs: tuple[Run, ...] = ()
     nodes: tuple[Known, ...] = ()
+    queue: QueueState = QueueState()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +132,21 @@ class _Moves:
 
 
 class Scheduler:
-    """All runs of a cluster, in the order they were submitted."""
+    """All runs of a cluster, in the order they were submitted.
 
-    def __init__(self, runs: Iterable[Run] = ()) -> None:
+    ``queue`` is what an earlier head saved of it, ``now`` the time.
+    """
+
+    def __init__(
+        self, runs: Iterable[Run] = (), queue: QueueState | None = None, now: float = 0.0
+    ) -> None:
         self.runs = {run.name: run for run in runs}
+        self._queue = RunQueue(queue, now)
         self.executors = Executors()
         self._moves: dict[str, _Moves] = {}
         self._actors: dict[str, dict[str, int]] = {}  # by node and run
         for run in self.runs.values():
+            run.admitted |= run.active  # also if an earlier version saved it
             self._settle(run, run.places)
 
     def __repr__(self) -> str:
@@ -243,6 +271,7 @@ class Scheduler:
         ``begin`` False: queued runs stay in the queue.
         """
         usable = [node for node in nodes if node.usable]
+        self._queue.see(self.runs, now)
         effects: list[Effect] = [*self._begin(usable)] if begin else []
         for run in self.runs.values():
             if run.up is not None:
@@ -250,20 +279,40 @@ class Scheduler:
         for node in nodes:
             if node.alive and node.peer:
                 effects += self._order(node, now)
+        self._queue.charge(self._slots(nodes))
         return effects
 
     def _begin(self, usable: Sequence[Node]) -> list[Begin]:
+        # Who was killed has its place still, and does not wait for another.
+        again = [run for run in self.runs.values() if run.state == QUEUED and run.admitted]
+        begun = [self._begun(run) for run in again]
+        begun += [self._begun(self.runs[name]) for name in self._queue.next(self._room(usable))]
+        return begun
+
+    def _room(self, usable: Sequence[Node]) -> int:
+        """How many more runs may begin."""
         # Without any worker one run may begin: its faults then show before a worker is there.
         unplaced = sum(run.active and not run.places for run in self.runs.values())
         free = sum(max(0, node.slots - len(self.actors_on(node.name))) for node in usable)
         active = sum(run.active for run in self.runs.values())
-        room = free - unplaced if usable else 1 - active
-        queue = [run for run in self.runs.values() if run.state == QUEUED]
-        chosen = queue[: max(0, room)]
-        for run in chosen:
-            run.state, run.epoch = STARTING, run.epoch + 1
-            run.outcome = run.why = run.waits_for = ""
-        return [Begin(run) for run in chosen]
+        return free - unplaced if usable else 1 - active
+
+    def _begun(self, run: Run) -> Begin:
+        run.state, run.epoch = STARTING, run.epoch + 1
+        run.outcome = run.why = run.waits_for = ""
+        return Begin(run)
+
+    def _slots(self, nodes: Iterable[Node]) -> dict[str, int]:
+        """The slots that each run has for its actors."""
+        held: Counter[str] = Counter()
+        for node in nodes:
+            if there := self.actors_on(node.name):
+                held.update(shares(node.slots, there))
+        return held
+
+    def queue_state(self) -> QueueState:
+        """What a restarted head must know of the queue, beside the runs."""
+        return self._queue.state()
 
     def _place(self, run: Run, actors: int, usable: Sequence[Node]) -> list[Tell]:
         moves = self._moves.pop(run.name, None)
@@ -325,7 +374,9 @@ class Scheduler:
         if run.state == QUEUED and not run.waits_for:
             active = sum(other.active for other in self.runs.values())
             slots = sum(node.slots for node in usable)
-            return f"a slot: {active} runs share {slots}" if usable else _NO_WORKER
+            before = self._queue.words(run)
+            words = f"a slot: {active} runs share {slots}{before and '; before it: '}{before}"
+            return words if usable else _NO_WORKER
         if run.state == STARTING and not run.waits_for:
             return "its registration" if usable else f"its registration, then {_NO_WORKER}"
         return run.waits_for

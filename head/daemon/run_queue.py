@@ -1,0 +1,181 @@
+"""Which queued run begins next: the pool's fair queue, for places on the cluster. Pure.
+
+A run that begins takes one place, and its workload is charged for the slots that its actors have
+from then on, by the rule of ``FairQueue``: the workload that has held the fewest slot-seconds for
+its weight comes first, higher priorities before that, and every fourth turn is that of the run that
+has waited longest, if longer than ``PATIENCE``. Within a workload of one priority runs begin in the
+order in which they were submitted. Runs of one name of a workload share one account, with the
+weight of the newest. Nothing is ever ended, parked or slowed for a run that waits.
+
+From that follows the bound: if no run takes longer than L seconds, and those that wait are of p
+different workloads and priorities, then the first run of each of these p waits at most
+``longest_wait(L, p)``, and each one behind it as much longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from artos.pool.accounts import Account
+from artos.pool.fair_queue import FairQueue
+from artos.pool.fair_queue import longest_wait as bound
+from artos.pool.resources import Resource, Want
+from artos.run_state import QUEUED
+
+PATIENCE = 600.0
+"""Seconds after which a run that waits is overdue."""
+_PLACE = "place"
+_WANT = Want()
+
+
+def longest_wait(longest_run: float, queues: int, ahead: int = 0) -> float:
+    """The most seconds a run waits among ``queues``, with ``ahead`` before it in its own."""
+    return bound(longest_run, queues, ahead, PATIENCE)
+
+
+class QueuedRun(Protocol):
+    """What the queue reads of a run. ``admitted``: it was begun and is not over."""
+
+    name: str
+    state: str
+    admitted: bool
+    waits_since: float
+
+    @property
+    def workload(self) -> str:
+        """The name of its account."""
+
+    @property
+    def weight(self) -> float:
+        """The share of its workload."""
+
+    @property
+    def priority(self) -> int:
+        """Who has more comes first."""
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+
+
+class Held(msgspec.Struct, frozen=True):
+    """The account of a workload, as in ``Account``."""
+
+    workload: str
+    weight: float
+    seconds: float
+    lead: float
+    turn: int
+    since: float
+    units: int
+
+
+class QueueState(msgspec.Struct, frozen=True):
+    """What a restarted head must know of the queue; times are those of the machine's clock."""
+
+    accounts: tuple[Held, ...] = ()
+    fair_turns: int = 0
+
+
+class RunQueue:
+    """The runs that wait and those that have begun; ``state`` is that of an earlier head."""
+
+    def __init__(self, state: QueueState | None = None, now: float = 0.0) -> None:
+        state = state or QueueState()
+        accounts = [_account(held, now) for held in state.accounts]
+        self._queue: FairQueue[str] = FairQueue(
+            [Resource(_PLACE, "run", share=0)], accounts, patience=PATIENCE,
+            fair_turns=state.fair_turns,
+        )  # fmt: skip
+        self._known: dict[str, QueuedRun] = {}
+        self.now = now
+
+    def state(self) -> QueueState:
+        """To be saved."""
+        accounts = self._queue.accounts.values()
+        names = Held.__struct_fields__
+        held = [Held(**{name: getattr(each, name) for name in names}) for each in accounts]
+        return QueueState(tuple(held), self._queue.fair_turns)
+
+    def see(self, runs: Mapping[str, QueuedRun], now: float) -> None:
+        """Take in which runs wait, go on, or are over."""
+        self.now = now
+        for name, known in list(self._known.items()):
+            if runs.get(name) is not known or known.over:
+                self._forget(known)
+        fresh = [run for run in runs.values() if run.name not in self._known and not run.over]
+        for run in sorted(fresh, key=lambda run: run.waits_since):
+            self._meet(run)
+        self._prune({run.workload for run in runs.values()})
+
+    def _meet(self, run: QueuedRun) -> None:
+        self._known[run.name] = run
+        account = self._queue.accounts.setdefault(
+            run.workload, Account(run.workload, run.weight, since=self.now)
+        )
+        account.reweigh(run.weight, self.now)
+        if run.admitted:
+            self._queue.hold(run.name, account, self.now, want=_WANT, resource=_PLACE)
+            return
+        if not 0 < run.waits_since <= self.now:  # new, or the machine was started anew since
+            run.waits_since = self.now
+        self._queue.arrive(account, self.now)
+        self._queue.wait(run.name, account, run.waits_since, want=_WANT, priority=run.priority)
+
+    def _forget(self, run: QueuedRun) -> None:
+        del self._known[run.name]
+        self._queue.withdraw(run.name)
+        self._queue.release(run.name, self.now)
+
+    def _prune(self, workloads: set[str]) -> None:
+        """An account that no known run has would be kept for ever."""
+        for name in self._queue.accounts.keys() - workloads:
+            del self._queue.accounts[name]
+
+    def charge(self, slots: Mapping[str, int]) -> None:
+        """From now on, runs hold so many slots; one that has begun counts for one at least."""
+        for name, run in self._known.items():
+            if run.admitted:
+                self._queue.charge(name, max(1, slots.get(name, 0)), self.now)
+
+    def next(self, room: int) -> list[str]:
+        """The runs that begin now, if there is room for so many; they are ``admitted``."""
+        held = sum(run.admitted for run in self._known.values())
+        self._queue.resize(_PLACE, held + max(0, room))
+        names = [name for name, _ in self._queue.grants(self.now)]
+        for name in names:
+            self._known[name].admitted = True
+        return names
+
+    def words(self, run: QueuedRun) -> str:
+        """Who is before a run that waits, in words; "" if nobody is known to be."""
+        waiting = [r for r in self._known.values() if r.state == QUEUED and not r.admitted]
+        above = sum(each.priority > run.priority for each in waiting)
+        equals = [each for each in waiting if each.priority == run.priority]
+        mine = self._virtual(run)
+        less = sum(each.workload != run.workload and self._virtual(each) < mine for each in equals)
+        own = [each for each in equals if each.workload == run.workload]
+        ahead = own.index(run) if run in own else len(own)
+        facts = (
+            (above, "of higher priority"),
+            (less, "of workloads that have held less"),
+            (ahead, "of its workload"),
+        )
+        return ", ".join(f"{count} {words}" for count, words in facts if count)
+
+    def _virtual(self, run: QueuedRun) -> float:
+        account = self._queue.accounts.get(run.workload)
+        return account.virtual(self.now) if account else 0.0
+
+    def __repr__(self) -> str:
+        return f"<RunQueue {self._queue!r}>"
+
+
+def _account(held: Held, now: float) -> Account:
+    """As it would be now: runs went on without a head. Units are counted anew."""
+    passed = max(0.0, now - held.since)
+    seconds = held.seconds + held.units * passed
+    return Account(held.workload, held.weight, seconds, held.lead, held.turn, now)
