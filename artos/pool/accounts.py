@@ -36,7 +36,8 @@ class Account:
 
     def virtual(self, now: float) -> float:
         """Virtual time, in seconds of a resource at weight 1; never falls."""
-        return self.lead + self.seconds_at(now) / self.weight
+        # Written out, as this is most of what a decision does.
+        return self.lead + (self.seconds + self.units * (now - self.since)) / self.weight
 
     def hold(self, more: int, now: float) -> None:
         """Hold so many units more from ``now`` on (fewer, if negative)."""
@@ -65,28 +66,27 @@ class Lowest:
 
     valid: Callable[[Account], object]
     _heap: list[tuple[float, int, int, Account]] = field(default_factory=list)
-    _filed: dict[Account, int] = field(default_factory=dict)
+    _filed: set[Account] = field(default_factory=set)
     _count: int = 0
 
     def add(self, account: Account, now: float) -> None:
         """File an account; twice is fine."""
         if account not in self._filed:
             self._count += 1
-            self._filed[account] = self._count
-            heapq.heappush(self._heap, self._key(account, now))
+            self._filed.add(account)
+            key = (account.virtual(now), account.turn, self._count, account)
+            heapq.heappush(self._heap, key)
 
     def least(self, now: float) -> Account | None:
         """The account with the least virtual time, None if there is none."""
-        while self._heap:
-            account = self._heap[0][3]
+        heap = self._heap
+        while heap:
+            virtual, turn, number, account = heap[0]
             if not self.valid(account):
-                heapq.heappop(self._heap)
-                del self._filed[account]
-            elif (key := self._key(account, now))[:2] > self._heap[0][:2]:
-                heapq.heapreplace(self._heap, key)
+                heapq.heappop(heap)
+                self._filed.discard(account)
+            elif (newest := account.virtual(now)) > virtual or account.turn > turn:
+                heapq.heapreplace(heap, (newest, account.turn, number, account))
             else:
                 return account
         return None
-
-    def _key(self, account: Account, now: float) -> tuple[float, int, int, Account]:
-        return (account.virtual(now), account.turn, self._filed[account], account)

@@ -232,6 +232,8 @@ class FairQueue(Generic[Contender]):
 
     def _fairest(self, now: float, kept: Container[str | None]) -> tuple[Contender, str] | None:
         """By priority and virtual time, the first for which there is room but on ``kept``."""
+        if self.places.full:
+            return None
         best: tuple[tuple[float, float, int], Contender] | None = None
         for (want, priority), line in self._lines.items():
             if best is not None and -priority > best[0][0]:

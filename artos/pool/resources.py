@@ -70,7 +70,10 @@ class Places:
         if want.name:
             here = want.name in self._open and want.name not in but
             return want.name if here and self._fits(want, want.name) else None
-        return next((n for n in self._open if n not in but and self._fits(want, n)), None)
+        for name in self._open:
+            if name not in but and self._fits(want, name):
+                return name
+        return None
 
     def candidate(self, want: Want, last: str = "") -> str | None:
         """A resource that ``want`` could use if it were free; always the same one."""
@@ -99,6 +102,11 @@ class Places:
             self._open.pop(name, None)
         else:
             self._open.setdefault(name)
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing has room for another holder."""
+        return not self._open
 
     def has_a_free_unit(self, want: Want) -> bool:
         """Whether ``want`` lacks nothing but memory."""

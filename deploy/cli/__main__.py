@@ -121,7 +121,8 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     bench = commands.add_parser("bench", help="measure ARTOS and other libraries in the same run")
     bench.add_argument(
         "name",
-        help="buffer, triggers, throughput, replay, startup, elasticity, pipelining, learning, all",
+        help="buffer, triggers, throughput, replay, startup, elasticity, pipelining, learning, "
+        "scheduler, all",
     )
     bench.add_argument(
         "--json",

@@ -18,6 +18,7 @@ from evaluation.learning import bench as pipeline_learning
 from evaluation.pipelining import bench as pipelining
 from evaluation.pipelining import figures
 from evaluation.replay import bench as replay
+from evaluation.scheduler import bench as scheduler
 from evaluation.sharing import bench as sharing
 from evaluation.startup import bench as startup
 from evaluation.throughput import bench as throughput
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
     "elasticity": elasticity.measure,
     "pipelining": pipelining.measure,
     "learning": pipeline_learning.measure,
+    "scheduler": scheduler.measure,
 }
 FIGURES: dict[str, Callable[[Report, Path], list[Path]]] = {"pipelining": figures.draw_all}
 """Functions that draw the reports for which bars are not enough."""

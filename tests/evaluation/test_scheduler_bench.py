@@ -1,0 +1,36 @@
+"""The deciders of ``artos bench scheduler`` decide what they are said to decide."""
+
+from __future__ import annotations
+
+import pytest
+
+from evaluation.core.report import Results
+from evaluation.scheduler import bench
+from evaluation.scheduler.deciders import SLOTS, fair, least_held, priority_queue
+
+
+def test_a_quick_run_has_every_case_and_both_goals() -> None:
+    results = bench.measure(1, True, lambda _: None)
+    assert isinstance(results, Results)
+    report = results.report()
+    assert len(report.rows) == 2 * 5 * 2
+    assert all(row.median is not None for row in report.rows)
+    ours = [row for row in report.rows if row.goal == bench.GOAL]
+    assert [row.unit for row in ours] == [bench.RATE] * 4
+    assert [ratio.goal for ratio in report.ratios[-2:]] == [bench.GROWTH_GOAL] * 2
+
+
+@pytest.mark.parametrize("make", [lambda n: fair(n, 4), lambda n: fair(n, n), priority_queue,
+                                  lambda n: least_held(n, 4)])  # fmt: skip
+def test_each_decision_hands_one_slot_on(make) -> None:
+    decide = make(5 * SLOTS)
+    held = next(
+        cell.cell_contents
+        for name, cell in zip(decide.__code__.co_freevars, decide.__closure__, strict=True)
+        if name == "held"
+    )
+    for _ in range(200):
+        before = list(held)
+        decide()
+        assert len(held) == len(set(held)) == SLOTS
+        assert list(held)[:-1] == before[1:]
