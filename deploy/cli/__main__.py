@@ -122,7 +122,7 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     bench.add_argument(
         "name",
         help="buffer, triggers, throughput, replay, startup, elasticity, pipelining, learning, "
-        "scheduler, all",
+        "scheduler, simulation, all",
     )
     bench.add_argument(
         "--json",

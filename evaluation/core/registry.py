@@ -19,6 +19,7 @@ from evaluation.pipelining import bench as pipelining
 from evaluation.pipelining import figures
 from evaluation.replay import bench as replay
 from evaluation.scheduler import bench as scheduler
+from evaluation.simulation import bench as simulation
 from evaluation.sharing import bench as sharing
 from evaluation.startup import bench as startup
 from evaluation.throughput import bench as throughput
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
     "pipelining": pipelining.measure,
     "learning": pipeline_learning.measure,
     "scheduler": scheduler.measure,
+    "simulation": simulation.measure,
 }
 FIGURES: dict[str, Callable[[Report, Path], list[Path]]] = {"pipelining": figures.draw_all}
 """Functions that draw the reports for which bars are not enough."""

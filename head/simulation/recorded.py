@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -14,17 +13,11 @@ from artos.errors import Refused
 from artos.protocol.unreadable import UNREADABLE
 from head.records.shape import Shape
 from head.simulation.durations import Recorded
+from head.simulation.invocations import LEARNER, alone, invocations, with_slots
 from head.simulation.workload import Starts, Workload
 from triggers import journal
 
-
-class Answered(NamedTuple):
-    """An invocation: its target, when it could begin at the earliest, when it was answered."""
-
-    target: str
-    asked: float
-    answered: float
-    seconds: float
+_ACTOR = "actor "
 
 
 def recorded(folders: Iterable[Path]) -> list[Workload]:
@@ -48,20 +41,27 @@ def recorded(folders: Iterable[Path]) -> list[Workload]:
 def _recorded(folder: Path) -> Workload:
     config, summary, lines = _read(folder)
     shape = _shape(folder, config)
-    made, learned, sampled = _Invocations(lines).sorted(frozenset(shape.non_publishing))
-    if not learned or not sampled:
+    members = invocations(lines)
+    learned = members.pop(LEARNER, [])
+    rounds = [each for name in members if name.startswith(_ACTOR) for each in members[name]]
+    updates = [each for each in learned if each.drew and each.target not in _silent(shape)]
+    if not updates or not rounds:
         raise Refused([f"{folder}: it made no update: nothing is known of how long one takes"])
     if summary["outcome"] != "done":  # as far as it came
-        shape = msgspec.structs.replace(shape, total_steps=0, total_updates=max(1, made.updates))
+        shape = msgspec.structs.replace(shape, total_steps=0, total_updates=len(updates))
     durations: dict[str, list[float]] = defaultdict(list)
-    for target, seconds in (*_alone(learned), *_by_turns(sampled, _slots(config, summary))):
+    for target, seconds in (*alone(learned), *with_slots(rounds, _slots(config, summary))):
         durations[target].append(seconds)
     return Workload(
         plan=shape.plan(config["algorithm"], _schedule(summary, shape.actors)),
         durations={target: Recorded(tuple(each)) for target, each in durations.items()},
         starts=_starts(lines, summary["wall_seconds"]),
-        sync=max(1, round(made.updates / max(1, made.versions))),
+        sync=max(1, round(len(updates) / max(1, updates[-1].version))),
     )
+
+
+def _silent(shape: Shape) -> frozenset[str]:
+    return frozenset(f"{LEARNER}.{method}" for method in shape.non_publishing)
 
 
 # -- the files of a run --------------------------------------------------------------------------
@@ -119,83 +119,13 @@ def _starts(lines: Sequence[Mapping[str, Any]], wall_seconds: float) -> Starts:
              and "ready" in each}  # fmt: skip
     begun = min((each["t"] - each["seconds"] for each in ready.values()), default=0.0)
     after = {name: each["seconds"] + max(0.0, begun) for name, each in ready.items()}
-    actors = sorted((name for name in after if name.startswith("actor ")), key=_number)
+    actors = sorted((name for name in after if name.startswith(_ACTOR)), key=_number)
     return Starts(
         process=max(0.0, wall_seconds - lines[-1]["t"]),
-        learner=after.get("learner", 0.0),
+        learner=after.get(LEARNER, 0.0),
         actors=tuple(after[name] for name in actors) or (0.0,),
     )
 
 
 def _number(name: str) -> int:
-    return int(name.removeprefix("actor "))
-
-
-# -- its invocations -----------------------------------------------------------------------------
-
-
-class _Made(NamedTuple):
-    updates: int
-    versions: int
-
-
-class _Invocations:
-    """Finds out when each invocation of a journal could begin, and when it was answered."""
-
-    def __init__(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        self._fired: dict[int, tuple[str, float]] = {}
-        self._seen: dict[int, float] = {}  # version → when triggers knew of it
-        self._free: dict[str, float] = {}  # member → when it was last done
-        self._answers: list[tuple[str, Answered, int]] = []
-        for line in lines:
-            if "firing" in line:
-                self._fired[line["firing"]] = line["trigger"], line["t"]
-                self._seen.setdefault(line["version"], line["t"])
-            elif "ready" in line:
-                self._free.setdefault(line["ready"], line["t"])
-            elif "done" in line and "seconds" in line and "nothing" not in line:
-                self._done(line)
-
-    def _done(self, line: Mapping[str, Any]) -> None:
-        member, target, asked = line["by"], *self._fired[line["done"]]
-        asked = max(asked, self._free.get(member, 0.0))
-        answered = line["t"]
-        if member == "learner":  # its weights may be known before its answer is read
-            seen = self._seen.get(line["version"], answered)
-            answered = seen if asked < seen < answered else answered
-        self._free[member] = answered
-        found = Answered(target, asked, answered, line["seconds"])
-        self._answers.append((member, found, line.get("version", 0)))
-
-    def sorted(self, silent: frozenset[str]) -> tuple[_Made, list[Answered], list[Answered]]:
-        """How much the learner made, its invocations, and those of the actors."""
-        learned = [(a, version) for member, a, version in self._answers if member == "learner"]
-        sampled = [a for member, a, _ in self._answers if member.startswith("actor ")]
-        updates = sum(a.target.partition(".")[2] not in silent for a, _ in learned)
-        made = _Made(updates, max((version for _, version in learned), default=0))
-        return made, [a for a, _ in learned], sampled
-
-
-def _alone(invocations: Iterable[Answered]) -> Iterable[tuple[str, float]]:
-    """How long a member took that waits for nothing else; longer than it says itself by far
-    if it had to be woken first."""
-    for each in invocations:
-        yield each.target, max(each.seconds, each.answered - each.asked)
-
-
-def _by_turns(invocations: Sequence[Answered], slots: int | None) -> Iterable[tuple[str, float]]:
-    """How long actors held one of the ``slots`` for an invocation.
-
-    Of what begins as the j-th at least j - ``slots`` are over before that, so it has waited until
-    then; what it took from there on, it took with its slot: also to be woken.
-    """
-    over: list[float] = []  # answers of those that have begun, to come
-    for each in sorted(invocations, key=lambda one: one.answered - one.seconds):
-        began = each.asked
-        if slots is not None and len(over) >= slots:
-            began = max(began, heapq.heappop(over))
-        heapq.heappush(over, each.answered)
-        yield (
-            each.target,
-            each.seconds if slots is None else max(each.seconds, each.answered - began),
-        )
+    return int(name.removeprefix(_ACTOR))

@@ -74,7 +74,19 @@ def test_on_other_nodes_actors_are_believed(tmp_path: Path) -> None:
     (found,) = recorded([write(tmp_path / "run", nodes=["n1"])])
     rounds = found.durations["actors.sample"]
     assert isinstance(rounds, Recorded)
-    assert sorted(rounds.seconds) == [0.9, 1.2, 1.4]
+    assert sorted(rounds.seconds) == pytest.approx([0.9, 1.2, 1.4])
+
+
+def test_answers_that_were_read_late_count_from_when_the_next_began(tmp_path: Path) -> None:
+    fires = {"trigger": "learner.update", "version": 0}
+    answer = {"by": "learner", "version": 1, "seconds": 0.4}
+    late = [{"t": 3.5, "firing": 4, **fires}, {"t": 4.7, "done": 4, **answer}]
+    (found,) = recorded([write(tmp_path / "run", [*LINES, *late])])
+    updates = found.durations["learner.update"]
+    assert isinstance(updates, Recorded)
+    # Both were read at 4.7; the first was over at 4.3, when the second began.
+    assert updates.seconds == pytest.approx([0.8, 0.4], abs=0.11)
+    assert sum(updates.seconds) == pytest.approx(4.7 - 3.5, abs=0.11)
 
 
 def test_the_number_of_actors_changes_as_it_did(tmp_path: Path) -> None:
@@ -99,15 +111,17 @@ def test_every_fault_of_every_folder_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "settings"),
+    ("workload", "settings", "ahead"),
     [
-        ("ppo", {"actors": 3, "total_updates": 4, "steps": 32, "max_lag": 1}),
-        ("ppo", {"actors": 2, "total_updates": 3, "pipeline": "full", "minibatches": 1}),
-        ("dqn", {"actors": 2, "total_updates": 40, "after": 64}),
+        ("ppo", {"actors": 3, "total_updates": 4, "steps": 32}, 0.0),
+        # One round more may be under way, and who replays may be a slack ahead.
+        ("ppo", {"actors": 3, "total_updates": 4, "steps": 32, "max_lag": 1}, 0.25),
+        ("ppo", {"actors": 2, "total_updates": 3, "pipeline": "full", "minibatches": 1}, 0.0),
+        ("dqn", {"actors": 2, "total_updates": 40, "after": 64}, 0.2),
     ],
 )
 def test_a_run_of_today_does_as_much_when_it_is_simulated(
-    tmp_path: Path, workload: str, settings: dict[str, Any]
+    tmp_path: Path, workload: str, settings: dict[str, Any], ahead: float
 ) -> None:
     registration = registered(workload, tmp_path, env="CartPole-v1", threads=1, **settings)
     run = finished(registration, tmp_path)
@@ -117,7 +131,4 @@ def test_a_run_of_today_does_as_much_when_it_is_simulated(
     found = Cluster(1, 2).run(recorded([folder]))
     (simulated,) = found.usage
     assert simulated.updates == run.coordinator.monitor.updates == settings["total_updates"]
-    if workload == "ppo":
-        assert simulated.steps == run.coordinator.steps
-    # Who replays may be a slack ahead.
-    assert simulated.steps == pytest.approx(run.coordinator.steps, rel=0.2)
+    assert simulated.steps == pytest.approx(run.coordinator.steps, rel=ahead + 1e-9)

@@ -1,0 +1,1 @@
+"""How near ``artos simulate`` comes to what real runs take."""
