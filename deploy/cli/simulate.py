@@ -28,7 +28,7 @@ def add_to(parser: Parser) -> None:
         type=whole,
         default=0,
         metavar="D",
-        help="devices that learners share; 0: each learner has a CPU of its own",
+        help="devices that learners share; 0: learners wait for none",
     )
     parser.add_argument(
         "--journal",

@@ -11,6 +11,7 @@ from artos.protocol.control import Placed, RunUp
 from head.daemon.roster import Node
 from head.daemon.scheduler import Begin, Run, Scheduler, Tell
 from head.simulation.leases import Leases, Waits
+from head.simulation.processors import Processors
 from head.simulation.report import Forecast
 from head.simulation.simulated_run import SimulatedRun
 from head.simulation.timeline import Timeline
@@ -24,10 +25,10 @@ class Cluster:
 
     Decisions are made by what makes them on a real cluster: the head's scheduler begins runs and
     places actors, each run's coordinator and triggers decide who samples and learns, and the
-    pool's fair queue gives out the slots of each node, and the devices. Without devices each
-    learner has a CPU of its own. Members take drawn or recorded seconds. What is left out: the
-    network, idle tiers, failures, and that those that share a CPU or a memory bus slow each other
-    down more, or less, than where the durations were recorded.
+    pool's fair queue gives out the slots of each node, and the devices. Members take drawn or
+    recorded seconds. One node without devices is a machine on which learners compute, too: if more
+    members do than it has slots, all are slower. Else no learner takes a CPU from anybody. What is
+    left out: the network, idle tiers, failures, caches and memory buses.
     """
 
     def __init__(self, nodes: int, slots: int, devices: int = 0, seed: int = 1) -> None:
@@ -38,6 +39,9 @@ class Cluster:
         self._slots, self._count = slots, devices
         self._leases: dict[str, Leases] = {}
         self._devices = self._made("d", devices, "device") if devices else None
+        one_machine = nodes == 1 and not devices
+        processors = Processors(slots, self._timeline)
+        self._compute = processors.compute if one_machine else self._timeline.after
         self._stirred: dict[Leases, None] = {}
         self._scheduler = Scheduler()
         self._runs: dict[str, SimulatedRun] = {}
@@ -71,7 +75,7 @@ class Cluster:
 
     def _up(self, name: str) -> None:
         run, scheduled = self._runs[name], self._scheduler.runs[name]
-        run.up(self._devices)
+        run.up(self._devices, self._compute)
         actors = run.workload.plan.actors
         self._scheduler.run_up(RunUp(name, scheduled.epoch, 1, b"", "", "", (), actors))
         self._to_decide = True

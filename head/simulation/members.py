@@ -30,6 +30,8 @@ from triggers.replay import ReplayTrigger
 from triggers.table import Table
 from triggers.wiring import non_publishing_targets
 
+Compute = Callable[[float, Callable[[], None]], None]
+
 
 @dataclass(slots=True)
 class _Block:
@@ -120,14 +122,17 @@ class SimulatedMembers:
     """Learner and actors of one run. Implements ``Members``.
 
     An actor computes while it has a slot of its node, the learner while it has a device; without
-    ``devices`` the learner has a CPU of its own. ``happened`` is called when a member is done.
+    ``devices`` it waits for none. ``compute`` has something done after so many seconds of a CPU;
+    ``happened`` is called when a member is done.
     """
 
     def __init__(
         self, workload: Workload, table: Table, timeline: Timeline, devices: Leases | None,
-        random: Random, claimants: Mapping[str, Claimant], happened: Callable[[], None],
+        random: Random, claimants: Mapping[str, Claimant], compute: Compute,
+        happened: Callable[[], None],
     ) -> None:  # fmt: skip
         self._workload, self._timeline, self._random = workload, timeline, random
+        self._compute = compute
         self._actors, self._devices, self._happened = claimants["slot"], devices, happened
         self._learns = claimants["device"]
         self._silent = non_publishing_targets(workload.plan)
@@ -212,7 +217,7 @@ class SimulatedMembers:
         if call.bind:
             state.version = self._weights.version
         seconds = self._workload.seconds(call.trigger, self._random)
-        self._timeline.after(seconds, partial(self._worked, turn, seconds))
+        self._compute(seconds, partial(self._worked, turn, seconds))
 
     def _worked(self, turn: Turn, seconds: float) -> None:
         member, state = turn.member, self._members[turn.member]

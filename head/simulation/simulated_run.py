@@ -7,7 +7,7 @@ from random import Random
 
 from head.run.wiring import connect
 from head.simulation.leases import Claimant, Leases, Spent, Waits
-from head.simulation.members import SimulatedMembers
+from head.simulation.members import Compute, SimulatedMembers
 from head.simulation.report import RunUsage
 from head.simulation.timeline import Timeline
 from head.simulation.workload import Workload
@@ -35,14 +35,15 @@ class SimulatedRun:
         self.began = self._timeline.clock.now()
         self.waited.add(self.began - self.arrived)
 
-    def up(self, devices: Leases | None) -> None:
+    def up(self, devices: Leases | None, compute: Compute) -> None:
         """Its process is up: the learner starts, on one of the ``devices`` if there are any."""
         plan, table = self.workload.wired()
         who, more = self.name, (self.workload.weight, self.workload.priority)
         claimants = {kind: Claimant(who, *more, self.spent[kind]) for kind in KINDS}
         self._members = SimulatedMembers(
-            self.workload, table, self._timeline, devices, self._random, claimants, self._happened
-        )
+            self.workload, table, self._timeline, devices, self._random, claimants, compute,
+            self._happened,
+        )  # fmt: skip
         self._coordinator = connect(plan, table, self._members.ports())
         self._coordinator.begin()
         self._members.begin(self._coordinator)

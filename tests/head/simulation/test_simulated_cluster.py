@@ -55,8 +55,20 @@ def test_rounds_and_updates_overlap_where_lag_is_allowed() -> None:
         "learner.update": DataKeyTrigger(("rows",), size=STEPS, max_lag=1),
         "actors.sample": ObjectKeyTrigger(),
     }
-    found = Cluster(1, 4).run([workload(updates=10, update_s=1.0, triggers=table)])
-    assert found.makespan == pytest.approx(11.0)  # 20.0 in turn
+    both = workload(updates=10, update_s=1.0, triggers=table)
+    assert Cluster(2, 2).run([both]).makespan == pytest.approx(11.0)  # 20.0 in turn
+
+
+def test_on_one_machine_learner_and_actors_share_its_cpus() -> None:
+    """Four rounds and an update at once, on four CPUs; the first rounds are alone."""
+    table = {
+        "learner.update": DataKeyTrigger(("rows",), size=STEPS, max_lag=1),
+        "actors.sample": ObjectKeyTrigger(),
+    }
+    both = workload(updates=10, update_s=1.0, triggers=table)
+    assert Cluster(1, 4).run([both]).makespan == pytest.approx(1 + 10 * 5 / 4)
+    assert Cluster(1, 5).run([both]).makespan == pytest.approx(11.0)
+    assert Cluster(1, 4, devices=1).run([both]).makespan == pytest.approx(11.0)
 
 
 def test_learners_take_turns_on_a_device() -> None:
@@ -94,7 +106,7 @@ def test_the_head_begins_as_many_runs_as_there_is_room_for() -> None:
 
 def test_versions_come_every_few_updates_and_clocks_tick() -> None:
     table = {"learner.update": TimeTrigger(2.0), "actors.sample": ObjectKeyTrigger()}
-    found = Cluster(1, 2).run([workload(actors=2, updates=6, triggers=table, sync=3)])
+    found = Cluster(2, 1).run([workload(actors=2, updates=6, triggers=table, sync=3)])
     (run,) = found.usage
     assert found.makespan == pytest.approx(6 * 2.0 + 0.5 + 1.0)
     # Versions 0, 1 and 2: an update by the clock counts once it is made, after its version.
