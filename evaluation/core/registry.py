@@ -19,8 +19,8 @@ from evaluation.pipelining import bench as pipelining
 from evaluation.pipelining import figures
 from evaluation.replay import bench as replay
 from evaluation.scheduler import bench as scheduler
-from evaluation.simulation import bench as simulation
 from evaluation.sharing import bench as sharing
+from evaluation.simulation import bench as simulation
 from evaluation.startup import bench as startup
 from evaluation.throughput import bench as throughput
 from evaluation.triggers import bench as triggers

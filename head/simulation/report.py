@@ -6,10 +6,10 @@ import msgspec
 
 
 class RunUsage(msgspec.Struct, frozen=True):
-    """One run. Times in seconds since the simulation began; ``waits`` by what was waited for.
+    """One run. Times in seconds since the simulation began.
 
-    A wait has ``count``, and ``mean`` and ``longest`` in seconds: for ``start`` (from its arrival
-    until the head begins it), ``slot`` and ``device``.
+    What it held and waited for is named as in ``Usage``; ``waits`` also has ``start``, the seconds
+    from its arrival until the head began it.
     """
 
     run: str
@@ -21,16 +21,16 @@ class RunUsage(msgspec.Struct, frozen=True):
     updates: int
     cpu_seconds_held: float
     device_seconds_held: float
-    waits: dict[str, dict[str, float]]
+    waits: dict[str, float]
 
 
 class Forecast(msgspec.Struct, frozen=True):
     """All runs. ``makespan`` is the time of the last one's end, in seconds.
 
     ``utilisation`` is the share of ``slots`` and ``devices`` that was held on average over the
-    makespan, ``waits`` as in ``RunUsage``. ``simulated_in`` are the seconds that the simulation
-    took, in which it let ``events`` happen. ``unfinished`` says what runs that never ended wait
-    for.
+    makespan. ``waits`` has all waits of a cause together: their ``count``, and the ``mean`` and the
+    ``longest`` in seconds. ``simulated_in`` are the seconds that the simulation took, in which it
+    let ``events`` happen. ``unfinished`` says what runs that never ended wait for.
     """
 
     nodes: int

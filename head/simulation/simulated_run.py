@@ -82,5 +82,5 @@ class SimulatedRun:
             steps=self._coordinator.steps, updates=self._members.updates,
             cpu_seconds_held=round(slot.held_seconds, 6),
             device_seconds_held=round(device.held_seconds, 6),
-            waits={name: wait.facts() for name, wait in waits.items()},
+            waits={name: round(wait.seconds, 6) for name, wait in waits.items()},
         )  # fmt: skip

@@ -47,7 +47,8 @@ def test_rounds_wait_for_slots_and_updates_for_rounds(
     assert (run.updates, run.steps) == (3, 3 * 4 * STEPS)
     assert run.cpu_seconds_held == pytest.approx(12.0)
     assert found.utilisation["slots"] == pytest.approx(12 / (makespan * nodes * slots), abs=1e-4)
-    assert run.waits["slot"]["count"] == 12
+    assert found.waits["slot"]["count"] == 12
+    assert run.waits["slot"] == pytest.approx(12 * found.waits["slot"]["mean"], abs=1e-4)
 
 
 def test_rounds_and_updates_overlap_where_lag_is_allowed() -> None:
