@@ -93,16 +93,19 @@ def least_held(actors: int, workloads: int) -> Callable[[], None]:
 
 
 def microseconds(decide: Callable[[], None], seconds: float) -> float:
-    """Microseconds of one decision, on average over so many seconds after a warm-up."""
+    """Microseconds of one decision, on average over so many seconds after a warm-up.
+
+    They are of CPU time, as nothing here waits, and others may use the machine.
+    """
     _count(decide, min(_WARM_UP, seconds))
-    began = time.perf_counter()
+    began = time.process_time()
     count = _count(decide, seconds)
-    return (time.perf_counter() - began) / count * 1e6
+    return (time.process_time() - began) / count * 1e6
 
 
 def _count(decide: Callable[[], None], seconds: float) -> int:
-    count, until = 0, time.perf_counter() + seconds
-    while time.perf_counter() < until:
+    count, until = 0, time.process_time() + seconds
+    while time.process_time() < until:
         for _ in range(50):
             decide()
         count += 50

@@ -135,6 +135,11 @@ class RunQueue:
         for name in self._queue.accounts.keys() - workloads:
             del self._queue.accounts[name]
 
+    @property
+    def waits(self) -> bool:
+        """Whether a run waits to begin."""
+        return not all(run.admitted for run in self._known.values())
+
     def charge(self, slots: Mapping[str, int]) -> None:
         """From now on, runs hold so many slots; one that has begun counts for one at least."""
         for name, run in self._known.items():

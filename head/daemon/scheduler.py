@@ -18,6 +18,7 @@ from artos.exit_status import OUTCOMES, ExitStatus
 from artos.protocol.control import Assign, ExecutorEnded, Hello, Placed, RunNews, RunUp
 from artos.protocol.message import Message
 from artos.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, STOPPING, at_the_end
+from head.daemon.held_slots import HeldSlots
 from head.daemon.roster import Executors, Known, Node, Room, place, shares
 from head.daemon.run_queue import QueueState, RunQueue
 
@@ -145,6 +146,7 @@ class Scheduler:
         self.executors = Executors()
         self._moves: dict[str, _Moves] = {}
         self._actors: dict[str, dict[str, int]] = {}  # by node and run
+        self._held = HeldSlots()
         for run in self.runs.values():
             run.admitted |= run.active  # also if an earlier version saved it
             self._settle(run, run.places)
@@ -239,6 +241,7 @@ class Scheduler:
 
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
         """A worker daemon is there (again): have it close executors that are not wanted."""
+        self._held.changed(node.name)  # it may have another number of slots
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
         return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
 
@@ -279,14 +282,15 @@ class Scheduler:
         for node in nodes:
             if node.alive and node.peer:
                 effects += self._order(node, now)
-        self._queue.charge(self._slots(nodes))
+        self._queue.charge(self._held.by_run(nodes, self.actors_on))
         return effects
 
     def _begin(self, usable: Sequence[Node]) -> list[Begin]:
         # Who was killed has its place still, and does not wait for another.
         again = [run for run in self.runs.values() if run.state == QUEUED and run.admitted]
         begun = [self._begun(run) for run in again]
-        begun += [self._begun(self.runs[name]) for name in self._queue.next(self._room(usable))]
+        if self._queue.waits:
+            begun += [self._begun(self.runs[n]) for n in self._queue.next(self._room(usable))]
         return begun
 
     def _room(self, usable: Sequence[Node]) -> int:
@@ -301,14 +305,6 @@ class Scheduler:
         run.state, run.epoch = STARTING, run.epoch + 1
         run.outcome = run.why = run.waits_for = ""
         return Begin(run)
-
-    def _slots(self, nodes: Iterable[Node]) -> dict[str, int]:
-        """The slots that each run has for its actors."""
-        held: Counter[str] = Counter()
-        for node in nodes:
-            if there := self.actors_on(node.name):
-                held.update(shares(node.slots, there))
-        return held
 
     def queue_state(self) -> QueueState:
         """What a restarted head must know of the queue, beside the runs."""
@@ -340,8 +336,10 @@ class Scheduler:
     def _settle(self, run: Run, places: dict[int, str]) -> None:
         for node in set(run.places.values()):
             self._actors.get(node, {}).pop(run.name, None)
+            self._held.changed(node)
         for node, count in Counter(places.values()).items():
             self._actors.setdefault(node, {})[run.name] = count
+            self._held.changed(node)
         run.places = places
 
     def _order(self, node: Node, now: float) -> list[Order]:
