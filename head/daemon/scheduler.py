@@ -6,6 +6,7 @@ difference as effects, so it may be called at any time and twice in a row.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -66,12 +67,21 @@ class Run(msgspec.Struct):
     @property
     def weight(self) -> float:
         """The share of slots that its workload is to have, relative to others."""
-        return float(self.request.get("weight", 1.0))
+        weight = self._setting("weight", 1.0)
+        return weight if weight > 0 else 1.0
 
     @property
     def priority(self) -> int:
         """Runs of a higher one begin first."""
-        return int(self.request.get("priority", 0))
+        return int(self._setting("priority", 0.0))
+
+    def _setting(self, name: str, default: float) -> float:
+        """What is no number counts as the default here, and is refused when the run registers."""
+        try:
+            value = float(self.request.get("settings", {}).get(name, default))
+        except (TypeError, ValueError):
+            return default
+        return value if math.isfinite(value) else default
 
     @property
     def active(self) -> bool:

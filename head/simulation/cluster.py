@@ -65,11 +65,8 @@ class Cluster:
     def _submit(self, workload: Workload, name: str) -> None:
         seed = f"{self._seed} {name}"
         self._runs[name] = SimulatedRun(name, workload, self._timeline, seed, self._ended)
-        request = {
-            "workload": workload.plan.name,
-            "weight": workload.weight,
-            "priority": workload.priority,
-        }
+        settings = {"weight": workload.weight, "priority": workload.priority}
+        request = {"workload": workload.plan.name, "settings": settings}
         self._scheduler.submit(Run(name, request, name, placement=workload.placement))
         self._to_decide = True
 

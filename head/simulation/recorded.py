@@ -50,13 +50,18 @@ def _recorded(folder: Path) -> Workload:
     if summary["outcome"] != "done":  # as far as it came
         shape = msgspec.structs.replace(shape, total_steps=0, total_updates=len(updates))
     durations: dict[str, list[float]] = defaultdict(list)
-    for target, seconds in (*alone(learned), *with_slots(rounds, _slots(config, summary))):
+    leases = config["settings"].get("device") == "pool"
+    # Who leases a device has waited for it, too; then what it tells itself counts.
+    updates_took = with_slots(updates, None) if leases else alone(learned)
+    for target, seconds in (*updates_took, *with_slots(rounds, _slots(config, summary))):
         durations[target].append(seconds)
     return Workload(
         plan=shape.plan(config["algorithm"], _schedule(summary, shape.actors)),
         durations={target: Recorded(tuple(each)) for target, each in durations.items()},
         starts=_starts(lines, summary["wall_seconds"]),
         sync=max(1, round(len(updates) / max(1, updates[-1].version))),
+        weight=float(config["settings"].get("weight", 1.0)),
+        priority=int(config["settings"].get("priority", 0)),
     )
 
 

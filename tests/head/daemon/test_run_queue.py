@@ -18,7 +18,8 @@ from head.daemon.scheduler import Run, Scheduler, State
 
 
 def queued(world: World, name: str, workload: str = "", weight: float = 1.0, priority: int = 0):
-    request = {"workload": workload or name, "weight": weight, "priority": priority}
+    settings = {"weight": str(weight), "priority": str(priority)}
+    request = {"workload": workload or name, "settings": settings}
     run = Run(name, request, f"runs/{name}")
     world.scheduler.submit(run)
     world.turn()
@@ -88,6 +89,14 @@ def test_the_slots_of_its_actors_are_charged(world: World) -> None:
     world.ended("narrow", 0)
     held = {each.workload: each.seconds for each in world.scheduler.queue_state().accounts}
     assert held == pytest.approx({"wide": 40.0, "narrow": 10.0})
+
+
+@pytest.mark.parametrize("wrong", ["much", "-1", "nan", "inf", None, [1]])
+def test_what_cannot_be_a_weight_or_a_priority_counts_as_none(wrong: object) -> None:
+    """Registration refuses it with words; the head must live until then."""
+    run = Run("r", {"settings": {"weight": wrong, "priority": wrong}}, "")
+    assert run.weight == 1.0
+    assert run.priority in (0, -1)
 
 
 def test_nothing_is_ended_for_a_higher_priority(busy: World) -> None:

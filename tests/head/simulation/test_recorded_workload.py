@@ -70,6 +70,15 @@ def test_times_are_those_with_a_slot(tmp_path: Path) -> None:
     assert found.starts.actors == pytest.approx((0.5, 1.0, 1.0))
 
 
+def test_a_learner_that_leases_a_device_is_believed_and_weights_are_kept(tmp_path: Path) -> None:
+    settings = {"slots": 2, "device": "pool", "weight": 2.0, "priority": 3}
+    (found,) = recorded([write(tmp_path / "run", settings=settings)])
+    updates = found.durations["learner.update"]
+    assert isinstance(updates, Recorded)
+    assert updates.seconds == pytest.approx([0.9])  # 1.0 with what it waited for
+    assert (found.weight, found.priority) == (2.0, 3)
+
+
 def test_on_other_nodes_actors_are_believed(tmp_path: Path) -> None:
     (found,) = recorded([write(tmp_path / "run", nodes=["n1"])])
     rounds = found.durations["actors.sample"]
