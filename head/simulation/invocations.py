@@ -79,8 +79,7 @@ def _tighten(of_member: Sequence[Invocation], ready: float) -> None:
 def alone(of_member: Iterable[Invocation]) -> Iterator[tuple[str, float]]:
     """Target and duration of the invocations of a member that waits for no slot."""
     for each in of_member:
-        if each.drew:
-            yield each.target, max(each.seconds, each.ended - each.asked)
+        yield each.target, max(each.seconds, each.ended - each.asked)
 
 
 def with_slots(rounds: Iterable[Invocation], slots: int | None) -> Iterator[tuple[str, float]]:

@@ -52,7 +52,8 @@ def _recorded(folder: Path) -> Workload:
     durations: dict[str, list[float]] = defaultdict(list)
     leases = config["settings"].get("device") == "pool"
     # Who leases a device has waited for it, too; then what it tells itself counts.
-    updates_took = with_slots(updates, None) if leases else alone(learned)
+    drew = [each for each in learned if each.drew]
+    updates_took = with_slots(drew, None) if leases else alone(drew)
     for target, seconds in (*updates_took, *with_slots(rounds, _slots(config, summary))):
         durations[target].append(seconds)
     return Workload(
