@@ -28,8 +28,8 @@ class Usage(msgspec.Struct, frozen=True):
     seconds by what was waited for: ``slot`` and ``room`` by actors, ``device`` by the learner.
 
     ``starts`` has the number (``count``) and duration (``median_s``, ``p95_s``) of starts by kind
-    (cold, fork, clone, restore, moved, thaw). On a cluster, ``nodes`` are those that had actors of
-    the run.
+    (cold, fork, clone, restore, prewarm, moved, thaw). On a cluster, ``nodes`` are those that had
+    actors of the run.
     """
 
     cpu_seconds_held: float = 0.0

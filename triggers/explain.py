@@ -9,6 +9,7 @@ from artos.plan import Plan
 from artos.settings import Setting
 from artos.spec import EVALUATION, MODEL_PARAM
 from triggers.base import And, Or, Trigger
+from triggers.prewarm import PrewarmTrigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
@@ -91,6 +92,8 @@ def condition(trigger: Trigger) -> str:
 def _pace(trigger: TimeTrigger | RoundTrigger | UpdateTrigger) -> str:
     if isinstance(trigger, UpdateTrigger):
         return f"the first version, and updates {trigger.every}, {2 * trigger.every}, ..."
+    if isinstance(trigger, PrewarmTrigger):
+        return "shortly before the next version, as forecast"
     if isinstance(trigger, TimeTrigger):
         return f"every {trigger.t:g} s"
     return f"the end of its last round, up to {trigger.ahead} rounds ahead"

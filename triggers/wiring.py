@@ -13,6 +13,7 @@ from artos.buffer.samplers.patterns import Draw
 from artos.plan import Plan
 from artos.spec import EVALUATION, MODEL_PARAM, VERSION_KEY
 from triggers.base import Trigger
+from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
@@ -98,8 +99,11 @@ def sampling_parts(table: Table) -> list[Trigger]:
 
 
 def samples(target: str) -> bool:
-    """Whether a target grants rounds of sampling; ``actors.sync`` only binds new weights."""
-    return role_of(target) == "actors" and method_of(target) != "sync"
+    """Whether a target grants rounds of sampling.
+
+    ``actors.sync`` only binds new weights, ``actors.prewarm`` only has processes restored.
+    """
+    return role_of(target) == "actors" and method_of(target) not in ("sync", method_of(PREWARM))
 
 
 def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
@@ -108,7 +112,7 @@ def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
     The plan gets its consumers, and a capacity where none was given. The triggers that invoke
     sampling get their lead, the one that paces it gets its window.
     """
-    plan, table = _with_evaluation(plan, table)
+    plan, table = _with_prewarming(*_with_evaluation(plan, table))
     paced = _with_pace(plan, table)
     return _with_draws(_with_consumers(plan, table), paced), paced
 
@@ -119,6 +123,15 @@ def _with_evaluation(plan: Plan, table: Table) -> tuple[Plan, Table]:
     due = UpdateTrigger(plan.evaluate_every)
     triggers = plan.triggers | {EVALUATION: due.encode()}
     return msgspec.structs.replace(plan, triggers=triggers), table | {EVALUATION: due}
+
+
+def _with_prewarming(plan: Plan, table: Table) -> tuple[Plan, Table]:
+    elastic = plan.elastic
+    if elastic.park != "checkpoint" or elastic.prewarm == "off" or PREWARM in table:
+        return plan, table
+    trigger = PrewarmTrigger()
+    triggers = plan.triggers | {PREWARM: trigger.encode()}
+    return msgspec.structs.replace(plan, triggers=triggers), table | {PREWARM: trigger}
 
 
 def _with_pace(plan: Plan, table: Table) -> Table:

@@ -28,7 +28,8 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
 
     ``stop`` is set for sampling: the round ends when the actor has written ``stop`` rows.
     ``progress`` is the share of the budget of steps or updates already used (for annealing),
-    ``steps`` how many environment steps were made by then.
+    ``steps`` how many environment steps were made by then. ``idle`` is how many seconds the actor
+    is expected to wait for its next invocation after this one, 0 if that is not known.
     """
 
     firing: Count
@@ -39,6 +40,7 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
     bind: bool = True
     progress: float = 0.0
     steps: Count = 0
+    idle: Seconds = 0.0
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
@@ -76,6 +78,9 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     rows only, and not from the claims. ``stale`` counts rows that ``max_lag`` left out of samples,
     each once. ``nothing`` says why no batch could be drawn for the learner, which then did nothing.
     ``lost_lease`` is the device that was taken from the learner while it updated.
+
+    The process manager adds for how many seconds the invocation ``waited`` for the actor's process,
+    and how long that process took to be ``restored`` from an image for it, beforehand or not.
     """
 
     firing: Count
@@ -90,6 +95,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     stale: Count = 0
     nothing: Line = ""
     lost_lease: Line = ""
+    waited: Seconds = 0.0
+    restored: Seconds = 0.0
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

@@ -13,6 +13,9 @@ from artos.settings import convert
 Park = Literal["auto", "memory", "freeze", "checkpoint", "never"]
 """Where idle actors wait."""
 
+Prewarm = Literal["quantiles", "window", "off"]
+"""Which forecast says when to restore parked actors before they are needed; off: none."""
+
 Start = Literal["auto", "clone", "fork", "cold"]
 """How actor processes start: as clones of a warm template, as its forks, or from scratch."""
 
@@ -24,6 +27,7 @@ class Elastic(msgspec.Struct, frozen=True):
     """What may be set for the actors of a run, each with ``--set NAME=VALUE``."""
 
     park: Annotated[Park, "where actors wait"] = "auto"
+    prewarm: Annotated[Prewarm, "forecast by which park=checkpoint restores ahead"] = "quantiles"
     start: Annotated[Start, "how actors' processes begin"] = "auto"
     pin: Annotated[bool, "keep a running actor on the CPU of its slot"] = True
     slots: Annotated[int, "actors that may run at once; 0: one per usable CPU"] = 0

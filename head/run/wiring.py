@@ -13,6 +13,7 @@ from head.run.coordination.recovery import Recovery
 from head.run.coordination.state import RunState
 from triggers.base import Arrived, Firing
 from triggers.engine import DirectPasser, Engine, MessagePasser, TriggerWrapper
+from triggers.prewarm import PREWARM
 from triggers.table import Table
 from triggers.wiring import role_of, window
 
@@ -35,6 +36,7 @@ def connect(
         learner    --publish-->  model block
         model block, time        --actors.*-->   dispatcher   --invocation-->  actors
         model block, time        --evaluator.play--> dispatcher --invocation-->  evaluator
+        forecast                 --actors.prewarm--> dispatcher --order-->       process managers
 
     Firings are passed to the dispatcher by direct calls; its invocations, by the ``passers`` of
     the members: through a mailbox on this machine, by ZeroMQ to another node.
@@ -56,10 +58,11 @@ def connect(
         "transfer": DirectPasser(arrive),
         "learner": DirectPasser(dispatcher.invoke_learner),
         "actors": DirectPasser(dispatcher.invoke_actors),
+        PREWARM: DirectPasser(dispatcher.prewarm_actors),
         "evaluator": DirectPasser(dispatcher.invoke_evaluator),
     }
     wrappers = [
-        TriggerWrapper(target, trigger, passers[role_of(target)])
+        TriggerWrapper(target, trigger, passers.get(target) or passers[role_of(target)])
         for target, trigger in table.items()
     ]
     engine = Engine(wrappers, ports.clock, ports.journal.fired)

@@ -24,7 +24,7 @@ INVOKES = [
     Invoke(1, "learner.update", "update", (Claim(1, 0, 5), Claim(2, 5, 10)), progress=0.5),
     Invoke(2, "actors.sample", "sample", stop=8, bind=False),
 ]
-SIZE = 256
+SIZE = 512
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from artos.closest import closest
 from artos.plan import Plan
 from artos.spec import EVALUATION, MODEL_PARAM, VERSION_KEY
 from triggers.base import And, Or, Trigger
+from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger
 from triggers.table import Table
@@ -18,6 +19,7 @@ from triggers.updates import UpdateTrigger
 from triggers.verify import cycles, non_publishing, replay
 from triggers.wiring import method_of, role_of, samples
 
+_WITHOUT_A_METHOD = ("sync", method_of(PREWARM))
 ROLES = ("actors", "learner", "evaluator", "transfer")
 
 
@@ -47,8 +49,8 @@ def _targets(plan: Plan, table: Table) -> Iterator[str]:
                 f"{where}: there is no {target!r}{closest(role, ROLES)} "
                 f"(write learner.METHOD, actors.METHOD, {EVALUATION} or transfer)"
             )
-        elif role == "actors" and method not in ("sync", *known):
-            yield f"{where}: the actor has no method {method!r}{closest(method, (*known, 'sync'))}"
+        elif role == "actors" and method not in (known := (*known, *_WITHOUT_A_METHOD)):
+            yield f"{where}: the actor has no method {method!r}{closest(method, known)}"
         elif role == "learner" and method not in known:
             yield f"{where}: the learner has no method {method!r}{closest(method, known)}"
         elif role == "evaluator" and target != EVALUATION:
@@ -90,7 +92,7 @@ def _primitive(part: Trigger, data: Sequence[str], objects: Sequence[str]) -> It
                 yield f"probability must be above 0 and at most 1, not {part.probability!r}"
         case UpdateTrigger():
             yield from _counts(1, every=part.every)
-        case TimeTrigger():
+        case TimeTrigger() if not isinstance(part, PrewarmTrigger):
             if not _within(part.t, 0, math.inf) or part.t == math.inf:
                 yield f"t must be a positive number of seconds, not {part.t!r}"
 
@@ -159,6 +161,8 @@ def _edge(target: str, trigger: Trigger) -> Iterator[str]:
             "a DataKeyTrigger hands over rows, and the evaluator takes none: let an "
             "ObjectKeyTrigger or a TimeTrigger say when it plays"
         )
+    elif target != PREWARM and any(isinstance(p, PrewarmTrigger) for p in trigger.parts()):
+        yield f"a PrewarmTrigger only has actors restored: write {PREWARM!r}"
     elif role_of(target) == "learner" and len(claiming) > 1:
         yield (
             "two DataKeyTriggers in one target would hand over the same rows twice: use one with "

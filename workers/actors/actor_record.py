@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from artos.buffer.mailbox import actor_of
-from artos.protocol.invocations import Invoke
+from artos.protocol.invocations import Done, Invoke
 from artos.system.child import Child
 from artos.transitions import after
 from workers.actors.launchers.launcher import Kind
@@ -103,12 +103,13 @@ class ActorRecord:
     ``waiting`` holds invocations until the actor has a slot; ``unanswered`` counts those in its
     mailbox. ``retired``: the workload has shrunk and does not use this actor. ``fresh``: the actor
     has not run since its process was made or an image was refused. ``stale``: it must bind the
-    newest weights first, because they changed while it was away. ``pinned`` is the slot its process
-    was moved to. ``refused`` says why no image could be taken since it last ran, ``refusals`` how
-    often that failed in a row, ``lost`` why its image could not be used. Times are seconds of the
-    clock: ``expected`` is since when its image is awaited from another node (None once it came),
-    ``asked`` when its oldest waiting invocation came, ``begun`` when the start, dump or restore
-    under way began.
+    newest weights first, because they changed while it was away. ``soon``: it is to have a process
+    before its next invocation comes. ``pinned`` is the slot its process was moved to. ``refused``
+    says why no image could be taken since it last ran, ``refusals`` how often that failed in a row,
+    ``lost`` why its image could not be used. Times are seconds of the clock: ``expected`` is since
+    when its image is awaited from another node (None once it came), ``asked`` when its oldest
+    waiting invocation came, ``begun`` when the start, dump or restore under way began. ``waited_s``
+    and ``restored_s`` are what ``Done`` will say of its present invocation.
     """
 
     member: int
@@ -120,6 +121,7 @@ class ActorRecord:
     retired: bool = False
     fresh: bool = False
     stale: bool = False
+    soon: bool = False
     pinned: Slot | None = None
     image: Image | None = None
     shot: Shot | None = None
@@ -131,8 +133,11 @@ class ActorRecord:
     asked: float = 0.0
     begun: float = 0.0
     idle_since: float = 0.0
+    waited_s: float = 0.0
+    restored_s: float = 0.0
     forecast: IdleForecast = field(default_factory=IdleForecast)
     _noted_state: State | None = None
+    _served: float | None = None
 
     @property
     def actor(self) -> int:
@@ -178,7 +183,8 @@ class ActorRecord:
         self.waiting.clear()
         self.unanswered = 0
         self.child = self.pinned = self.expected = self._noted_state = None
-        self.fresh = self.stale = False
+        self.fresh = self.stale = self.soon = False
+        self._served = None
         self.refused = self.lost = ""
 
     # -- what it has to do ---------------------------------------------------------------------
@@ -195,11 +201,24 @@ class ActorRecord:
         if self.stale:
             call, self.stale = msgspec.structs.replace(call, bind=True), False
         self.unanswered += 1
+        self.forecast.expect(call.idle)
         return call
+
+    def serve(self, now: float) -> None:
+        """It holds a slot for its waiting invocations, which need nothing else but its process."""
+        if self._served is None:
+            self._served = now
 
     def answered(self) -> None:
         """The actor has carried out the oldest invocation in its mailbox."""
         self.unanswered -= 1
+
+    def told(self, done: Done) -> Done:
+        """Its answer, with what its process cost the invocation; each cost is told once."""
+        if self.waited_s or self.restored_s:
+            done = msgspec.structs.replace(done, waited=self.waited_s, restored=self.restored_s)
+            self.waited_s = self.restored_s = 0.0
+        return done
 
     def retire(self) -> None:
         """The workload does not use this actor any more."""
@@ -207,7 +226,7 @@ class ActorRecord:
 
     def recall(self) -> None:
         """The workload will soon use this actor again."""
-        self.retired = False
+        self.retired, self.soon = False, not self.busy
 
     # -- at work and idle ----------------------------------------------------------------------
 
@@ -216,6 +235,9 @@ class ActorRecord:
         self._move(Move.RUN)
         self.forecast.noted(now - self.idle_since)
         self.fresh, self._noted_state, self.refused = False, None, ""
+        self.soon = False
+        if self._served is not None:
+            self.waited_s, self._served = now - self._served, None
 
     def park(self, now: float) -> None:
         """The actor has carried out all its invocations."""
@@ -278,10 +300,11 @@ class ActorRecord:
         self._move(Move.RESTORE)
         self.revival, self.lost, self.begun = revival, lost, now
 
-    def restored(self, child: Child) -> None:
+    def restored(self, child: Child, now: float) -> None:
         """``child`` is the process made from its image."""
         self._move(Move.RESTORED)
         self.revival, self.child, self.fresh = None, child, True
+        self.restored_s = now - self.begun
 
     def lose(self, why: str = "") -> None:
         """Its image cannot be used, or does not come: the actor has to start anew."""

@@ -23,7 +23,7 @@ from artos.scaling.elastic import Park
 from artos.system.child import Child
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.tier_policy import Costs, Situation, Tier, choose, under_pressure
-from workers.actors.usage import Accounts, private_mb
+from workers.actors.usage import Accounts, Start, private_mb
 from workers.checkpoint.checkpointer import Checkpointer
 from workers.checkpoint.images import Image
 from workers.host.slots import Slot
@@ -192,10 +192,16 @@ class IdleTiers:
         assert record.image is not None
         began, revival, lost = self._clock.now(), None, ""
         try:
-            revival = self.checkpointer.revive(record.image, log, slot)
+            gently = not record.waiting
+            revival = self.checkpointer.revive(record.image, log, slot, gently=gently)
         except (ArtosError, OSError) as error:
             lost = str(error)
         record.restore(revival, lost, began)
+
+    def hurry(self, record: ActorRecord) -> None:
+        """An invocation waits for an actor that is being restored."""
+        if record.revival is not None:
+            record.revival.hurry()
 
     # -- from one node to another --------------------------------------------------------------
 
@@ -245,14 +251,15 @@ class IdleTiers:
             return True
         if outcome is None:
             return False
-        record.restored(Child(outcome.pid, log))
-        self._accounts.watch(record.actor, outcome.pid)
         now = self._clock.now()
+        record.restored(Child(outcome.pid, log), now)
+        self._accounts.watch(record.actor, outcome.pid)
         self._costs.out_of("checkpoint", now - record.begun)
-        if record.expected is None:
-            self._accounts.started("restore", now - record.begun)
-        else:
+        if record.expected is not None:
             self._accounts.started("moved", now - record.expected)
+        else:
+            kind: Start = "restore" if record.waiting else "prewarm"
+            self._accounts.started(kind, now - record.begun)
         self._forget_image(record)
         return True
 

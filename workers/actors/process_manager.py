@@ -95,7 +95,7 @@ class ProcessManager:
         self._serve(record)
 
     def prepare(self, member: int) -> None:
-        """Have a process made for an actor that will soon be used."""
+        """Have a process made for an actor that will soon be used, unless it has one."""
         record = self._records[member]
         record.recall()
         if record.state is State.COLD:
@@ -192,9 +192,10 @@ class ProcessManager:
                 self._launcher.heard(message)
                 self.step()
             else:
-                yield message
+                record = self._records[member]
+                yield record.told(message) if isinstance(message, Done) else message
                 # After the caller has reacted: a new invocation keeps the actor from being parked.
-                self._heard(self._records[member], message)
+                self._heard(record, message)
 
     def _heard(self, record: ActorRecord, message: FromMember) -> None:
         if isinstance(message, Ready) and record.state is State.STARTING:
@@ -311,6 +312,7 @@ class ProcessManager:
         slot = self._slots.of(record.member)
         if slot is None or not record.waiting:
             return
+        record.serve(self._clock.now())
         match record.state:
             case State.FROZEN:
                 self._tiers.thaw(record)
@@ -325,6 +327,8 @@ class ProcessManager:
                 self._run(record, slot)
             case State.COLD:
                 self.start(record.member)
+            case State.RESTORING:
+                self._tiers.hurry(record)
             case _:
                 pass  # it is served again when this state is over
 
@@ -339,6 +343,8 @@ class ProcessManager:
             self.start(record.member)  # its image was lost
         elif record.waiting:
             self._serve(record)
+        elif record.soon and record.state is State.CHECKPOINTED:
+            self._restore(record, self._nominal(record))
         elif record.state is State.PARKED and (record.retired or not record.fresh):
             self._park(record)
 

@@ -57,13 +57,19 @@ class Costs:
 
 
 class IdleForecast:
-    """How long one actor will be idle: as long as the shortest of its last pauses.
+    """How long one actor will be idle: as long as its run expects, but not beyond its last pause.
 
-    The minimum, not the mean: the bound that ``choose`` promises depends on it.
+    While the run expects nothing, the shortest of the actor's last pauses counts. Never more than
+    the last pause: the bound that ``choose`` promises depends on it.
     """
 
     def __init__(self, window: int = 5) -> None:
         self._pauses: deque[float] = deque(maxlen=window)
+        self._expected = 0.0
+
+    def expect(self, seconds: float) -> None:
+        """The run expects the next pause to last so long; 0: it does not know."""
+        self._expected = seconds
 
     def noted(self, seconds: float) -> None:
         """The actor was idle for that long."""
@@ -72,6 +78,8 @@ class IdleForecast:
     @property
     def seconds(self) -> float | None:
         """The forecast; None before the first pause."""
+        if self._pauses and self._expected:
+            return min(self._pauses[-1], self._expected)
         return min(self._pauses, default=None)
 
 

@@ -13,8 +13,8 @@ import psutil
 from artos.clock import Clock
 from artos.usage import Usage
 
-Start = Literal["cold", "fork", "clone", "restore", "moved", "thaw", "unpark"]
-"""How an actor came to run."""
+Start = Literal["cold", "fork", "clone", "restore", "prewarm", "moved", "thaw", "unpark"]
+"""How an actor came to run; ``prewarm``: restored before its invocation came."""
 
 _KEPT = 4096  # durations remembered for each kind of start
 _WINDOW = 5  # parked intervals that tell whether an actor burns CPU

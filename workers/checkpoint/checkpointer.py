@@ -27,6 +27,7 @@ class Progress(NamedTuple):
 
 
 _TRIES = 5
+_GENTLY = ("nice", "-n", "10")  # about a tenth of a CPU that others want, all of one that is idle
 
 
 @dataclass
@@ -108,14 +109,20 @@ class Checkpointer:
         shot.image, shot.operation, shot.facts = new.image, new.operation, new.facts
         shot.tries += 1
 
-    def revive(self, image: Image, log: Path, slot: Slot | None) -> Operation:
+    def revive(
+        self, image: Image, log: Path, slot: Slot | None, *, gently: bool = False
+    ) -> Operation:
         """Begin to restore an image on a slot's CPU, with its output going to ``log``.
+
+        ``gently``: with a low share of the CPU, as nobody waits for it yet; see ``hurry``. The
+        process itself has the priority that is in its image.
 
         Raises:
             ImageUnusable: the image is damaged or does not fit this host.
         """
         with belongings(image, Home(self._site, str(log))) as inherit:
-            return self._criu.restore(image, inherit, self._prefix(slot))
+            prefix = [*self._prefix(slot), *(_GENTLY if gently else ())]
+            return self._criu.restore(image, inherit, prefix)
 
     # -- from one node to another; these take long and may be called from another thread -------
 

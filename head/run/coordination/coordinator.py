@@ -23,6 +23,7 @@ from head.run.coordination.state import RunState
 from head.run.monitor import Monitor, lags_of_claims
 from triggers.base import Firing, Joined, Learned, Left, Published, Resumed
 from triggers.engine import Engine
+from triggers.prewarm import PREWARM
 from triggers.wiring import fewest
 
 
@@ -171,6 +172,9 @@ class Coordinator:
         for event in self.state.objects.news():
             self.state.standstill.moved(self.ports.clock.now())
             self.engine.feed(event)
+        if self.version < newest:
+            more = self.state.invocations.after(LEARNER, firing, self.state.non_publishing) > 0
+            self.state.prewarming.published(newest - self.version, more=more)
         while self.version < newest:
             self.state.standstill.moved(self.ports.clock.now())
             if self.version >= self.state.first_version:
@@ -241,7 +245,9 @@ class Coordinator:
                 actor_of(member), done.returns, done.lengths, done.times, self.steps
             )
             self.monitor.stepped(self.ports.clock.now() - done.seconds)
-            self._note(done.firing, member, seconds=done.seconds, version=done.version)
+            self.state.prewarming.answered(done)
+            facts = {name: s for name in ("waited", "restored") if (s := getattr(done, name))}
+            self._note(done.firing, member, seconds=done.seconds, version=done.version, **facts)
 
     def _evaluated(self, member: int, done: Done) -> None:
         found = self.state.evaluations.answered(done)
@@ -300,7 +306,7 @@ class Coordinator:
 
     def _rescale(self) -> None:
         """Let actors join and leave before a version is announced, so that its round is theirs."""
-        monitor = self.monitor
+        monitor, before = self.monitor, len(self.actors)
         joined, left = self.state.active_actors.turn(
             self.version, monitor.metrics, monitor.mean_return, self.state.objects.values()
         )
@@ -311,6 +317,7 @@ class Coordinator:
             # Actor 0 always takes part, so new actors begin with the round that it is at.
             self.engine.feed(Joined(actor, 0, self.state.rounds.granted_to(0)))
         if joined or left:
+            self.state.prewarming.rescaled(before, len(self.actors))
             self.ports.journal.write(
                 {"actors": self.state.active_actors.count, "version": self.version}
             )
@@ -378,5 +385,5 @@ class Coordinator:
         self._evaluate_last()
         idle = self.state.active_actors.all_ready and not self.trained
         if idle and self._recovery.nobody_works(but_pulls=True):
-            clocks = self.engine.clocks() - {"actors.sync", EVALUATION}
+            clocks = self.engine.clocks() - {"actors.sync", EVALUATION, PREWARM}
             self.state.standstill.check(self.ports.clock.now(), clocks, self.waits)

@@ -125,7 +125,8 @@ class Sampling:
                 if bind := self._versions.due(actor, trained):
                     self._versions.asked(actor, version)
                 self.window.granted(actor, self._versions.next(actor))
-                call = Invoke(number, target, method, (), stop, bind, progress, steps)
+                idle = self._state.prewarming.idle
+                call = Invoke(number, target, method, (), stop, bind, progress, steps, idle)
                 self._pulls.before(actor_member(actor), call)
                 asked += 1
         return asked
@@ -188,10 +189,21 @@ class Dispatcher:
         call = Invoke(number, target, method, firing.claims, progress=used, steps=steps)
         self._invoke(LEARNER, call)
         state.claims.claim(firing.trigger, firing.claims)
+        state.prewarming.called(last=bool(state.budget.spent))
 
     def invoke_actors(self, firing: Firing) -> None:
         """An actor trigger fired: grant rounds of sampling, or have weights pulled."""
         if not self.sampling.fire(firing):
+            self._in_vain(firing)
+
+    def prewarm_actors(self, firing: Firing) -> None:
+        """The next version is near: have actors that wait as images restored."""
+        members = map(actor_member, self._state.active_actors.actors)
+        idle = [m for m in members if self._state.invocations.last(m) is None]
+        for member in idle:
+            if not self._recovery.waits(member):
+                self._ports.members.prepare(member)
+        if not idle:
             self._in_vain(firing)
 
     def invoke_evaluator(self, firing: Firing) -> None:

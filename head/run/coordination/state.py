@@ -12,6 +12,7 @@ from head.run.coordination.evaluations import Evaluations
 from head.run.coordination.failures import FailureLimits
 from head.run.coordination.ledger import Claims, Invocations, Progress, Rounds
 from head.run.coordination.ports import Ports
+from head.run.coordination.prewarming import Prewarming, forecast_of
 from head.run.coordination.standstill import Standstill
 from head.run.coordination.weight_versions import WeightVersions
 from head.run.monitor import Monitor
@@ -66,6 +67,7 @@ class RunState:
             ports.members, ports.clock, self.scaler, self.first_version
         )
         self.evaluations = Evaluations(plan, ports.model, ports.evaluated)
+        self.prewarming = Prewarming(table, forecast_of(plan.elastic.prewarm), ports.clock)
         self.standstill = Standstill(self.limits, ports.clock.now())
 
     def updates_through(self, firing: int) -> int:

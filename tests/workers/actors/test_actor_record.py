@@ -38,7 +38,7 @@ MOVES: dict[Move, Callable[[ActorRecord], None]] = {
     Move.DUMPED: ActorRecord.dumped,
     Move.REFUSE: ActorRecord.refuse,
     Move.RESTORE: lambda record: record.restore(REVIVAL, "", 7.0),
-    Move.RESTORED: lambda record: record.restored(CHILD),
+    Move.RESTORED: lambda record: record.restored(CHILD, 7.0),
     Move.LOSE: lambda record: record.lose("truncated"),
     Move.EXPECT: lambda record: record.expect(7.0),
     Move.ARRIVE: lambda record: record.arrive(IMAGE),

@@ -114,6 +114,11 @@ class Worker:
             return None
         return CriuAnswer.decode(data) if data else None
 
+    def hurry(self) -> None:
+        """Give CRIU and its helpers the usual share of the CPU, if it was started with a lower."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.setpriority(os.PRIO_PGRP, self._process.pid, 0)
+
     def kill(self) -> None:
         """Kill CRIU and the helpers it forked (SIGKILL)."""
         with suppress(ProcessLookupError, PermissionError):
@@ -155,6 +160,11 @@ class Operation:
     def criu_pid(self) -> int:
         """The process id of CRIU."""
         return self._worker.pid
+
+    def hurry(self) -> None:
+        """Somebody waits for it now. No error if it has ended, or if this is not permitted."""
+        if self._outcome is None and self._error is None:
+            self._worker.hurry()
 
     def poll(self) -> Outcome | None:
         """The outcome, or None while CRIU works. Never waits.
