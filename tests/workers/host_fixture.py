@@ -91,7 +91,11 @@ class FakeOperation:
 
     def __init__(self) -> None:
         self.result: Any = None
-        self.cancelled = False
+        self.cancelled = self.hurried = False
+        self.gently = False
+
+    def hurry(self) -> None:
+        self.hurried = True
 
     def poll(self) -> Any:
         if isinstance(self.result, Exception):
@@ -128,9 +132,12 @@ class FakeCheckpointer:
     def is_done(self, shot: Any) -> bool:
         return shot.operation.poll() is not None
 
-    def revive(self, image: Any, log: Path, slot: Slot | None) -> FakeOperation:
+    def revive(
+        self, image: Any, log: Path, slot: Slot | None, *, gently: bool = False
+    ) -> FakeOperation:
         del image, log, slot
         self.restores.append(FakeOperation())
+        self.restores[-1].gently = gently
         return self.restores[-1]
 
     def drop(self, image: Any) -> None:

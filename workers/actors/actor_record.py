@@ -103,8 +103,8 @@ class ActorRecord:
     ``waiting`` holds invocations until the actor has a slot; ``unanswered`` counts those in its
     mailbox. ``retired``: the workload has shrunk and does not use this actor. ``fresh``: the actor
     has not run since its process was made or an image was refused. ``stale``: it must bind the
-    newest weights first, because they changed while it was away. ``soon``: it is to have a process
-    before its next invocation comes. ``pinned`` is the slot its process was moved to. ``refused``
+    newest weights first, because they changed while it was away. ``soon``: once its image is made
+    it is to have a process again. ``pinned`` is the slot its process was moved to. ``refused``
     says why no image could be taken since it last ran, ``refusals`` how often that failed in a row,
     ``lost`` why its image could not be used. Times are seconds of the clock: ``expected`` is since
     when its image is awaited from another node (None once it came), ``asked`` when its oldest
@@ -226,7 +226,7 @@ class ActorRecord:
 
     def recall(self) -> None:
         """The workload will soon use this actor again."""
-        self.retired, self.soon = False, not self.busy
+        self.retired, self.soon = False, self.state is State.DUMPING
 
     # -- at work and idle ----------------------------------------------------------------------
 
@@ -235,7 +235,6 @@ class ActorRecord:
         self._move(Move.RUN)
         self.forecast.noted(now - self.idle_since)
         self.fresh, self._noted_state, self.refused = False, None, ""
-        self.soon = False
         if self._served is not None:
             self.waited_s, self._served = now - self._served, None
 
@@ -298,7 +297,7 @@ class ActorRecord:
         ``revival`` is None if the image cannot be used, and ``lost`` says why.
         """
         self._move(Move.RESTORE)
-        self.revival, self.lost, self.begun = revival, lost, now
+        self.revival, self.lost, self.begun, self.soon = revival, lost, now, False
 
     def restored(self, child: Child, now: float) -> None:
         """``child`` is the process made from its image."""

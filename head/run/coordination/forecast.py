@@ -13,8 +13,11 @@ from collections.abc import Collection, Sequence
 
 WINDOW = 5
 """Updates that the paper looks back at."""
+EARLIEST = 0.05
+"""Share of an update that passes before any actor is restored."""
 STABLE = 0.2
 """The paper's λ: the range of updates' durations may be this share of their mean."""
+_ENOUGH = 2
 
 
 class Forecast(ABC):
@@ -50,8 +53,14 @@ class Forecast(ABC):
     def prewarm(self) -> float | None:
         """How long after the beginning of an update to restore actors; None: not known.
 
-        Negative if restoring takes longer than the update.
+        Negative if restoring takes longer than the update; see ``when``.
         """
+
+    @property
+    def when(self) -> float | None:
+        """``prewarm``, but not before all actors of the round have answered and begun to park."""
+        update, prewarm = self.update, self.prewarm
+        return None if update is None or prewarm is None else max(prewarm, EARLIEST * update)
 
 
 class WindowForecast(Forecast):
@@ -113,11 +122,11 @@ class QuantileForecast(Forecast):
 
     Being early costs the memory of actors for a moment; being late costs every actor a wait. So it
     errs on the early side, and is never without a forecast once two updates were seen: one slow
-    update makes neither quantile useless, as it makes a range. What is early by the window's old
-    values stays early for one window.
+    update makes neither quantile useless, as it makes a range.
 
-    When the number of actors falls, updates become shorter, at most in proportion: the values in
-    the window are lowered so far. When it grows, starts are raised so far.
+    When the number of actors changes, the windows begin anew. Until two updates of the new size
+    were seen, updates are taken to be shorter in proportion to fewer actors, and restores longer in
+    proportion to more: neither changes by more than that.
     """
 
     _LOW, _HIGH = 0.05, 0.95
@@ -125,6 +134,8 @@ class QuantileForecast(Forecast):
 
     def __init__(self, window: int = 20) -> None:
         super().__init__(window)
+        self._shortest: float | None = None
+        self._longest: float | None = None
 
     def restored(self, seconds: Collection[float]) -> None:
         """See ``Forecast.restored``: the slowest counts."""
@@ -133,23 +144,34 @@ class QuantileForecast(Forecast):
 
     def rescaled(self, before: int, after: int) -> None:
         """See ``Forecast.rescaled``."""
-        factor = after / before
-        for window, bound in ((self.learner_fins, min), (self.actor_starts, max)):
-            scaled = [value * bound(1.0, factor) for value in window]
-            window.clear()
-            window.extend(scaled)
+        fin, start, factor = self._fin, self._start, after / before
+        self._shortest = None if fin is None else fin * min(1.0, factor)
+        self._longest = None if start is None else start * max(1.0, factor)
+        self.learner_fins.clear()
+        self.actor_starts.clear()
+
+    @property
+    def _fin(self) -> float | None:
+        fins = self.learner_fins
+        return quantile(fins, self._LOW) if len(fins) >= _ENOUGH else self._shortest
+
+    @property
+    def _start(self) -> float | None:
+        starts = self.actor_starts
+        if self._longest is not None and len(starts) < _ENOUGH:
+            return self._longest
+        return quantile(starts, self._HIGH) if starts else None
 
     @property
     def update(self) -> float | None:
         """See ``Forecast.update``: the low quantile."""
-        fins = self.learner_fins
-        return quantile(fins, self._LOW) * (1 - self._SPARE) if len(fins) > 1 else None
+        return None if self._fin is None else self._fin * (1 - self._SPARE)
 
     @property
     def prewarm(self) -> float | None:
         """See ``Forecast.prewarm``."""
-        update, starts = self.update, self.actor_starts
-        return update - quantile(starts, self._HIGH) if update and starts else None
+        update, start = self.update, self._start
+        return None if update is None or start is None else update - start
 
 
 def quantile(values: Collection[float], share: float) -> float:

@@ -39,9 +39,10 @@ class Members(Protocol):
         """Empty the member's mailbox and start it anew."""
 
     def prepare(self, member: int) -> None:
-        """Have an actor that takes no part yet, or not any more, ready for its next invocation.
+        """Have an idle actor ready for its next invocation: it has a process when this is done.
 
-        An actor that runs for the first time reports ``Ready``. An actor is sent nothing before
+        It may take no part yet, or not any more, or wait as an image. An actor that runs for the
+        first time reports ``Ready``. An actor is sent nothing before
         this was called. Must not block.
         """
 

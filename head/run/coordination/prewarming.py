@@ -36,10 +36,10 @@ class Prewarming:
         self._began = now = self._clock.now()
         self.forecast.restored(self._restores)
         self._restores.clear()
-        at = None if last else self.forecast.prewarm
+        at = None if last else self.forecast.when
         if at is not None:
             for trigger in self._triggers:
-                trigger.began(now, max(0.0, at))
+                trigger.began(now, at)
 
     def published(self, versions: int, *, more: bool) -> None:
         """New versions came; ``more``: the learner has further invocations."""

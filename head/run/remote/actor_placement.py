@@ -156,6 +156,11 @@ class ActorPlacement:
         self._executor.pass_message(self.wanted(self.member, self.term, self.base, image))
         self.pass_on()
 
+    def prewarm(self) -> None:
+        """Have the actor's process back if it waits as an image, unless the actor is leaving."""
+        if self.has_process and not self.is_leaving:
+            self._executor.pass_message(Prepare(self.member, self.term, self.base))
+
     def end(self) -> None:
         """Have the actor's process killed; it is not launched again until ``wanted`` is set."""
         self.wanted = None

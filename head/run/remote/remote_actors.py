@@ -107,7 +107,11 @@ class RemoteActors:
 
     def prepare(self, member: int) -> None:
         """Have the actor prepared by its executor, once it has one."""
-        self._bring_up(self.passers[member], Prepare)
+        actor = self.passers[member]
+        if actor.wanted is None:
+            self._bring_up(actor, Prepare)
+        else:
+            actor.prewarm()
 
     def end(self, member: int) -> None:
         """Have the actor's process killed by its executor."""

@@ -19,6 +19,7 @@ from artos.plan import Plan
 from artos.protocol.invocations import Claim, Done, Invoke, Ready
 from artos.reference import Reference
 from artos.scaling.actor_count import Actors
+from artos.scaling.elastic import Elastic, Park
 from artos.spec import VERSION_KEY, ArraySpec, DataKey, ObjectKey
 from artos.system.exit_report import ExitReport
 from head.run.coordination.coordinator import Coordinator
@@ -38,8 +39,9 @@ SECONDS = 0.5
 
 
 def plan_of(
-    scaling: Actors, table: Table, rounds: int, capacity: int = 0, updates: int = 0
-) -> tuple[Plan, Table]:
+    scaling: Actors, table: Table, rounds: int, capacity: int = 0, updates: int = 0,
+    park: Park = "auto",
+) -> tuple[Plan, Table]:  # fmt: skip
     """Rounds of four steps; stops once ``rounds`` rounds (summed over the actors) are sampled.
 
     With ``updates`` it also stops after so many; 0 is no limit.
@@ -56,7 +58,7 @@ def plan_of(
         ),
         layout=(), triggers={target: trigger.encode() for target, trigger in table.items()},
         methods={"actors": ("sample",), "learner": ("update",)}, scaling=scaling,
-        total_updates=updates,
+        total_updates=updates, elastic=Elastic(park=park),
     )  # fmt: skip
     plan, paced = completed(draft, table)
     assert faults(plan, paced) == []
@@ -245,15 +247,15 @@ def fifo() -> Table:
 @contextmanager
 def troupe(
     scaling: Actors, table: Table, rounds: int, folder: Path, seed: int = 0, capacity: int = 0,
-    updates: int = 0,
+    updates: int = 0, park: Park = "auto", kind: type[Troupe] = Troupe,
 ) -> Iterator[Troupe]:  # fmt: skip
     """A workload ready to begin, wired as a run is."""
-    draft, paced = plan_of(scaling, table, rounds, capacity, updates)
+    draft, paced = plan_of(scaling, table, rounds, capacity, updates, park)
     clock, journal = ManualClock(), Journal(folder / "journal.jsonl")
     plan = msgspec.json.decode(msgspec.json.encode(draft), type=Plan)
     try:
         with RunMemory(plan, "elastic", folder) as node:
-            members = Troupe(node, seed)
+            members = kind(node, seed)
             members.clock = clock
             ports = Ports.of(node, members, clock, journal)
             members.coordinator = connect(plan, paced, ports)

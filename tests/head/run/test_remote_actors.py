@@ -332,3 +332,31 @@ def test_messages_that_make_no_sense_change_nothing(head: Head, message: Message
     assert head.said() == []
     assert head.remote.nodes.open == ("w1", "w2")
     head.remote.nodes.usage()
+
+
+def test_an_actor_in_use_is_prepared_where_it_is(head: Head) -> None:
+    """Its executor has it restored; its calls, its term and its process stay as they are."""
+    head.begin()
+    head.call(ONE, sample(1, STEPS))
+    head.done("w1", ONE, 1, STEPS)
+    head.arrive(0, STEPS)
+    head.reports()
+    head.said()
+    head.remote.prepare(ONE)
+    assert head.said() == [("w1", steering.Prepare(ONE, 1, 0))]
+    head.published = 3
+    head.call(ONE, sample(2, 2 * STEPS, bind=False))
+    assert head.said() == [("w1", steering.Call(ONE, sample(2, 2 * STEPS, bind=False), -1))]
+
+
+def test_an_actor_that_leaves_or_has_no_place_is_not_restored(head: Head) -> None:
+    head.begin()
+    head.call(ONE, sample(1, STEPS))
+    head.said()
+    head.place({0: "w2", 1: "w2"})
+    head.remote.prepare(ONE)
+    assert head.said() == []
+    head.place({0: "w2", 1: ""}, "w1")
+    head.reports()
+    head.remote.prepare(ONE)
+    assert not [told for told in head.said() if isinstance(told[1], steering.Prepare)]

@@ -110,13 +110,19 @@ def test_auto_stays_in_memory_but_for_a_reason(costs: Costs, seen: Situation, ti
     burns=st.booleans(),
     checkpoint=st.floats(0.001, 2.0),
     freeze=st.floats(0.00001, 0.1),
+    expected=st.floats(0.0, 100.0),
 )
 def test_auto_costs_at_most_a_twentieth_of_the_pauses(
-    pauses: list[float], pressure: bool, burns: bool, checkpoint: float, freeze: float
-) -> None:
-    """The promise of ``choose``, for any sequence of pauses, also one made to fool it."""
+    pauses: list[float], pressure: bool, burns: bool, checkpoint: float, freeze: float,
+    expected: float,
+) -> None:  # fmt: skip
+    """The promise of ``choose``, for any sequence of pauses, also one made to fool it.
+
+    And whatever the run expects.
+    """
     costs = costs_of(checkpoint, freeze)
     forecast = IdleForecast()
+    forecast.expect(expected)
     spent = 0.0
     for pause in pauses:
         seen = Situation(idle=forecast.seconds, pressure=pressure, burns_cpu=burns)
@@ -177,6 +183,20 @@ def test_the_forecast_is_the_shortest_of_the_last_five_pauses() -> None:
         forecast.noted(pause)
         told.append(forecast.seconds)
     assert told == [9.0, 3.0, 3.0, 3.0, 3.0, 3.0, 5.0]
+
+
+def test_what_the_run_expects_counts_but_never_beyond_the_last_pause() -> None:
+    """After a short pause it is believed again at once, not only after five."""
+    forecast = IdleForecast()
+    forecast.expect(8.0)
+    assert forecast.seconds is None, "the actor was never idle"
+    told = []
+    for pause in (9.0, 3.0, 9.0):
+        forecast.noted(pause)
+        told.append(forecast.seconds)
+    assert told == [8.0, 3.0, 8.0]
+    forecast.expect(0.0)
+    assert forecast.seconds == 3.0
 
 
 # -- memory pressure ---------------------------------------------------------------------------
