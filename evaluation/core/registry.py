@@ -17,6 +17,8 @@ from evaluation.elasticity import bench as elasticity
 from evaluation.learning import bench as pipeline_learning
 from evaluation.pipelining import bench as pipelining
 from evaluation.pipelining import figures
+from evaluation.prewarm import bench as prewarm
+from evaluation.prewarm import figures as prewarm_figures
 from evaluation.replay import bench as replay
 from evaluation.scheduler import bench as scheduler
 from evaluation.sharing import bench as sharing
@@ -37,12 +39,16 @@ BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
     "startup": startup.measure,
     "sharing": sharing.measure,
     "elasticity": elasticity.measure,
+    "prewarm": prewarm.measure,
     "pipelining": pipelining.measure,
     "learning": pipeline_learning.measure,
     "scheduler": scheduler.measure,
     "simulation": simulation.measure,
 }
-FIGURES: dict[str, Callable[[Report, Path], list[Path]]] = {"pipelining": figures.draw_all}
+FIGURES: dict[str, Callable[[Report, Path], list[Path]]] = {
+    "pipelining": figures.draw_all,
+    "prewarm": prewarm_figures.draw_all,
+}
 """Functions that draw the reports for which bars are not enough."""
 
 

@@ -30,7 +30,7 @@ from triggers.journal import read
 from workers.host.cpus import host_slots
 
 _SAMPLE, _LEARN = "actors.sample", "learner.update"
-_OUT = ("thaw", "restore")
+_THAWED, _RESTORED = ("thaw",), ("restore", "prewarm")
 
 Entry = Mapping[str, Any]
 
@@ -140,7 +140,10 @@ def _spread(total: float, weights: Sequence[float]) -> list[float]:
 
 def more_measures(updates: Sequence[Update], found: Mapping[str, Any]) -> dict[str, float]:
     """Measures that only ARTOS reports."""
-    thaws, restores = (found["starts"].get(kind, {}).get("count", 0) for kind in _OUT)
+    thaws, restores = (
+        sum(found["starts"].get(kind, {}).get("count", 0) for kind in kinds)
+        for kinds in (_THAWED, _RESTORED)
+    )
     rounds = sum(update.actors for update in updates)
     return {
         "first_update_s": updates[0].total,

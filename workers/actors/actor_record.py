@@ -90,6 +90,7 @@ TABLE: dict[tuple[State, Move], State] = {
 }
 
 
+_ALIVE = (State.RUNNING, State.PARKED, State.FROZEN)
 _WAITING = (State.PARKED, State.FROZEN, State.CHECKPOINTED)
 
 
@@ -205,8 +206,8 @@ class ActorRecord:
         return call
 
     def serve(self, now: float) -> None:
-        """It holds a slot for its waiting invocations, which need nothing else but its process."""
-        if self._served is None:
+        """It holds a slot for its waiting invocations: if they lack a process, they wait for it."""
+        if self._served is None and self.state not in _ALIVE:
             self._served = now
 
     def answered(self) -> None:

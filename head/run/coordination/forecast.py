@@ -132,7 +132,7 @@ class QuantileForecast(Forecast):
     _LOW, _HIGH = 0.05, 0.95
     _SPARE = 0.05
 
-    def __init__(self, window: int = 20) -> None:
+    def __init__(self, window: int = 10) -> None:
         super().__init__(window)
         self._shortest: float | None = None
         self._longest: float | None = None

@@ -29,7 +29,9 @@ def start(home: Path) -> Iterator[Callable[..., ElasticRun]]:
     def begin(
         *arguments: object, environment: Mapping[str, str] | None = None, **settings: object
     ) -> ElasticRun:
-        started.append(ElasticRun(home, arguments, settings, **(environment or {})))
+        # What waits as an image is to stay one for as long as a test holds the learner.
+        chosen = {"prewarm": "off", **settings}
+        started.append(ElasticRun(home, arguments, chosen, **(environment or {})))
         return started[-1]
 
     yield begin

@@ -1,0 +1,126 @@
+"""Actors that wait as images, with and without pre-warming, against never parking (Table 5).
+
+PPO on Pong, all ways by turns: a number of actors that stays, and one that changes. Counted from
+the eighth update on, when the windows of five updates are full and hold nothing of the start.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from artos.scaling.elastic import Elastic
+from evaluation.core.report import OURS, Results
+from evaluation.core.runner import Answer, Contestant, Say, alternate, ours
+from workers.executor.build import slots_here
+
+NEVER, NONE = "never parked", "images, no pre-warming"
+WINDOW, QUANTILES = "images, window forecast (the paper's)", "images, quantile forecast"
+WAYS = {
+    NEVER: ("park=never",),
+    NONE: ("park=checkpoint", "prewarm=off"),
+    WINDOW: ("park=checkpoint", "prewarm=window"),
+    QUANTILES: ("park=checkpoint", "prewarm=quantiles"),
+}
+UPDATE, MEAN = "median update", "mean update"
+LEARN = "the learner's part of an update"
+IN_TIME = "invocations that wait less than 50 ms for their process"
+LATE = "99th percentile of these waits"
+EARLY = "from the order to restore until the version"
+CASES = {
+    "update_s": (UPDATE, "s"), "mean_s": (MEAN, "s"), "learn_s": (LEARN, "s"),
+    "in_time": (IN_TIME, "%"), "late_s": (LATE, "ms"), "early_s": (EARLY, "s"),
+}  # fmt: skip
+SCALE = {"in_time": 100.0, "late_s": 1e3}
+SHARE_GOAL, COST_GOAL = 99.0, 1.01
+_DEADLINE_SECONDS = 1_800.0
+_MOST = 16
+
+
+@dataclass(frozen=True)
+class Size:
+    """The amount of work: updates of a run, and how many of them are not counted."""
+
+    updates: int
+    stable: int
+
+
+FULL, QUICK = Size(60, 7), Size(4, 1)
+
+
+def actors_of(slots: int, updates: int) -> dict[str, str]:
+    """The numbers of actors: one that stays, and one that changes three times, by name.
+
+    Never more than slots, as an actor that is never parked keeps its slot.
+    """
+    most = min(slots, _MOST)
+    least, step = max(1, most // 2), max(1, updates // 4)
+    changing = f"0:{least},{step}:{most},{2 * step}:{least},{3 * step}:{most}"
+    return {"constant": str(most), "changing": changing if least < most else str(most)}
+
+
+def measure(repeats: int, quick: bool, say: Say = print) -> Results:
+    """Measure all ways in turn; ``quick`` only shows that everything runs."""
+    results, size = Results("prewarm", repeats), QUICK if quick else FULL
+    numbers = actors_of(len(slots_here(Elastic())), size.updates)
+    with tempfile.TemporaryDirectory() as folder:
+        contestants = [
+            _contestant(results, which, actors, way, size, Path(folder))
+            for which, actors in numbers.items()
+            for way in WAYS
+        ]
+        alternate(results, contestants, repeats, say)
+    for which in numbers:
+        judge(results, which)
+    return results
+
+
+def judge(results: Results, which: str) -> None:
+    """Compare with the goals."""
+
+    def case(what: str, way: str) -> str:
+        return case_of(which, what, way)
+
+    for what in (UPDATE, MEAN):
+        results.compare(case(what, QUANTILES), case(what, NEVER), COST_GOAL, "at most")
+        results.compare(case(what, WINDOW), case(what, NEVER), None, "at most")
+        results.compare(case(what, NONE), case(what, NEVER), None, "at most")
+        results.compare(case(what, QUANTILES), case(what, NONE), None, "at most")
+    results.require(case(IN_TIME, QUANTILES), SHARE_GOAL, "at least")
+
+
+def case_of(which: str, what: str, way: str) -> str:
+    """The name of a case."""
+    return f"{which} number of actors, {what}: {OURS}, {way}"
+
+
+def _contestant(
+    results: Results, which: str, actors: str, way: str, size: Size, folder: Path
+) -> Contestant:
+    path = folder / "series.json"
+    cases = {
+        name: (case_of(which, what, way), unit)
+        for name, (what, unit) in CASES.items()
+        if name != "early_s" or way in (WINDOW, QUANTILES)
+    }
+    call = ours(
+        "prewarm.artos_side", "--actors", actors, "--count", str(size.updates),
+        "--stable", str(size.stable), "--series", str(path),
+        *(word for pair in WAYS[way] for word in ("--set", pair)), seconds=_DEADLINE_SECONDS,
+    )  # fmt: skip
+    name = f"{OURS}, {way}, {which}"
+    return Contestant(name, cases, _followed(results, name, path, call), SCALE)
+
+
+def _followed(
+    results: Results, name: str, path: Path, call: Callable[[], Answer]
+) -> Callable[[], Answer]:
+    def measured() -> Answer:
+        found = call()
+        results.followed(name, json.loads(path.read_text()))
+        return found
+
+    return measured
