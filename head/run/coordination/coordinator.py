@@ -246,7 +246,8 @@ class Coordinator:
             )
             self.monitor.stepped(self.ports.clock.now() - done.seconds)
             self.state.prewarming.answered(done)
-            facts = {name: s for name in ("waited", "restored") if (s := getattr(done, name))}
+            costs = {"waited": done.waited, "restored": done.restored}
+            facts = {name: round(seconds, 6) for name, seconds in costs.items() if seconds}
             self._note(done.firing, member, seconds=done.seconds, version=done.version, **facts)
 
     def _evaluated(self, member: int, done: Done) -> None:

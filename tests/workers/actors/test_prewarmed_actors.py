@@ -1,0 +1,138 @@
+"""Actors that are restored before their invocation comes, and what an answer says of that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_fixture import Host, Restored
+
+from artos.protocol.invocations import Done
+from workers.actors.actor_record import State
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Any:
+    hosts = []
+
+    def build(actors: int = 1) -> Host:
+        hosts.append(Host(tmp_path, actors, 1, "checkpoint"))
+        hosts[-1].up(*range(1, actors + 1))
+        return hosts[-1]
+
+    yield build
+    for each in hosts:
+        each.manager.stop(0.0)
+
+
+def image_of(there: Host, member: int) -> None:
+    """The actor does a round, and then waits as an image."""
+    there.ask(member)
+    there.answer(member)
+    there.checkpointer.dumps[-1].result = object()
+    there.manager.step()
+    assert there.state(member) is State.CHECKPOINTED
+
+
+def back(there: Host, seconds: float) -> None:
+    """The newest restore takes so long."""
+    there.clock.advance(seconds)
+    there.checkpointer.restores[-1].result = Restored()
+    there.manager.step()
+
+
+def costs_told(there: Host, member: int) -> tuple[float, float]:
+    """What the next answer says of waiting and restoring, in seconds."""
+    (done,) = there.say(member, Done(0, 0))
+    assert isinstance(done, Done)
+    return done.waited, done.restored
+
+
+def test_an_invocation_that_finds_an_image_waits_for_the_restore(host: Any) -> None:
+    there = host()
+    image_of(there, 1)
+    there.ask(1)
+    assert not there.checkpointer.restores[0].gently
+    back(there, 0.25)
+    assert costs_told(there, 1) == (0.25, 0.25)
+    assert there.manager.accounts.starts().keys() == {"clone", "restore"}
+
+
+def test_one_that_was_prepared_does_not(host: Any) -> None:
+    """It holds no slot meanwhile, and its restore takes little from those who work."""
+    there = host()
+    image_of(there, 1)
+    held = there.manager.usage().held_cpu_seconds
+    there.manager.prepare(1)
+    assert there.checkpointer.restores[0].gently
+    back(there, 0.25)
+    there.clock.advance(3.0)
+    assert there.state(1) is State.PARKED
+    assert there.manager.usage().held_cpu_seconds == held
+    there.ask(1)
+    assert there.state(1) is State.RUNNING
+    assert costs_told(there, 1) == (0.0, 0.25)
+    assert there.manager.accounts.starts()["prewarm"].count == 1
+    assert there.state(1) is State.DUMPING, "and then it is parked as before"
+
+
+def test_a_cost_is_told_once(host: Any) -> None:
+    there = host()
+    image_of(there, 1)
+    there.ask(1, 1)
+    back(there, 0.25)
+    assert costs_told(there, 1) == (0.25, 0.25)
+    assert costs_told(there, 1) == (0.0, 0.0)
+
+
+def test_an_invocation_that_comes_during_the_restore_hurries_it_and_waits_for_the_rest(
+    host: Any,
+) -> None:
+    there = host()
+    image_of(there, 1)
+    there.manager.prepare(1)
+    there.clock.advance(0.25)
+    assert not there.checkpointer.restores[0].hurried
+    there.ask(1)
+    assert there.checkpointer.restores[0].hurried
+    back(there, 0.125)
+    assert costs_told(there, 1) == (0.125, 0.375)
+
+
+def test_waiting_for_a_slot_is_not_waiting_for_a_process(host: Any) -> None:
+    there = host(2)
+    image_of(there, 1)
+    there.ask(2, 1)
+    there.clock.advance(5.0)
+    there.answer(2)
+    back(there, 0.25)
+    assert costs_told(there, 1) == (0.25, 0.25)
+
+
+def test_prepared_while_its_image_is_made_it_comes_back_once(host: Any) -> None:
+    """But not a second time, e.g. when its next image is made to be moved."""
+    there = host()
+    there.ask(1)
+    there.answer(1)
+    there.manager.prepare(1)
+    assert there.state(1) is State.DUMPING
+    there.checkpointer.dumps[0].result = object()
+    there.manager.step()
+    assert there.state(1) is State.RESTORING
+    back(there, 0.25)
+    assert there.state(1) is State.PARKED
+    assert there.manager.image_of(1) is None
+    there.checkpointer.dumps[1].result = object()
+    there.manager.step()
+    assert there.state(1) is State.CHECKPOINTED
+    assert len(there.checkpointer.restores) == 1
+
+
+def test_who_has_a_process_needs_none(host: Any) -> None:
+    there = host(2)
+    there.ask(2)
+    there.manager.prepare(1)
+    there.manager.prepare(2)
+    assert (there.state(1), there.state(2)) == (State.PARKED, State.RUNNING)
+    assert there.strategy.asked == []
