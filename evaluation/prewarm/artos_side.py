@@ -1,4 +1,4 @@
-"""PPO on Pong by the ``artos`` command, with actors that wait as images: what each update cost.
+"""PPO by the ``artos`` command, with actors that wait as images: what each update cost.
 
 ``python -m evaluation.prewarm.artos_side --set park=checkpoint --actors 0:2,20:1 --count 40``
 answers, from the journal of the run, with
@@ -113,7 +113,7 @@ def train(options: argparse.Namespace) -> list[Update]:
     with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
         folder = Path(name, "run")
         command = [
-            "run", "ppo", "--env", "PongNoFrameskip-v4", "--actors", options.actors, "--json",
+            "run", "ppo", "--env", options.env, "--actors", options.actors, "--json",
             "--total-updates", str(options.count), "--run-dir", str(folder),
             *(word for pair in [*settings, *options.set] for word in ("--set", pair)),
         ]  # fmt: skip
@@ -125,6 +125,7 @@ def train(options: argparse.Namespace) -> list[Update]:
 def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--env", default="PongNoFrameskip-v4")
     parser.add_argument("--actors", default="2", help="a number or a schedule, as for artos run")
     parser.add_argument("--count", type=int, default=40, help="how many updates")
     parser.add_argument("--stable", type=int, default=7, help="updates that are left out")
