@@ -27,7 +27,6 @@ class Progress(NamedTuple):
 
 
 _TRIES = 5
-_GENTLY = ("nice", "-n", "10")  # about a tenth of a CPU that others want, all of one that is idle
 
 
 @dataclass
@@ -114,15 +113,17 @@ class Checkpointer:
     ) -> Operation:
         """Begin to restore an image on a slot's CPU, with its output going to ``log``.
 
-        ``gently``: with a low share of the CPU, as nobody waits for it yet; see ``hurry``. The
+        ``gently``: with a low priority, as nobody waits for it yet; see ``Operation.hurry``. The
         process itself has the priority that is in its image.
 
         Raises:
             ImageUnusable: the image is damaged or does not fit this host.
         """
         with belongings(image, Home(self._site, str(log))) as inherit:
-            prefix = [*self._prefix(slot), *(_GENTLY if gently else ())]
-            return self._criu.restore(image, inherit, prefix)
+            operation = self._criu.restore(image, inherit, self._prefix(slot))
+        if gently:
+            operation.lower_priority()
+        return operation
 
     # -- from one node to another; these take long and may be called from another thread -------
 

@@ -9,7 +9,7 @@ import pytest
 from host_fixture import Host, Restored
 
 from artos.protocol.invocations import Done
-from workers.actors.actor_record import State
+from workers.actors.actor_record import ActorRecord, State
 
 
 @pytest.fixture
@@ -136,3 +136,13 @@ def test_who_has_a_process_needs_none(host: Any) -> None:
     there.manager.prepare(2)
     assert (there.state(1), there.state(2)) == (State.PARKED, State.RUNNING)
     assert there.strategy.asked == []
+
+
+@pytest.mark.parametrize("state", [State.PARKED, State.FROZEN])
+def test_who_is_alive_is_not_waited_for_however_long_a_moment_takes(state: State) -> None:
+    record = ActorRecord(1, state)
+    record.serve(7.0)
+    if state is State.FROZEN:
+        record.thaw()
+    record.run(7.5)
+    assert record.told(Done(0, 0)).waited == 0.0

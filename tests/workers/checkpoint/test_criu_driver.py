@@ -17,6 +17,8 @@ from workers.checkpoint.criu.driver import Criu, NoCriu, criu_here
 from workers.checkpoint.criu.find import find_criu
 from workers.checkpoint.criu.lazy import LazyPages
 from workers.checkpoint.facts import Facts
+from workers.host import priority
+from workers.host.priority import GENTLE
 
 pytestmark = [needs_criu, pytest.mark.processes]
 
@@ -174,6 +176,44 @@ def test_what_runs_the_restore_decides_where_the_process_runs(stage: Stage) -> N
     one.revived(operation.wait(PATIENCE).pid)
     assert os.sched_getaffinity(one.pid) == {cpu}
     assert one.count() == 1
+
+
+def niceness(pid: int) -> int:
+    return os.getpriority(os.PRIO_PROCESS, pid)
+
+
+def test_a_gentle_restore_makes_a_process_of_the_usual_priority(stage: Stage) -> None:
+    """The low priority is CRIU's; that of the process is in the image."""
+    one = stage.subject().serve()
+    usual = niceness(one.pid)
+    operation = stage.begin_restore(stage.dump(one), one)
+    operation.lower_priority()
+    assert niceness(operation.criu_pid) == min(19, usual + GENTLE)
+    one.revived(operation.wait(PATIENCE).pid)
+    assert niceness(one.pid) == usual
+    assert one.count() == 1
+
+
+def test_a_gentle_restore_can_be_hurried(stage: Stage) -> None:
+    one = stage.subject().serve()
+    operation = stage.begin_restore(stage.dump(one), one)
+    operation.lower_priority()
+    operation.hurry()
+    assert niceness(operation.criu_pid) == niceness(0)
+    one.revived(operation.wait(PATIENCE).pid)
+    operation.hurry()  # and nothing happens
+    assert one.count() == 1
+
+
+def test_a_priority_that_cannot_be_raised_again_is_not_lowered(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(priority, "may_raise", lambda: False)
+    one = stage.subject().serve()
+    operation = stage.begin_restore(stage.dump(one), one)
+    operation.lower_priority()
+    assert niceness(operation.criu_pid) == niceness(0)
+    one.revived(operation.wait(PATIENCE).pid)
 
 
 def test_pages_come_lazily_and_all_of_them(stage: Stage) -> None:

@@ -19,6 +19,7 @@ from artos.system.pidfd import PidFd
 from artos.system.private_folder import open_own
 from workers.checkpoint.criu.lazy import LazyPages
 from workers.checkpoint.criu.options import CriuAnswer
+from workers.host import priority
 
 _LONGEST_ANSWER = 1 << 16
 _PATIENCE = 5.0
@@ -114,11 +115,6 @@ class Worker:
             return None
         return CriuAnswer.decode(data) if data else None
 
-    def hurry(self) -> None:
-        """Give CRIU and its helpers the usual share of the CPU, if it was started with a lower."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.setpriority(os.PRIO_PGRP, self._process.pid, 0)
-
     def kill(self) -> None:
         """Kill CRIU and the helpers it forked (SIGKILL)."""
         with suppress(ProcessLookupError, PermissionError):
@@ -161,10 +157,15 @@ class Operation:
         """The process id of CRIU."""
         return self._worker.pid
 
-    def hurry(self) -> None:
-        """Somebody waits for it now. No error if it has ended, or if this is not permitted."""
+    def lower_priority(self) -> None:
+        """Nobody waits for it yet: CRIU gets a low share of the CPU, if that can be undone."""
         if self._outcome is None and self._error is None:
-            self._worker.hurry()
+            priority.lower(self._worker.pid)
+
+    def hurry(self) -> None:
+        """Somebody waits for it now: CRIU has the usual priority. No error if it has ended."""
+        if self._outcome is None and self._error is None:
+            priority.usual(self._worker.pid)
 
     def poll(self) -> Outcome | None:
         """The outcome, or None while CRIU works. Never waits.
