@@ -67,6 +67,11 @@ class Sampling:
         self._withheld: list[Firing] = []
         self._begun = False
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether more rounds will be granted."""
+        return not (self.draining or self._state.budget.spent)
+
     def fire(self, firing: Firing) -> bool:
         """An actor trigger fired.
 
@@ -111,7 +116,7 @@ class Sampling:
             self.fire(firing)
 
     def _sample(self, firing: Firing, actors: Iterable[int], version: int) -> int:
-        if self.draining or self._state.budget.spent:
+        if not self.goes_on:
             self._withheld.append(msgspec.structs.replace(firing, rounds=1))
             return 0
         number, target, method = firing.number, firing.trigger, method_of(firing.trigger)
@@ -189,7 +194,7 @@ class Dispatcher:
         call = Invoke(number, target, method, firing.claims, progress=used, steps=steps)
         self._invoke(LEARNER, call)
         state.claims.claim(firing.trigger, firing.claims)
-        state.prewarming.called(last=bool(state.budget.spent))
+        state.prewarming.called()
 
     def invoke_actors(self, firing: Firing) -> None:
         """An actor trigger fired: grant rounds of sampling, or have weights pulled."""
@@ -198,13 +203,14 @@ class Dispatcher:
 
     def prewarm_actors(self, firing: Firing) -> None:
         """The next version is near: have actors that wait as images restored."""
+        invocations, needed = self._state.invocations, self.sampling.goes_on
         members = map(actor_member, self._state.active_actors.actors)
-        idle = [m for m in members if self._state.invocations.last(m) is None]
+        idle = [m for m in members if needed and invocations.last(m) is None]
         for member in idle:
             if not self._recovery.waits(member):
                 self._ports.members.prepare(member)
         if not idle:
-            self._in_vain(firing)
+            self._ports.journal.take_back(firing.number)
 
     def invoke_evaluator(self, firing: Firing) -> None:
         """A version is due to be evaluated: it is played once the evaluator is free."""

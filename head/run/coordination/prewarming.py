@@ -29,14 +29,14 @@ class Prewarming:
         self._restores: list[float] = []
         self.idle = 0.0
 
-    def called(self, *, last: bool) -> None:
-        """The learner was handed an invocation; ``last``: no actor is needed after it."""
+    def called(self) -> None:
+        """The learner was handed an invocation."""
         if self._began is not None:
             return
         self._began = now = self._clock.now()
         self.forecast.restored(self._restores)
         self._restores.clear()
-        at = None if last else self.forecast.when
+        at = self.forecast.when
         if at is not None:
             for trigger in self._triggers:
                 trigger.began(now, at)
@@ -50,7 +50,7 @@ class Prewarming:
         for trigger in self._triggers:
             trigger.ended()
         if more:
-            self.called(last=False)
+            self.called()
 
     def answered(self, done: Done) -> None:
         """An actor carried out an invocation."""

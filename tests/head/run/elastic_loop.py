@@ -247,7 +247,7 @@ def fifo() -> Table:
 @contextmanager
 def troupe(
     scaling: Actors, table: Table, rounds: int, folder: Path, seed: int = 0, capacity: int = 0,
-    updates: int = 0, park: Park = "auto", kind: type[Troupe] = Troupe,
+    updates: int = 0, park: Park = "auto", kind: type[Troupe] | None = None,
 ) -> Iterator[Troupe]:  # fmt: skip
     """A workload ready to begin, wired as a run is."""
     draft, paced = plan_of(scaling, table, rounds, capacity, updates, park)
@@ -255,7 +255,7 @@ def troupe(
     plan = msgspec.json.decode(msgspec.json.encode(draft), type=Plan)
     try:
         with RunMemory(plan, "elastic", folder) as node:
-            members = kind(node, seed)
+            members = (kind or Troupe)(node, seed)
             members.clock = clock
             ports = Ports.of(node, members, clock, journal)
             members.coordinator = connect(plan, paced, ports)

@@ -96,6 +96,7 @@ def test_its_image_is_not_asked_for_while_something_is_under_way(head: Moving) -
 
 
 def test_who_is_prepared_goes_with_its_image_too(head: Moving) -> None:
+    head.remote.retire(TWO)
     head.remote.prepare(TWO)
     head.said()
     head.go()

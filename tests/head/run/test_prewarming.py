@@ -70,6 +70,19 @@ def test_everybody_is_ordered_back_in_time_from_the_third_update_on(tmp_path: Pa
     assert [line["trigger"] for line in fired].count("actors.prewarm") == 9
 
 
+def test_nobody_is_ordered_back_once_the_run_is_to_end(tmp_path: Path) -> None:
+    stairs = Schedule({0: 2})
+    with troupe(stairs, full_batch(), 40, tmp_path, park="checkpoint", kind=Parked) as run:
+        assert isinstance(run, Parked)
+        run.begin()
+        run.run(updates=6)
+        assert run.orders[-1].keys() == {0, 1}
+        run.coordinator.drain()
+        run.run()
+        assert len(run.orders) == 7
+        assert run.orders[-1] == {}
+
+
 def test_only_images_are_ordered_back(tmp_path: Path) -> None:
     run = run_of(Schedule({0: 4}), 8, tmp_path, park="auto")
     assert not any(run.orders)
