@@ -140,6 +140,13 @@ def test_quantiles_are_in_time_on_a_busy_machine(seed: int) -> None:
     assert sum(papers) < sum(ours)
 
 
+def test_the_more_updates_vary_the_earlier() -> None:
+    """By half of what lies between their low quantile and their median."""
+    forecast = fed(QuantileForecast(), *[(10.0 + n, [0.5]) for n in range(21)][-20:])
+    low, median = 11.95, 20.5
+    assert forecast.update == pytest.approx(0.95 * (low - 0.5 * (median - low)))
+
+
 @pytest.mark.parametrize(("share", "value"), [(0.0, 1.0), (0.5, 2.5), (1.0, 4.0), (0.25, 1.75)])
 def test_quantiles_lie_between_values(share: float, value: float) -> None:
     assert quantile([4.0, 1.0, 3.0, 2.0], share) == pytest.approx(value)
