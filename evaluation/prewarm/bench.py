@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from artos.scaling.elastic import Elastic
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, ours
-from workers.executor.build import slots_here
+from workers.host.cpus import host_slots
 
 NEVER, NONE = "never parked", "images, no pre-warming"
 WINDOW, QUANTILES = "images, window forecast (the paper's)", "images, quantile forecast"
@@ -65,7 +64,7 @@ def actors_of(slots: int, updates: int) -> dict[str, str]:
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     """Measure all ways in turn; ``quick`` only shows that everything runs."""
     results, size = Results("prewarm", repeats), QUICK if quick else FULL
-    numbers = actors_of(len(slots_here(Elastic())), size.updates)
+    numbers = actors_of(len(host_slots()), size.updates)
     with tempfile.TemporaryDirectory() as folder:
         contestants = [
             _contestant(results, which, actors, way, size, Path(folder))

@@ -238,6 +238,8 @@ class ActorRecord:
         self.fresh, self._noted_state, self.refused = False, None, ""
         if self._served is not None:
             self.waited_s, self._served = now - self._served, None
+        else:
+            self.waited_s = 0.0
 
     def park(self, now: float) -> None:
         """The actor has carried out all its invocations."""

@@ -175,6 +175,7 @@ class IdleTiers:
     def leave(self, record: ActorRecord) -> None:
         """A parked actor runs again."""
         record.run(self._clock.now())
+        self._accounts.waited(record.waited_s)
         self._accounts.unparked(record.actor)
 
     def thaw(self, record: ActorRecord) -> None:

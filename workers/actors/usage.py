@@ -63,7 +63,7 @@ class Accounts:
         self._past: dict[int, float] = {}
         self._live: dict[int, _Reading] = {}
         self._parked: dict[int, _Parked] = {}
-        self._mb_seconds = 0.0
+        self._mb_seconds = self._waited = 0.0
         self._idle: dict[int, deque[tuple[float, float]]] = {}
 
     # -- starts --------------------------------------------------------------------------------
@@ -78,6 +78,10 @@ class Accounts:
         """Statistics for each kind of start that happened."""
         return {kind: starts.stats() for kind, starts in self._starts.items()}
 
+    def waited(self, seconds: float) -> None:
+        """An invocation with a slot waited so long for the actor's process."""
+        self._waited += seconds
+
     # -- CPU -----------------------------------------------------------------------------------
 
     def usage(self, held_seconds: float, waited_seconds: float) -> Usage:
@@ -86,7 +90,7 @@ class Accounts:
             cpu_seconds_held=held_seconds,
             cpu_seconds_used=self.all_used_seconds(),
             parked_mb_seconds=self.parked_mb_seconds(),
-            waits={"slot": waited_seconds},
+            waits={"slot": waited_seconds, "process": self._waited},
             starts={kind: asdict(stats) for kind, stats in self.starts().items()},
         )
 

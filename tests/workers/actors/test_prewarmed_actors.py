@@ -56,6 +56,7 @@ def test_an_invocation_that_finds_an_image_waits_for_the_restore(host: Any) -> N
     assert not there.checkpointer.restores[0].gently
     back(there, 0.25)
     assert costs_told(there, 1) == (0.25, 0.25)
+    assert there.manager.usage().waits["process"] == 0.25
     assert there.manager.accounts.starts().keys() == {"clone", "restore"}
 
 
@@ -63,13 +64,13 @@ def test_one_that_was_prepared_does_not(host: Any) -> None:
     """It holds no slot meanwhile, and its restore takes little from those who work."""
     there = host()
     image_of(there, 1)
-    held = there.manager.usage().held_cpu_seconds
+    held = there.manager.usage().cpu_seconds_held
     there.manager.prepare(1)
     assert there.checkpointer.restores[0].gently
     back(there, 0.25)
     there.clock.advance(3.0)
     assert there.state(1) is State.PARKED
-    assert there.manager.usage().held_cpu_seconds == held
+    assert there.manager.usage().cpu_seconds_held == held
     there.ask(1)
     assert there.state(1) is State.RUNNING
     assert costs_told(there, 1) == (0.0, 0.25)
