@@ -125,8 +125,8 @@ class QuantileForecast(Forecast):
     half of what lies between the low quantile and the median. It is never without a forecast once
     two updates were seen: one slow update makes no quantile useless, as it makes a range.
 
-    When the number of actors changes, the windows begin anew. Until two updates of the new size
-    were seen, updates are taken to be shorter in proportion to fewer actors, and restores longer in
+    When the number of actors changes, the windows begin anew. Until five updates of the new size
+    were seen, an update may also be shorter in proportion to fewer actors, and a restore longer in
     proportion to more: neither changes by more than that.
     """
 
@@ -153,18 +153,20 @@ class QuantileForecast(Forecast):
 
     @property
     def _fin(self) -> float | None:
-        fins = self.learner_fins
+        fins, bound = self.learner_fins, self._shortest
         if len(fins) < _ENOUGH:
-            return self._shortest
+            return bound
         low = quantile(fins, self._LOW)
-        return low - self._SPREAD * (quantile(fins, 0.5) - low)
+        spared = low - self._SPREAD * (quantile(fins, 0.5) - low)
+        return spared if bound is None or len(fins) >= WINDOW else min(bound, spared)
 
     @property
     def _start(self) -> float | None:
-        starts = self.actor_starts
-        if self._longest is not None and len(starts) < _ENOUGH:
-            return self._longest
-        return quantile(starts, self._HIGH) if starts else None
+        starts, bound = self.actor_starts, self._longest
+        if not starts:
+            return bound
+        high = quantile(starts, self._HIGH)
+        return high if bound is None or len(starts) >= WINDOW else max(bound, high)
 
     @property
     def update(self) -> float | None:

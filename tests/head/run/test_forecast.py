@@ -92,10 +92,17 @@ def test_fewer_actors_shorten_updates_and_more_lengthen_starts() -> None:
     assert forecast.prewarm == pytest.approx(4.75 - 0.5)
     forecast.rescaled(2, 8)
     assert forecast.prewarm == pytest.approx(4.75 - 2.0), "early rather than late"
-    fed(forecast, (20.0, [1.0]))
+    fed(forecast, *[(20.0, [1.0])] * 4)
     assert forecast.prewarm == pytest.approx(4.75 - 2.0)
     fed(forecast, (20.0, [1.0]))
-    assert forecast.prewarm == pytest.approx(19.0 - 1.0), "two updates of the new size count"
+    assert forecast.prewarm == pytest.approx(19.0 - 1.0), "five updates of the new size count"
+
+
+def test_bounds_from_before_do_not_hide_what_is_worse() -> None:
+    forecast = fed(QuantileForecast(), *[(10.0, [0.5])] * 4)
+    forecast.rescaled(2, 4)
+    fed(forecast, *[(4.0, [3.0])] * 2)
+    assert forecast.prewarm == pytest.approx(3.8 - 3.0)
 
 
 def test_a_restore_longer_than_the_update_is_ordered_once_actors_have_parked() -> None:

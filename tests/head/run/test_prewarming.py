@@ -95,7 +95,7 @@ def test_in_time_although_the_number_of_actors_changes(tmp_path: Path) -> None:
         assert order.keys() == set(crew)
         assert min(order.values()) >= RESTORE
     early = [min(order.values()) > 2 * RESTORE for order in run.orders[:-1] if order]
-    assert sum(early) <= 2, "old values do not keep it early for long"
+    assert sum(early) <= 5, "old values do not keep it early for long"
 
 
 def test_rounds_are_told_how_long_the_actor_will_be_idle(tmp_path: Path) -> None:
