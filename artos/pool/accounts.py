@@ -59,12 +59,15 @@ class Account:
 class Lowest:
     """Accounts by virtual time, then by how long ago their turn was, then in the order of filing.
 
+    ``ahead`` seconds, divided by weight, are added: the virtual time at which a lease would end.
+
     Virtual time only grows, so the key an account was filed under is never too high: only the
     account on top has its key brought up to date. Accounts that are no longer ``valid`` are dropped
     when they come to the top.
     """
 
     valid: Callable[[Account], object]
+    ahead: float = 0.0
     _heap: list[tuple[float, int, int, Account]] = field(default_factory=list)
     _filed: set[Account] = field(default_factory=set)
     _count: int = 0
@@ -74,8 +77,12 @@ class Lowest:
         if account not in self._filed:
             self._count += 1
             self._filed.add(account)
-            key = (account.virtual(now), account.turn, self._count, account)
+            key = (self.key(account, now), account.turn, self._count, account)
             heapq.heappush(self._heap, key)
+
+    def key(self, account: Account, now: float) -> float:
+        """What accounts are compared by."""
+        return account.virtual(now) + self.ahead / account.weight
 
     def least(self, now: float) -> Account | None:
         """The account with the least virtual time, None if there is none."""
@@ -85,7 +92,7 @@ class Lowest:
             if not self.valid(account):
                 heapq.heappop(heap)
                 self._filed.discard(account)
-            elif (newest := account.virtual(now)) > virtual or account.turn > turn:
+            elif (newest := self.key(account, now)) > virtual or account.turn > turn:
                 heapq.heapreplace(heap, (newest, account.turn, number, account))
             else:
                 return account

@@ -3,9 +3,11 @@
 The rule, for the resources of one kind:
 
 1. Workloads are compared by virtual time: the resource-seconds that all their contenders have held,
-   running leases included, divided by weight. The least comes first; of equal ones that whose last
-   turn is longest ago (start-time fair queueing, Goyal et al. 1996, with what was held in the place
-   of what was sent). Within a workload, contenders go first come, first served.
+   running leases included and another second, divided by weight. The least comes first; of equal
+   ones that whose last turn is longest ago (weighted fair queueing, Demers et al. 1989, by virtual
+   ends, with what was held in the place of what was sent). The second lets weights hold where
+   workloads pause between leases and come back as equals (2) each time. Within a workload,
+   contenders go first come, first served.
 2. A workload that comes (back) counts as if it had held as much as the present workload that held
    least; if none is present, as much as the one that ever held most. So it shuts nobody out.
 3. Before that, contenders of higher priority come first.
@@ -37,6 +39,12 @@ Contender = TypeVar("Contender", bound=Hashable)
 
 PATIENCE = 60.0
 """Seconds after which a queue that had no turn is overdue."""
+_AHEAD = 1.0
+"""Seconds of a lease that are counted before it begins.
+
+Workloads may be ahead of their due by so much, divided by weight. The nearer it is to the length of
+leases, the nearer those that pause between leases come to what their weight promises.
+"""
 OVERDUE_TURN = 4
 """Every so manieth turn is that of the queue that is overdue longest."""
 
@@ -81,7 +89,7 @@ class _Line(Generic[Contender]):
     order: Lowest = field(init=False)
 
     def __post_init__(self) -> None:
-        self.order = Lowest(self.queues.__contains__)
+        self.order = Lowest(self.queues.__contains__, _AHEAD)
 
 
 class FairQueue(Generic[Contender]):
@@ -242,7 +250,7 @@ class FairQueue(Generic[Contender]):
                 continue
             account = line.order.least(now)
             assert account is not None  # a line without contenders is removed
-            key = (-priority, account.virtual(now), account.turn)
+            key = (-priority, line.order.key(account, now), account.turn)
             if best is None or key < best[0]:
                 best = key, line.queues[account].head
         if best is None:

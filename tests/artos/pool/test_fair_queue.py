@@ -184,6 +184,22 @@ def test_weights_hold_within_five_percent(units: int, seed: int) -> None:
         assert abs(world.seconds[name] / total - ideal) <= 0.05 * ideal, name
 
 
+@pytest.mark.parametrize("weights", [(1, 1, 1), (2, 1, 1), (2, 1, 1, 1), (4, 2, 1, 1)])
+def test_weights_hold_for_those_that_pause_between_leases(weights: tuple[int, ...]) -> None:
+    """As learners do, which have nothing to learn from until their actors have sampled."""
+    resources = [Resource("d")]
+    accounts = [Account(str(number), weight) for number, weight in enumerate(weights)]
+    queue: FairQueue[Client] = FairQueue(resources, accounts)
+    world = World(queue, resources, 3)
+    for account in accounts:
+        world.at(0.0, "ask", Client(account.workload, account.workload, 1.0, pause=0.3))
+    world.run(until=4000.0)
+    total = sum(world.seconds.values())
+    for account in accounts:
+        ideal = account.weight / sum(weights)
+        assert abs(world.seconds[account.workload] / total - ideal) <= 0.12 * ideal, account
+
+
 LEASE, PATIENCE = 3.0, 20.0
 
 
