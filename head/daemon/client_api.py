@@ -27,8 +27,9 @@ from head.daemon import status_api
 from head.daemon.options import HeadOptions
 from head.daemon.remote_logs import RemoteLogs
 from head.daemon.roster import POLICIES, Roster
+from head.daemon.run import Run
 from head.daemon.run_host import RunHost
-from head.daemon.scheduler import Run, Scheduler
+from head.daemon.scheduler import Scheduler
 from head.records.run_folder import default_path
 
 _SCALE_SECONDS = 10.0

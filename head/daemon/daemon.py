@@ -26,8 +26,9 @@ from artos.version import VERSION
 from head.daemon.client_api import ClientApi
 from head.daemon.options import HeadOptions
 from head.daemon.roster import Node, Roster
+from head.daemon.run import State
 from head.daemon.run_host import Ended, RunHost
-from head.daemon.scheduler import Begin, Effect, Order, Scheduler, State, Tell
+from head.daemon.scheduler import Begin, Effect, Order, Scheduler, Tell
 from head.daemon.state import HeadState
 
 _log = logging.getLogger(__name__)

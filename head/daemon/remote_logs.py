@@ -9,7 +9,7 @@ from artos.clock import Clock
 from artos.protocol import control
 from artos.transport.messenger import Messenger
 from head.daemon.roster import Node
-from head.daemon.scheduler import Run
+from head.daemon.run import Run
 
 _SECONDS = 10.0
 

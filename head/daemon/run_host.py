@@ -22,7 +22,7 @@ from artos.system.exit_report import ExitReport
 from artos.system.logs import rotate
 from artos.system.pidfd import PidFd
 from artos.system.process_list import find
-from head.daemon.scheduler import Run
+from head.daemon.run import Run
 from head.records.run_folder import LOG, LOGS
 
 _RECORDS = ("config.json", "progress.csv", "episodes.csv", "journal.jsonl")

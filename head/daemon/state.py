@@ -14,7 +14,7 @@ from artos.system import private_folder
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, write_durably
 from artos.system.locks import FileLock
-from head.daemon.scheduler import State
+from head.daemon.run import State
 
 _LONGEST_SOCKET = 100
 """Most bytes of the path of an ipc socket (the kernel's limit is 107)."""

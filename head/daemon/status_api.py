@@ -12,7 +12,8 @@ from artos.protocol.unreadable import UNREADABLE
 from artos.run_state import OVER
 from artos.system.logs import piece
 from head.daemon.roster import Node, Roster
-from head.daemon.scheduler import Run, Scheduler
+from head.daemon.run import Run
+from head.daemon.scheduler import Scheduler
 from head.records.run_folder import LOG, LOGS
 
 RUN = LOG.removesuffix(".log")

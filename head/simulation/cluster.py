@@ -9,7 +9,8 @@ from functools import partial
 from artos.errors import Refused
 from artos.protocol.control import Placed, RunUp
 from head.daemon.roster import Node
-from head.daemon.scheduler import Begin, Run, Scheduler, Tell
+from head.daemon.run import Run
+from head.daemon.scheduler import Begin, Scheduler, Tell
 from head.simulation.leases import Leases, Waits
 from head.simulation.processors import Processors
 from head.simulation.report import Forecast

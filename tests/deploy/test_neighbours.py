@@ -18,7 +18,7 @@ from artos.run_state import RUNNING
 from artos.system import private_folder
 from artos.system.archives import Archives
 from artos.system.cleanup import image_folder, remove_images
-from head.daemon.scheduler import Run, State
+from head.daemon.run import Run, State
 from head.daemon.state import HeadState
 from head.records.run_folder import RunFolder
 from workers.checkpoint.criu import find

@@ -17,7 +17,8 @@ from artos.protocol.control import (
 )
 from artos.protocol.message import Message
 from head.daemon.roster import Node, Roster
-from head.daemon.scheduler import Begin, Order, Run, Scheduler, Tell
+from head.daemon.run import Run
+from head.daemon.scheduler import Begin, Order, Scheduler, Tell
 
 VERSION = "1.0"
 DEADLINE = 15.0

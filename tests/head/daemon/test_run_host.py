@@ -13,8 +13,8 @@ import pytest
 
 from artos.checkpoint import MANIFEST
 from artos.system.archives import Archives
+from head.daemon.run import Run
 from head.daemon.run_host import RunHost
-from head.daemon.scheduler import Run
 
 pytestmark = pytest.mark.processes
 

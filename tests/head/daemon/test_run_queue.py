@@ -13,8 +13,9 @@ from worlds import World
 
 from artos.clock import ManualClock
 from artos.run_state import QUEUED
+from head.daemon.run import Run, State
 from head.daemon.run_queue import PATIENCE, RunQueue, longest_wait
-from head.daemon.scheduler import Run, Scheduler, State
+from head.daemon.scheduler import Scheduler
 
 
 def queued(world: World, name: str, workload: str = "", weight: float = 1.0, priority: int = 0):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from worlds import World
 
 from artos.errors import Refused
-from head.daemon.scheduler import MOST_IN_A_ROW, Scheduler, State
+from head.daemon.run import State
+from head.daemon.scheduler import MOST_IN_A_ROW, Scheduler
 
 # -- the queue -------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from worlds import World
 
 from artos.protocol.control import Assign, RunNews, RunUp
 from artos.run_state import RUNNING
-from head.daemon.scheduler import MOST_IN_A_ROW, Begin, Run, Scheduler
+from head.daemon.run import Run
+from head.daemon.scheduler import MOST_IN_A_ROW, Begin, Scheduler
 
 
 def waits_for(world: World, run: str) -> str:

@@ -24,7 +24,7 @@ from artos.transport.roles import Holder, KeyRole
 from artos.version import VERSION
 from head.daemon.daemon import HeadDaemon
 from head.daemon.options import HeadOptions
-from head.daemon.scheduler import Run
+from head.daemon.run import Run
 
 
 class Peer:

@@ -23,7 +23,7 @@ from artos.transport.channel import Envelope, framed
 from artos.transport.keys import Keys
 from artos.transport.roles import SAYS, KeyRole
 from deploy.client.overview import cluster, text
-from head.daemon.scheduler import Run, State
+from head.daemon.run import Run, State
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from test_head_daemon import Head, joined
 
 from artos.protocol import control
-from head.daemon.scheduler import Run
+from head.daemon.run import Run
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from test_head_daemon import Head, Peer
 
 from artos.protocol import control
 from artos.protocol.message import Message
-from head.daemon.scheduler import Run
+from head.daemon.run import Run
 
 FIELDS = {"run": "r9", "node": "w9", "actors": 3, "request": {"ticket": "1"}}
 
