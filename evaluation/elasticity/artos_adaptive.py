@@ -13,18 +13,14 @@ restored, or had waited in memory (or had not waited, before its first round);
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
-import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from deploy.cli.__main__ import main as artos
 from evaluation.baselines.timing import answer
+from evaluation.core.one_run import summary_of, trained
 from evaluation.elasticity.adaptive import Schedule, Update, line, parse, summary, write
 from triggers.journal import read
 from workers.host.cpus import host_slots
@@ -157,7 +153,7 @@ def more_measures(updates: Sequence[Update], found: Mapping[str, Any]) -> dict[s
 # -- the run -----------------------------------------------------------------------------------
 
 
-def command(options: argparse.Namespace, folder: Path) -> list[str]:
+def command(options: argparse.Namespace) -> list[str]:
     """The arguments of ``artos`` for a run with these options."""
     schedule: Schedule = options.schedule
     rounds = sum(schedule.at(update) for update in range(options.count))
@@ -167,9 +163,9 @@ def command(options: argparse.Namespace, folder: Path) -> list[str]:
     changes = ",".join(f"{update}:{number}" for update, number in schedule.changes.items())
     actors = changes if len(schedule.changes) > 1 else str(schedule.most)
     return [
-        "run", "ppo", "--env", "PongNoFrameskip-v4", "--actors", actors, "--json",
+        "run", "ppo", "--env", "PongNoFrameskip-v4", "--actors", actors,
         "--total-steps", str(rounds * options.envs * options.steps), "--seed", str(options.seed),
-        "--run-dir", str(folder), *(word for pair in pairs for word in ("--set", pair)),
+        *(word for pair in pairs for word in ("--set", pair)),
     ]  # fmt: skip
 
 
@@ -179,12 +175,8 @@ def train(options: argparse.Namespace) -> tuple[list[Update], dict[str, Any]]:
     Raises:
         SystemExit: the run failed, or made another number of updates than ordered.
     """
-    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
-        folder = Path(name, "run")
-        if status := artos(command(options, folder)):
-            raise SystemExit(status)
-        found = json.loads((folder / "summary.json").read_text())
-        journal = read(folder / "journal.jsonl")
+    with trained(command(options)) as folder:
+        found, journal = summary_of(folder), read(folder / "journal.jsonl")
     updates = updates_of(journal, found, len(host_slots()))
     if len(updates) != options.count:
         raise SystemExit(f"{len(updates)} updates instead of {options.count}")

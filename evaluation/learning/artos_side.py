@@ -8,16 +8,12 @@ learning sooner counts.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import sys
-import tempfile
-from pathlib import Path
 
 import numpy as np
 
-from deploy.cli.__main__ import main as artos
 from evaluation.baselines.timing import answer
+from evaluation.core.one_run import trained
 from head.records.episodes import Episodes, Floats
 
 PARTS = 10
@@ -39,10 +35,7 @@ def scores(steps: Floats, returns: Floats, low: float, high: float) -> dict[str,
 
 def run(arguments: list[str], low: float, high: float) -> dict[str, float]:
     """Train with these arguments of ``artos``; returns the scores."""
-    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
-        folder = Path(name, "run")
-        if status := artos([*arguments, "--run-dir", str(folder), "--json"]):
-            raise SystemExit(status)
+    with trained(arguments) as folder:
         episodes = Episodes.read(folder / "episodes.csv")
     return scores(episodes.steps, episodes.returns, low, high)
 

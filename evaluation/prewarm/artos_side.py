@@ -15,19 +15,16 @@ Updates before ``--stable`` count for none of these.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import json
 import statistics
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from deploy.cli.__main__ import main as artos
 from evaluation.baselines.timing import answer
+from evaluation.core.one_run import trained
 from triggers.journal import read
 
 IN_TIME = 0.05
@@ -110,15 +107,12 @@ def train(options: argparse.Namespace) -> list[Update]:
         SystemExit: it failed.
     """
     settings = [f"{name}={getattr(options, name)}" for name in ("envs", "steps", "epochs")]
-    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
-        folder = Path(name, "run")
-        command = [
-            "run", "ppo", "--env", options.env, "--actors", options.actors, "--json",
-            "--total-updates", str(options.count), "--run-dir", str(folder),
-            *(word for pair in [*settings, *options.set] for word in ("--set", pair)),
-        ]  # fmt: skip
-        if status := artos(command):
-            raise SystemExit(status)
+    command = [
+        "run", "ppo", "--env", options.env, "--actors", options.actors,
+        "--total-updates", str(options.count),
+        *(word for pair in [*settings, *options.set] for word in ("--set", pair)),
+    ]  # fmt: skip
+    with trained(command) as folder:
         return updates_of(read(folder / "journal.jsonl"))
 
 

@@ -6,24 +6,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import sys
-import tempfile
-from pathlib import Path
 
-from deploy.cli.__main__ import main as artos
 from evaluation.baselines.timing import answer
+from evaluation.core.one_run import summary_of, trained
 
 
 def run(arguments: list[str]) -> dict[str, float]:
     """Train with these arguments of ``artos``; returns the rates."""
-    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
-        folder = Path(name, "run")
-        if status := artos([*arguments, "--run-dir", str(folder), "--json"]):
-            raise SystemExit(status)
-        summary = json.loads((folder / "summary.json").read_text())
+    with trained(arguments) as folder:
+        summary = summary_of(folder)
     return {
         "steps_per_second": summary["steps_per_second"],
         "update_ms": 1e3 * summary["seconds"] / summary["updates"],

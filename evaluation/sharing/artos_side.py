@@ -7,24 +7,16 @@ from the first action to the last), ``learn_s`` (the learner's part of it), ``he
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import sys
-import tempfile
-from pathlib import Path
 
-from deploy.cli.__main__ import main as artos
 from evaluation.baselines.timing import answer
+from evaluation.core.one_run import summary_of, trained
 
 
 def run(arguments: list[str]) -> dict[str, float]:
     """Train with these arguments of ``artos``; returns the measures."""
-    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
-        folder = Path(name, "run")
-        if status := artos([*arguments, "--run-dir", str(folder), "--json"]):
-            raise SystemExit(status)
-        summary = json.loads((folder / "summary.json").read_text())
+    with trained(arguments) as folder:
+        summary = summary_of(folder)
     usage, updates = summary["usage"], summary["updates"]
     return {
         "update_s": summary["seconds"] / updates,

@@ -105,17 +105,17 @@ def test_rounds_are_counted_by_where_the_actors_had_waited():
     assert (found["first_update_s"], found["parked_mb_s"]) == (7.0, 100.0)
 
 
-def words(tmp_path, *arguments):
-    return command(options_of(arguments), tmp_path)
+def words(*arguments):
+    return command(options_of(arguments))
 
 
-def test_a_run_has_the_steps_for_its_updates(tmp_path):
-    found = words(tmp_path, "--schedule", "2:0,4:3", "--count", "5", "--envs", "3", "--steps", "8")
+def test_a_run_has_the_steps_for_its_updates():
+    found = words("--schedule", "2:0,4:3", "--count", "5", "--envs", "3", "--steps", "8")
     assert found[found.index("--actors") + 1] == "0:2,3:4"
     assert found[found.index("--total-steps") + 1] == str((3 * 2 + 2 * 4) * 3 * 8)
 
 
-def test_a_number_that_never_changes_is_no_schedule(tmp_path):
-    found = words(tmp_path, "--schedule", "4:0", "--set", "park=freeze")
+def test_a_number_that_never_changes_is_no_schedule():
+    found = words("--schedule", "4:0", "--set", "park=freeze")
     assert found[found.index("--actors") + 1] == "4"
     assert "park=freeze" in found
