@@ -117,6 +117,7 @@ class RunQueue:
             run.workload, Account(run.workload, run.weight, since=self.now)
         )
         account.reweigh(run.weight, self.now)
+        run.admitted |= run.state != QUEUED  # whoever began it
         if run.admitted:
             self._queue.hold(run.name, account, self.now, want=_WANT, resource=_PLACE)
             return

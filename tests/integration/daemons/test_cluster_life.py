@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from real_cluster import Cluster, Command, assert_each_row_once
 
+from artos.pool.view import look
+
 pytestmark = pytest.mark.processes
 
 RUN = "counting-workload-seed1-1"
@@ -260,6 +262,11 @@ def test_the_head_is_told_to_stop_and_runs_save(cluster: Cluster, code: Path) ->
     assert cluster.stop() == {"w1": 0, "head": 0}
 
 
+def held_slots() -> dict[str, str]:
+    """Runs that have held slots of this machine, and of which kind."""
+    return {each.workload.rsplit(".", 2)[0]: each.kind for each in look().workloads}
+
+
 @pytest.mark.long
 def test_two_runs_share_the_slots_of_a_worker(cluster: Cluster, code: Path) -> None:
     cluster.start_worker("w1")
@@ -267,17 +274,14 @@ def test_two_runs_share_the_slots_of_a_worker(cluster: Cluster, code: Path) -> N
     other = RUN.replace("seed1", "seed2")
     first = cluster.submit(*LONG, cwd=code)
     cluster.until_under_way(RUN)
-    before = cluster.cpus("w1")[RUN]
-    if len(before) < 2:
-        pytest.skip("a worker with one slot runs one after the other")
     second = cluster.submit(*LONG, "--seed", 2, cwd=code)
     cluster.until_under_way(other)
     cpus = cluster.cpus("w1")
-    assert set(cpus[RUN]) < set(before)
-    assert not set(cpus[RUN]) & set(cpus[other])
+    assert set(cpus[RUN]) == set(cpus[other]), "each has all slots that the other leaves"
+    cluster.until(lambda: {*held_slots()} == {RUN, other})
+    assert len({*held_slots().values()}) == 1, "they queue for the same slots"
     cluster.ask("stop", RUN)
     assert first.wait() == 130, cluster.story()
-    cluster.until(lambda: cluster.cpus("w1")[other] == before)
     cluster.ask("stop", other)
     assert second.wait() == 130, cluster.story()
     cluster.until(lambda: cluster.left() == [])
