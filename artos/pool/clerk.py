@@ -194,12 +194,13 @@ class Clerk:
 
     def _beside_kept(self, kind: int, here: _Seats, held: _Seats, most: int) -> _Choice:
         """Who gets what if seats keep what they do not use: else each would lose it to the next."""
-        live = self.table.live_word
-        used = [pair for pair in held if in_use(live(pair[0], METER))]
-        if len(used) == len(held):
+        used, kept = _Seats(), _Seats()
+        for pair in held:
+            (used if in_use(self.table.live_word(pair[0], METER)) else kept).append(pair)
+        if not kept:
             return None, []
         left = self._resources(kind)
-        for _, each in (pair for pair in held if pair not in used):
+        for _, each in kept:
             left[each.resource] = left[each.resource].without(each.memory_mb)
         resources = [each for each in left.values() if each.share]
         if sum(each.share for each in resources) - len(used) < most:

@@ -38,9 +38,10 @@ def prepare(folder: Path) -> None:
     Raises:
         NotOurs: others can.
     """
-    if not is_shared(folder):
+    if is_shared(folder):
+        check(folder)
+    else:
         private_folder.keep(folder)
-    check(folder)
 
 
 def check(folder: Path) -> None:

@@ -61,7 +61,7 @@ class ExecutorProcess:
 
     def _serve(self, executor: Executor) -> str:
         try:
-            why = executor.run(lambda: None)
+            why = executor.run()
             executor.close()
         finally:
             executor.kill()

@@ -108,13 +108,13 @@ class Executor(Loop):
         self.why = ""
         self._given_up = False
 
-    def run(self, after: Callable[[], None]) -> str:
+    def run(self) -> str:
         """Serve until the executor is to close; returns why, "" if it was told to."""
         self._agent.start()
         assign = self._order.assign
         criu = self._actors.criu
         self._tell(steering.ExecutorUp(self._order.node, assign.epoch, assign.slots, criu))
-        self.serve(lambda: self.closing, after)
+        self.serve(lambda: self.closing, lambda: None)
         return self.why
 
     def close_soon(self) -> None:
