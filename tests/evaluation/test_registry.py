@@ -5,6 +5,7 @@ import json
 import pytest
 
 from artos.errors import Refused
+from deploy.cli.__main__ import main
 from evaluation.buffer import bench as buffer
 from evaluation.core import registry
 from evaluation.core.report import OURS, Results
@@ -20,6 +21,13 @@ def test_an_unknown_benchmark_is_refused_with_the_closest_name():
 def test_no_repetition_is_refused():
     with pytest.raises(Refused, match="--repeats must be at least 1, not 0"):
         registry.run("triggers", repeats=0)
+
+
+def test_the_help_of_the_command_names_every_benchmark(capsys):
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    said = "".join(capsys.readouterr().out.split())
+    assert ",".join((*registry.BENCHMARKS, registry.ALL)) in said
 
 
 def test_a_quick_benchmark_writes_table_file_and_figure(tmp_path, capsys):
