@@ -7,6 +7,7 @@ scripts side by side, each of which keeps its CPUs and its learner's device to i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
@@ -23,7 +24,40 @@ _MEASURES = {
     "used_cpu_s": "CPU used by actors",
     "held_device_s": "device held",
 }
+IDEAL = f"{OURS}, ideal for two"
 Single = Callable[[], Answer]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A run of ours; ``fewer`` steps are those of a short one, which is little but its start."""
+
+    name: str
+    command: tuple[str, ...]
+    settings: tuple[str, ...]
+    steps: int
+    fewer: int
+
+    def single(self, *, ideal: bool = False) -> Single:
+        """A measurement of one run; ``ideal``: and what two of it would take at best."""
+        chosen = (word for setting in self.settings for word in ("--set", setting))
+        return ours(
+            "sharing.artos_side", *(("--ideal", str(self.fewer)) if ideal else ()),
+            "run", *self.command, "--total-steps", str(self.steps), "--actors", str(SLOTS),
+            "--device", "pool", *chosen, seconds=_DEADLINE_SECONDS,
+        )  # fmt: skip
+
+
+def ppo(updates: int) -> Workload:
+    """PPO on Pong, by the sizes of the script with Ray."""
+    settings = ("envs=4", "steps=128", "epochs=4", "minibatches=4")
+    batch = SLOTS * ENVS * STEPS
+    return Workload("PPO", ("ppo", "--env", "PongNoFrameskip-v4"), settings, updates * batch, batch)
+
+
+SAC = Workload(
+    "SAC", ("sac", "--env", "Pendulum-v1"), ("batch=256", "ratio=64", "after=500"), 3000, 1000
+)
 
 
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
@@ -31,8 +65,8 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     results, updates = Results("sharing", repeats), QUICK if quick else UPDATES
     counts = (2,) if quick else (1, 2, 4)
     contestants = [
-        *_ours("PPO", _ppo(updates), counts),
-        *([] if quick else _ours("SAC", _sac(), counts)),
+        *_ours(ppo(updates), counts),
+        *([] if quick else _ours(SAC, counts)),
         *_rays(updates, counts, say),
     ]
     alternate(results, contestants, repeats, say)
@@ -43,7 +77,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
 
 def _compare(results: Results) -> None:
     for workload in ("PPO", "SAC"):
-        ideal = _named(workload, 1, f"{OURS}, ideal for two", "update")
+        ideal = _named(workload, 1, IDEAL, "update")
         results.compare(_named(workload, 2, OURS, "update"), ideal, UPDATE_GOAL, "at most")
     for count in (1, 2, 4):
         for measure, goal in (("CPU slots held", CPU_GOAL), ("device held", DEVICE_GOAL)):
@@ -58,36 +92,19 @@ def _compare(results: Results) -> None:
             results.compare(_named(workload, count, OURS, what), turn, None, "at most")
 
 
-def _ppo(updates: int) -> Single:
-    """PPO on Pong, by the sizes of the script with Ray."""
-    steps = str(updates * SLOTS * ENVS * STEPS)
-    settings = ("envs=4", "steps=128", "epochs=4", "minibatches=4")
-    return _run("ppo", "--env", "PongNoFrameskip-v4", "--total-steps", steps, settings=settings)
-
-
-def _sac() -> Single:
-    settings = ("batch=256", "ratio=64", "after=500")
-    return _run("sac", "--env", "Pendulum-v1", "--total-steps", "3000", settings=settings)
-
-
-def _run(algorithm: str, *arguments: str, settings: tuple[str, ...]) -> Single:
-    chosen = [word for setting in settings for word in ("--set", setting)]
-    return ours(
-        "sharing.artos_side", "run", algorithm, *arguments, "--actors", str(SLOTS),
-        "--device", "pool", *chosen, seconds=_DEADLINE_SECONDS,
-    )  # fmt: skip
-
-
-def _ours(workload: str, single: Single, counts: tuple[int, ...]) -> Iterator[Contestant]:
+def _ours(workload: Workload, counts: tuple[int, ...]) -> Iterator[Contestant]:
+    name, single = workload.name, workload.single()
     for count in counts:
-        cases = _cases(workload, count, OURS)
+        yield Contestant(
+            f"{OURS}, {count} {name}", _cases(name, count, OURS), at_once(single, count)
+        )
         if count == 1:
-            cases["ideal_s"] = (_named(workload, 1, f"{OURS}, ideal for two", "update"), "s")
-        yield Contestant(f"{OURS}, {count} {workload}", cases, at_once(single, count))
-        if count > 1:
+            case = {"ideal_s": (_named(name, 1, IDEAL, "update"), "s")}
+            yield Contestant(f"{IDEAL} {name}", case, workload.single(ideal=True))
+        else:
             who = f"{OURS}, in turn"
-            makespan = {"makespan_s": _cases(workload, count, who)["makespan_s"]}
-            yield Contestant(f"{who}, {count} {workload}", makespan, in_turn(single, count))
+            makespan = {"makespan_s": _cases(name, count, who)["makespan_s"]}
+            yield Contestant(f"{who}, {count} {name}", makespan, in_turn(single, count))
 
 
 def _rays(updates: int, counts: tuple[int, ...], say: Say) -> Iterator[Contestant]:

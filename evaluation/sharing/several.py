@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from evaluation.core.runner import Answer
 
-MEANS = ("update_s", "learn_s")
+MEANS = ("update_s",)
 """Measures of which the copies' mean counts; of all others, their sum."""
 
 
@@ -37,20 +37,9 @@ def in_turn(single: Callable[[], Answer], count: int) -> Callable[[], Answer]:
 
 
 def merged(answers: Sequence[Answer], makespan: float) -> Answer:
-    """The measures of all copies as one answer, with ``ideal_s`` where the parts are known."""
+    """The measures of all copies as one answer."""
     rates = {
         name: sum(each.rates[name] for each in answers) / (len(answers) if name in MEANS else 1)
         for name in answers[0].rates
     }
-    if "learn_s" in rates:
-        rates["ideal_s"] = ideal(rates["update_s"], rates["learn_s"])
     return Answer(rates | {"makespan_s": makespan}, answers[0].versions)
-
-
-def ideal(update: float, learn: float) -> float:
-    """The update time of two workloads that interleave perfectly; alone, each takes ``update``.
-
-    While one learns the other samples: what is shared is used without a gap, if it is the longer
-    part, and else nobody waits at all.
-    """
-    return max(update, 2 * learn, 2 * (update - learn))

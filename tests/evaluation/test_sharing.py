@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from evaluation.core.runner import Answer
-from evaluation.sharing.several import at_once, ideal, in_turn, merged
+from evaluation.sharing.ideal import cpu_seconds, ideal
+from evaluation.sharing.several import at_once, in_turn, merged
 
 
-def answer(update: float = 3.0, learn: float = 1.0, held: float = 5.0) -> Answer:
-    return Answer({"update_s": update, "learn_s": learn, "held_cpu_s": held}, {"torch": "2"})
+def answer(update: float = 3.0, held: float = 5.0) -> Answer:
+    return Answer({"update_s": update, "held_cpu_s": held}, {"torch": "2"})
 
 
 def test_what_is_held_is_added_and_update_times_are_averaged() -> None:
@@ -33,7 +37,16 @@ def test_each_copy_is_measured(how) -> None:
 
 
 @pytest.mark.parametrize(
-    ("update", "learn", "both"), [(2.0, 1.0, 2.0), (3.0, 1.0, 4.0), (3.0, 2.0, 4.0)]
+    ("update", "learn", "cpu", "both"),
+    [(2.0, 1.0, 2.0, 2.0), (3.0, 1.0, 2.0, 4.0), (3.0, 2.0, 2.0, 4.0), (3.0, 2.0, 5.0, 5.0)],
+    ids=["nothing is short", "slots", "the device", "cores"],
 )
-def test_two_that_interleave_wait_only_for_what_is_needed_longer(update, learn, both) -> None:
-    assert ideal(update, learn) == both
+def test_two_that_interleave_wait_only_for_what_is_needed_longest(update, learn, cpu, both) -> None:
+    assert ideal(update, learn, cpu, cores=2) == both
+
+
+def test_cpu_seconds_are_also_those_of_descendants() -> None:
+    work = "import time\nwhile time.process_time() < 0.3: pass"
+    before = cpu_seconds()
+    subprocess.run(["/bin/sh", "-c", f"{sys.executable} -c '{work}'; true"], check=True)
+    assert cpu_seconds() - before >= 0.3
