@@ -18,6 +18,8 @@ from artos.scaling.actor_count import Actors, Manual
 from artos.scaling.elastic import Elastic
 from artos.spec import EVALUATION, CheckpointSetting, DataKey, OnFull
 
+CPU, POOL = "cpu", "pool"
+"""What ``Plan.device`` may be, beside ``cuda:N``."""
 _HELD_BY_MEMBERS = (
     "actors", "scaling", "envs", "steps", "capacity", "on_full", "data_keys", "layout", "triggers",
 )  # fmt: skip
@@ -70,9 +72,14 @@ class Plan(msgspec.Struct, frozen=True):
     evaluate_every: int = 0
     evaluation_episodes: int = 10
     checkpoint: CheckpointSetting = "model"
-    device: str = "cpu"
+    device: str = CPU
     weight: float = 1.0
     priority: int = 0
+
+    @property
+    def leases_device(self) -> bool:
+        """Whether the learner leases a device for each update."""
+        return self.device == POOL
 
     @property
     def at_work(self) -> Actors:

@@ -13,11 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from artos.plan import CPU, POOL
 from artos.pool.devices import CPU_DEVICE, DEVICE, device_resource
 from artos.pool.resources import Resource
 from artos.pool.view import look
 
-AUTO, CPU, POOL = "auto", "cpu", "pool"
+AUTO = "auto"
 _GPU = re.compile(r"cuda(?::(\d{1,3}))?")
 _PORTABLE = 1
 _log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from artos.closest import closest
 from artos.errors import Refused
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
-from artos.plan import Plan
+from artos.plan import CPU, POOL, Plan
 from artos.reference import Reference
 from artos.runtime.member import MOST_EPISODES
 from artos.runtime.reference import (
@@ -295,8 +295,8 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
 
 
 def _on_cpu(device: str) -> bool:
-    if device != "pool":
-        return device == "cpu"
+    if device != POOL:
+        return device == CPU
     from artos.learners.device import on_cpu  # noqa: PLC0415  # others do without torch
 
     return on_cpu(device)

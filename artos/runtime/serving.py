@@ -116,7 +116,7 @@ def any_learner_role(
     stopped: Callable[[], bool],
 ) -> LearnerRole | LeasedRole:
     """The same; if the plan says so, on a device of the machine's pool. See ``LeasedRole``."""
-    if plan.device != "pool":
+    if not plan.leases_device:
         return learner_role(plan, site, model)
     from artos.runtime.leased import leased  # noqa: PLC0415  # loads the pool, and torch
 

@@ -7,11 +7,8 @@ import msgspec
 from artos.usage import Usage, added
 from head.run.times import Times
 
-_LEASED = "pool"
-"""The device of a learner that leases one for each update."""
 
-
-def bill_of(actors: Usage, times: Times, device: str) -> Usage:
+def bill_of(actors: Usage, times: Times, *, leases_device: bool) -> Usage:
     """The usage of a run: ``actors`` from their nodes, the learner's share from its own times.
 
     A learner that does not lease its device has it from its first invocation to its last answer.
@@ -20,7 +17,7 @@ def bill_of(actors: Usage, times: Times, device: str) -> Usage:
     waited = learner.seconds.get("wait_for_device", 0.0)
     return msgspec.structs.replace(
         actors,
-        device_seconds_held=learner.work if device == _LEASED else learner.wall,
+        device_seconds_held=learner.work if leases_device else learner.wall,
         device_seconds_used=learner.work,
         waits=added([actors.waits, {"room": room, "device": waited}]),
     )

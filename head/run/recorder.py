@@ -190,7 +190,8 @@ class Recorder:
         )
 
     def _bill(self) -> Usage:
-        return bill_of(self._usage(), self._coordinator.monitor.times, self._plan.device)
+        times = self._coordinator.monitor.times
+        return bill_of(self._usage(), times, leases_device=self._plan.leases_device)
 
     def _replay_ratio(self) -> float | None:
         drawn, made = self._coordinator.monitor.rows_drawn, self._coordinator.state.progress.made

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from artos.errors import Refused
+from artos.plan import POOL
 from artos.protocol.unreadable import UNREADABLE
 from head.records.shape import Shape
 from head.simulation.durations import Recorded
@@ -50,7 +51,7 @@ def _recorded(folder: Path) -> Workload:
     if summary["outcome"] != "done":  # as far as it came
         shape = msgspec.structs.replace(shape, total_steps=0, total_updates=len(updates))
     durations: dict[str, list[float]] = defaultdict(list)
-    leases = config["settings"].get("device") == "pool"
+    leases = config["settings"].get("device") == POOL
     # Who leases a device has waited for it, too; then what it tells itself counts.
     drew = [each for each in learned if each.drew]
     updates_took = with_slots(drew, None) if leases else alone(drew)

@@ -18,24 +18,24 @@ def times() -> Times:
 
 
 def test_a_learner_has_its_own_device_also_while_it_waits() -> None:
-    bill = bill_of(ACTORS, times(), "cuda:0")
+    bill = bill_of(ACTORS, times(), leases_device=False)
     assert (bill.device_seconds_held, bill.device_seconds_used) == (11.0, 4.5)
     assert bill.waits == {"slot": 2.0, "room": 0.25, "device": 2.5}
 
 
 def test_a_leased_device_is_held_while_it_computes() -> None:
-    bill = bill_of(ACTORS, times(), "pool")
+    bill = bill_of(ACTORS, times(), leases_device=True)
     assert (bill.device_seconds_held, bill.device_seconds_used) == (4.5, 4.5)
 
 
 def test_the_actors_part_stays_as_their_nodes_report_it() -> None:
-    bill = bill_of(ACTORS, Times(), "cpu")
+    bill = bill_of(ACTORS, Times(), leases_device=False)
     assert bill.cpu_seconds_held == 10.0
     assert bill.bytes_moved == 7
     assert bill.nodes == ("w1",)
 
 
 def test_a_bill_on_one_level_and_back() -> None:
-    bill = bill_of(ACTORS, times(), "cpu")
+    bill = bill_of(ACTORS, times(), leases_device=False)
     assert nested(flat(bill)) == bill.bill
     assert tuple(bill.bill) == BILL
