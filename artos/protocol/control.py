@@ -159,8 +159,8 @@ class Assign(Message, frozen=True, tag=True):
     """Head → worker: open an executor for this run; first close one of an older ``epoch``.
 
     ``plan`` is the ``Plan`` as JSON, with paths as on the head, below ``folder``; ``archive`` is
-    the user's code ("": none). ``steering`` and ``experience`` are endpoints of the run. The run's
-    share of this node is ``slots`` CPUs.
+    the user's code ("": none). ``steering`` and ``experience`` are endpoints of the run. Actors of
+    the run hold at most ``slots`` CPUs of this node at once; sent again, other ``slots`` hold.
     """
 
     run: Name

@@ -56,7 +56,8 @@ class ExecutorOrder(msgspec.Struct, frozen=True):
     to the run as ``node``, with the keys in ``keys``; ``logs`` and ``images`` are folders of its
     own. ``cpus`` are the node's, one slot each, which its executors share. SIGTERM has the effect
     of ``CloseExecutor``; exit status 0 means that the executor was told to end by one of the two.
-    It is started with both signals blocked, so that none comes too early.
+    SIGHUP says that the file has other ``assign.slots``. It is started with these signals blocked,
+    so that none comes too early.
     """
 
     assign: Assign

@@ -22,6 +22,7 @@ from artos.protocol.fields import NAME, Line, Number, Seconds
 from artos.system.archives import Archives
 from artos.system.unpack import read
 from artos.transport.messenger import Messenger
+from artos.transport.roles import holder_of
 from artos.version import VERSION
 from head.daemon import status_api
 from head.daemon.options import HeadOptions
@@ -80,18 +81,20 @@ def request_of(submit: Submit) -> Submission:
     return request
 
 
-def admitted(request: Submission, submit: Submit, scheduler: Scheduler, root: Path) -> Run:
-    """The requested run, to be queued; ``root`` is the head's folder of runs.
+def admitted(
+    request: Submission, submit: Submit, scheduler: Scheduler, root: Path, user: str
+) -> Run:
+    """The run that ``user`` requests, to be queued; ``root`` is the head's folder of runs.
 
     Raises:
         Refused: the folder already holds a run, or there is no run to be resumed.
     """
     if request.resume:
-        return _continued(request, find(scheduler, request.resume))
+        return _continued(request, find(scheduler, request.resume), user)
     path = _folder(request, scheduler, root)
     if (path / "config.json").exists():
         raise Refused([f"{path} already holds a run: choose another --run-dir, or --resume it"])
-    return Run(path.name, request.kept(), str(path), submit.archive, submit.placement)
+    return Run(path.name, request.kept(), str(path), submit.archive, submit.placement, user=user)
 
 
 def find(scheduler: Scheduler, name: str) -> Run:
@@ -141,11 +144,11 @@ def _inside(root: Path, run_dir: str) -> Path:
     return path
 
 
-def _continued(request: Submission, old: Run) -> Run:
+def _continued(request: Submission, old: Run, user: str) -> Run:
     settings = {**old.request.get("settings", {}), **request.settings}
     stored = {**old.request, "settings": settings, "ticket": request.ticket}
     stored["origin"] = request.origin
-    return Run(old.name, stored, old.folder, old.archive, old.placement, resume=True)
+    return Run(old.name, stored, old.folder, old.archive, old.placement, resume=True, user=user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +194,7 @@ class ClientApi:
         answer: control.Answer | Data | None = None
         match message:
             case control.Submit():
-                answer = self._submit(message)
+                answer = self._submit(user, message)
             case control.Archive():
                 answer = self._keep(message)
             case control.ReadLimits():
@@ -214,14 +217,16 @@ class ClientApi:
 
     # -- submitting ----------------------------------------------------------------------------
 
-    def _submit(self, submit: control.Submit) -> control.Answer | Data:
+    def _submit(self, peer: str, submit: control.Submit) -> control.Answer | Data:
         request = request_of(submit)
         known = {run.request.get("ticket"): run for run in self._scheduler.runs.values()}
         run = known.get(request.ticket)
         if run is None:
             if submit.archive and not self._archives.content(submit.archive):
                 return control.Answer(missing=submit.archive)
-            run = admitted(request, submit, self._scheduler, self._options.runs.resolve())
+            holder, root = holder_of(peer), self._options.runs.resolve()
+            user = holder.name if holder else ""
+            run = admitted(request, submit, self._scheduler, root, user)
             self._scheduler.submit(run)
         return {"run": run.name, "folder": run.folder}
 

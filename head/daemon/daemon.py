@@ -24,11 +24,11 @@ from artos.transport.messenger import Messenger
 from artos.transport.roles import foreign
 from artos.version import VERSION
 from head.daemon.client_api import ClientApi
-from head.daemon.options import HeadOptions
+from head.daemon.options import HeadOptions, see_quotas
 from head.daemon.roster import Node, Roster
 from head.daemon.run import State
 from head.daemon.run_host import Ended, RunHost
-from head.daemon.scheduler import Begin, Effect, Order, Scheduler, Tell
+from head.daemon.scheduler import Begin, Effect, Finish, Order, Scheduler, Tell
 from head.daemon.state import HeadState
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,10 @@ class HeadDaemon(Closing):
             )
             self._roster = Roster(VERSION, self._clock, options.deadline)
             self._roster.expect(state.nodes)
-            self._scheduler = Scheduler(state.runs, state.queue, self._clock.now())
+            see_quotas(options, state)
+            self._scheduler = Scheduler(
+                state.runs, state.queue, self._clock.now(), options.quotas, state.spent
+            )
             self._client_api = ClientApi(
                 self._scheduler, self._roster, self._host, self._archives, options, self._clock,
                 self._messenger, self._inside, self._faults,
@@ -163,7 +166,8 @@ class HeadDaemon(Closing):
     def _save(self) -> None:
         try:
             runs, queue = tuple(self._scheduler.runs.values()), self._scheduler.queue_state()
-            self._head_state.save(State(runs, self._roster.known(), queue))
+            quotas, spent = self._options.quotas, self._scheduler.books.spent
+            self._head_state.save(State(runs, self._roster.known(), queue, quotas, spent))
         except (OSError, ValueError) as error:
             # A full disk must not stop the cluster; the save is tried again with every tick.
             _log.warning("the state file cannot be written: %s; make room", error)
@@ -177,6 +181,9 @@ class HeadDaemon(Closing):
                 case Tell(run=run, message=message):
                     with self._faults.contained(f"a message to run {run.name}"):
                         self._inside.send(run.name, message)
+                case Finish(run=run):
+                    _log.info("run %s is to save and end: %s", run.name, run.why)
+                    self._host.signal(run.name, signal.SIGTERM)
                 case Order(node=node, message=message):
                     self._to(node.peer, message)
 

@@ -14,6 +14,8 @@ from artos.closest import closest
 from artos.errors import Refused
 from artos.pool.devices import device_faults
 from artos.system.archives import LIMIT_MB
+from head.daemon.quotas import Quotas, quotas_of
+from head.daemon.run import State
 
 _POSITIVE = ("deadline", "archive_mb", "stop_seconds")
 
@@ -24,6 +26,7 @@ class HeadOptions(msgspec.Struct, frozen=True):
     ``deadline``: seconds of silence after which a node counts as gone. ``archive_mb``: the largest
     size of a run's code. ``stop_seconds``: how long runs may take to finish and save when the head
     is told to stop. ``devices``: what the learners on this machine lease, as in ``cuda:0,cpu:a``.
+    ``quotas``: what runs of a user, and of a workload, may hold; only in the file.
     """
 
     listen: str
@@ -33,6 +36,7 @@ class HeadOptions(msgspec.Struct, frozen=True):
     archive_mb: float = LIMIT_MB
     stop_seconds: float = 60.0
     devices: str = ""
+    quotas: Quotas = Quotas()
 
     @property
     def host(self) -> str:
@@ -51,16 +55,29 @@ def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
     faults: list[str] = []
     stored = {} if config is None else _read(config, faults)
     values = stored | {name: value for name, value in flags.items() if value is not None}
+    quotas = quotas_of(values.pop("quotas", {}), faults)
     fitted = _fit(values, faults)
     faults += [
         f"{name} is missing: give --{name} or write it into head.toml"
         for name in ("listen", "keys")
         if name not in values
     ]
-    faults += device_faults(str(fitted.get("devices", "")))
+    faults += device_faults(devices := str(fitted.get("devices", "")))
+    faults += quotas.beyond(slots=0, devices=len(devices.split(",")) if devices else 0)
     if faults:
         raise Refused(faults)
-    return HeadOptions(**fitted)
+    return HeadOptions(**fitted, quotas=quotas)
+
+
+def see_quotas(options: HeadOptions, state: State) -> None:
+    """Check new quotas against the nodes that an earlier head knew.
+
+    Raises:
+        Refused: they are larger than these nodes together, so they would never be reached.
+    """
+    slots = sum(node.slots for node in state.nodes)
+    if options.quotas != state.quotas and (faults := options.quotas.beyond(slots, devices=0)):
+        raise Refused(faults)
 
 
 def _read(config: Path, faults: list[str]) -> dict[str, Any]:

@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from artos.plan import CPU
 from artos.protocol.control import RunUp
-from artos.run_state import ACTIVE, OVER, QUEUED, at_the_end
+from artos.protocol.unreadable import UNREADABLE
+from artos.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, at_the_end
+from head.daemon.quotas import Quotas
 from head.daemon.roster import Known
 from head.daemon.run_queue import QueueState
+
+
+class Seconds(msgspec.Struct, frozen=True):
+    """Seconds for which CPU slots and devices were held."""
+
+    cpu: float = 0.0
+    device: float = 0.0
+
+    def plus(self, other: Seconds) -> Seconds:
+        """The sums."""
+        return Seconds(self.cpu + other.cpu, self.device + other.device)
+
+
+class _Planned(msgspec.Struct):
+    """What is read here of a run's plan: the device of its learner."""
+
+    device: str = CPU
 
 
 class Run(msgspec.Struct):
@@ -20,6 +41,7 @@ class Run(msgspec.Struct):
     living run process, ``places`` maps actors to nodes. ``deaths`` counts how often the process was
     killed since the run last got further than ever before (``reached``, in steps). ``admitted``:
     it has begun and is not over; until then it waits since ``waits_since`` (0: not known yet).
+    ``user`` submitted it; ``device`` is that of its learner, "" until its plan is known.
     """
 
     name: str
@@ -40,6 +62,15 @@ class Run(msgspec.Struct):
     facts: dict[str, Any] = {}
     admitted: bool = False
     waits_since: float = 0.0
+    user: str = ""
+    device: str = ""
+
+    def is_up(self, up: RunUp) -> None:
+        """Its process is registered."""
+        self.up = up
+        self.state = RUNNING if self.state == STARTING else self.state
+        with suppress(*UNREADABLE):
+            self.device = msgspec.json.decode(up.plan, type=_Planned).device
 
     @property
     def workload(self) -> str:
@@ -57,10 +88,31 @@ class Run(msgspec.Struct):
         """Runs of a higher one begin first."""
         return int(self._setting("priority", 0.0))
 
+    @property
+    def asks_device(self) -> bool:
+        """Whether its submission says that its learner computes on more than the CPU."""
+        return str(self._settings.get("device", CPU)) != CPU
+
+    @property
+    def has_device(self) -> bool:
+        """Whether its learner computes on more than the CPU, by its plan once there is one."""
+        return self.device != CPU if self.device else self.asks_device
+
+    @property
+    def held(self) -> Seconds:
+        """What its process has held so far."""
+        usage = self.facts.get("usage") or {}
+        return Seconds(*(_amount(usage.get(f"{name}_seconds_held")) for name in ("cpu", "device")))
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.request.get("settings", {})
+        return found
+
     def _setting(self, name: str, default: float) -> float:
         """What is no number counts as the default here, and is refused when the run registers."""
         try:
-            value = float(self.request.get("settings", {}).get(name, default))
+            value = float(self._settings.get(name, default))
         except (TypeError, ValueError):
             return default
         return value if math.isfinite(value) else default
@@ -82,9 +134,18 @@ class Run(msgspec.Struct):
         self.admitted = False
 
 
+def _amount(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
 class State(msgspec.Struct, frozen=True):
-    """The contents of the state file: what a restarted head must know."""
+    """The contents of the state file: what a restarted head must know.
+
+    ``spent`` has the seconds of runs that have ended, by user and workload with a quota.
+    """
 
     runs: tuple[Run, ...] = ()
     nodes: tuple[Known, ...] = ()
     queue: QueueState = QueueState()
+    quotas: Quotas = Quotas()
+    spent: dict[str, Seconds] = {}

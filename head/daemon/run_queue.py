@@ -5,7 +5,8 @@ from then on, by the rule of ``FairQueue``: the workload that has held the fewes
 its weight comes first, higher priorities before that, and every fourth turn is that of the run that
 has waited longest, if longer than ``PATIENCE``. Within a workload of one priority runs begin in the
 order in which they were submitted. Runs of one name of a workload share one account, with the
-weight of the newest. Nothing is ever ended, parked or slowed for a run that waits.
+weight of the newest. Who is held back is in nobody's way, and waits from when it no longer is.
+Nothing is ever ended, parked or slowed for a run that waits.
 
 From that follows the bound: if no run takes longer than L seconds, and those that wait are of p
 different workloads and priorities, then the first run of each of these p waits at most
@@ -14,7 +15,8 @@ different workloads and priorities, then the first run of each of these p waits 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import msgspec
@@ -61,22 +63,10 @@ class QueuedRun(Protocol):
         """Whether it has ended."""
 
 
-class Held(msgspec.Struct, frozen=True):
-    """The account of a workload, as in ``Account``."""
-
-    workload: str
-    weight: float
-    seconds: float
-    lead: float
-    turn: int
-    since: float
-    units: int
-
-
 class QueueState(msgspec.Struct, frozen=True):
     """What a restarted head must know of the queue; times are those of the machine's clock."""
 
-    accounts: tuple[Held, ...] = ()
+    accounts: tuple[Account, ...] = ()
     fair_turns: int = 0
 
 
@@ -85,7 +75,7 @@ class RunQueue:
 
     def __init__(self, state: QueueState | None = None, now: float = 0.0) -> None:
         state = state or QueueState()
-        accounts = [_account(held, now) for held in state.accounts]
+        accounts = [_at(now, account) for account in state.accounts]
         self._queue: FairQueue[str] = FairQueue(
             [Resource(_PLACE, "run", share=0)], accounts, patience=PATIENCE,
             fair_turns=state.fair_turns,
@@ -95,10 +85,8 @@ class RunQueue:
 
     def state(self) -> QueueState:
         """To be saved."""
-        accounts = self._queue.accounts.values()
-        names = Held.__struct_fields__
-        held = [Held(**{name: getattr(each, name) for name in names}) for each in accounts]
-        return QueueState(tuple(held), self._queue.fair_turns)
+        accounts = [replace(account) for account in self._queue.accounts.values()]
+        return QueueState(tuple(accounts), self._queue.fair_turns)
 
     def see(self, runs: Mapping[str, QueuedRun], now: float) -> None:
         """Take in which runs wait, go on, or are over."""
@@ -123,6 +111,9 @@ class RunQueue:
             return
         if not 0 < run.waits_since <= self.now:  # new, or the machine was started anew since
             run.waits_since = self.now
+        self._wait(run, account)
+
+    def _wait(self, run: QueuedRun, account: Account) -> None:
         self._queue.arrive(account, self.now)
         self._queue.wait(run.name, account, run.waits_since, want=_WANT, priority=run.priority)
 
@@ -135,6 +126,16 @@ class RunQueue:
         """An account that no known run has would be kept for ever."""
         for name in self._queue.accounts.keys() - workloads:
             del self._queue.accounts[name]
+
+    def hold_back(self, beyond: Callable[[QueuedRun], bool]) -> None:
+        """Keep those that are ``beyond`` a limit out of the queue, all others in it."""
+        for run in self._known.values():
+            if not run.admitted and beyond(run) == (run.name in self._queue):
+                if run.name in self._queue:
+                    self._queue.withdraw(run.name)
+                else:
+                    run.waits_since = self.now
+                    self._wait(run, self._queue.accounts[run.workload])
 
     @property
     def waits(self) -> bool:
@@ -158,7 +159,7 @@ class RunQueue:
 
     def words(self, run: QueuedRun) -> str:
         """Who is before a run that waits, in words; "" if nobody is known to be."""
-        waiting = [r for r in self._known.values() if r.state == QUEUED and not r.admitted]
+        waiting = [r for r in self._known.values() if r.name in self._queue and not r.admitted]
         above = sum(each.priority > run.priority for each in waiting)
         equals = [each for each in waiting if each.priority == run.priority]
         mine = self._virtual(run)
@@ -180,8 +181,7 @@ class RunQueue:
         return f"<RunQueue {self._queue!r}>"
 
 
-def _account(held: Held, now: float) -> Account:
-    """As it would be now: runs went on without a head. Units are counted anew."""
-    passed = max(0.0, now - held.since)
-    seconds = held.seconds + held.units * passed
-    return Account(held.workload, held.weight, seconds, held.lead, held.turn, now)
+def _at(now: float, saved: Account) -> Account:
+    """As it would be now: runs went on without a head. Who holds or waits is counted anew."""
+    seconds = saved.seconds_at(max(now, saved.since))
+    return replace(saved, seconds=seconds, since=now, units=0, waiting=0)

@@ -7,7 +7,7 @@ difference as effects, so it may be called at any time and twice in a row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from artos.errors import Refused
@@ -16,8 +16,10 @@ from artos.protocol.control import Assign, ExecutorEnded, Hello, Placed, RunNews
 from artos.protocol.message import Message
 from artos.run_state import QUEUED, RUNNING, STARTING, STOPPING
 from head.daemon.held_slots import HeldSlots
-from head.daemon.roster import Executors, Node, Room, place, shares
-from head.daemon.run import Run
+from head.daemon.quota_books import QuotaBooks
+from head.daemon.quotas import Quotas
+from head.daemon.roster import Executors, Node, Room, place
+from head.daemon.run import Run, Seconds
 from head.daemon.run_queue import QueueState, RunQueue
 
 MOST_IN_A_ROW = 3
@@ -44,6 +46,13 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
+class Finish:
+    """Have the run save and end."""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """Send a worker daemon a message."""
 
@@ -51,7 +60,7 @@ class Order:
     message: Message
 
 
-Effect = Begin | Tell | Order
+Effect = Begin | Tell | Finish | Order
 
 
 @dataclass(slots=True)
@@ -65,14 +74,17 @@ class _Moves:
 class Scheduler:
     """All runs of a cluster, in the order they were submitted.
 
-    ``queue`` is what an earlier head saved of it, ``now`` the time.
+    ``queue`` and ``spent`` are what an earlier head saved of it, ``now`` the time.
     """
 
     def __init__(
-        self, runs: Iterable[Run] = (), queue: QueueState | None = None, now: float = 0.0
-    ) -> None:
+        self, runs: Iterable[Run] = (), queue: QueueState | None = None, now: float = 0.0,
+        quotas: Quotas | None = None, spent: Mapping[str, Seconds] | None = None,
+    ) -> None:  # fmt: skip
         self.runs = {run.name: run for run in runs}
         self._queue = RunQueue(queue, now)
+        self.books = QuotaBooks(quotas or Quotas(), spent or {})
+        self._finishing: dict[str, int] = {}  # epochs of runs that were told to end
         self.executors = Executors()
         self._moves: dict[str, _Moves] = {}
         self._actors: dict[str, dict[str, int]] = {}  # by node and run
@@ -113,8 +125,7 @@ class Scheduler:
         run = self.runs.get(up.run)
         if run is None or run.epoch != up.epoch or not run.active:
             return False
-        run.up = up
-        run.state = RUNNING if run.state == STARTING else run.state
+        run.is_up(up)
         self._moves[up.run] = _Moves(why="the run is up")
         self.executors.forget_failures(up.run)
         return True
@@ -130,7 +141,7 @@ class Scheduler:
         if steps > run.reached:
             run.reached, run.deaths = steps, 0
         if news.state in OUTCOMES:
-            run.outcome, run.why = news.state, news.waits_for
+            run.outcome, run.why = news.state, news.waits_for or run.why
         if news.state == STOPPING or run.outcome:
             run.state = STOPPING
         return before != (run.state, run.outcome, run.deaths)
@@ -141,17 +152,20 @@ class Scheduler:
         A run whose process was killed goes on from its last checkpoint, unless it died too often.
         """
         run = self.runs[name]
+        self.books.ended(run)
+        self._finishing.pop(name, None)
         stopping, run.up = run.state == STOPPING, None
         if run.outcome or (status is not None and status >= 0):
             outcome = run.outcome or ExitStatus(status or 0).outcome
-            as_asked = outcome in ("done", "interrupted")
-            self._over(run, outcome, run.why or ("" if as_asked else words))
+            as_asked = {"done": "", "interrupted": run.why}
+            self._over(run, outcome, as_asked.get(outcome, run.why or words))
         elif stopping:
             self._over(run, "interrupted", f"it died while it was stopping: {words}")
         elif run.deaths >= MOST_IN_A_ROW:
             self._over(run, "failed", f"its process died {run.deaths + 1} times in a row: {words}")
         else:
             run.deaths += 1
+            run.facts = run.facts | {"usage": {}}  # the next process counts from 0
             run.state, run.resume, run.waits_for = QUEUED, True, f"another start: {words}"
 
     def stop(self, run: Run) -> None:
@@ -205,23 +219,57 @@ class Scheduler:
         """
         usable = [node for node in nodes if node.usable]
         self._queue.see(self.runs, now)
+        self._count(nodes)
         effects: list[Effect] = [*self._begin(usable)] if begin else []
         for run in self.runs.values():
-            if run.up is not None:
-                effects += self._place(run, run.up.actors, usable)
+            if run.up is not None and (told := self._place(run, run.up.actors, usable)):
+                effects += told
+                self._count(nodes)
+        effects += self._finish()
         for node in nodes:
             if node.alive and node.peer:
                 effects += self._order(node, now)
-        self._queue.charge(self._held.by_run(nodes, self.actors_on))
+        self._queue.charge(self._held.by_run(nodes, self._demands_on))
         return effects
+
+    def _count(self, nodes: Sequence[Node]) -> None:
+        if self.books:
+            slots = {node.name: node.slots for node in nodes}
+            for node in self.books.count(self.runs.values(), slots):
+                self._held.changed(node)
+
+    def _demands_on(self, node: str) -> dict[str, int]:
+        """The most slots that each run could use on a node."""
+        return {run: self.books.slots(run, node, n) for run, n in self.actors_on(node).items()}
 
     def _begin(self, usable: Sequence[Node]) -> list[Begin]:
         # Who was killed has its place still, and does not wait for another.
         again = [run for run in self.runs.values() if run.state == QUEUED and run.admitted]
         begun = [self._begun(run) for run in again]
         if self._queue.waits:
-            begun += [self._begun(self.runs[n]) for n in self._queue.next(self._room(usable))]
+            begun += [self._begun(self.runs[name]) for name in self._next(self._room(usable))]
         return begun
+
+    def _next(self, room: int) -> list[str]:
+        """The runs whose turn it is; those beyond a quota are in nobody's way."""
+        if not self.books:
+            return self._queue.next(room)
+        names: list[str] = []
+        while True:  # one by one, as each may take the last of a quota from the next
+            self._queue.hold_back(lambda run: bool(self.books.why_not_begun(self.runs[run.name])))
+            begins = self._queue.next(min(1, room - len(names)))
+            if not begins:
+                return names
+            names += begins
+            self.books.admit(self.runs[begins[0]])
+
+    def _finish(self) -> Iterator[Finish]:
+        """Runs that have used up a quota save and end. Told once: told twice, they end at once."""
+        for run in self.runs.values() if self.books else ():
+            told = self._finishing.get(run.name) == run.epoch
+            if run.state == RUNNING and not told and (why := self.books.why_ended(run)):
+                self._finishing[run.name], run.why = run.epoch, why
+                yield Finish(run)
 
     def _room(self, usable: Sequence[Node]) -> int:
         """How many more runs may begin."""
@@ -252,7 +300,10 @@ class Scheduler:
         return [Tell(run, Placed(places, tuple(moves.gone), moves.why))]
 
     def _rooms(self, run: Run, usable: Iterable[Node]) -> list[Room]:
-        """Nodes that a run may use: those it is on, and those with a slot for one more run."""
+        """Nodes that a run may use: those it is on, and those with a slot for one more run.
+
+        Under a quota they are at most as many as the run may have slots: the emptiest of them.
+        """
         rooms = []
         for node in usable:
             there = self.actors_on(node.name)
@@ -261,7 +312,14 @@ class Scheduler:
                 run.name, node.name
             ):
                 rooms.append(Room(node.name, node.slots, sum(there.values()) - own))
-        return rooms
+        return self._quota_of(run, rooms) if self.books else rooms
+
+    def _quota_of(self, run: Run, rooms: Sequence[Room]) -> list[Room]:
+        keeps = {room.name for room in rooms} & {*run.places.values()}
+        most = len(keeps) + self.books.more_nodes(run, keeps, len(rooms))
+        best = sorted(rooms, key=lambda room: (room.name not in keeps, room.taken - room.slots))
+        chosen = {room.name for room in best[:most]}
+        return [room for room in rooms if room.name in chosen]
 
     def _settle(self, run: Run, places: dict[int, str]) -> None:
         for node in set(run.places.values()):
@@ -283,8 +341,8 @@ class Scheduler:
     def _wanted(self, node: Node) -> dict[str, Assign]:
         """The executors that a node should have."""
         wanted = {}
-        for name, slots in shares(node.slots, self.actors_on(node.name)).items():
-            run = self.runs[name]
+        for name in self.actors_on(node.name):
+            run, slots = self.runs[name], self.books.slots(name, node.name, node.slots)
             if (up := run.up) is not None:
                 wanted[name] = Assign(
                     name, run.epoch, up.plan, up.folder, run.archive, up.steering, up.experience,
@@ -300,6 +358,8 @@ class Scheduler:
         if run.up is not None and len(run.places) < run.up.actors:
             return self._wait_for_a_place(run, usable)
         if run.state == QUEUED and not run.waits_for:
+            if usable and (why := self.books.why_not_begun(run)):
+                return why
             active = sum(other.active for other in self.runs.values())
             slots = sum(node.slots for node in usable)
             before = self._queue.words(run)

@@ -35,6 +35,7 @@ def line(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
     places = list(run.places.values())
     return {
         "name": run.name,
+        "user": run.user,
         "state": run.state,
         "outcome": run.outcome,
         "why": run.why,

@@ -147,8 +147,7 @@ class World:
             }
             up = {run for run in runs if self.scheduler.runs[run].up}
             assert executors.keys() == up or not node.alive
-            assert all(executor.slots >= 1 for executor in executors.values())
-            assert sum(executor.slots for executor in executors.values()) <= node.slots
+            assert all(1 <= executor.slots <= node.slots for executor in executors.values())
             assert all(
                 executor.epoch == self.scheduler.runs[run].epoch
                 for run, executor in executors.items()

@@ -116,6 +116,11 @@ class ProcessManager:
         """Give slots that other runs have left to the actors that wait for them. Never waits."""
         self._grant()
 
+    def limit_slots(self, slots: int) -> None:
+        """Have at most so many actors run at once from now on; those that run go on."""
+        self._slots.limit = slots
+        self._grant()
+
     def end(self, member: int) -> None:
         """Kill an actor's process and forget its invocations and its image.
 

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from artos.buffer.segment import reap_orphans
 from artos.clock import Clock
 from artos.errors import Refused
@@ -102,7 +104,7 @@ class ExecutorHost:
     # -- what the head wants -------------------------------------------------------------------
 
     def assign(self, assign: Assign) -> None:
-        """Open this executor, in place of an older executor of the run."""
+        """Open this executor, in place of an older one of the run, or give it other ``slots``."""
         self._wanted[assign.run] = assign
 
     def unassign(self, run: str) -> None:
@@ -166,6 +168,10 @@ class ExecutorHost:
             self._end(executor)
         elif self._wanted[run].epoch != executor.epoch:
             self._end(executor, signal.SIGINT)  # the run process that opened it is dead
+        elif (assign := self._wanted[run]) != executor.order.assign:
+            executor.order = msgspec.structs.replace(executor.order, assign=assign)
+            write_order(self._file(run), executor.order)
+            executor.process.signal(signal.SIGHUP)
         return []
 
     def _tidy(self) -> None:
@@ -242,7 +248,7 @@ class ExecutorHost:
             tuple(self._cpus),
         )
         write_order(self._file(assign.run), order)
-        with _blocked(signal.SIGTERM, signal.SIGINT):
+        with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
             child = start(spec, folder / "logs" / "executor.log")
         self._executors[assign.run] = _Opened(order, child, PidFd(child.pid))

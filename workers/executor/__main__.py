@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from artos.buffer.run_memory import CacheMemory
@@ -28,13 +29,14 @@ _SEND_SECONDS = 5.0
 
 
 class ExecutorProcess:
-    """Runs the executor ordered in ``file``.
+    """Runs the executor ordered in ``file``; SIGHUP says that the order has other ``slots``.
 
     SIGTERM closes the executor in order, SIGINT without sending the rows that are still here.
     """
 
     def __init__(self, file: Path) -> None:
-        self._order = read_order(file, ExecutorOrder)
+        self._read = partial(read_order, file, ExecutorOrder)
+        self._order = self._read()
 
     def run(self) -> str:
         """Run the executor; returns why it closed, "" if it was told to."""
@@ -71,6 +73,7 @@ class ExecutorProcess:
         return {
             signal.SIGTERM: executor.close_soon,
             signal.SIGINT: executor.give_up,
+            signal.SIGHUP: partial(executor.order_changed, self._read),
             signal.SIGCHLD: executor.child_ended,
         }
 
@@ -91,7 +94,7 @@ def _handling(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator
 def main(arguments: Sequence[str]) -> int:
     """Run the process; returns its exit status."""
     # Signals that come before the handlers are installed are handled as soon as they are.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     end_with_parent(signal.SIGTERM)
     faulthandler.enable()
     with logging_to(to_stderr):

@@ -95,6 +95,8 @@ class Executor(Loop):
         self._faults, self._seldom = Faults(), Seldom(_log)
         self._mail = Mailboxes(node.board)
         self._actors = build(node, Path(order.images), self._mail, clock, cpus=order.cpus)
+        self._actors.limit_slots(order.assign.slots)
+        self._reread: Callable[[], ExecutorOrder] | None = None
         self._gate = VersionGate(lambda: node.weights.version, self._actors.passers)
         self._migration = Migration(
             self._actors, self._tell, self.child_ended, self._arrived, clock
@@ -127,6 +129,11 @@ class Executor(Loop):
         self._given_up = True
         self.close_soon()
 
+    def order_changed(self, read: Callable[[], ExecutorOrder]) -> None:
+        """Obey the order that ``read`` returns, from within the loop. Safe in a signal handler."""
+        self._reread = read
+        self._board.doorbell.ring()
+
     @property
     def abandoned(self) -> bool:
         """Whether the run no longer wants the rows and logs that are still here."""
@@ -138,6 +145,9 @@ class Executor(Loop):
     # -- messages of the run process -----------------------------------------------------------
 
     def _take_mail(self) -> None:
+        if self._reread is not None:
+            read, self._reread = self._reread, None
+            self._actors.limit_slots(read().assign.slots)
         self._actors.take_slots()
         for _, message in self._messenger.take():
             with self._faults.contained(type(message).__name__, self._refuse):

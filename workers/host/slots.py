@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -99,11 +100,12 @@ class SlotTable(Generic[Holder]):
 
     Only ``granted`` decides, so releases and requests between two calls are seen together: a
     holder gets the slot it had last whenever that slot is free. Slots that no holder needs go back
-    to where they come from.
+    to where they come from. All holders together have at most ``limit`` slots; where that becomes
+    less than they hold, nobody gets another one until enough were released.
     """
 
-    def __init__(self, slots: Slots, clock: Clock) -> None:
-        self._source, self._clock = slots, clock
+    def __init__(self, slots: Slots, clock: Clock, limit: int = sys.maxsize) -> None:
+        self._source, self._clock, self.limit = slots, clock, limit
         self._queue: dict[Holder, None] = {}  # an ordered set, like the next one
         self._free: dict[Slot, None] = {}
         self._held: dict[Holder, Slot] = {}
@@ -123,7 +125,7 @@ class SlotTable(Generic[Holder]):
     def granted(self) -> list[tuple[Holder, Slot]]:
         """Give slots to waiting holders; returns those that got one, in order."""
         self._collect()
-        chosen = [*self._queue][: len(self._free)]
+        chosen = [*self._queue][: min(len(self._free), self._room)]
         for holder in chosen:
             if (last := self._last.get(holder)) in self._free and last is not None:
                 self._take(holder, last)
@@ -135,13 +137,17 @@ class SlotTable(Generic[Holder]):
         self._free.clear()
         return [(holder, self._held[holder]) for holder in chosen]
 
+    @property
+    def _room(self) -> int:
+        return max(0, self.limit - len(self._held))
+
     def _collect(self) -> None:
-        """Have as many free slots as holders wait, if there are so many."""
+        """Have as many free slots as holders wait and may have one, if there are so many."""
         self._free |= dict.fromkeys(self._source.arrived())
         if self._queue:
             again = [self._source.again(slot) for slot in self._free]
             self._free = dict.fromkeys(slot for slot in again if slot is not None)
-        missing = [*self._queue][len(self._free) :]
+        missing = [*self._queue][len(self._free) : self._room]
         wishes = [last for h in self._queue if (last := self._last.get(h)) not in self._free]
         self._free |= dict.fromkeys(self._source.take(wishes[: len(missing)]))
 

@@ -12,6 +12,7 @@ from helpers import ROOT
 from artos.errors import Refused
 from deploy.cli.__main__ import main
 from head.daemon.options import HeadOptions, head_options
+from head.daemon.quotas import Quota, Quotas
 from head.records.run_folder import RunFolder
 from workers.daemon.daemon import WorkerOptions
 
@@ -52,6 +53,27 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     ):
         assert words in told
     assert len(refused.value.faults) == 7
+
+
+def test_quotas_are_read_and_refused_with_all_else(tmp_path: Path, capsys) -> None:
+    config = tmp_path / "head.toml"
+    config.write_text("[quotas.users]\nann = { slots = 4 }\n")
+    flags = {"listen": "tcp://127.0.0.1:1", "keys": tmp_path}
+    assert head_options(config, flags).quotas == Quotas({"ann": Quota(slots=4)})
+    config.write_text(
+        'deadline = 0\ndevices = "cpu:a"\n[quotas.users]\nann = { slots = 0 }\n'
+        "ben = { devices = 2 }\n[quotas.group]\n"
+    )
+    assert main(["head", "--listen", "tcp://127.0.0.1:1", "--config", str(config)]) == 2
+    said = capsys.readouterr().err
+    for words in (
+        "keys is missing",
+        "deadline = 0",
+        "quotas.users.ann: slots must be a whole number of 1 or more, not 0",
+        "quotas.users.ben: devices = 2, but the cluster has 1",
+        "unknown quotas.group",
+    ):
+        assert words in said
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "nan", "inf", "1e300"])

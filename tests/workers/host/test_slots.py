@@ -139,6 +139,21 @@ def test_two_slots_on_one_cpu_are_refused() -> None:
         OwnSlots([Slot(1, 0), Slot(1, 1)])
 
 
+def test_holders_have_at_most_so_many_slots_as_they_may() -> None:
+    """A limit that falls takes nothing away; what is beyond it goes back to where it came from."""
+    clock, own = ManualClock(), OwnSlots(Slot(cpu) for cpu in range(3))
+    slots: SlotTable[int] = SlotTable(own, clock, limit=2)
+    for holder in range(4):
+        slots.request(holder)
+    assert [holder for holder, _ in slots.granted()] == [0, 1]
+    slots.limit = 1
+    slots.release(0)
+    assert slots.granted() == []
+    assert len(own.take([None] * 3)) == 2, "others may have them"
+    slots.release(1)
+    assert [holder for holder, _ in slots.granted()] == [2]
+
+
 def test_it_is_crowded_while_anybody_waits() -> None:
     slots = table(1)
     assert not slots.is_crowded
@@ -159,6 +174,7 @@ class Traffic(RuleBasedStateMachine):
         self.clock = ManualClock()
         self.table = table(3, self.clock)
         self.slots = {Slot(cpu) for cpu in range(3)}
+        self.limit = 3
         self.queue: list[int] = []
         self.holds: dict[int, Slot] = {}
         self.seconds = 0.0
@@ -185,14 +201,20 @@ class Traffic(RuleBasedStateMachine):
         self.clock.advance(seconds)
         self.seconds += seconds * len(self.holds)
 
+    @rule(slots=st.integers(1, 4))
+    def have_at_most(self, slots: int) -> None:
+        self.limit = self.table.limit = slots
+
     @rule()
     def grant(self) -> None:
         for holder, slot in self.table.granted():
+            assert len(self.holds) < self.limit
             assert self.queue.pop(0) == holder, "first come, first served"
             assert slot not in self.holds.values(), "two on one slot"
             self.holds[holder] = slot
         free = self.slots.difference(self.holds.values())
-        assert not free or not self.queue, "a slot is left unused"
+        full = len(self.holds) >= self.limit
+        assert full or not free or not self.queue, "a slot is left unused"
 
     @invariant()
     def books_agree(self) -> None:

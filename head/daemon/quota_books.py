@@ -1,0 +1,140 @@
+"""What users and workloads hold of their quotas, and which run must wait or end for that. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from math import inf
+
+import msgspec
+
+from head.daemon.quotas import Quota, Quotas
+from head.daemon.run import Run, Seconds
+
+_WORDS = {"cpu_seconds": "CPU-seconds", "device_seconds": "device-seconds"}
+
+
+class Held(msgspec.Struct):
+    """What the runs of one user or workload hold now, and have held in all."""
+
+    quota: Quota
+    slots: int = 0
+    devices: int = 0
+    cpu_seconds: float = 0.0
+    device_seconds: float = 0.0
+
+    def full(self, *names: str, more: int = 0) -> Iterator[str]:
+        """Each of these limits that is reached, or would be passed with ``more``, in words."""
+        for name in names:
+            limit, held = getattr(self.quota, name), round(getattr(self, name), 1)
+            if limit is not None and (held >= limit if not more else held + more > limit):
+                has = "has held" if name in _WORDS else "holds"
+                yield f"{has} {held:,.10g} of {limit:,.10g} {_WORDS.get(name, name)}"
+
+
+class QuotaBooks:
+    """Books of all users and workloads that have a quota.
+
+    A run that has begun holds a slot at least, and a device if its learner computes on one.
+    ``spent`` has the seconds of processes that have ended, by user and workload.
+    """
+
+    def __init__(self, quotas: Quotas, spent: Mapping[str, Seconds]) -> None:
+        self.quotas, self.spent = quotas, dict(spent)
+        self.held: dict[str, Held] = {}
+        self._slots: dict[str, dict[str, int]] = {}  # by run and node
+
+    def __bool__(self) -> bool:
+        return bool(self.quotas)
+
+    def __repr__(self) -> str:
+        return f"<QuotaBooks {' '.join(self.held)}>"
+
+    def count(self, runs: Iterable[Run], slots: Mapping[str, int]) -> set[str]:
+        """Count anew what is held, and divide slots among runs; ``slots`` has those of each node.
+
+        Each run has a slot of every node it is on. What is left goes to those that were submitted
+        first. Returns the nodes where a run may hold another number of slots than before.
+        """
+        before, self.held, self._slots = self._slots, {}, {}
+        limited = [run for run in runs if run.admitted and self._of(run)]
+        for run in limited:
+            self._slots[run.name] = dict.fromkeys(run.places.values(), 1)
+            self._book(run, max(1, len(self._slots[run.name])))
+        for run in limited:
+            for node, actors in Counter(run.places.values()).items():
+                more = min(actors, slots.get(node, 1), self.most_slots(run, actors) + 1) - 1
+                self._slots[run.name][node] += more
+                for held in self._of(run):
+                    held.slots += more
+        runs_then_and_now = before.keys() | self._slots.keys()
+        return {node for run in runs_then_and_now for node in self._changed(run, before)}
+
+    def _changed(self, run: str, before: Mapping[str, Mapping[str, int]]) -> set[str]:
+        was, now = before.get(run, {}), self._slots.get(run, {})
+        return {node for node in was.keys() | now.keys() if was.get(node) != now.get(node)}
+
+    def admit(self, run: Run) -> None:
+        """A run begins."""
+        self._book(run, 1)
+
+    def _book(self, run: Run, slots: int) -> None:
+        for held in self._of(run):
+            held.slots += slots
+            held.devices += run.has_device
+            held.cpu_seconds += run.held.cpu
+            held.device_seconds += run.held.device
+
+    def _of(self, run: Run) -> list[Held]:
+        return [held for _, held in self._named(run)]
+
+    def _named(self, run: Run) -> list[tuple[str, Held]]:
+        found = []
+        for name, quota in self.quotas.of(run.user, run.workload):
+            if name not in self.held:
+                spent = self.spent.get(name, Seconds())
+                self.held[name] = Held(quota, cpu_seconds=spent.cpu, device_seconds=spent.device)
+            found.append((name, self.held[name]))
+        return found
+
+    def ended(self, run: Run) -> None:
+        """The process of a run has ended: what it held stays counted."""
+        for name, _ in self.quotas.of(run.user, run.workload):
+            self.spent[name] = self.spent.get(name, Seconds()).plus(run.held)
+
+    # -- what follows --------------------------------------------------------------------------
+
+    def why_not_begun(self, run: Run) -> str:
+        """Why a run may not begin yet, in words; "" if it may."""
+        for name, held in self._named(run):
+            at_once = ("slots", "devices") if run.has_device else ("slots",)
+            for words in (*held.full(*at_once, more=1), *held.full(*_WORDS)):
+                return f"a quota: {name} {words}"
+        return ""
+
+    def why_ended(self, run: Run) -> str:
+        """Why a run has to save and end, in words; "" if it may go on."""
+        for name, held in self._named(run):
+            for words in held.full(*_WORDS):
+                return f"{name} {words}: with a larger quota, --resume continues it"
+            unasked = run.has_device and not run.asks_device
+            if unasked and held.devices > (held.quota.devices or inf):
+                (words,) = held.full("devices")
+                return f"{name} {words}: submit it with --device, so that it waits for one"
+        return ""
+
+    def most_slots(self, run: Run, wanted: int) -> int:
+        """How many of the slots that a run wants beyond those it has it may have."""
+        limits = [(held.quota.slots, held.slots) for held in self._of(run)]
+        left = [limit - there for limit, there in limits if limit is not None]
+        return max(0, min([wanted, *left]))
+
+    def more_nodes(self, run: Run, keeps: Iterable[str], wanted: int) -> int:
+        """On how many of these nodes a run may be, beyond those that it keeps."""
+        here = self._slots.get(run.name, {})
+        freed = max(1, sum(here.values())) - sum(here.get(node, 0) for node in keeps)
+        return min(wanted, self.most_slots(run, wanted) + freed)
+
+    def slots(self, run: str, node: str, most: int) -> int:
+        """The slots that a run may hold on a node where it has actors; ``most`` without a quota."""
+        return min(most, self._slots.get(run, {}).get(node, most))

@@ -1,0 +1,106 @@
+"""Quotas of users and workloads, as they stand in ``head.toml``. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from artos.closest import closest
+from artos.protocol.fields import NAME
+
+EACH = "*"
+"""The name of the quota of everybody who has none of their own."""
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """What the runs of one user, or of one workload, may hold; None: without a limit.
+
+    ``slots`` and ``devices`` are held at once, ``cpu_seconds`` and ``device_seconds`` in all.
+    """
+
+    slots: int | None = None
+    devices: int | None = None
+    cpu_seconds: float | None = None
+    device_seconds: float | None = None
+
+
+class Quotas(msgspec.Struct, frozen=True):
+    """The quotas by name; ``EACH`` has that of everybody who is not named."""
+
+    users: dict[str, Quota] = {}
+    workloads: dict[str, Quota] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.users or self.workloads)
+
+    def of(self, user: str, workload: str) -> Iterator[tuple[str, Quota]]:
+        """The quotas that a run is under, each with a name for whose it is."""
+        for kind, name, quotas in (
+            ("user", user, self.users),
+            ("workload", workload, self.workloads),
+        ):
+            if quota := quotas.get(name, quotas.get(EACH)):
+                yield f"{kind} {name}", quota
+
+    def beyond(self, slots: int, devices: int) -> list[str]:
+        """What is larger than a cluster of so many slots and devices, 0 of which are unknown."""
+        there = {"slots": slots, "devices": devices}
+        return [
+            f"quotas.{kind}.{whose}: {name} = {wanted}, but the cluster has {there[name]}"
+            for kind in _KINDS
+            for whose, quota in getattr(self, kind).items()
+            for name in there
+            if there[name] and (wanted := getattr(quota, name) or 0) > there[name]
+        ]
+
+
+_KINDS, _LIMITS = Quotas.__struct_fields__, Quota.__struct_fields__
+_COUNTS = ("slots", "devices")
+
+
+def quotas_of(table: Any, faults: list[str]) -> Quotas:
+    """The quotas in a table of ``head.toml``; what is wrong with it is added to ``faults``."""
+    if not isinstance(table, Mapping):
+        faults.append("quotas: write tables [quotas.users] and [quotas.workloads]")
+        return Quotas()
+    for kind in table.keys() - {*_KINDS}:
+        faults.append(f"unknown quotas.{kind}{closest(kind, _KINDS)}: use {', '.join(_KINDS)}")
+    return Quotas(**{kind: _by_name(kind, table.get(kind, {}), faults) for kind in _KINDS})
+
+
+def _by_name(kind: str, table: Any, faults: list[str]) -> dict[str, Quota]:
+    if not isinstance(table, Mapping):
+        faults.append(f"quotas.{kind}: write a table, NAME = {{ slots = 4 }}")
+        return {}
+    for name in table:
+        if kind == "users" and name != EACH and not NAME.fullmatch(name):
+            how = 'write the name of a key (artos keys DIR --user NAME), or "*" for all others'
+            faults.append(f"quotas.users.{name!r} is no user: {how}")
+    return {name: _quota(f"quotas.{kind}.{name}", limits, faults) for name, limits in table.items()}
+
+
+def _quota(where: str, limits: Any, faults: list[str]) -> Quota:
+    if not isinstance(limits, Mapping) or not limits:
+        faults.append(f"{where}: write one or more of {', '.join(_LIMITS)}, as in {{ slots = 4 }}")
+        return Quota()
+    found = {}
+    for name, value in limits.items():
+        if name not in _LIMITS:
+            hint = closest(name, _LIMITS) or f": use {', '.join(_LIMITS)}"
+            faults.append(f"{where} has no {name!r}{hint}")
+        elif fault := _fault(name, value):
+            faults.append(f"{where}: {name} must be {fault}, not {value!r}")
+        else:
+            found[name] = value
+    return Quota(**found)
+
+
+def _fault(name: str, value: Any) -> str:
+    whole = name in _COUNTS
+    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if number and math.isfinite(value) and value > 0:
+        return ""
+    return "a whole number of 1 or more" if whole else "a number of seconds above 0"

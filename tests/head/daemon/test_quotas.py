@@ -1,0 +1,432 @@
+"""Quotas: nobody holds more than theirs, who is beyond waits, and nobody else does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import World
+
+from artos.errors import Refused
+from artos.protocol.control import RunUp
+from artos.run_state import QUEUED
+from head.daemon.options import HeadOptions, see_quotas
+from head.daemon.quotas import Quota, Quotas, quotas_of
+from head.daemon.roster import Known
+from head.daemon.run import Run, Seconds, State
+from head.daemon.scheduler import Finish, Scheduler
+
+
+def world_of(**quotas: dict[str, Quota]) -> World:
+    return World(scheduler=Scheduler(quotas=Quotas(**quotas)))
+
+
+def submit(world: World, name: str, user: str, workload: str = "", **setting: object) -> Run:
+    run = Run(name, {"workload": workload or name, "settings": setting}, "", user=user)
+    world.scheduler.submit(run)
+    world.turn()
+    return run
+
+
+def begun(world: World, name: str, user: str, workload: str = "", **setting: object) -> Run:
+    run = submit(world, name, user, workload, **setting)
+    assert world.up(name)
+    return run
+
+
+def waits_for(world: World, name: str) -> str:
+    return world.scheduler.waits_for(world.scheduler.runs[name], [*world.roster])
+
+
+def slots_of(world: World, run: str) -> dict[str, int]:
+    return {node: there[run].slots for node, there in world.executors.items() if run in there}
+
+
+def finishes(world: World) -> list[str]:
+    effects = world.scheduler.turn([*world.roster], world.clock.now())
+    return [effect.run.name for effect in effects if isinstance(effect, Finish)]
+
+
+# -- slots -----------------------------------------------------------------------------------------
+
+
+def test_a_run_beyond_its_users_quota_waits_with_the_reason_and_nobody_behind_it() -> None:
+    world = world_of(users={"ann": Quota(slots=4)})
+    world.join("w1", slots=8)
+    begun(world, "a1", "ann")
+    submit(world, "a2", "ann")
+    begun(world, "b1", "ben")
+    assert slots_of(world, "a1") == {"w1": 4}
+    assert world.scheduler.runs["a2"].state == QUEUED
+    assert waits_for(world, "a2") == "a quota: user ann holds 4 of 4 slots"
+    assert slots_of(world, "b1") == {"w1": 8}, "whoever has no quota"
+    world.ended("a1", 0)
+    assert world.scheduler.runs["a2"].state == "starting", "as soon as it fits"
+
+
+def test_of_two_runs_that_both_fit_one_begins() -> None:
+    world = world_of(users={"ann": Quota(slots=1)})
+    world.join("w1", slots=8)
+    for name in ("a1", "a2", "a3"):
+        submit(world, name, "ann")
+    world.ended("a1", 0)
+    assert [*world.processes] == ["a2"]
+
+
+def test_who_was_beyond_a_quota_waits_from_when_it_no_longer_is() -> None:
+    """Else the time until then would put it before those that could have begun all along."""
+    world = world_of(users={"ann": Quota(slots=1)})
+    world.join("w1", slots=1)
+    for name, user in (("a1", "ann"), ("a2", "ann"), ("b1", "ben")):
+        submit(world, name, user)
+    world.clock.advance(10)
+    world.roster.heard({node.peer: 0.0 for node in world.roster})
+    world.ended("a1", 0)
+    assert [*world.processes] == ["b1"]
+    assert world.scheduler.runs["a2"].waits_since == world.clock.now()
+    assert waits_for(world, "a2") == "a slot: 1 runs share 1"
+
+
+def test_a_run_has_what_its_quota_leaves_and_more_once_others_end() -> None:
+    """Its actors take turns on fewer slots meanwhile."""
+    world = world_of(users={"ann": Quota(slots=4)})
+    world.join("w1", slots=8)
+    world.actors = 3
+    begun(world, "a1", "ann")
+    begun(world, "a2", "ann")
+    assert (slots_of(world, "a1"), slots_of(world, "a2")) == ({"w1": 3}, {"w1": 1})
+    world.ended("a1", 0)
+    assert slots_of(world, "a2") == {"w1": 3}
+
+
+def test_a_run_is_on_no_more_nodes_than_it_may_have_slots() -> None:
+    world = world_of(users={"ann": Quota(slots=3)})
+    for name in ("w1", "w2", "w3", "w4"):
+        world.join(name, slots=2)
+    world.actors = 8
+    begun(world, "a1", "ann")
+    assert sum(slots_of(world, "a1").values()) == 3
+    assert len(slots_of(world, "a1")) <= 3
+    gone, *_ = slots_of(world, "a1")
+    world.silence(gone)
+    assert len(world.places["a1"]) == 8, "they moved"
+    held = {node: n for node, n in slots_of(world, "a1").items() if node != gone}
+    assert sum(held.values()) == 3
+
+
+def test_the_last_node_of_a_run_is_replaced_whatever_its_quota() -> None:
+    world = world_of(users={"ann": Quota(slots=2)})
+    world.join("w1", slots=2)
+    begun(world, "a1", "ann")
+    world.join("w2", slots=2)
+    world.drain("w1")
+    assert set(world.places["a1"].values()) == {"w2"}
+
+
+def test_all_who_are_not_named_have_a_quota_each() -> None:
+    world = world_of(users={"*": Quota(slots=1), "ann": Quota(slots=2)})
+    world.join("w1", slots=8)
+    world.actors = 1
+    for name, user in (("a1", "ann"), ("a2", "ann"), ("b1", "ben"), ("c1", "cat")):
+        begun(world, name, user)
+    submit(world, "b2", "ben")
+    assert waits_for(world, "b2") == "a quota: user ben holds 1 of 1 slots"
+
+
+def test_a_workload_has_a_quota_whoever_runs_it() -> None:
+    world = world_of(workloads={"ppo": Quota(slots=1)})
+    world.join("w1", slots=8)
+    begun(world, "a1", "ann", "ppo")
+    submit(world, "b1", "ben", "ppo")
+    begun(world, "b2", "ben", "sac")
+    assert waits_for(world, "b1") == "a quota: workload ppo holds 1 of 1 slots"
+
+
+# -- devices and seconds ---------------------------------------------------------------------------
+
+
+def test_a_run_that_asks_for_a_device_waits_for_one_of_its_users() -> None:
+    world = world_of(users={"ann": Quota(devices=1)})
+    world.join("w1", slots=8)
+    submit(world, "a1", "ann", device="pool")
+    submit(world, "a2", "ann", device="cuda:0")
+    submit(world, "a3", "ann")
+    assert waits_for(world, "a2") == "a quota: user ann holds 1 of 1 devices"
+    assert [*world.processes] == ["a1", "a3"]
+    world.ended("a1", 0)
+    assert [*world.processes] == ["a3", "a2"]
+
+
+def up_with(world: World, name: str, device: str) -> None:
+    plan = msgspec.json.encode({"device": device})
+    up = RunUp(name, world.scheduler.runs[name].epoch, 1, plan, "code", "tcp://h:1", (), 1)
+    assert world.scheduler.run_up(up)
+
+
+def test_a_device_that_no_submission_named_is_found_in_the_plan() -> None:
+    """The learner computes already, so the run is told to save and end."""
+    world = world_of(users={"ann": Quota(devices=1)})
+    world.join("w1", slots=8)
+    submit(world, "a1", "ann", device="pool")
+    submit(world, "a2", "ann")
+    up_with(world, "a1", "pool")
+    assert finishes(world) == []
+    up_with(world, "a2", "cuda:0")
+    assert finishes(world) == ["a2"]
+    assert "submit it with --device" in world.scheduler.runs["a2"].why
+
+
+def test_a_gpu_that_was_asked_for_and_is_not_there_is_not_held() -> None:
+    world = world_of(users={"ann": Quota(devices=1)})
+    world.join("w1", slots=8)
+    submit(world, "a1", "ann", device="auto")
+    up_with(world, "a1", "cpu")
+    submit(world, "a2", "ann", device="cuda:0")
+    assert world.scheduler.runs["a2"].state == "starting"
+
+
+def held(cpu: float, device: float = 0.0) -> dict[str, object]:
+    return {"usage": {"cpu_seconds_held": cpu, "device_seconds_held": device}}
+
+
+def test_a_run_that_has_used_up_its_seconds_saves_and_ends_and_others_wait() -> None:
+    world = world_of(users={"ann": Quota(cpu_seconds=100)})
+    world.join("w1", slots=8)
+    begun(world, "a1", "ann")
+    world.news("a1", **held(60))
+    assert finishes(world) == []
+    begun(world, "a2", "ann")
+    world.news("a2", **held(40))
+    assert finishes(world) == ["a1", "a2"]
+    assert finishes(world) == [], "told twice, it would end at once"
+    submit(world, "a3", "ann")
+    assert waits_for(world, "a3") == "a quota: user ann has held 100 of 100 CPU-seconds"
+    world.news("a1", "interrupted", **held(61))
+    world.ended("a1", 130)
+    run = world.scheduler.runs["a1"]
+    assert run.outcome == "interrupted"
+    assert run.why.startswith("user ann has held 100 of 100 CPU-seconds: with a larger quota")
+    world.ended("a2", 0)
+    assert world.scheduler.runs["a2"].why == "", "it was done before it heard"
+    assert world.scheduler.runs["a3"].state == QUEUED
+    assert world.scheduler.books.spent == {"user ann": Seconds(101.0)}
+
+
+def test_seconds_of_a_process_that_was_killed_stay_counted_once() -> None:
+    world = world_of(users={"ann": Quota(device_seconds=100)})
+    world.join("w1")
+    begun(world, "a1", "ann")
+    world.news("a1", **held(1, 60))
+    world.ended("a1", -9)
+    world.up("a1")
+    assert finishes(world) == []
+    world.news("a1", **held(1, 39))
+    assert finishes(world) == []
+    world.news("a1", **held(1, 40))
+    assert finishes(world) == ["a1"]
+
+
+# -- a head that was killed ------------------------------------------------------------------------
+
+
+def restarted(world: World, quotas: Quotas | None = None) -> World:
+    scheduler, runs = world.scheduler, tuple(world.scheduler.runs.values())
+    quotas = quotas or scheduler.books.quotas
+    state = State(
+        runs, world.roster.known(), scheduler.queue_state(), quotas, scheduler.books.spent
+    )
+    state = msgspec.json.decode(msgspec.json.encode(state), type=State)
+    now = world.clock.now()
+    after = World(
+        world.clock, Scheduler(state.runs, state.queue, now, state.quotas, state.spent),
+        world.actors, world.executors, world.processes, world.places, began=world.began,
+    )  # fmt: skip
+    after.roster.expect(state.nodes)
+    after.turn()
+    for node in state.nodes:
+        after.join(node.name, node.slots)
+        if node.leaves:
+            after.drain(node.name)
+    return after
+
+
+def test_a_head_that_was_killed_knows_who_holds_what() -> None:
+    world = world_of(users={"ann": Quota(slots=4, cpu_seconds=100)})
+    world.join("w1", slots=8)
+    begun(world, "a1", "ann")
+    world.news("a1", **held(70))
+    world.ended("a1", 0)
+    begun(world, "a2", "ann")
+    submit(world, "a3", "ann")
+    after = restarted(world)
+    assert waits_for(after, "a3") == "a quota: user ann holds 4 of 4 slots"
+    assert slots_of(after, "a2") == {"w1": 4}
+    assert after.scheduler.books.spent == {"user ann": Seconds(70.0)}
+
+
+def test_a_smaller_quota_ends_nothing() -> None:
+    world = world_of(users={"ann": Quota(slots=4)})
+    world.join("w1", slots=8)
+    world.actors = 2
+    for name in ("a1", "a2"):
+        begun(world, name, "ann")
+    submit(world, "a3", "ann")
+    after = restarted(world, Quotas(users={"ann": Quota(slots=1)}))
+    assert slots_of(after, "a1") == slots_of(after, "a2") == {"w1": 1}
+    assert waits_for(after, "a3") == "a quota: user ann holds 2 of 1 slots"
+    assert finishes(after) == []
+
+
+# -- whatever happens ------------------------------------------------------------------------------
+
+QUOTAS = Quotas(
+    users={"u0": Quota(slots=2, devices=1), "u1": Quota(slots=3), "*": Quota(slots=4)},
+    workloads={"w0": Quota(slots=3, devices=1)},
+)
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["join", "join", "submit", "submit", "submit", "up", "up", "silence", "drain", "kill",
+             "done", "stop", "wait", "head"],
+        ),
+        st.integers(0, 5),
+    ),
+    max_size=60,
+)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(EVENTS)
+def test_nobody_is_above_a_quota_and_nobody_within_waits_beside_free_slots(events) -> None:
+    world = World(scheduler=Scheduler(quotas=QUOTAS))
+    for number, (event, which) in enumerate(events):
+        world = happen(world, event, which, number)
+        world.check()
+        check(world)
+    effects = world.scheduler.turn([*world.roster], world.clock.now())
+    assert effects == [], "a second turn finds nothing to do"
+    world = happen(world, "join", 5, 99)
+    for _ in range(len(world.scheduler.runs)):
+        for name in [*world.processes]:
+            world.ended(name, 0)
+            check(world)
+    assert all(run.over for run in world.scheduler.runs.values()), "each has had its turn"
+
+
+def happen(world: World, event: str, which: int, number: int) -> World:
+    node, name = f"n{which}", f"r{which}"
+    known, found = world.roster.get(node), world.scheduler.runs.get(name)
+    alive, active = known is not None and known.alive, found is not None and found.active
+    match event:
+        case "join" if not alive:
+            world.join(node, slots=1 + which, life=str(number))
+        case "submit" if found is None or found.over:
+            device = {"device": "pool"} if number % 2 else {}
+            submit(world, name, f"u{which % 3}", f"w{number % 2}", **device)
+        case "up" if active and found.up is None:
+            world.actors = 1 + number % 5
+            world.up(name)
+        case "silence" if alive:
+            world.silence(node)
+        case "drain" if alive:
+            world.drain(node)
+        case "kill" if active:
+            world.ended(name, -9)
+        case "done" if active:
+            world.ended(name, 0)
+        case "stop" if found is not None:
+            world.scheduler.stop(found)
+            world.turn()
+        case "wait":
+            world.clock.advance(5)
+            world.roster.heard({each.peer: 0.0 for each in world.roster})
+            world.turn()
+        case "head":
+            world = restarted(world)
+    return world
+
+
+def check(world: World) -> None:
+    slots: Counter[str] = Counter()
+    devices: Counter[str] = Counter()
+    runs = world.scheduler.runs.values()
+    for run in [run for run in runs if run.admitted]:
+        there = {node: world.executors.get(node, {}).get(run.name) for node in run.places.values()}
+        for whose, _ in QUOTAS.of(run.user, run.workload):
+            slots[whose] += max(1, sum(each.slots for each in there.values() if each))
+            devices[whose] += "device" in run.request["settings"]
+    for run in runs:
+        for whose, quota in QUOTAS.of(run.user, run.workload):
+            assert slots[whose] <= quota.slots
+            assert devices[whose] <= (quota.devices or 9)
+    free = sum(n.slots - len(world.scheduler.actors_on(n.name)) for n in world.roster if n.usable)
+    free -= sum(run.active and not run.places for run in runs)
+    for run in [run for run in runs if run.state == QUEUED and not run.admitted]:
+        wants = "device" in run.request["settings"]
+        assert free <= 0 or any(
+            slots[whose] >= quota.slots or (wants and devices[whose] >= (quota.devices or 9))
+            for whose, quota in QUOTAS.of(run.user, run.workload)
+        )
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def faults(table: Any) -> Iterator[str]:
+    found: list[str] = []
+    quotas_of(table, found)
+    yield from found
+
+
+def test_a_table_is_read() -> None:
+    found: list[str] = []
+    table = {"users": {"ann": {"slots": 4, "cpu_seconds": 1.5}}, "workloads": {"*": {"devices": 1}}}
+    quotas = quotas_of(table, found)
+    assert found == []
+    assert quotas == Quotas({"ann": Quota(4, cpu_seconds=1.5)}, {"*": Quota(devices=1)})
+
+
+def test_everything_that_is_wrong_with_a_table_is_told_at_once() -> None:
+    users = {
+        "ann": {"slots": 0, "device": 1},
+        "b b": {"slots": 1},
+        "ben": {},
+        "cat": {"slots": 1.5},
+    }
+    workloads = {"ppo": {"cpu_seconds": float("nan"), "slots": True}, "sac": 3}
+    told = [*faults({"users": users, "workloads": workloads, "user": {}})]
+    for words in (
+        "unknown quotas.user: did you mean users",
+        "quotas.users.ann: slots must be a whole number of 1 or more, not 0",
+        "quotas.users.ann has no 'device': did you mean devices",
+        "quotas.users.'b b' is no user",
+        "quotas.users.ben: write one or more of slots",
+        "quotas.users.cat: slots must be a whole number",
+        "quotas.workloads.ppo: cpu_seconds must be a number of seconds above 0, not nan",
+        "quotas.workloads.ppo: slots must be a whole number",
+        "quotas.workloads.sac: write one or more",
+    ):
+        assert any(fault.startswith(words) for fault in told), words
+    assert len(told) == 9
+
+
+@pytest.mark.parametrize("table", [3, {"users": 3}])
+def test_what_is_no_table_is_refused(table: object) -> None:
+    assert len([*faults(table)]) == 1
+
+
+def test_a_quota_larger_than_the_cluster_is_refused_once() -> None:
+    """A head must come back also when a node did not."""
+    quotas = Quotas({"ann": Quota(slots=5)}, {"ppo": Quota(slots=4)})
+    options = HeadOptions("tcp://h:1", None, quotas=quotas)  # type: ignore[arg-type]
+    nodes = (Known("w1", 2), Known("w2", 2))
+    with pytest.raises(Refused) as refused:
+        see_quotas(options, State(nodes=nodes))
+    assert refused.value.faults == ("quotas.users.ann: slots = 5, but the cluster has 4",)
+    see_quotas(options, State(nodes=nodes, quotas=quotas))
+    see_quotas(options, State())
