@@ -210,7 +210,8 @@ def _usage(options: argparse.Namespace) -> int:
         status = client.status(options.run)
     runs = [status] if options.run else status["runs"]
     found = [bills.bill(run, prices) for run in runs]
-    answer = found[0] if options.run else {"runs": found, "total": bills.total(found)}
+    sums = {"users": bills.by_user(found), "total": bills.total(found)}
+    answer = found[0] if options.run else {"runs": found, **sums}
     _show(options, answer, overview.text(bills.table(found, prices)))
     return ExitStatus.DONE
 

@@ -57,12 +57,12 @@ class Prices(msgspec.Struct, frozen=True):
 
 
 def bill(run: Mapping[str, Any], prices: Prices | None) -> dict[str, Any]:
-    """A run's name, state and ``usage``, from its status; with prices also its ``cost``."""
+    """A run's name, user, state and ``usage``, from its status; with prices also its ``cost``."""
     summary, facts = run.get("summary") or {}, run.get("facts") or {}
     usage = summary.get("usage") or nested(facts.get("usage") or {})
     complete = Usage().bill | usage
     complete["bytes_moved"] = int(complete["bytes_moved"])
-    found = {"name": run["name"], "state": run["state"], "usage": complete}
+    found = {name: run.get(name, "") for name in ("name", "user", "state")} | {"usage": complete}
     return found | ({} if prices is None else {"cost": prices.cost(complete)})
 
 
@@ -77,18 +77,29 @@ def total(bills: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return found | ({"cost": sum(costs)} if costs else {})
 
 
+def by_user(bills: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The sum of each user's runs."""
+    users: dict[str, list[Mapping[str, Any]]] = {}
+    for each in bills:
+        users.setdefault(each["user"], []).append(each)
+    return {user: total(mine) for user, mine in sorted(users.items())}
+
+
 def table(bills: Sequence[Mapping[str, Any]], prices: Prices | None) -> RenderableType:
-    """A line per run, and one for all."""
+    """A line per run, one per user if there are several, and one for all."""
     cost = [] if prices is None else [f"cost {prices.currency}".strip()]
     found = table_of(
-        "run", "state", "CPU held", "used", "device held", "used", "parked", "moved", "waited",
-        *cost,
+        "run", "user", "state", "CPU held", "used", "device held", "used", "parked", "moved",
+        "waited", *cost,
     )  # fmt: skip
     lines = [*bills]
+    if len(users := by_user(bills)) > 1:
+        lines += [{"name": "all", "user": user, "state": ""} | sums for user, sums in users.items()]
     if len(bills) > 1:
-        lines.append({"name": "all", "state": ""} | total(bills))
+        lines.append({"name": "all", "user": "", "state": ""} | total(bills))
     for each in lines:
-        found.add_row(each["name"], each["state"], *_cells(each["usage"]), *_cost(each))
+        names = (each[name] for name in ("name", "user", "state"))
+        found.add_row(*names, *_cells(each["usage"]), *_cost(each))
     return found
 
 

@@ -20,11 +20,22 @@ from deploy.client.submit import progress
 
 _WIDTH = 120
 _NOTHING = "no run was submitted"
+_FACTS = (
+    "name", "user", "state", "outcome", "waits_for", "why", "placement", "restarts", "folder",
+)  # fmt: skip
+_HELD = {
+    "slots": "slots",
+    "devices": "devices",
+    "cpu_seconds": "CPU-seconds",
+    "device_seconds": "device-seconds",
+}
 
 
 def cluster(status: Mapping[str, Any], nothing: str = _NOTHING) -> RenderableType:
     """Nodes and runs, and the faults survived; ``nothing`` is shown if there are no runs."""
     parts = [nodes(status["nodes"]), Text(), runs(status["runs"], nothing)]
+    if found := status.get("quotas"):
+        parts += [Text(), quotas(found)]
     if survived := _survived(status):
         parts += [Text(), Text(survived)]
     return Group(*parts)
@@ -59,12 +70,13 @@ def nodes(found: Iterable[Mapping[str, Any]]) -> RenderableType:
 
 def runs(found: Iterable[Mapping[str, Any]], nothing: str = _NOTHING) -> RenderableType:
     """A line per run."""
-    table = table_of("run", "state", "actors", "nodes", "restarts", "about")
+    table = table_of("run", "user", "state", "actors", "nodes", "restarts", "about")
     for each in found:
         state = each["state"] if each["outcome"] in ("", each["state"]) else each["outcome"]
         _add(
             table,
             each["name"],
+            each.get("user", ""),
             state,
             each["actors"] or "",
             ", ".join(each["nodes"]),
@@ -72,6 +84,18 @@ def runs(found: Iterable[Mapping[str, Any]], nothing: str = _NOTHING) -> Rendera
             _about(each),
         )
     return table if table.row_count else Text(nothing)
+
+
+def quotas(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> RenderableType:
+    """A line per user or workload under a quota: what it holds, of how much."""
+    table = table_of("quota", *_HELD.values())
+    for whose, limits in found.items():
+        cells = [
+            f"{each['held']:,.10g} of {each['limit']:,.10g}" if (each := limits.get(name)) else ""
+            for name in _HELD
+        ]
+        _add(table, whose, *cells)
+    return table
 
 
 def _about(run: Mapping[str, Any]) -> str:
@@ -89,8 +113,8 @@ def _progress(run: Mapping[str, Any]) -> str:
 def run(status: Mapping[str, Any]) -> RenderableType:
     """Everything about one run."""
     table = Table.grid(padding=(0, 2))
-    for name in ("name", "state", "outcome", "waits_for", "why", "placement", "restarts", "folder"):
-        if status[name]:
+    for name in _FACTS:
+        if status.get(name):
             table.add_row(Text(name.replace("_", " "), "dim"), Text(printable(str(status[name]))))
     where = ", ".join(f"{count} on {node}" for node, count in status["nodes"].items())
     if where or not status["outcome"]:
@@ -130,5 +154,5 @@ def table_of(*columns: str) -> Table:
     """An empty table with these columns."""
     table = Table(box=None, pad_edge=False, padding=(0, 2))
     for column in columns:
-        table.add_column(column, no_wrap=column != "about")
+        table.add_column(column, no_wrap=column not in ("about", "waited"))
     return table

@@ -131,6 +131,7 @@ def line(run: Path, status: Status | None = None) -> dict[str, Any]:
     actors = sum(who.startswith("actor") for who in waits)
     return {
         "name": run.resolve().name,
+        "user": _user(run),
         "state": state,
         "outcome": outcome,
         "why": why,
@@ -141,6 +142,14 @@ def line(run: Path, status: Status | None = None) -> dict[str, Any]:
         "actors": actors,
         "nodes": {socket.gethostname(): actors} if actors and not _of_a_cluster(run) else {},
     }
+
+
+def _user(run: Path) -> str:
+    """The owner of its folder, as the system knows them."""
+    try:
+        return run.owner()
+    except KeyError:  # it has no name here, as in a container
+        return str(run.stat().st_uid)
 
 
 def _of_a_cluster(run: Path) -> bool:

@@ -7,10 +7,11 @@ import signal
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
+from pathlib import Path
 
 from artos.buffer.segment import reap_orphans
 from artos.clock import Clock, SystemClock
-from artos.errors import MailboxFull, Refused
+from artos.errors import BadMessage, MailboxFull, Refused
 from artos.faults import Faults, Seldom
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
@@ -22,11 +23,13 @@ from artos.system.signals import StopRequests
 from artos.transport.keys import Keys
 from artos.transport.messenger import Messenger
 from artos.transport.roles import foreign
+from artos.usage import Usage, flat
 from artos.version import VERSION
+from head.daemon import status_api
 from head.daemon.client_api import ClientApi
 from head.daemon.options import HeadOptions, see_quotas
 from head.daemon.roster import Node, Roster
-from head.daemon.run import State
+from head.daemon.run import Run, State
 from head.daemon.run_host import Ended, RunHost
 from head.daemon.scheduler import Begin, Effect, Finish, Order, Scheduler, Tell
 from head.daemon.state import HeadState
@@ -303,6 +306,7 @@ class HeadDaemon(Closing):
                 self._inside.send(name, Refusal(why))
 
     def _run_ended(self, ended: Ended) -> None:
+        self._take_usage(self._scheduler.runs[ended.run])
         self._scheduler.run_ended(ended.run, ended.status, ended.words)
         self._inside.forget(ended.run)
         if ended.status is None or ended.status < 0:
@@ -311,6 +315,13 @@ class HeadDaemon(Closing):
         outcome = run.outcome or "to be started again"
         _log.info("run %s: %s (%s)", run.name, outcome, ended.words)
         self._dirty = True
+
+    def _take_usage(self, run: Run) -> None:
+        """The last news of a run may be old, as the head was away: its summary is not."""
+        summary = status_api.summary(Path(run.folder)) or {}
+        with suppress(BadMessage):
+            if usage := summary.get("usage"):
+                run.facts = run.facts | {"usage": flat(Usage.of(usage))}
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -1,4 +1,8 @@
-"""How many slots each run has for its actors, kept up to date as actors come and go. Pure."""
+"""How many slots each run is expected to hold, kept up to date as actors come and go. Pure.
+
+Executors lease the slots of their node from one pool, so what a run really holds changes with what
+the others leave; the queue of runs charges what is expected.
+"""
 
 from __future__ import annotations
 

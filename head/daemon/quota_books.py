@@ -102,6 +102,17 @@ class QuotaBooks:
         for name, _ in self.quotas.of(run.user, run.workload):
             self.spent[name] = self.spent.get(name, Seconds()).plus(run.held)
 
+    def facts(self) -> dict[str, dict[str, dict[str, float]]]:
+        """``held`` and ``limit`` of each quota, by user or workload."""
+        return {
+            whose: {
+                name: {"held": getattr(held, name), "limit": limit}
+                for name in Quota.__struct_fields__
+                if (limit := getattr(held.quota, name)) is not None
+            }
+            for whose, held in self.held.items()
+        }
+
     # -- what follows --------------------------------------------------------------------------
 
     def why_not_begun(self, run: Run) -> str:

@@ -216,7 +216,7 @@ def _spread(count: int, rooms: Sequence[Room], load: Mapping[str, int]) -> list[
 
 
 def shares(slots: int, actors: Mapping[str, int]) -> dict[str, int]:
-    """Slots of a node for each run on it: equal, but at most as many as it has ``actors`` there.
+    """Slots of a node that each run on it is expected to hold: equal, but at most its ``actors``.
 
     Slots that one run does not need go to the others (max-min fairness), a remainder to the first.
     There must be at least as many slots as runs, so that each run gets one.

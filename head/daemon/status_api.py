@@ -22,10 +22,11 @@ MOST_OF_A_LOG = 100_000
 
 
 def everything(scheduler: Scheduler, roster: Roster, now: float) -> dict[str, Any]:
-    """All nodes and runs."""
+    """All nodes, runs, and quotas of those whose runs wait or go on."""
     nodes = [_node(node, scheduler, now) for node in roster]
     return {
         "nodes": nodes,
+        "quotas": scheduler.books.facts(),
         "runs": [one(run, scheduler, roster) for run in scheduler.runs.values()],
     }
 

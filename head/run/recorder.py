@@ -29,6 +29,7 @@ from head.run.coordination.coordinator import Coordinator
 from head.run.objects import Newest
 
 _LOG_SECONDS = 0.5
+_BILL_SECONDS = 1.0  # it takes a look at every process
 _CHECKPOINT_SECONDS = 2.0
 _CHECKPOINT_SHARE = 0.01
 _CHECKPOINT = "the checkpoint"
@@ -90,7 +91,8 @@ class Recorder:
         self._began: float | None = None
         self._ended: float | None = None
         self._steps_at_begin = coordinator.steps
-        self._next_log = clock.now()
+        self._next_log = self._next_bill = clock.now()
+        self._billed = Usage()
         self._next_save = clock.now()  # the first checkpoint, as soon as there are weights
         self._saved = (before.version, before.steps * self._whole) if before else (-1, 0)
         if before:
@@ -190,8 +192,10 @@ class Recorder:
         )
 
     def _bill(self) -> Usage:
-        times = self._coordinator.monitor.times
-        return bill_of(self._usage(), times, leases_device=self._plan.leases_device)
+        if (now := self._clock.now()) >= self._next_bill:
+            self._next_bill, times = now + _BILL_SECONDS, self._coordinator.monitor.times
+            self._billed = bill_of(self._usage(), times, leases_device=self._plan.leases_device)
+        return self._billed
 
     def _replay_ratio(self) -> float | None:
         drawn, made = self._coordinator.monitor.rows_drawn, self._coordinator.state.progress.made
@@ -289,6 +293,7 @@ class Recorder:
         ``curve`` False: no curve, as the run ends in a hurry.
         """
         self._coordinator.book_finished(LEARNER)
+        self._next_bill = self._clock.now()
         status = self.status()
         self._write(status)
         self._log.close()

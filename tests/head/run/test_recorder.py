@@ -18,6 +18,7 @@ from artos.buffer.model_block import ObjectRegion, ObjectSlot
 from artos.errors import NotSaved
 from artos.scaling.actor_count import Manual
 from artos.system.logging_setup import logging_to
+from artos.usage import Usage
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
@@ -32,8 +33,14 @@ class Recorded:
 
     run: Troupe
     folder: RunFolder
-    recorder: Recorder
     said: list[str] = field(default_factory=list)
+    recorder: Recorder = field(init=False)
+    looked: int = 0
+
+    def usage(self) -> Usage:
+        """What its nodes report: a second more at each look."""
+        self.looked += 1
+        return Usage(cpu_seconds_held=float(self.looked))
 
     def update(self) -> None:
         """The learner makes one more version, and says so."""
@@ -75,9 +82,12 @@ def recorded(folder: Path, records: Path) -> Iterator[Recorded]:
     ):
         plan, node, coordinator = run.coordinator.state.plan, run._node, run.coordinator
         log, gaps = ProgressLog(kept), Gaps()
-        recorder = Recorder(plan, kept, log, node, coordinator, run.clock, gaps)
+        one = Recorded(run, kept, said)
+        one.recorder = Recorder(
+            plan, kept, log, node, coordinator, run.clock, gaps, usage=one.usage
+        )
         run.begin()
-        yield Recorded(run, kept, recorder, said)
+        yield one
 
 
 @contextmanager
@@ -96,6 +106,19 @@ def test_a_version_is_saved_with_its_counters(tmp_path: Path) -> None:
             one.record()
             assert one.saved == version
             one.update()
+
+
+def test_the_bill_is_made_out_once_a_second_and_at_the_end(tmp_path: Path) -> None:
+    """It takes a look at every process, and a status is wanted more often."""
+    with recorded(tmp_path, tmp_path / "run") as one:
+        for _ in range(8):
+            one.recorder.status()
+            one.run.clock.advance(0.25)
+        assert one.looked == 2
+        one.recorder.status()
+        summary = one.recorder.finish("failed", curve=False)
+        assert summary.usage.cpu_seconds_held == one.looked == 4
+        assert one.recorder.status().usage["cpu_seconds_held"] == 4
 
 
 def test_what_is_published_in_that_moment_waits_for_its_counters(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from head.daemon.scheduler import Scheduler
 
 NODE = {"name": "w1", "alive": True, "slots": 4, "actors": 3, "runs": {"r1": 3}, "leaves": "",
         "cpu": 0.5, "memory": 0.25, "memory_mb": 1000, "silent_seconds": 0.3}  # fmt: skip
-RUN = {"name": "r1", "state": "running", "outcome": "", "why": "", "waits_for": "", "actors": 3,
-       "folder": "/runs/r1", "placement": "pack", "restarts": 0, "nodes": {"w1": 3},
-       "facts": {}}  # fmt: skip
+RUN = {"name": "r1", "user": "ann", "state": "running", "outcome": "", "why": "",
+       "waits_for": "", "actors": 3, "folder": "/runs/r1", "placement": "pack", "restarts": 0,
+       "nodes": {"w1": 3}, "facts": {}}  # fmt: skip
 
 
 def shown(nodes: list[dict[str, Any]], runs: list[dict[str, Any]]) -> str:
@@ -32,7 +33,7 @@ def test_nodes_and_runs_as_tables() -> None:
     node, run = (next(line for line in picture.splitlines() if line.startswith(n))
                  for n in ("w1", "r1"))  # fmt: skip
     assert node.split() == ["w1", "alive", "4", "3", "50%", "25%", "r1", "3"]
-    assert run.split() == ["r1", "running", "3", "w1"]
+    assert run.split() == ["r1", "ann", "running", "3", "w1"]
 
 
 @pytest.mark.parametrize(
@@ -50,9 +51,16 @@ def test_what_matters_is_in_the_picture(nodes, runs, words) -> None:
     assert words in shown(nodes, runs)
 
 
+def test_quotas_are_shown_with_what_is_held_of_them() -> None:
+    limits = {"slots": {"held": 3, "limit": 4}, "cpu_seconds": {"held": 1234.5, "limit": 36_000}}
+    status = {"nodes": [NODE], "runs": [RUN], "quotas": {"user ann": limits}}
+    last = overview.text(overview.cluster(status)).splitlines()[-1]
+    assert re.split(r" {2,}", last) == ["user ann", "3 of 4", "1,234.5 of 36,000"]
+
+
 def test_one_run_in_full() -> None:
     picture = overview.text(overview.run(RUN | {"why": "all of it", "outcome": "failed"}))
-    for words in ("all of it", "/runs/r1", "3 on w1", "pack"):
+    for words in ("all of it", "/runs/r1", "3 on w1", "pack", "ann"):
         assert words in picture
 
 
@@ -119,7 +127,7 @@ def schedule() -> Scheduler:
 
 def admit(schedule: Scheduler, root: Path, **request: Any) -> Run:
     submit = Submit({"ticket": "t", **request}, "archive", "pack")
-    run = admitted(request_of(submit), submit, schedule, root)
+    run = admitted(request_of(submit), submit, schedule, root, "ann")
     schedule.submit(run)
     return run
 

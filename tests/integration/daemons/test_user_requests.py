@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +13,12 @@ from test_head_daemon import Head, Peer
 
 from artos.protocol import control
 from artos.protocol.message import Message
-from head.daemon.run import Run
+from artos.transport.keys import make_keys
+from artos.transport.roles import Holder, KeyRole
+from artos.usage import Usage
+from head.daemon.quotas import Quota, Quotas
+from head.daemon.run import Run, Seconds
+from head.daemon.run_host import Ended, RunHost
 
 FIELDS = {"run": "r9", "node": "w9", "actors": 3, "request": {"ticket": "1"}}
 
@@ -41,6 +47,23 @@ def process(head: Head) -> Peer:
 def test_every_request_is_known(kind: type[control.UserRequest], head: Head) -> None:
     answer = head.ask(head.peer("user:owner/1"), msgspec.convert(FIELDS, kind))
     assert answer.data or "r9" in answer.fault or "w9" in answer.fault or "workload" in answer.fault
+
+
+def test_a_run_is_that_of_the_user_whose_key_submits_it(
+    head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RunHost, "begin", lambda *_: None)
+    make_keys(head.keys, Holder(KeyRole.USER, "ann"))
+    for user in ("ann", "owner"):
+        wanted = control.Submit({"ticket": user, "workload": "ppo", "run_dir": f"of-{user}"})
+        assert head.ask(head.peer(f"user:{user}/1"), wanted).fault == ""
+    runs = head.ask(head.peer("user:owner/2"), control.ListRuns()).data["runs"]
+    assert {run["name"]: run["user"] for run in runs} == {"of-ann": "ann", "of-owner": "owner"}
+    resumed = control.Submit({"ticket": "r", "resume": "of-ann"})
+    head.daemon._scheduler.run_ended("of-ann", 1, "")  # type: ignore[union-attr]
+    assert head.ask(head.peer("user:owner/3"), resumed).fault == ""
+    runs = head.ask(head.peer("user:owner/2"), control.ListRuns()).data["runs"]
+    assert {run["user"] for run in runs} == {"owner"}, "who has it go on pays for that"
 
 
 def test_a_run_is_scaled_and_answers_in_the_order_of_the_requests(
@@ -78,3 +101,21 @@ def test_a_run_that_is_not_up_is_not_scaled(head: Head) -> None:
 
 def scalings(process: Peer) -> list[Message]:
     return [message for message in process.heard if isinstance(message, control.ScaleRun)]
+
+
+def test_what_a_run_held_while_the_head_was_away_is_in_the_books(head: Head) -> None:
+    """Its last news may be old, or none."""
+    assert head.daemon is not None
+    folder = head.folder / "runs" / "r1"
+    folder.mkdir()
+    usage = Usage(cpu_seconds_held=7.5).bill
+    (folder / "summary.json").write_text(json.dumps({"outcome": "done", "usage": usage}))
+    scheduler = head.daemon._scheduler
+    scheduler.books.quotas = Quotas(users={"*": Quota(cpu_seconds=10)})
+    facts = {"usage": {"cpu_seconds_held": 1.0}}
+    scheduler.submit(Run("r1", {}, str(folder), state="running", epoch=1, facts=facts, user="ann"))
+    head.daemon._run_ended(Ended("r1", 0, "it ended while the head was away"))
+    head.until(lambda: True)
+    head.stop()
+    head.start("tcp://127.0.0.1:*")
+    assert head.daemon._scheduler.books.spent == {"user ann": Seconds(7.5)}
