@@ -312,9 +312,9 @@ class Scheduler:
                 run.name, node.name
             ):
                 rooms.append(Room(node.name, node.slots, sum(there.values()) - own))
-        return self._quota_of(run, rooms) if self.books else rooms
+        return self._within_quota(run, rooms) if self.books else rooms
 
-    def _quota_of(self, run: Run, rooms: Sequence[Room]) -> list[Room]:
+    def _within_quota(self, run: Run, rooms: Sequence[Room]) -> list[Room]:
         keeps = {room.name for room in rooms} & {*run.places.values()}
         most = len(keeps) + self.books.more_nodes(run, keeps, len(rooms))
         best = sorted(rooms, key=lambda room: (room.name not in keeps, room.taken - room.slots))

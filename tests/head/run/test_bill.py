@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import asdict
+
+from artos.protocol.steering import ExecutorNews
 from artos.usage import BILL, Usage, flat, nested
 from head.run.bill import bill_of
+from head.run.remote.node_usage import NodeUsage
 from head.run.times import Times
 
 ACTORS = Usage(cpu_seconds_held=10.0, bytes_moved=7, waits={"slot": 2.0}, nodes=("w1",))
@@ -39,3 +43,22 @@ def test_a_bill_on_one_level_and_back() -> None:
     bill = bill_of(ACTORS, times(), leases_device=False)
     assert nested(flat(bill)) == bill.bill
     assert tuple(bill.bill) == BILL
+
+
+def test_the_sum_over_workloads_is_what_their_nodes_report() -> None:
+    """Also of a node whose executor has ended, and of one that two runs are on."""
+    reported = {
+        ("ppo", "w1"): Usage(cpu_seconds_held=3.0, cpu_seconds_used=1.0, waits={"slot": 0.5}),
+        ("ppo", "w2"): Usage(cpu_seconds_held=4.0, parked_mb_seconds=7.0, waits={"process": 2.0}),
+        ("sac", "w1"): Usage(cpu_seconds_held=5.0, cpu_seconds_used=2.5, waits={"slot": 1.0}),
+    }
+    runs = {"ppo": NodeUsage(), "sac": NodeUsage()}
+    for (run, node), usage in reported.items():
+        runs[run].begin(node)
+        runs[run].news(node, ExecutorNews(asdict(usage)))
+    runs["ppo"].end("w1", "it is drained")
+    bills = [bill_of(nodes.usage(), Times(), leases_device=False) for nodes in runs.values()]
+    found, expected = Usage.total(bills), Usage.total(reported.values())
+    assert found.bill | {"waits": {}} == expected.bill | {"waits": {}}
+    assert found.waits == expected.waits | {"room": 0.0, "device": 0.0}
+    assert found.cpu_seconds_held == 12.0
