@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import field
 
-from artos.protocol.fields import Count, Few, Line, Name, Small, Text, Version, check_plain
+from artos.protocol.fields import Count, Few, Line, Name, Seconds, Small, Text, Version, check_plain
 from artos.protocol.invocations import Done, Failed, Invoke, Ready
 from artos.protocol.message import Bulk, Message
 
@@ -56,6 +56,7 @@ class Prepare(Message, frozen=True, tag=True):
     term: Count
     base: Count
     bundle: Count = 0
+    within: Seconds = 0.0
 
 
 class Retire(Message, frozen=True, tag=True):

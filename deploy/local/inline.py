@@ -88,8 +88,9 @@ class Inline:
         """Set the member up again before anything else runs."""
         self._to_set_up.append(member)
 
-    def prepare(self, member: int) -> None:
-        """Set the actor up, unless it is set up already."""
+    def prepare(self, member: int, within: float = 0.0) -> None:
+        """Set the actor up, unless it is set up already; there is no better time than now."""
+        del within
         if member not in self._roles and member not in self._to_set_up:
             self._to_set_up.append(member)
 

@@ -7,7 +7,8 @@ run, and with
 ``first_update_s``: the first update's part of ``run_s``, start-up included;
 ``thaws``, ``restores``, ``in_memory``: the number of rounds before which an actor was thawed, was
 restored, or had waited in memory (or had not waited, before its first round);
-``parked_mb_s``: MB·s kept by actors that waited.
+``parked_mb_s``: MB·s kept by actors that waited;
+``held_device_s``: the seconds that the learner held the device which it leases for its updates.
 """
 
 from __future__ import annotations
@@ -147,6 +148,7 @@ def more_measures(updates: Sequence[Update], found: Mapping[str, Any]) -> dict[s
         "restores": restores,
         "in_memory": rounds - thaws - restores,
         "parked_mb_s": found["usage"]["parked_mb_seconds"],
+        "held_device_s": found["usage"]["device_seconds_held"],
     }
 
 
@@ -165,6 +167,7 @@ def command(options: argparse.Namespace) -> list[str]:
     return [
         "run", "ppo", "--env", "PongNoFrameskip-v4", "--actors", actors,
         "--total-steps", str(rounds * options.envs * options.steps), "--seed", str(options.seed),
+        "--device", "pool",
         *(word for pair in pairs for word in ("--set", pair)),
     ]  # fmt: skip
 

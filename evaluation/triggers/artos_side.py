@@ -95,7 +95,7 @@ class Mailboxes:
         """Fail: no member is restarted here."""
         raise AssertionError(f"member {member} cannot be started")
 
-    def prepare(self, member: int) -> None:
+    def prepare(self, member: int, within: float = 0.0) -> None:
         """Fail: the number of actors is fixed."""
         raise AssertionError(f"actor member {member} cannot be prepared")
 

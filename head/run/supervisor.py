@@ -42,7 +42,7 @@ class Actors(Protocol):
         """See ``Members.end``."""
 
     @property
-    def prepare(self) -> Callable[[int], None]:
+    def prepare(self) -> Callable[..., None]:
         """See ``Members.prepare``."""
 
     @property

@@ -171,8 +171,9 @@ class SimulatedMembers:
         for actor in self._coordinator.actors:
             self.prepare(actor_member(actor))
 
-    def prepare(self, member: int) -> None:
+    def prepare(self, member: int, within: float = 0.0) -> None:
         """See ``Members``."""
+        del within
         state = self._members[member]
         if state.leases is not None and not state.starting:
             state.starting = True

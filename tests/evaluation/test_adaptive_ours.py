@@ -48,7 +48,12 @@ JOURNAL = [
 ]  # fmt: skip
 SUMMARY = {
     "actors_by_update": [[1, 2], [1, 3]],
-    "usage": {"cpu_seconds_held": 12.0, "cpu_seconds_used": 6.0, "parked_mb_seconds": 100.0},
+    "usage": {
+        "cpu_seconds_held": 12.0,
+        "cpu_seconds_used": 6.0,
+        "parked_mb_seconds": 100.0,
+        "device_seconds_held": 3.5,
+    },
     "starts": {"clone": {"count": 4}, "restore": {"count": 1}},
 }
 
@@ -103,6 +108,7 @@ def test_rounds_are_counted_by_where_the_actors_had_waited():
     found = more_measures(updates_of(JOURNAL, SUMMARY, 2), SUMMARY)
     assert (found["thaws"], found["restores"], found["in_memory"]) == (0, 1, 4)
     assert (found["first_update_s"], found["parked_mb_s"]) == (7.0, 100.0)
+    assert found["held_device_s"] == 3.5
 
 
 def words(*arguments):

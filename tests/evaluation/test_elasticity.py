@@ -56,6 +56,7 @@ def test_the_goals_are_those_of_the_issue(contestants):
         (f"{elasticity.START}: ARTOS, template clone", 0.06),
         (f"{elasticity.UPDATES}: ARTOS", 0.85),
         (f"{elasticity.HELD}: ARTOS", 0.45),
+        (f"{elasticity.DEVICE}: ARTOS", 0.41),
         (f"{elasticity.PARK}: ARTOS, auto", 1.05),
     }
 
@@ -92,3 +93,5 @@ def test_an_update_that_makes_the_next_ones_actors_is_held_against_those_before(
     updates = [adaptive.Update(n, a, 0, 0, 0, 0, s, s, 0, 0) for n, (a, s) in enumerate(seconds)]
     # 4 over the mean of 1 and 3; fewer actors are no step up; the last one has none to compare to.
     assert elasticity.before_step_ups(updates) == [2.0, 1.0]
+    # 2 over 3; then the last stretches are too short to have later ones.
+    assert elasticity.after_step_ups(updates) == [2 / 3, 1.0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from artos.buffer.mailbox import actor_member, template_member
 from artos.clock import Clock, Deadline
@@ -18,8 +17,10 @@ from artos.system.exit_report import ExitReport
 from artos.usage import Usage
 from triggers.engine import Mailboxes, direct_passers
 from workers.actors.actor_record import ActorRecord, State
+from workers.actors.arrival import Arrival
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.launchers.launcher import Launcher, Place
+from workers.actors.newcomers import Newcomers
 from workers.actors.usage import Accounts
 from workers.checkpoint.bundle import Home
 from workers.checkpoint.images import Image
@@ -27,17 +28,6 @@ from workers.host import pinning
 from workers.host.slots import Slot, SlotTable
 
 _log = logging.getLogger(__name__)
-
-
-class Arrival(NamedTuple):
-    """An actor from another node goes on here, ``seconds`` after it was expected.
-
-    ``lost`` is "", or says why its image could not be used; the actor then starts anew.
-    """
-
-    member: int
-    seconds: float
-    lost: str
 
 
 class ProcessManager:
@@ -72,6 +62,7 @@ class ProcessManager:
         self.images, self.criu = tiers.checkpointer, tiers.criu
         self._records = {m: ActorRecord(m) for m in map(actor_member, range(actors))}
         self.passers = direct_passers(self.send, self._records)
+        self._newcomers = Newcomers(len(slots), self._launch, accounts, clock)
         self._under_way: set[int] = set()
         self._one_has_ended = False
         self._arrivals: list[Arrival] = []
@@ -80,24 +71,26 @@ class ProcessManager:
 
     def start(self, member: int) -> None:
         """Empty the actor's mailbox and launch its process, which reports ``Ready`` when set up."""
-        record = self._records[member]
-        record.start(self._clock.now())
-        self._mail.clear(member)
-        self._launcher.request(member, self._nominal(record))
-        self.step()
+        self._newcomers.leave(member)
+        self._launch(member)
 
     def send(self, member: int, call: Invoke) -> None:
         """Have an invocation carried out as soon as the actor holds a slot."""
         record = self._records[member]
+        self._newcomers.leave(member)
         record.ask(call, self._clock.now())
         self._slots.request(member)
         self._grant()
         self._serve(record)
 
-    def prepare(self, member: int) -> None:
-        """Have a process made for an actor that will soon be used, unless it has one."""
+    def prepare(self, member: int, within: float = 0.0) -> None:
+        """Have a process made for an actor that will be used in so many seconds, if it has none."""
         record = self._records[member]
         record.recall()
+        if within and (record.state is State.COLD or member in self._newcomers):
+            self._newcomers.expect(member, within)
+            return
+        self._newcomers.leave(member)
         if record.state is State.COLD:
             self.start(member)
         elif record.state is State.CHECKPOINTED:
@@ -107,6 +100,7 @@ class ProcessManager:
         """The actor is not used any more: once it is done it waits without using anything."""
         record = self._records[member]
         record.retire()
+        self._newcomers.leave(member)
         if record.state is State.FROZEN and not record.busy:
             self._tiers.thaw(record)  # it may become an image now
         if record.state is State.PARKED and not record.busy:
@@ -128,6 +122,7 @@ class ProcessManager:
         """
         record = self._records[member]
         self._launcher.withdraw(member)
+        self._newcomers.leave(member)
         self._tiers.release(record)
         if record.child is not None:
             self.accounts.unwatch(record.actor)
@@ -206,6 +201,7 @@ class ProcessManager:
         if isinstance(message, Ready) and record.state is State.STARTING:
             record.started()
             self.accounts.started(record.kind, self._clock.now() - record.begun)
+            self._newcomers.ready(record.member)
             self._settle(record)
         elif isinstance(message, Done) and record.unanswered:
             record.answered()
@@ -218,6 +214,7 @@ class ProcessManager:
             record = self._records[launched.member]
             record.launched(launched.child, launched.kind)
             self.accounts.watch(record.actor, launched.child.pid)
+            self._newcomers.launched(record.member, launched.child.pid)
         for member in tuple(self._under_way):
             record = self._records[member]
             if self._tiers.look_at(record, self._place.path_of(member)):
@@ -255,6 +252,7 @@ class ProcessManager:
                 record.child.cap_log()
         self._place.cap_template_log()
         self._free_memory()
+        self._newcomers.tick()
         self._grant()  # others may have been late with theirs
 
     def _free_memory(self) -> None:
@@ -303,6 +301,13 @@ class ProcessManager:
         self._slots.close()
 
     # -- slots ---------------------------------------------------------------------------------
+
+    def _launch(self, member: int) -> None:
+        record = self._records[member]
+        record.start(self._clock.now())
+        self._mail.clear(member)
+        self._launcher.request(member, self._nominal(record))
+        self.step()
 
     def _nominal(self, record: ActorRecord) -> Slot:
         """The slot on whose CPU the actor is made before it holds one; these are spread evenly."""

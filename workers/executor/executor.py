@@ -202,7 +202,7 @@ class Executor(Loop):
         elif isinstance(message, steering.Start):
             self._actors.start(member)
         else:
-            self._actors.prepare(member)
+            self._actors.prepare(member, message.within)
 
     def _open_block(self, message: steering.Start | steering.Prepare) -> None:
         actor = actor_of(message.member)

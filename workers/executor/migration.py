@@ -14,7 +14,8 @@ from artos.protocol import steering
 from artos.protocol.message import Message, Refusal
 from artos.system.closing import Closing
 from artos.transport.served_files import Incoming, cut
-from workers.actors.process_manager import Arrival, ProcessManager
+from workers.actors.arrival import Arrival
+from workers.actors.process_manager import ProcessManager
 from workers.checkpoint.images import Image
 
 P = ParamSpec("P")

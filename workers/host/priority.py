@@ -1,7 +1,13 @@
-"""The CPU priority of work that nobody waits for yet: low, and as usual once somebody does."""
+"""The CPU priority of work that nobody waits for yet: low, and as usual once somebody does.
+
+Niceness only counts among the processes that the kernel weighs against one another. With autogroup
+(sched(7)) these are the processes of one session, and sessions have equal shares, so that one with
+a single process outweighs each of two threads of another. Hence the session is made nice as well.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from contextlib import suppress
@@ -11,33 +17,66 @@ from pathlib import Path
 GENTLE = 10
 """Added niceness: about a tenth of a CPU that others want, and all of one that is idle."""
 _LOWEST = 19
+_STEP = 1.25  # each level of niceness weighs so many times less than the one above it
 _EFFECTIVE = re.compile(r"^CapEff:\s*([0-9a-f]+)", re.MULTILINE)
-_SYS_NICE = 23
+_SYS_ADMIN, _SYS_NICE = 21, 23
+_SESSIONS = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
 
-def lower(group: int) -> None:
+def lower(group: int, by: int = GENTLE) -> None:
     """Give a process group a low priority, if it can be raised again. No error if it has ended.
 
     What is never raised could hold up whoever waits for it; and CRIU fails where it may not give a
     restored process the priority that is in its image.
     """
     if may_raise():
-        _set(group, min(_LOWEST, os.getpriority(os.PRIO_PROCESS, 0) + GENTLE))
+        _set(group, by)
 
 
 def usual(group: int) -> None:
     """Give a process group the priority of this process. No error if it has ended."""
     if may_raise():
-        _set(group, os.getpriority(os.PRIO_PROCESS, 0))
+        _set(group, 0)
+
+
+def niceness_for(share: float, rivals: float = 1.0) -> int:
+    """The added niceness with which a process gets this share of a CPU that somebody else wants.
+
+    ``rivals`` is the weight of who wants it, 1 for a process with the usual priority.
+    """
+    weight = rivals * share / max(1.0 - share, 1e-9)
+    return max(0, min(_LOWEST, round(-math.log(max(weight, 1e-9), _STEP))))
+
+
+def rivals() -> float:
+    """The weight on one CPU of a process that computes on all of them, such as a learner."""
+    with suppress(OSError):
+        if _SESSIONS.read_text().strip() == "1":  # its session's share is divided among the CPUs
+            return 1.0 / len(os.sched_getaffinity(0))
+    return 1.0
+
+
+def may_raise() -> bool:
+    """Whether this process may raise priorities: it has ``CAP_SYS_NICE`` (capabilities(7))."""
+    return _may(_SYS_NICE)
 
 
 @cache
-def may_raise() -> bool:
-    """Whether this process may raise priorities: it has ``CAP_SYS_NICE`` (capabilities(7))."""
+def _may(capability: int) -> bool:
     found = _EFFECTIVE.search(Path("/proc/self/status").read_text())
-    return found is not None and bool(int(found[1], 16) >> _SYS_NICE & 1)
+    return found is not None and bool(int(found[1], 16) >> capability & 1)
 
 
-def _set(group: int, niceness: int) -> None:
+def _set(group: int, by: int) -> None:
+    niceness = min(_LOWEST, os.getpriority(os.PRIO_PROCESS, 0) + by)
     with suppress(ProcessLookupError, PermissionError):
         os.setpriority(os.PRIO_PGRP, group, niceness)
+    if _may(_SYS_ADMIN):  # others may only ask ten times a second
+        _set_session(group, min(_LOWEST, by))
+
+
+def _set_session(leader: int, niceness: int) -> None:
+    """No error without autogroup; a session that the process only belongs to is left alone."""
+    with suppress(OSError):
+        if os.getsid(leader) == leader:
+            Path(f"/proc/{leader}/autogroup").write_text(str(niceness))

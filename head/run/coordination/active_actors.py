@@ -18,6 +18,11 @@ from artos.scaling.actor_count import Kept, Schedule
 from artos.scaling.policy import Custom, Observation, ScalingPolicy, decided
 from head.run.coordination.ports import Members
 
+LEAD = 16
+"""Updates before a scheduled step up at which its actors begin to be made."""
+
+_UNHURRIED = 3600.0  # seconds until they are wanted, while nobody knows how long an update takes
+
 
 def check_number(actors: int, least: int, most: int) -> None:
     """Check that a run can go on with so many actors.
@@ -81,9 +86,24 @@ class Scaler:
 
     def ahead(self, update: int) -> int | None:
         """The number for the update after this one; None if it is not known yet."""
+        return self._scheduled(update + 1)
+
+    def rise(self, update: int) -> tuple[int, int] | None:
+        """The next number, if it is larger, and how many updates from now it holds.
+
+        None if the number falls before that, or nothing larger is known for ``LEAD`` updates.
+        """
+        for updates in range(1, LEAD + 1):
+            if (number := self._scheduled(update + updates)) is None:
+                return None
+            if number != (now := self._scheduled(update)):
+                return (number, updates) if now is not None and number > now else None
+        return None
+
+    def _scheduled(self, update: int) -> int | None:
         if self.kept.by_hand is not None or not isinstance(self._scaling, Schedule):
             return None
-        return self._scaling.at(update + 1)
+        return self._scaling.at(update)
 
     def _asked(self, policy: ScalingPolicy, seen: Observation) -> Kept:
         memory = deepcopy(self.kept.memory)  # if the policy fails, ``kept`` can still be saved
@@ -108,7 +128,9 @@ class ActiveActors:
         self._members, self._clock, self._scaler = members, clock, scaler
         self.count = self._prepared = scaler.at(update, {}, None)
         self._started: dict[int, float] = {}
+        self._wanted: dict[int, float] = {}
         self._ready: set[int] = set()
+        self._turned, self._update_seconds = (-1, 0.0), 0.0
 
     @property
     def actors(self) -> range:
@@ -135,9 +157,10 @@ class ActiveActors:
         """Whether the member takes part or is prepared to take part."""
         return member == LEARNER or member <= self._prepared
 
-    def started(self, member: int) -> None:
-        """The member is being started."""
-        self._started[member] = self._clock.now()
+    def started(self, member: int, within: float = 0.0) -> None:
+        """The member is being started, to be ready in so many seconds or as soon as it can be."""
+        now = self._clock.now()
+        self._started[member], self._wanted[member] = now, now + within
 
     def ready(self, member: int) -> float | None:
         """The member reported that it is set up; returns the seconds since it was started.
@@ -154,12 +177,13 @@ class ActiveActors:
         """The member is gone."""
         self._ready.discard(member)
         self._started.pop(member, None)
+        self._wanted.pop(member, None)
 
     def late(self, seconds: float) -> Iterator[int]:
-        """Members that were started more than ``seconds`` ago and are not ready."""
+        """Members that should have been ready more than ``seconds`` ago and are not."""
         now = self._clock.now()
-        for member, began in self._started.items():
-            if member not in self._ready and now - began > seconds:
+        for member, wanted in self._wanted.items():
+            if member not in self._ready and now - wanted > seconds:
                 yield member
 
     # -- how many take part --------------------------------------------------------------------
@@ -167,7 +191,10 @@ class ActiveActors:
     def scale(self, actors: int) -> None:
         """By hand: the next updates are to reach this number."""
         self._scaler.set(actors)
+        before = self._prepared
         self._prepare(max(self.count, actors))
+        for actor in range(self.count, min(before, self._prepared)):
+            self._expect(actor_member(actor), 0.0)
 
     def turn(
         self,
@@ -178,13 +205,32 @@ class ActiveActors:
     ) -> tuple[range, range]:
         """The workload comes to an update; returns the actors that join and those that leave.
 
-        Actors are prepared as soon as it is known that they will be wanted. Unless the number is
-        ``exact``, they join once they are ready, so nothing waits for them.
+        Actors are prepared as soon as it is known that they will be wanted, but those that were
+        there before only an update ahead, as that takes little. Unless the number is ``exact``,
+        they join once they are ready, so nothing waits for them.
         """
         wanted = self._scaler.at(update, metrics, mean_return, objects)
         before, self.count = self.count, self._reachable(wanted)
-        self._prepare(max(wanted, self._scaler.ahead(update) or 0))
+        self._prepare(*self._foreseen(update, wanted, leaving=self.count < before))
         return range(before, self.count), range(self.count, before)
+
+    def _foreseen(self, update: int, wanted: int, *, leaving: bool) -> tuple[int, float]:
+        """How many actors to prepare, and in how many seconds those beyond ``count`` are wanted."""
+        seconds = self._seconds_an_update(update)
+        number, updates = self._scaler.rise(update) or (wanted, 1)
+        known = (a for a in range(self._prepared, number) if actor_member(a) in self._ready)
+        if updates > 1 and (leaving or any(known)):
+            return wanted, 0.0
+        unhurried = _UNHURRIED if updates > 1 else 0.0
+        return max(wanted, number), updates * seconds if seconds else unhurried
+
+    def _seconds_an_update(self, update: int) -> float:
+        """The seconds that the last update took; 0 before there was one."""
+        (last, then), now = self._turned, self._clock.now()
+        if update > last >= 0:
+            self._update_seconds = (now - then) / (update - last)
+        self._turned = update, now
+        return self._update_seconds
 
     def _reachable(self, wanted: int) -> int:
         if self._scaler.exact or wanted <= self.count:
@@ -195,13 +241,21 @@ class ActiveActors:
         missing = (actor for actor in range(count) if actor_member(actor) not in self._ready)
         return next(missing, count)
 
-    def _prepare(self, count: int) -> None:
+    def _prepare(self, count: int, within: float = 0.0) -> None:
         before, self._prepared = self._prepared, count
         for actor in range(count, before):
             self._members.retire(actor_member(actor))
         for actor in range(before, count):
-            self.started(actor_member(actor))
-            self._members.prepare(actor_member(actor))
+            self.started(actor_member(actor), within)
+            self._members.prepare(actor_member(actor), within)
+        for actor in range(self.count, min(before, count) if within else 0):
+            self._expect(actor_member(actor), within)
+
+    def _expect(self, member: int, within: float) -> None:
+        """Tell a member that is being made how much time is left now."""
+        if member not in self._ready and member in self._started:
+            self._wanted[member] = self._clock.now() + within
+            self._members.prepare(member, within)
 
     def __repr__(self) -> str:
         return f"<ActiveActors of {self.count} actors, {self._prepared} prepared>"

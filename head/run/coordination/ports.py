@@ -38,12 +38,13 @@ class Members(Protocol):
     def start(self, member: int) -> None:
         """Empty the member's mailbox and start it anew."""
 
-    def prepare(self, member: int) -> None:
+    def prepare(self, member: int, within: float = 0.0) -> None:
         """Have an idle actor ready for its next invocation: it has a process when this is done.
 
         It may take no part yet, or not any more, or wait as an image. An actor that runs for the
-        first time reports ``Ready``. An actor is sent nothing before
-        this was called. Must not block.
+        first time reports ``Ready``; it may take so many seconds over that, so as to disturb the
+        others less. A later call corrects their number. An actor is sent nothing before this was
+        called. Must not block.
         """
 
     def retire(self, member: int) -> None:

@@ -75,7 +75,8 @@ class ActorPlacement:
     ``node`` is where the actor lives or, while it is unplaced, is to live ("" if nowhere yet).
     ``target`` is the node that the head daemon has chosen; while the two differ the actor is
     leaving, and gets no calls. Its rows at this place begin with row ``base`` and have ``term``.
-    ``wanted`` is how the actor is launched at every place, None if it is not to be launched.
+    ``wanted`` is how the actor is launched at every place, None if it is not to be launched;
+    ``within`` is how many seconds its preparation may take.
 
     ``waiting`` holds calls that wait for a process, ``given`` calls that wait for an answer.
     Reports are kept until their rows have arrived; ``committed`` is the number of rows that the
@@ -90,6 +91,7 @@ class ActorPlacement:
         self.number, self.member = block.spec.actor, actor_member(block.spec.actor)
         self.state, self.term, self.base = State.UNPLACED, 0, 0
         self.wanted: type[Start | Prepare] | None = None
+        self.within = 0.0
         self.waiting: deque[Call] = deque()
         self.given: deque[Call] = deque()
         self._reports: deque[ActorReport | Died] = deque()
@@ -153,13 +155,20 @@ class ActorPlacement:
         """Have the actor launched as ``wanted``, from the image of that number (0: none)."""
         assert self.wanted is not None
         self._move(Event.LAUNCH)
-        self._executor.pass_message(self.wanted(self.member, self.term, self.base, image))
+        if self.wanted is Prepare:
+            message: Start | Prepare = self._prepare(image)
+        else:
+            message = Start(self.member, self.term, self.base, image)
+        self._executor.pass_message(message)
         self.pass_on()
 
     def prewarm(self) -> None:
         """Have the actor's process back if it waits as an image, unless the actor is leaving."""
         if self.has_process and not self.is_leaving:
-            self._executor.pass_message(Prepare(self.member, self.term, self.base))
+            self._executor.pass_message(self._prepare())
+
+    def _prepare(self, image: int = 0) -> Prepare:
+        return Prepare(self.member, self.term, self.base, image, self.within)
 
     def end(self) -> None:
         """Have the actor's process killed; it is not launched again until ``wanted`` is set."""

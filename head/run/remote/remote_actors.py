@@ -105,9 +105,10 @@ class RemoteActors:
         self.passers[member].forget_calls()
         self._bring_up(self.passers[member], Start)
 
-    def prepare(self, member: int) -> None:
+    def prepare(self, member: int, within: float = 0.0) -> None:
         """Have the actor prepared by its executor, once it has one."""
         actor = self.passers[member]
+        actor.within = within
         if actor.wanted is None:
             self._bring_up(actor, Prepare)
         else:

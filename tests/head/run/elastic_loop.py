@@ -86,6 +86,7 @@ class Troupe:
         self.used: list[tuple[Claim, ...]] = []
         self.lags: list[int] = []
         self.said: list[tuple[str, int]] = []
+        self.within: dict[int, list[float]] = {}
         self.coordinator: Coordinator
         self.clock: ManualClock
 
@@ -101,12 +102,15 @@ class Troupe:
     def unplaced(self, member: int) -> str:
         return ""
 
-    def prepare(self, member: int) -> None:
-        assert member not in self._up
-        self._up.add(member)
-        self.said.append(("prepare", actor_of(member)))
-        if member not in self._set_up:
-            self._starting.append(member)
+    def prepare(self, member: int, within: float = 0.0) -> None:
+        if member in self._up:
+            assert member not in self._set_up, "prepared twice"
+        else:
+            self._up.add(member)
+            self.said.append(("prepare", actor_of(member)))
+            if member not in self._set_up:
+                self._starting.append(member)
+        self.within.setdefault(actor_of(member), []).append(within)
 
     def retire(self, member: int) -> None:
         self._up.remove(member)

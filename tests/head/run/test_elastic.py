@@ -14,6 +14,7 @@ from artos.clock import ManualClock
 from artos.errors import CannotScale
 from artos.protocol.invocations import Invoke
 from artos.scaling.actor_count import Manual, NoiseScale, ReturnPlateau, Schedule
+from head.run.coordination.active_actors import LEAD
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.journal import read
 from triggers.table import Table
@@ -40,18 +41,71 @@ def test_a_schedule_holds_from_its_update_on(tmp_path: Path) -> None:
     assert changes == [(3, 4), (6, 3), (9, 1), (11, 4)]
 
 
-def test_who_is_known_to_come_is_prepared_an_update_before(tmp_path: Path) -> None:
-    schedule = Schedule({0: 1, 3: 3, 5: 1})
-    with troupe(schedule, full_batch(), 99, tmp_path) as run:
+def test_newcomers_are_made_in_the_time_that_is_left_until_they_are_wanted(tmp_path: Path) -> None:
+    with troupe(Schedule({0: 1, LEAD + 2: 3}), full_batch(), 60, tmp_path) as run:
+        run.sleepers |= {2, 3}
         run.begin()
         run.run(updates=1)
         assert run.said == []
+        run.clock.advance(10.0)
         run.run(updates=2)
         assert run.said == [("prepare", 1), ("prepare", 2)]
+        assert run.within == {1: [LEAD * 10.0], 2: [LEAD * 10.0]}
+        run.clock.advance(20.0)
+        run.wake(1)
+        run.run(updates=3)
+        assert run.within == {1: [LEAD * 10.0], 2: [LEAD * 10.0, (LEAD - 1) * 20.0]}
+        run.wake(2)
+        run.run(updates=LEAD + 5)
+        assert run.said == [("prepare", 1), ("prepare", 2)], "each once"
+        assert [len(crew) for crew in run.crews[LEAD + 1 :]] == [1, 3, 3, 3]
+
+
+def test_those_who_were_there_before_come_back_an_update_before(tmp_path: Path) -> None:
+    with troupe(Schedule({0: 3, 2: 1, 6: 3}), full_batch(), 99, tmp_path) as run:
+        run.begin()
         run.run(updates=4)
-        assert run.said[2:] == []
+        assert run.said == [("retire", 1), ("retire", 2)]
         run.run(updates=5)
-        assert run.said[2:] == [("retire", 1), ("retire", 2)]
+        assert run.said[2:] == [("prepare", 1), ("prepare", 2)]
+
+
+def test_while_nobody_knows_how_long_an_update_takes_there_is_time(tmp_path: Path) -> None:
+    with troupe(Schedule({0: 1, 3: 2}), full_batch(), 20, tmp_path) as run:
+        run.begin()
+        run.run(updates=0)
+        assert run.within[1] == [3600.0]
+
+
+def test_who_is_asked_for_by_hand_has_no_time_any_more(tmp_path: Path) -> None:
+    with troupe(Schedule({0: 1, 9: 4}), full_batch(), 20, tmp_path) as run:
+        run.sleepers = {2, 3}
+        run.begin()
+        run.run(updates=1)
+        run.coordinator.scale(3)
+        assert [run.within[actor][-1] for actor in (1, 2, 3)] == [0.0, 0.0, 3600.0]
+        assert run.said[-1] == ("retire", 3)
+
+
+def test_nobody_takes_time_over_the_next_update(tmp_path: Path) -> None:
+    with troupe(Schedule({0: 1, 1: 2}), full_batch(), 20, tmp_path) as run:
+        run.begin()
+        run.run(updates=0)
+        assert run.within[1] == [0.0]
+
+
+def test_a_newcomer_that_is_given_time_is_not_taken_for_hung(tmp_path: Path) -> None:
+    with troupe(Schedule({0: 1, 2: 2}), full_batch(), 20, tmp_path) as run:
+        run.sleepers = {2}
+        run.begin()
+        run.clock.advance(100.0)
+        run.run(updates=1)
+        active_actors = run.coordinator.state.active_actors
+        assert run.within[1][-1] == 100.0
+        run.clock.advance(190.0)
+        assert [*active_actors.late(100.0)] == []
+        run.clock.advance(20.0)
+        assert [*active_actors.late(100.0)] == [2]
 
 
 SCHEDULES = st.dictionaries(st.integers(1, 12), st.integers(1, 4), max_size=5).flatmap(

@@ -28,7 +28,7 @@ class Parked(Troupe):
         self.idle: list[float] = []
         self._ordered: dict[int, float] = {}
 
-    def prepare(self, member: int) -> None:
+    def prepare(self, member: int, within: float = 0.0) -> None:
         if member in self._up:
             assert actor_of(member) not in self._ordered, "ordered back twice"
             self._ordered[actor_of(member)] = self.clock.now()

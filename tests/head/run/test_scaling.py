@@ -19,7 +19,7 @@ from artos.scaling.actor_count import (
     actors_of,
     parse_actors,
 )
-from head.run.coordination.active_actors import Scaler
+from head.run.coordination.active_actors import LEAD, Scaler
 
 FORMS: list[tuple[str, Actors, int, int]] = [
     ("4", Manual(4, 4), 4, 4),
@@ -108,6 +108,16 @@ def test_a_schedule_is_known_an_update_ahead() -> None:
     assert decisions(scaler, 6) == [4, 4, 8, 8, 3, 3]
     assert [scaler.ahead(update) for update in range(5)] == [4, 8, 8, 3, 3]
     assert scaler.exact
+
+
+def test_the_next_rise_of_a_schedule_is_known_some_updates_ahead() -> None:
+    scaler = Scaler(plan_of(Schedule({0: 4, 2: 8, 4: 3, 6: 5, 6 + 2 * LEAD: 6})))
+    assert [scaler.rise(update) for update in range(6)] == [
+        (8, 2), (8, 1), None, None, (5, 2), (5, 1),
+    ]  # fmt: skip
+    assert [scaler.rise(5 + LEAD + more) for more in range(2)] == [None, (6, LEAD)]
+    scaler.set(4)
+    assert scaler.rise(0) is None
 
 
 def test_a_run_that_is_resumed_begins_in_the_middle_of_its_schedule() -> None:

@@ -14,7 +14,7 @@ from artos.clock import ManualClock
 from artos.errors import ImageUnusable, NoImage
 from artos.protocol import steering
 from artos.protocol.message import Message, Refusal
-from workers.actors.process_manager import Arrival
+from workers.actors.arrival import Arrival
 from workers.executor.migration import Migration
 
 IMAGE = b"what it was"

@@ -1,0 +1,16 @@
+"""An actor that came from another node."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Arrival(NamedTuple):
+    """An actor from another node goes on here, ``seconds`` after it was expected.
+
+    ``lost`` is "", or says why its image could not be used; the actor then starts anew.
+    """
+
+    member: int
+    seconds: float
+    lost: str
