@@ -211,24 +211,26 @@ class ActiveActors:
         """
         wanted = self._scaler.at(update, metrics, mean_return, objects)
         before, self.count = self.count, self._reachable(wanted)
-        self._prepare(*self._foreseen(update, wanted, leaving=self.count < before))
+        self._prepare(*self._foreseen(update, wanted, before))
         return range(before, self.count), range(self.count, before)
 
-    def _foreseen(self, update: int, wanted: int, *, leaving: bool) -> tuple[int, float]:
+    def _foreseen(self, update: int, wanted: int, before: int) -> tuple[int, float]:
         """How many actors to prepare, and in how many seconds those beyond ``count`` are wanted."""
-        seconds = self._seconds_an_update(update)
-        number, updates = self._scaler.rise(update) or (wanted, 1)
-        known = (a for a in range(self._prepared, number) if actor_member(a) in self._ready)
-        if updates > 1 and (leaving or any(known)):
+        seconds = self._seconds_an_update(update, before)
+        if (rise := self._scaler.rise(update)) is None:
+            return wanted, 0.0
+        number, updates = rise
+        others = map(actor_member, range(self._prepared, number))
+        if updates > 1 and (self.count < before or not self._ready.isdisjoint(others)):
             return wanted, 0.0
         unhurried = _UNHURRIED if updates > 1 else 0.0
         return max(wanted, number), updates * seconds if seconds else unhurried
 
-    def _seconds_an_update(self, update: int) -> float:
-        """The seconds that the last update took; 0 before there was one."""
+    def _seconds_an_update(self, update: int, before: int) -> float:
+        """From the last update, which had ``before`` actors; 0 if there was none."""
         (last, then), now = self._turned, self._clock.now()
         if update > last >= 0:
-            self._update_seconds = (now - then) / (update - last)
+            self._update_seconds = (now - then) / (update - last) * self.count / before
         self._turned = update, now
         return self._update_seconds
 

@@ -61,6 +61,15 @@ def test_newcomers_are_made_in_the_time_that_is_left_until_they_are_wanted(tmp_p
         assert [len(crew) for crew in run.crews[LEAD + 1 :]] == [1, 3, 3, 3]
 
 
+def test_with_more_actors_an_update_is_expected_to_take_longer(tmp_path: Path) -> None:
+    with troupe(Schedule({0: 1, 2: 3, 5: 4}), full_batch(), 60, tmp_path) as run:
+        run.begin()
+        run.run(updates=1)
+        run.clock.advance(10.0)
+        run.run(updates=2)
+        assert run.within[3] == [3 * 10.0 * 3 / 1]
+
+
 def test_those_who_were_there_before_come_back_an_update_before(tmp_path: Path) -> None:
     with troupe(Schedule({0: 3, 2: 1, 6: 3}), full_batch(), 99, tmp_path) as run:
         run.begin()
@@ -85,6 +94,16 @@ def test_who_is_asked_for_by_hand_has_no_time_any_more(tmp_path: Path) -> None:
         run.coordinator.scale(3)
         assert [run.within[actor][-1] for actor in (1, 2, 3)] == [0.0, 0.0, 3600.0]
         assert run.said[-1] == ("retire", 3)
+
+
+def test_who_is_wanted_by_a_policy_is_wanted_now(tmp_path: Path) -> None:
+    with troupe(ReturnPlateau(1, 2, step=1, window=1), full_batch(), 20, tmp_path) as run:
+        run.begin()
+        run.coordinator.monitor.returns.append(10.0)  # and never any better
+        for update in range(1, 9):
+            run.run(updates=update)
+            run.clock.advance(10.0)
+        assert run.within == {1: [0.0]}
 
 
 def test_nobody_takes_time_over_the_next_update(tmp_path: Path) -> None:
