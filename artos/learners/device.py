@@ -66,7 +66,13 @@ def own_resources() -> list[Resource]:
     The latter has learners take turns. Any number of threads may compute on it.
     """
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return [device_resource(f"cuda:{n}") for n in range(count)] or [Resource(f"{CPU_DEVICE}0")]
+    gpus = [device_resource(f"cuda:{n}", uuid_of(n)) for n in range(count)]
+    return gpus or [Resource(f"{CPU_DEVICE}0")]
+
+
+def uuid_of(number: int) -> str:
+    """The UUID of ``cuda:number``, by which the driver knows it, too."""
+    return str(torch.cuda.get_device_properties(number).uuid)
 
 
 def name_of(resource: str) -> str:

@@ -20,10 +20,13 @@ _GPU, _CPU = re.compile(r"cuda:(\d{1,3})"), re.compile(r"cpu:[A-Za-z0-9][A-Za-z0
 _log = logging.getLogger(__name__)
 
 
-def device_resource(name: str) -> Resource:
-    """A device of this machine as a resource, with the memory that a GPU has, if that is known."""
+def device_resource(name: str, uuid: str = "") -> Resource:
+    """A device of this machine as a resource, with the memory that a GPU has, if that is known.
+
+    Who has CUDA loaded gives the GPU's UUID, so that it is this one's memory for certain.
+    """
     gpu = _GPU.fullmatch(name)
-    return Resource(name, DEVICE, memory_mb=gpus.memory_mb(int(gpu[1])) if gpu else 0)
+    return Resource(name, DEVICE, memory_mb=gpus.memory_mb(int(gpu[1]), uuid) if gpu else 0)
 
 
 @contextmanager
@@ -45,6 +48,12 @@ def lent(text: str, name: str) -> Iterator[None]:
             "whether %s exist cannot be checked here: there is neither the library of NVIDIA's "
             "driver (libnvidia-ml.so.1) nor /dev/nvidia0", ", ".join(wanted),
         )  # fmt: skip
+    elif wanted and not gpus.told_apart():
+        _log.warning(
+            "the memory of %s is not counted: GPUs of several models are here, and only CUDA knows "
+            "in which order it takes them; set CUDA_DEVICE_ORDER=PCI_BUS_ID, here and for runs",
+            ", ".join(wanted),
+        )
     with Pool.join(map(device_resource, names), name=name):
         yield
 

@@ -1,50 +1,117 @@
-"""NVIDIA's GPUs of this machine, by the library of their driver: for processes without torch."""
+"""NVIDIA's GPUs of this machine, by the library of their driver (NVML): for those without torch.
+
+NVML counts GPUs by PCI bus. ``cuda:N`` counts those that ``CUDA_VISIBLE_DEVICES`` names, in the
+order of ``CUDA_DEVICE_ORDER``: unless that says ``PCI_BUS_ID``, the fastest come first, and which
+of unlike GPUs is faster only CUDA knows. Who has CUDA loaded gives the GPU's UUID.
+"""
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
-
-
-class _Memory(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_ulonglong) for name in ("total", "free", "used"))
+_VISIBLE, _ORDER, _BY_BUS = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
+_PREFIX = "GPU-"
+_Answer = TypeVar("_Answer")
 
 
 def count() -> int | None:
     """How many GPUs this process may use, as ``cuda:N`` counts them; None if nobody knows."""
-    if (named := _named()) is not None:
-        return len(named)
-    found = ctypes.c_uint()
-    if (nvml := _nvml()) is not None and nvml.nvmlDeviceGetCount_v2(ctypes.byref(found)) == 0:
-        return found.value
-    return len([*Path("/dev").glob("nvidia[0-9]*")]) or None
-
-
-def memory_mb(number: int) -> int:
-    """The memory of ``cuda:number`` in MB; 0 if nobody knows."""
-    nvml, memory, handle = _nvml(), _Memory(), ctypes.c_void_p()
-    if nvml is None or not _find(nvml, number, handle):
-        return 0
-    if nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) != 0:
-        return 0
-    return int(memory.total) >> 20
-
-
-def _find(nvml: Any, number: int, handle: ctypes.c_void_p) -> bool:
+    if (found := _asked(lambda nvml: len(_visible(nvml)))) is not None:
+        return found
     named = _named()
-    if named is not None and number >= len(named):
-        return False
-    name = str(number) if named is None else named[number]
-    if name.isdecimal():
-        refused = nvml.nvmlDeviceGetHandleByIndex_v2(int(name), ctypes.byref(handle))
-    else:
-        refused = nvml.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(handle))
-    return int(refused) == 0
+    return len([*Path("/dev").glob("nvidia[0-9]*")]) or None if named is None else len(named)
+
+
+def told_apart() -> bool:
+    """False if nobody but CUDA knows which GPU each ``cuda:N`` is."""
+    return None not in (_asked(_visible) or [])
+
+
+def memory_mb(number: int, uuid: str = "") -> int:
+    """The memory of ``cuda:number`` in MB, or of the GPU with that UUID; 0 if nobody knows."""
+
+    def total(nvml: Any) -> int:
+        handle = _handle(nvml, number, uuid)
+        return 0 if handle is None else int(nvml.nvmlDeviceGetMemoryInfo(handle).total) >> 20
+
+    return _asked(total) or 0
+
+
+def own_bytes(uuid: str) -> int | None:
+    """What this process has of a GPU's memory, its CUDA context included; None if nobody knows.
+
+    In a container NVML may not know processes by the numbers that they have there.
+    """
+
+    def taken(nvml: Any) -> int | None:
+        running = nvml.nvmlDeviceGetComputeRunningProcesses(_handle(nvml, 0, uuid))
+        return next((each.usedGpuMemory for each in running if each.pid == os.getpid()), None)
+
+    return _asked(taken)
+
+
+def busy_percent(uuid: str) -> int | None:
+    """For how much of the last moments (a second at most) a GPU computed; None if nobody knows."""
+    return _asked(lambda nvml: int(nvml.nvmlDeviceGetUtilizationRates(_handle(nvml, 0, uuid)).gpu))
+
+
+def _asked(question: Callable[[Any], _Answer]) -> _Answer | None:
+    """The driver's answer; None if there is no driver, or it has none."""
+    if (nvml := _nvml()) is None:
+        return None
+    try:
+        return question(nvml)
+    except nvml.NVMLError:
+        return None
+
+
+def _handle(nvml: Any, number: int, uuid: str) -> Any:
+    if uuid:
+        return _by_uuid(nvml, _all(nvml), uuid)
+    return dict(enumerate(_visible(nvml))).get(number)
+
+
+def _all(nvml: Any) -> list[Any]:
+    return [nvml.nvmlDeviceGetHandleByIndex(n) for n in range(nvml.nvmlDeviceGetCount())]
+
+
+def _visible(nvml: Any) -> list[Any]:
+    """Handles as ``cuda:N`` counts them; None is one that cannot be told from others."""
+    there = _all(nvml)
+    alike = len({nvml.nvmlDeviceGetName(each) for each in there}) < 2
+    ordered = there if alike or os.environ.get(_ORDER) == _BY_BUS else [None] * len(there)
+    if (named := _named()) is None:
+        return ordered
+    found = []
+    for name in named:
+        if not name.isdecimal():
+            found.append(_by_uuid(nvml, there, name))
+            if found[-1] is None:
+                return found[:-1]  # as CUDA does: what comes after an unknown name is not used
+        elif int(name) < len(there):
+            found.append(ordered[int(name)])
+        else:
+            return found
+    return found
+
+
+def _by_uuid(nvml: Any, there: list[Any], name: str) -> Any:
+    """The GPU with this UUID, which may be cut short or lack its ``GPU-``; or a part (MIG) of one.
+
+    None if there is none.
+    """
+    for handle in there:
+        uuid = nvml.nvmlDeviceGetUUID(handle)
+        if uuid.startswith(name) or uuid.removeprefix(_PREFIX) == name:
+            return handle
+    try:
+        return nvml.nvmlDeviceGetHandleByUUID(name)
+    except nvml.NVMLError:
+        return None
 
 
 def _named() -> list[str] | None:
@@ -55,8 +122,11 @@ def _named() -> list[str] | None:
 
 @functools.cache
 def _nvml() -> Any:
+    """The library, None without a driver."""
+    import pynvml  # noqa: PLC0415  # few processes ask
+
     try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
         return None
-    return nvml if nvml.nvmlInit_v2() == 0 else None
+    return pynvml

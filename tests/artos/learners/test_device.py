@@ -25,6 +25,7 @@ from artos.learners.device import (
 from artos.learners.torch_learner import TorchLearner
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
+from artos.system import gpus
 
 
 @pytest.fixture
@@ -32,6 +33,10 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """torch says that there are two."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    properties = [SimpleNamespace(uuid="b2"), SimpleNamespace(uuid="a1")]  # not as the bus has them
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties.__getitem__)
+    memory = {"a1": 900, "b2": 800}
+    monkeypatch.setattr(gpus, "memory_mb", lambda number, uuid="": memory.get(uuid, 0))
 
 
 @pytest.fixture
@@ -76,7 +81,8 @@ def test_devices_of_the_pool_that_torch_can_use(two_gpus: None) -> None:
     assert usable(there) == ["cuda:0", "cpu:a", "cuda"]
     assert [name_of(each) for each in usable(there)] == ["cuda:0", "cpu", "cuda"]
     assert not on_cpu("pool")
-    assert [each.name for each in own_resources()] == ["cuda:0", "cuda:1"]
+    found = [(each.name, each.memory_mb) for each in own_resources()]
+    assert found == [("cuda:0", 800), ("cuda:1", 900)]
 
 
 def test_devices_of_the_pool_without_a_gpu(no_gpu: None) -> None:

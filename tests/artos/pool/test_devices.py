@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ def test_a_gpu_that_cannot_be_checked_is_trusted_and_told(
     logged: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpus, "count", lambda: None)
-    monkeypatch.setattr(gpus, "memory_mb", lambda number: 0)
+    monkeypatch.setattr(gpus, "memory_mb", lambda number, uuid: 0)
     with lent("cuda:0,cpu:a", "artos head"):
         assert [each.name for each in look().resources] == ["cuda:0", "cpu:a"]
         (line,) = logged
@@ -61,42 +62,102 @@ def test_a_gpu_that_cannot_be_checked_is_trusted_and_told(
 
 
 class Nvml:
-    """Stands for the driver's library: two GPUs, of 900 and 800 MB."""
+    """Stands for the driver's library: two GPUs of 900 and 800 MB, in the order of the PCI bus."""
 
-    memory = (900 << 20, 800 << 20)
+    class NVMLError(Exception):
+        """As the library's."""
 
-    def nvmlDeviceGetCount_v2(self, found: Any) -> int:  # noqa: N802
-        found._obj.value = len(self.memory)
-        return 0
+    uuids, memory = ("GPU-a1", "GPU-b2"), (900, 800)
 
-    def nvmlDeviceGetHandleByIndex_v2(self, number: int, handle: Any) -> int:  # noqa: N802
-        handle._obj.value = number + 1
-        return int(number >= len(self.memory))
+    def __init__(self, *names: str) -> None:
+        self.names = names or ("one model", "one model")
 
-    def nvmlDeviceGetHandleByUUID(self, name: bytes, handle: Any) -> int:  # noqa: N802
-        handle._obj.value = 2
-        return int(name != b"GPU-b")
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return len(self.uuids)
 
-    def nvmlDeviceGetMemoryInfo(self, handle: ctypes.c_void_p, memory: Any) -> int:  # noqa: N802
-        memory._obj.total = self.memory[(handle.value or 0) - 1]
-        return 0
+    def nvmlDeviceGetHandleByIndex(self, number: int) -> int:  # noqa: N802
+        return number
+
+    def nvmlDeviceGetHandleByUUID(self, name: str) -> int:  # noqa: N802
+        raise self.NVMLError
+
+    def nvmlDeviceGetUUID(self, handle: int) -> str:  # noqa: N802
+        return self.uuids[handle]
+
+    def nvmlDeviceGetName(self, handle: int) -> str:  # noqa: N802
+        return self.names[handle]
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:  # noqa: N802
+        return SimpleNamespace(total=self.memory[handle] << 20)
+
+    def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:  # noqa: N802
+        return SimpleNamespace(gpu=10 * handle)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[Any]:  # noqa: N802
+        if handle:
+            raise self.NVMLError
+        return [SimpleNamespace(pid=pid, usedGpuMemory=pid << 20) for pid in (1, os.getpid())]
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
+    """A machine with two GPUs of one model."""
+    driver = Nvml()
+    monkeypatch.setattr(gpus, "_nvml", lambda: driver)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    return driver
 
 
 @pytest.mark.parametrize(
     ("visible", "memory_mb"),
-    [(None, [900, 800]), ("1,0", [800, 900]), ("GPU-b", [800]), ("GPU-c,7", [0, 0]), ("", [])],
-)
+    [
+        (None, [900, 800]), ("1,0", [800, 900]), ("GPU-b2", [800]), ("GPU-b", [800]), ("", []),
+        ("GPU-c,0", []), ("1,7,0", [800]), ("-1", []), ("GPU-b2,GPU-a1", [800, 900]),
+    ],
+)  # fmt: skip
 def test_gpus_are_counted_without_torch(
-    visible: str | None, memory_mb: list[int], monkeypatch: pytest.MonkeyPatch
+    visible: str | None, memory_mb: list[int], nvml: Nvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpus, "_nvml", Nvml)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert gpus.count() == len(memory_mb)
+    assert gpus.told_apart()
     assert [device_resource(f"cuda:{n}").memory_mb for n in range(len(memory_mb))] == memory_mb
-    assert visible is None or gpus.memory_mb(len(memory_mb)) == 0
+    assert gpus.memory_mb(len(memory_mb)) == 0
     assert device_resource("cpu:a") == A
+
+
+def test_with_unlike_gpus_only_cuda_knows_which_is_which(
+    nvml: Nvml, logged: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.names = ("slow", "fast")  # CUDA takes the fast one first
+    assert gpus.count() == 2
+    assert not gpus.told_apart()
+    assert [gpus.memory_mb(n) for n in range(2)] == [0, 0]
+    assert [gpus.memory_mb(0, uuid) for uuid in ("b2", "a1")] == [800, 900]
+    with lent("cuda:0", "artos head"):
+        assert look().resources[0].memory_mb == 0
+    (line,) = logged
+    assert "set CUDA_DEVICE_ORDER=PCI_BUS_ID" in line
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    assert [gpus.memory_mb(n) for n in range(2)] == [900, 800]
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-b2,GPU-a1")
+    assert [gpus.memory_mb(n) for n in range(2)] == [800, 900]
+
+
+def test_what_a_process_has_of_a_gpu_and_how_busy_that_is(nvml: Nvml) -> None:
+    assert gpus.own_bytes("a1") == os.getpid() << 20
+    assert gpus.own_bytes("b2") is None, "the driver does not say"
+    assert [gpus.busy_percent(uuid) for uuid in ("a1", "b2")] == [0, 10]
+
+
+def test_on_a_machine_without_a_driver_the_real_library_says_so() -> None:
+    if list(Path("/dev").glob("nvidia*")):
+        pytest.skip("there is a driver")
+    assert gpus._nvml() is None
+    assert gpus.busy_percent("GPU-a1") is None
 
 
 def test_without_the_library_of_the_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
