@@ -17,10 +17,13 @@ from artos.plan import CPU, POOL
 from artos.pool.devices import CPU_DEVICE, DEVICE, device_resource
 from artos.pool.resources import Resource
 from artos.pool.view import look
+from artos.system import gpus
 
 AUTO = "auto"
 _GPU = re.compile(r"cuda(?::(\d{1,3}))?")
 _PORTABLE = 1
+_CONTEXT_BYTES = 512 << 20
+"""A CUDA context has 0.3 to 0.6 GB, depending on the GPU and what was loaded."""
 _log = logging.getLogger(__name__)
 _WORDS = f"use {AUTO}, {CPU}, cuda, cuda:N or {POOL}"
 
@@ -66,8 +69,8 @@ def own_resources() -> list[Resource]:
     The latter has learners take turns. Any number of threads may compute on it.
     """
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    gpus = [device_resource(f"cuda:{n}", uuid_of(n)) for n in range(count)]
-    return gpus or [Resource(f"{CPU_DEVICE}0")]
+    there = [device_resource(f"cuda:{n}", uuid_of(n)) for n in range(count)]
+    return there or [Resource(f"{CPU_DEVICE}0")]
 
 
 def uuid_of(number: int) -> str:
@@ -134,8 +137,13 @@ class Device:
         """Bytes of the device that others cannot have, where networks hold ``held`` of them."""
         return held
 
-    context_bytes = 0
-    """What a process takes there beside what torch allocates."""
+    out_of_memory: type[Exception] = MemoryError
+    """What an update raises that finds no room there."""
+
+    @property
+    def context_bytes(self) -> int:
+        """What a process takes there beside what torch allocates."""
+        return 0
 
     def peak_bytes(self) -> int:
         """The most bytes that torch has had there at once; 0 on a CPU, where nobody counts."""
@@ -202,7 +210,14 @@ class Gpu(Device):
         """See ``Device.taken_bytes``; with what torch keeps for later."""
         return torch.cuda.memory_reserved(self.device)
 
-    context_bytes = 512 << 20  # it has 0.3 to 0.6 GB, depending on the GPU and what was loaded
+    out_of_memory = torch.OutOfMemoryError
+
+    @property
+    def context_bytes(self) -> int:
+        """See ``Device.context_bytes``; a guess where the driver does not say."""
+        if (taken := gpus.own_bytes(uuid_of(self.device.index))) is None:
+            return _CONTEXT_BYTES
+        return max(0, taken - torch.cuda.memory_reserved(self.device))
 
     def peak_bytes(self) -> int:
         """See ``Device.peak_bytes``."""

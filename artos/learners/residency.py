@@ -9,10 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from artos.errors import ArtosError
 from artos.learners.device import Device
 from artos.learners.network import Network
 from artos.levels import Cost, Level
+from artos.pool.faults import CannotReturn
 
 _NEWEST = 0.3
 """The weight of the newest measurement of a cost."""
@@ -21,20 +21,11 @@ _BYTES_PER_SECOND = 5e9
 """Guesses, until a level was taken for the first time."""
 
 
-class CannotReturn(ArtosError):
-    """The device has no room for what was parked, which stays where it is: try again later."""
-
-    def __init__(self, size: int, device: str, why: str) -> None:
-        self.size, self.device, self.why = size, device, why
-        super().__init__(
-            f"{size:,} bytes of networks and optimiser state cannot return to {device} ({why}): "
-            "they are kept in the host's memory; end what else uses the device, or let fewer "
-            "learners share it"
-        )
-
-
 class Residency:
     """Clears a device level by level, and fills it again.
+
+    To ``TRIM`` is to empty torch's caches and gradients that were used. (A library that unmaps
+    memory and keeps its addresses would serve captured CUDA graphs, of which there are none here.)
 
     A network is a few flat vectors, and its parameters are views of one of them. Each vector's
     storage is copied to pinned memory and resized to nothing, later resized and filled: tensors
@@ -63,12 +54,17 @@ class Residency:
         return sum(storage.nbytes() for storage, _ in self._storages())
 
     @property
+    def _needed_bytes(self) -> int:
+        """Those of them whose content is needed again."""
+        return sum(storage.nbytes() for storage, needed in self._storages() if needed)
+
+    @property
     def costs(self) -> dict[Level, Cost]:
         """What each level frees and costs: measured, the newest counting most, or else guessed."""
         held = self.resident_bytes
         taken = self.device.taken_bytes(held)
         guessed = {
-            Level.TRIM: Cost(max(0, taken - held), _TRIM_SECONDS),
+            Level.TRIM: Cost(max(0, taken - self._needed_bytes), _TRIM_SECONDS),
             Level.PARK: Cost(taken, 2 * held / _BYTES_PER_SECOND),
         }
         return guessed | self._measured
@@ -84,8 +80,7 @@ class Residency:
         if level <= self.level:
             return
         began, before = self._clock(), self.device.taken_bytes(self.resident_bytes)
-        if level is Level.PARK:
-            self._park()
+        self._park(all_of_it=level is Level.PARK)
         self.device.drop_caches()
         self._freed += before - self.device.taken_bytes(self.resident_bytes)
         self._seconds += self._clock() - began
@@ -121,9 +116,12 @@ class Residency:
                     found[storage._cdata] = storage, needed
         return list(found.values())
 
-    def _park(self) -> None:
+    def _park(self, *, all_of_it: bool) -> None:
+        """Empty the storages whose content nobody needs, or all of them."""
         for storage, needed in self._storages():
             size = storage.nbytes()
+            if not size or (needed and not all_of_it):
+                continue
             host = self._host(size) if needed else None
             if host is not None:
                 host.copy_(_bytes_of(storage), non_blocking=True)

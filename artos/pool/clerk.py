@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from artos.pool.accounts import Account
 from artos.pool.fair_queue import FairQueue
+from artos.pool.meter import held_at, in_use, started
 from artos.pool.records import (
     BUSY,
     DOOR,
@@ -36,26 +37,6 @@ NANO = 1_000_000_000
 
 _Seats = list[tuple[int, SeatRecord]]
 _Choice = tuple[FairQueue[int] | None, list[tuple[int, str]]]
-
-
-def in_use(meter: int) -> bool:
-    """Whether a lease is running, from the ``METER`` word."""
-    return bool(meter & 1)
-
-
-def held_at(meter: int, now: int) -> int:
-    """Nanoseconds held until ``now``, from the ``METER`` word."""
-    return (meter >> 1) + (now if meter & 1 else 0)
-
-
-def started(meter: int, now: int) -> int:
-    """The ``METER`` word once a lease begins: one store changes state and account at once."""
-    return ((held_at(meter, now) - now) << 1) | 1
-
-
-def stopped(meter: int, now: int) -> int:
-    """The ``METER`` word once the lease ends."""
-    return held_at(meter, now) << 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +96,22 @@ class Clerk:
         record.state = FREE
         self.decide(record.kind)
         return kept
+
+    def set_memory(self, seat: int, needed: int, left: int) -> None:
+        """A seat needs so much memory (MB) while it holds, and leaves so much there at other times.
+
+        Less than before is for those that wait.
+        """
+        record = self.table.seats.edit(seat)
+        record.memory_mb, record.left_mb = needed, left
+        self.table.accounts.edit(record.account).memory_mb = needed
+        self.decide(record.kind)
+
+    def free(self, seat: int) -> None:
+        """Have a seat no more, and end what it has or waits for."""
+        self.table.seats.edit(seat).left_mb = 0
+        self.give_back(seat)
+        self.table.seats.remove(seat)
 
     def leave(self, member: int) -> None:
         """Free a member, which may be dead, and all its seats."""
@@ -201,7 +198,7 @@ class Clerk:
             return None, []
         left = self._resources(kind)
         for _, each in kept:
-            left[each.resource] = left[each.resource].without(each.memory_mb)
+            left[each.resource] = left[each.resource].without(each.more_mb)
         resources = [each for each in left.values() if each.share]
         if sum(each.share for each in resources) - len(used) < most:
             return None, []
@@ -234,7 +231,7 @@ class Clerk:
         turns: dict[tuple[int, int, int, int], int] = {}
         queues: dict[tuple[int, int, int, int], list[tuple[int, int, SeatRecord]]] = {}
         for seat, each in here:
-            line = (each.account, each.wants, each.memory_mb, each.priority)
+            line = (each.account, each.wants, each.more_mb, each.priority)
             turns[line] = max(turns.get(line, 0), each.turn)
             if each.state == WAITING:
                 queues.setdefault(line, []).append((each.since, seat, each))
@@ -290,6 +287,9 @@ class Clerk:
             accounts.values(),
             fair_turns=record.fair_turns,
         )
+        for each in self.table.seats.values():
+            if each.left_mb and each.kind == kind:
+                queue.places.fill(resources[each.wants].name, each.left_mb)
         for seat, each in held:
             want, name = want_of(each, resources), resources[each.resource].name
             queue.hold(seat, accounts[each.account], now, want=want, resource=name)

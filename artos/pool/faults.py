@@ -43,6 +43,41 @@ class PoolStuck(DeadlineExceeded):
         )
 
 
+class CannotReturn(ArtosError):
+    """The device has no room for what was parked, which stays where it is: try again later."""
+
+    def __init__(self, size: int, device: str, why: str) -> None:
+        self.size, self.device, self.why = size, device, why
+        super().__init__(
+            f"{size:,} bytes of networks and optimiser state cannot return to {device} ({why}): "
+            "they are kept in the host's memory; end what else uses the device, or let fewer "
+            "learners share it"
+        )
+
+
+class DeviceFull(ArtosError):
+    """An update found no room on its leased device: its learner is started again, and has more."""
+
+    def __init__(self, device: str, had_mb: int, asks_mb: int, why: str) -> None:
+        self.device, self.had_mb, self.asks_mb = device, had_mb, asks_mb
+        super().__init__(
+            f"an update needs more of {device} than the {had_mb:,} MB that it could have: it is "
+            f"tried again once {asks_mb:,} MB are free for it ({why})"
+        )
+
+
+class DeviceTooSmall(ArtosError):
+    """An update found no room on its leased device, and there is no more that it could have."""
+
+    def __init__(self, device: str, had_mb: int, total_mb: int, why: str) -> None:
+        self.device, self.had_mb, self.total_mb = device, had_mb, total_mb
+        super().__init__(
+            f"an update finds no room in {had_mb:,} MB of {device}, which has "
+            f"{total_mb:,} MB: make batches or networks smaller (minibatches, batch, hidden), or "
+            f"end what else uses the device, see `artos pool` and `nvidia-smi` ({why})"
+        )
+
+
 class NotInPool(ArtosError):
     """A pool, seat or lease was used after it was left, after a fork, or after it was lost."""
 

@@ -172,8 +172,8 @@ class Pool(Closing):
                 raise PoolRefused(faults)
             account = account_of(table, kind, workload, weight, clerk.now)
             seat = table.seats.add(
-                SeatRecord(FREE, self.member, account, kind, wants, memory_mb, priority,
-                           0, 0, 0, NONE, NONE, 0)
+                SeatRecord(FREE, self.member, account, kind, wants, memory_mb, 0,
+                           priority, 0, 0, 0, NONE, NONE, 0)
             )  # fmt: skip
             if seat is None:
                 raise PoolFull("seats", records.SEATS)
@@ -204,8 +204,7 @@ class Pool(Closing):
         self._seats.pop(number, None)
         if self.inside:
             with self._changing() as clerk:
-                clerk.give_back(number)
-                self.table.seats.remove(number)
+                clerk.free(number)
 
     def resource_of(self, seat: int) -> str:
         """The name of what a seat was granted."""
@@ -225,10 +224,24 @@ class Pool(Closing):
         resource, who = table.resources[held.resource].name, table.accounts[held.account].workload
         return f"{resource} by {who!r} (process {table.members[held.member].pid})"
 
-    def lacking_mb(self, resource: str) -> int:
-        """What those who may use a resource need beyond its memory (MB); 0 if it is not counted."""
+    def set_memory(self, seat: int, needed: int, left: int) -> None:
+        """See ``Seat.set_memory``."""
+        with self._changing() as clerk:
+            clerk.set_memory(seat, needed, left)
+
+    def remembered_mb(self, seat: int) -> int:
+        """See ``Seat.remembered_mb``."""
         with self._changing():
-            return lacking_mb(self.table, resource)
+            return self.table.accounts[self.table.seats[seat].account].memory_mb
+
+    def lacking_mb(self, resource: str, *, now: bool = False) -> int:
+        """What memory (MB) others lack of a resource; 0 if its memory is not counted.
+
+        That is, for any of its seats to hold it beside what the others have left there; ``now``:
+        for those that wait and that nobody else keeps from it.
+        """
+        with self._changing():
+            return lacking_mb(self.table, resource, now=now)
 
     @property
     def resources(self) -> list[Resource]:

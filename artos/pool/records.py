@@ -20,7 +20,7 @@ from artos.buffer.layout import LINE, PAGE, WORD, align
 from artos.pool.resources import Resource, Want
 
 MAGIC = 0x4152544F_53504F4C  # "ARTOSPOL"
-VERSION = 1
+VERSION = 2
 NONE = -1
 
 MAGIC_AT, VERSION_AT, CHANGES_AT, JOURNAL_AT, CLOSED_AT, MEMBERS_AT, MUTEX_AT = (
@@ -100,9 +100,12 @@ class MemberRecord(Record):
 
 @dataclass(slots=True)
 class AccountRecord(Record):
-    """What a workload has held of one kind (ns), and how it waited. See ``Account``."""
+    """What a workload has held of one kind (ns), and how it waited. See ``Account``.
 
-    STRUCT: ClassVar = struct.Struct("<3q2d6q128s")
+    ``memory_mb`` is what a seat of it needed last.
+    """
+
+    STRUCT: ClassVar = struct.Struct("<3q2d7q128s")
     kind: int
     weight: float
     lead: float
@@ -112,6 +115,7 @@ class AccountRecord(Record):
     waits: int
     waited_busy: int
     waited_memory: int
+    memory_mb: int
     workload: str
 
 
@@ -120,16 +124,18 @@ class SeatRecord(Record):
     """A contender. ``wants`` and ``resource`` and ``last`` are numbers of resources, or ``NONE``.
 
     ``since``: when it began to wait; ``turn``: when it was last granted something; ``length``: of
-    the lease it asks for, 0 for no deadline (all ns). ``cause``: why it waits.
+    the lease it asks for, 0 for no deadline (all ns). ``cause``: why it waits. ``memory_mb`` is
+    what it needs while it holds, ``left_mb`` what it has there at other times, where it names one.
     """
 
-    STRUCT: ClassVar = struct.Struct("<15q")
+    STRUCT: ClassVar = struct.Struct("<16q")
     state: int
     member: int
     account: int
     kind: int
     wants: int
     memory_mb: int
+    left_mb: int
     priority: int
     since: int
     turn: int
@@ -137,6 +143,11 @@ class SeatRecord(Record):
     resource: int
     last: int
     cause: int
+
+    @property
+    def more_mb(self) -> int:
+        """What it needs beyond what it has there already."""
+        return max(0, self.memory_mb - self.left_mb)
 
 
 Kept = TypeVar("Kept", bound=Record)
@@ -231,7 +242,7 @@ class Area(Generic[Kept]):
 
 def want_of(seat: SeatRecord, resources: Area[ResourceRecord]) -> Want:
     """What a seat waits for."""
-    return Want(resources[seat.wants].name if seat.wants != NONE else "", seat.memory_mb)
+    return Want(resources[seat.wants].name if seat.wants != NONE else "", seat.more_mb)
 
 
 def resource_of(record: ResourceRecord, kind: str) -> Resource:

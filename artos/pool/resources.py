@@ -87,6 +87,11 @@ class Places:
         if load.holders >= load.resource.share:
             self._open.pop(name, None)
 
+    def fill(self, name: str, memory_mb: int) -> None:
+        """So much of its memory is taken by somebody who does not hold it."""
+        if load := self._loads.get(name):
+            load.memory_mb += memory_mb
+
     def give_back(self, name: str, memory_mb: int) -> None:
         """One holder fewer."""
         load = self._loads[name]

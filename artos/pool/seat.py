@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from artos.buffer.mailbox import fence
-from artos.pool.clerk import in_use, started, stopped
 from artos.pool.faults import LeasedTwice, LeaseRevoked, LeaseTimeout
+from artos.pool.meter import in_use, started, stopped
 from artos.pool.records import DOOR, METER, OPEN, REVOKED_DOOR, SINCE, UNTIL
 from artos.system.closing import Closing
 
@@ -25,12 +25,11 @@ class Seat(Closing):
     """
 
     def __init__(self, pool: Pool, number: int, workload: str, what: str, memory_mb: int) -> None:
-        self.workload, self.what = workload, what
-        self.wanted = f"{what}{f' with {memory_mb} MB free' if memory_mb else ''}"
+        self.workload, self.what, self.memory_mb = workload, what, memory_mb
         self._pool, self._number = pool, number
         self._live = pool.table.live(number)
         self._lease: Lease | None = None
-        self._waits = self._keeps = False
+        self._waits = self._keeps = self._grew = False
         self._resource = ""
         self._length = 0.0
         self._closed = False
@@ -38,6 +37,30 @@ class Seat(Closing):
     def __repr__(self) -> str:
         what = "waits" if self._waits else f"holds {self._resource}" if self._lease else "idle"
         return f"<Seat {self.workload} {what}>"
+
+    @property
+    def wanted(self) -> str:
+        """What it asks for, in words."""
+        return f"{self.what}{f' with {self.memory_mb} MB free' if self.memory_mb else ''}"
+
+    @property
+    def shut_out(self) -> bool:
+        """False if nobody can have waited since this seat had its resource; reads one word."""
+        return not self._keeps or self._live[DOOR] != OPEN
+
+    @property
+    def remembered_mb(self) -> int:
+        """What a seat of the workload needed last, perhaps of a process that has ended; 0: none."""
+        return self._pool.remembered_mb(self._number)
+
+    def set_memory(self, needed_mb: int, left_mb: int = 0) -> None:
+        """Say what memory it needs while it holds its resource, and what it has there otherwise.
+
+        The seat must be one for a resource by name. More than before counts from the next lease.
+        """
+        self._grew = self._grew or needed_mb > self.memory_mb
+        self.memory_mb = needed_mb
+        self._pool.set_memory(self._number, needed_mb, left_mb)
 
     @property
     def holds(self) -> str:
@@ -78,9 +101,9 @@ class Seat(Closing):
         if self._lease or self._waits:
             raise LeasedTwice(self.workload, "waits for one" if self._waits else "has one")
         self._length = seconds
-        if self._keeps and self._begin_at_once(seconds):
+        if self._keeps and not self._grew and self._begin_at_once(seconds):
             return self._begun()
-        self._keeps = False
+        self._keeps = self._grew = False
         self._waits = True
         self._pool.ask(self._number, int(seconds * NANO))
         return self.take()
@@ -111,7 +134,7 @@ class Seat(Closing):
         """See ``Lease.offer``."""
         lease.check()
         length = self._length if seconds is None else seconds
-        if self._lease is lease and self._live[DOOR] == OPEN:
+        if self._lease is lease and self._live[DOOR] == OPEN and not self._grew:
             self._live[UNTIL] = _until(self._pool.now(), length)
             return lease
         if self._lease is lease:

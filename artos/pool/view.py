@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 
 from artos.clock import Clock, SystemClock
-from artos.pool.clerk import NANO, Clerk, held_at
+from artos.pool.clerk import NANO, Clerk
 from artos.pool.folder import pool_folder
+from artos.pool.meter import held_at
 from artos.pool.records import HELD, MEMORY, METER, NONE, SINCE, UNTIL, WAITING, SeatRecord
 from artos.pool.table import Table
 from artos.pool.watch import Bells
@@ -33,7 +34,10 @@ class HeldUsage(msgspec.Struct, frozen=True):
 
 
 class ResourceView(msgspec.Struct, frozen=True):
-    """A resource and how much of it is taken."""
+    """A resource and how much of it is taken.
+
+    ``memory_idle_mb`` is that part of what is taken which belongs to seats without a lease.
+    """
 
     name: str
     kind: str
@@ -41,6 +45,7 @@ class ResourceView(msgspec.Struct, frozen=True):
     holders: int
     memory_mb: int
     memory_taken_mb: int
+    memory_idle_mb: int = 0
 
 
 class HolderView(msgspec.Struct, frozen=True):
@@ -133,8 +138,12 @@ def _resources(table: Table, held: list[SeatRecord]) -> list[ResourceView]:
     found = []
     for number, each in table.resources.items():
         mine = [seat for seat in held if seat.resource == number]
-        taken, kind = sum(seat.memory_mb for seat in mine), table.kinds[each.kind].name
-        found.append(ResourceView(each.name, kind, each.share, len(mine), each.memory_mb, taken))
+        used, kind = sum(seat.memory_mb for seat in mine), table.kinds[each.kind].name
+        there = [(n, seat) for n, seat in table.seats.items() if seat.wants == number]
+        idle = sum(seat.left_mb for n, seat in there if not _is_held(table, n))
+        found.append(
+            ResourceView(each.name, kind, each.share, len(mine), each.memory_mb, used + idle, idle)
+        )
     return found
 
 

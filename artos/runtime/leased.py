@@ -4,39 +4,25 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
-from artos.levels import level
 from artos.plan import Plan, Site
 from artos.pool.devices import DEVICE
-from artos.pool.faults import LeaseRevoked, PoolRefused
+from artos.pool.faults import CannotReturn, LeaseRevoked, PoolRefused
 from artos.pool.pool import Pool
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Done, Invoke, Waits
-from artos.runtime.member import LearnerRole, Stopped
-
-if TYPE_CHECKING:
-    from artos.learners.device import Device
+from artos.runtime.leased_memory import LeasedMemory
+from artos.runtime.member import LearnerRole, Stopped, no_duties
 
 WAITS_FOR = "a device"
-_MB = 1 << 20
 _LISTEN_SECONDS = 0.5
 """How often a learner that waits looks whether it was told to stop."""
 _TIMES_LONGEST, _SHORTEST, _NEWEST = 5.0, 1.0, 5
 """A lease is so many times as long as the longest of the last updates, and never shorter (s)."""
-_ROOM = 1.25
-"""How much memory a learner may take, in terms of what its first update took."""
-
-
-class Enter(Protocol):
-    """Enters the pool for a resource, with the learner's name, weight and priority."""
-
-    def __call__(self, what: str | Collection[str], *, memory_mb: int = 0) -> Seat:
-        """See ``Pool.enter``."""
 
 
 class LeasedRole:
@@ -54,15 +40,16 @@ class LeasedRole:
         role: LearnerRole,
         pool: Pool,
         seat: Seat,
-        enter: Enter,
         deadline: float,
         report: Callable[[Waits], None],
         stopped: Callable[[], bool],
     ) -> None:
-        self._role, self._pool, self._seat, self._enter = role, pool, seat, enter
+        self._role, self._pool, self._seat = role, pool, seat
         self._deadline, self._report, self._stopped = deadline, report, stopped
-        self._memory_mb = sum(each.memory_mb for each in pool.resources if each.name == seat.what)
-        self._measured = not self._memory_mb
+        memory_mb = sum(each.memory_mb for each in pool.resources if each.name == seat.what)
+        self._memory: LeasedMemory | None = None
+        if memory_mb and role.residency is not None:
+            self._memory = LeasedMemory(pool, seat, role.residency, memory_mb)
         self._took: dict[str, deque[float]] = {}
         self._pauses: deque[float] = deque(maxlen=_NEWEST)
         self._ended = time.perf_counter()
@@ -77,6 +64,8 @@ class LeasedRole:
 
         Raises:
             Stopped: the member was told to stop before the device was free.
+            DeviceFull: there was no room; in the next process it gets a lease of more memory.
+            DeviceTooSmall: there was no room, and there is no more to get.
         """
         asked = time.perf_counter()
         self._pauses.append(asked - self._ended)
@@ -84,13 +73,36 @@ class LeasedRole:
         lease = self._seat.ask(self._length(call)) or self._wait(times)
         began, kept = time.perf_counter(), True
         try:
-            done = self._role.run(call)
-            self._leave(lease, times)
+            done = self._updated(call, lease, times)
         finally:
             kept = _given_back(lease)
             self._ended = time.perf_counter()
         self._learned(call, self._ended - began)
         return _told(done, times, "" if kept else lease.resource)
+
+    def idle(self) -> float:
+        """While no invocation comes: make room if others wait for it; seconds until the next look.
+
+        Only a learner that has left something on a device whose memory is counted need look.
+        """
+        if self._memory is None or not self._memory.left:
+            return no_duties()
+        self._memory.make_room()
+        return _LISTEN_SECONDS
+
+    def _updated(self, call: Invoke, lease: Lease, times: dict[str, float]) -> Done:
+        """Carry it out, and clear the device as far as those need it who come next."""
+        if (memory := self._memory) is None or self._role.residency is None:
+            return self._role.run(call)
+        try:
+            done = self._role.run(call)
+        except (self._role.residency.device.out_of_memory, CannotReturn) as error:
+            raise memory.ran_short(error) from error
+        memory.updated()
+        began = time.perf_counter()
+        if memory.leave(lease, min(self._pauses)):
+            times["clear_device"] = time.perf_counter() - began
+        return done
 
     def _length(self, call: Invoke) -> float:
         if took := self._took.get(call.method):
@@ -105,34 +117,13 @@ class LeasedRole:
                 if lease := self._seat.withdraw():
                     lease.close()
                 raise Stopped
+            self.idle()  # or two might wait for memory that the other has left there
         self._report(Waits(""))
         times["wait_for_device"] = time.perf_counter() - began
         return lease
 
-    def _leave(self, lease: Lease, times: dict[str, float]) -> None:
-        """Clear the device as far as those need it who come next."""
-        if not self._memory_mb or (residency := self._role.residency) is None:
-            return
-        began, lacking = time.perf_counter(), self._pool.lacking_mb(self.device) * _MB
-        if lacking:
-            found = level(residency.costs, lacking, waits=lease.wanted, pause=min(self._pauses))
-            residency.leave(found)
-            times["clear_device"] = time.perf_counter() - began
-
     def _learned(self, call: Invoke, seconds: float) -> None:
         self._took.setdefault(call.method, deque(maxlen=_NEWEST)).append(seconds)
-        if not self._measured and self._role.residency is not None:
-            self._measured = True
-            self._limit(self._role.residency.device)
-
-    def _limit(self, device: Device) -> None:
-        """From now on the seat says what memory it needs, and the process cannot take more."""
-        limit = int(device.peak_bytes() * _ROOM)
-        needs_mb = min(self._memory_mb, -(-(limit + device.context_bytes) // _MB))
-        what = self.device
-        self._seat.close()
-        self._seat = self._enter(what, memory_mb=needs_mb)
-        device.limit(limit)
 
     # -- as the learner's role -----------------------------------------------------------------
 
@@ -173,10 +164,9 @@ def leased(
 
     pool = Pool.join(otherwise=own_resources(), name="learner")
     try:
-        enter = partial(pool.enter, site.workload, weight=plan.weight, priority=plan.priority)
-        seat = enter(_names(pool))
+        seat = pool.enter(site.workload, _names(pool), weight=plan.weight, priority=plan.priority)
         role = make_role(name_of(seat.what))
-        return LeasedRole(role, pool, seat, enter, plan.deadline, report, stopped)
+        return LeasedRole(role, pool, seat, plan.deadline, report, stopped)
     except BaseException:
         pool.close()
         raise

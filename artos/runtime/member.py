@@ -24,6 +24,7 @@ from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
 from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
 from artos.lag import Drawn
+from artos.pool.faults import DeviceTooSmall
 from artos.protocol.invocations import (
     Done,
     Failed,
@@ -303,17 +304,23 @@ class Line:
         self._board.notify(self._member)
 
 
-def serve(role: Role, line: Line) -> int:
+def no_duties() -> float:
+    """What a member has to do while no invocation comes: nothing, for so many seconds."""
+    return _IDLE_SECONDS
+
+
+def serve(role: Role, line: Line, idle: Callable[[], float] = no_duties) -> int:
     """Run invocations until told to stop; returns the exit status.
+
+    While none comes ``idle`` is called, again after as many seconds as it says.
 
     If user code raises, the process reports that and ends; the supervising process decides
     whether there is another try.
     """
     while True:
         began = time.perf_counter()
-        call = line.receive(_IDLE_SECONDS)
-        if call is None:
-            continue
+        while (call := line.receive(idle())) is None:
+            pass
         if isinstance(call, Stop):
             return 0
         waited = time.perf_counter() - began
@@ -339,5 +346,5 @@ def guarded(run: Callable[[], Done], call: Invoke, role: Role) -> Done | Failed:
     except (Exception, SystemExit) as error:
         step = error.step if isinstance(error, BadRow) else role.step()
         # The same rows and seeds would give the same NaN; the same wait would time out again.
-        fatal = isinstance(error, DeadlineExceeded | NotFinite)
+        fatal = isinstance(error, DeadlineExceeded | NotFinite | DeviceTooSmall)
         return Failed(call.firing, step, traceback.format_exc()[-TRACE_BYTES:], fatal)

@@ -29,7 +29,15 @@ from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
 from artos.plan import Plan, Site
 from artos.protocol.invocations import Failed, Ready, StartKind, Waits
-from artos.runtime.member import TRACE_BYTES, ActorRole, LearnerRole, Line, Role, serve
+from artos.runtime.member import (
+    TRACE_BYTES,
+    ActorRole,
+    LearnerRole,
+    Line,
+    Role,
+    no_duties,
+    serve,
+)
 from artos.runtime.reference import load_workload
 from artos.spec import Workload
 from artos.system import child
@@ -214,7 +222,7 @@ def _serve(site: Site, start: StartKind, build: Callable[[Line], tuple[Role, int
         return 3
     device = getattr(role, "device", "")
     line.send(Ready(time.perf_counter() - began, incarnation, start, device=device))
-    status = serve(role, line)
+    status = serve(role, line, getattr(role, "idle", no_duties))
     role.close()
     return status
 

@@ -39,7 +39,8 @@ def text(view: PoolView) -> str:
     resources = [("resource", "held", "memory", "by")]
     for each in view.resources:
         holders = [_holder(who) for who in view.holders if who.resource == each.name]
-        memory = f"{each.memory_taken_mb}/{each.memory_mb} MB" if each.memory_mb else "-"
+        idle = f", {each.memory_idle_mb} idle" if each.memory_idle_mb else ""
+        memory = f"{each.memory_taken_mb}/{each.memory_mb} MB{idle}" if each.memory_mb else "-"
         held = f"{each.holders}/{each.share}"
         resources.append((each.name, held, memory, ", ".join(holders) or "-"))
     queue = [("waiting for", "workload", "process", "weight", "priority", "since", "lacks")]

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from artos.learners.device import Device
 from artos.learners.network import Network
 from artos.learners.optimisers import Adam, Optimiser, RMSprop, TorchOptimiser
-from artos.learners.residency import CannotReturn, Residency
+from artos.learners.residency import Residency
 from artos.levels import Level
+from artos.pool.faults import CannotReturn
 
 
 class Ticking:
@@ -101,27 +102,47 @@ def test_what_two_networks_share_is_parked_once() -> None:
     assert torch.equal(target.values, before)
 
 
-def test_to_trim_moves_nothing() -> None:
-    network = a_network()
+def test_to_trim_empties_used_gradients_and_moves_nothing() -> None:
+    network, other = a_network(), a_network()
     residency = residency_of(network)
     size = residency.resident_bytes
     residency.leave(Level.TRIM)
-    assert (residency.level, residency.resident_bytes) == (Level.TRIM, size)
+    assert residency.level is Level.TRIM
+    assert residency.resident_bytes == size - 4 * network.count
+    residency.enter()
+    assert residency.resident_bytes == size
+    residency.leave(Level.TRIM)
     residency.leave(Level.PARK)  # further
     residency.leave(Level.TRIM)  # not back
     assert (residency.level, residency.resident_bytes) == (Level.PARK, 0)
+    residency.enter()
+    assert residency.resident_bytes == size
+    for each in (network, other):
+        stepped(each)
+    assert torch.equal(network.values, other.values)
+
+
+def test_a_gradient_that_is_being_added_up_is_not_trimmed() -> None:
+    network = a_network()
+    network.backward(loss(network))
+    residency = residency_of(network)
+    size = residency.resident_bytes
+    residency.leave(Level.TRIM)
+    assert residency.resident_bytes == size
 
 
 def test_costs_are_measured() -> None:
     residency = residency_of(a_network())
     size = residency.resident_bytes
     guessed = residency.costs
-    assert (guessed[Level.TRIM].freed, guessed[Level.PARK].freed) == (0, size)
+    gradient = size - residency._needed_bytes
+    assert gradient > 0
+    assert (guessed[Level.TRIM].freed, guessed[Level.PARK].freed) == (gradient, size)
     assert guessed[Level.PARK].seconds < 1e-3
     for level in (Level.TRIM, Level.PARK, Level.PARK):
         residency.leave(level)
         residency.enter()
-    assert residency.costs == {Level.TRIM: (0, 2.0), Level.PARK: (size, 2.0)}
+    assert residency.costs == {Level.TRIM: (gradient, 2.0), Level.PARK: (size, 2.0)}
 
 
 def test_no_room_to_return(monkeypatch: pytest.MonkeyPatch) -> None:

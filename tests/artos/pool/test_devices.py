@@ -150,14 +150,15 @@ def test_with_unlike_gpus_only_cuda_knows_which_is_which(
 def test_what_a_process_has_of_a_gpu_and_how_busy_that_is(nvml: Nvml) -> None:
     assert gpus.own_bytes("a1") == os.getpid() << 20
     assert gpus.own_bytes("b2") is None, "the driver does not say"
-    assert [gpus.busy_percent(uuid) for uuid in ("a1", "b2")] == [0, 10]
+    assert [gpus.busy_percent(n) for n in range(3)] == [0, 10, None]
+    assert gpus.busy_percent(0, "b2") == 10
 
 
 def test_on_a_machine_without_a_driver_the_real_library_says_so() -> None:
     if list(Path("/dev").glob("nvidia*")):
         pytest.skip("there is a driver")
     assert gpus._nvml() is None
-    assert gpus.busy_percent("GPU-a1") is None
+    assert gpus.busy_percent(0, "GPU-a1") is None
 
 
 def test_without_the_library_of_the_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -207,14 +208,3 @@ def test_who_may_have_one_of_several_has_that_which_fewest_have(
             assert lease.resource == "cpu:b"
         with pytest.raises(PoolRefused, match="the pool has no 'cpu:x or cpu:y'"):
             pool.enter("w5", ["cpu:x", "cpu:y"])
-
-
-def test_memory_that_is_lacking(folder: Path, clock: ManualClock) -> None:
-    with Pool.join([GPU, A], folder=folder, clock=clock) as pool:
-        pool.enter("here", "cuda:0", memory_mb=600)
-        assert pool.lacking_mb("cuda:0") == 0
-        anywhere = pool.enter("anywhere", memory_mb=500)
-        assert pool.lacking_mb("cuda:0") == 200
-        anywhere.close()
-        assert pool.lacking_mb("cuda:0") == 0
-        assert pool.lacking_mb("cpu:a") == 0

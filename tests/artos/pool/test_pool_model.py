@@ -130,6 +130,12 @@ class Members(RuleBasedStateMachine):
         if found := self.seat(number):
             found[0].end(found[1])
 
+    @rule(number=SEATS, left=st.integers(0, 60))
+    def leave_some(self, number: int, left: int) -> None:
+        """Of the resource whose memory is counted."""
+        if (found := self.seat(number)) and found[1].what == "b":
+            found[1].set_memory(60, left)
+
     @rule(number=SEATS)
     def end_and_ask_again(self, number: int) -> None:
         """Much of a run is this, and no lock is taken."""
@@ -187,7 +193,12 @@ class Members(RuleBasedStateMachine):
 
     @rule()
     def in_the_end_everybody_is_served(self) -> None:
-        """If all that hold give back, and those that are granted something too, none waits."""
+        """If all that hold give back, and those that are granted something too, none waits.
+
+        Those that have left something there clear it.
+        """
+        for seat in [seat for member in self.members for seat in member.seats if seat.what == "b"]:
+            seat.set_memory(60)
         look(self.folder / "pool", self.clock)  # what the dead had is freed
         for _ in range(40):
             for member in self.members:

@@ -13,15 +13,16 @@ import pytest
 
 from artos.clock import ManualClock
 from artos.levels import Cost, Level
+from artos.pool.faults import CannotReturn, DeviceFull, DeviceTooSmall
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.seat import Seat
 from artos.pool.table import Table
 from artos.pool.view import look
-from artos.protocol.invocations import Done, Invoke, Waits
+from artos.protocol.invocations import Done, Failed, Invoke, Waits
 from artos.runtime import leased
 from artos.runtime.leased import LeasedRole
-from artos.runtime.member import Stopped
+from artos.runtime.member import Stopped, guarded
 
 CALL = Invoke(7, "learner.update", "update")
 DEADLINE = 300.0
@@ -42,40 +43,59 @@ class Learner:
         self.act()
         return Done(call.firing, self.calls, times={"learn": 1.0})
 
+    def step(self) -> int:
+        return self.calls
+
     def close(self) -> None:
         """Nothing."""
 
 
+class OutOfMemory(Exception):
+    """What torch raises where it finds no room on a GPU."""
+
+
 class Memory:
-    """A residency that notes to which level it was left, and a device that notes its limit."""
+    """A residency and its device: they note to which level it was left, and its limits (MB)."""
+
+    CONTEXT, KEPT = 20, 60
 
     def __init__(self, peak_mb: int) -> None:
         self.peak_mb, self.left, self.limits = peak_mb, list[Level](), list[int]()
-        self.costs = {Level.TRIM: Cost(1 << 20, 0.001), Level.PARK: Cost(90 << 20, 0.01)}
+        self.costs = {Level.TRIM: Cost(1 << 20, 0.001), Level.PARK: Cost(60 << 20, 0.01)}
+        self.level, self.resident_bytes = Level.KEEP, 1
         self.device = SimpleNamespace(
-            context_bytes=20 << 20,
+            out_of_memory=OutOfMemory,
+            context_bytes=self.CONTEXT << 20,
             peak_bytes=lambda: self.peak_mb << 20,
+            taken_bytes=lambda held: (self.KEPT if self.level < Level.PARK else 0) << 20,
             limit=lambda size: self.limits.append(size >> 20),
         )
-        self.leave = self.left.append
+
+    def leave(self, level: Level) -> None:
+        self.left.append(level)
+        self.level = max(self.level, level)
 
 
 class Stage:
     """A learner in the pool, and another seat for the same device."""
 
-    def __init__(self, folder: Path, memory_mb: int = 0) -> None:
+    def __init__(self, folder: Path, memory_mb: int = 0, memory: Memory | None = None) -> None:
         self.clock, self.folder = ManualClock(1000.0), folder
         join = partial(Pool.join, folder=folder, clock=self.clock)
         resource = Resource("cuda:0", memory_mb=memory_mb)
         self.pool, self.others = join([resource]), join()
         self.other: Seat = self.others.enter("other", "cuda:0")
         self.learner, self.reports, self.stopped = Learner(), list[str](), False
-        enter = partial(self.pool.enter, "mine")
-        self.role = LeasedRole(
-            self.learner, self.pool, enter(["cuda:0"]), enter, DEADLINE, self._heard,
+        self.learner.residency = memory
+        self.role = self.joined()
+        self.on_report: Callable[[], object] = lambda: None
+
+    def joined(self) -> LeasedRole:
+        """The learner's role, as in a process of its own."""
+        return LeasedRole(
+            self.learner, self.pool, self.pool.enter("mine", ["cuda:0"]), DEADLINE, self._heard,
             lambda: self.stopped,
         )  # type: ignore[arg-type]  # fmt: skip
-        self.on_report: Callable[[], object] = lambda: None
 
     def _heard(self, waits: Waits) -> None:
         self.reports.append(waits.what)
@@ -188,36 +208,144 @@ def test_what_users_code_raises_gives_the_device_back(stage: Stage) -> None:
         assert lease.resource == "cuda:0"
 
 
-def test_after_the_first_update_its_memory_is_known_and_limited(tmp_path: Path) -> None:
-    stage = Stage(tmp_path / "pool", memory_mb=BIG)
-    with stage.others, stage.pool:
-        memory = stage.learner.residency = Memory(peak_mb=80)
-        stage.role.run(CALL)
-        assert (memory.limits, memory.left) == ([100], [])
-        assert stage.pool.lacking_mb("cuda:0") == 0
-        needy = stage.others.enter("needy", "cuda:0", memory_mb=81)
-        assert stage.pool.lacking_mb("cuda:0") == 100 + 20 + 81 - BIG
-        needy.close()
-        stage.role.run(CALL)
-        assert (memory.limits, memory.left) == ([100], []), "it is measured once"
+@pytest.fixture
+def big(tmp_path: Path) -> Iterator[Stage]:
+    """Memory is counted, and the learner takes 80 MB of it and a context."""
+    made = Stage(tmp_path / "pool", BIG, Memory(peak_mb=80))
+    with made.others, made.pool:
+        yield made
+    assert not (tmp_path / "pool").exists()
 
 
-def test_it_leaves_a_device_that_others_need_and_only_then(tmp_path: Path) -> None:
-    stage = Stage(tmp_path / "pool", memory_mb=BIG)
+def there(stage: Stage) -> tuple[int, int]:
+    """MB of the device that the table says are taken, and those of them without a lease."""
+    device = look(stage.folder, stage.clock).resources[0]
+    return device.memory_taken_mb, device.memory_idle_mb
+
+
+def test_after_the_first_update_its_memory_is_known_and_limited(big: Stage) -> None:
+    memory: Memory = big.learner.residency
+    assert there(big) == (80, 80), "it was set up there"
+    big.role.run(CALL)
+    assert (memory.limits, memory.left, there(big)) == ([100], [], (80, 80))
+    seen: list[tuple[int, int]] = []
+    big.learner.act = lambda: seen.append(there(big))
+    big.role.run(CALL)
+    assert (memory.limits, memory.left, seen) == ([100], [], [(120, 0)]), "that is measured once"
+
+
+def test_a_learner_that_grows_asks_for_more_at_its_next_turn(big: Stage) -> None:
+    memory: Memory = big.learner.residency
+    big.role.run(CALL)
+    memory.peak_mb = 96  # within its limit of 100
+    big.role.run(CALL)
+    assert memory.limits == [100, 120]
+    other = big.others.enter("idle", "cuda:0")
+    other.set_memory(0, left_mb=61)
+    big.on_report = lambda: other.set_memory(0, left_mb=60)
+    big.role.run(CALL)
+    assert big.reports == ["a device", ""], "there were 139 MB for it, and it needs 140"
+
+
+def test_an_update_without_room_is_tried_again_with_more_and_only_once(big: Stage) -> None:
+    def fail() -> None:
+        raise OutOfMemory("tried to allocate 30 MB")
+
+    big.learner.act, memory = fail, big.learner.residency
+    with pytest.raises(DeviceFull, match=r"more of cuda:0 than the 100 MB .* once 200 MB are free"):
+        big.role.run(CALL)
+    big.role._seat.close()  # its process ends
+    big.role = big.joined()
+    assert memory.limits == [200 - Memory.CONTEXT], "what torch may have is known to the next one"
+    with pytest.raises(DeviceTooSmall, match="in 200 MB of cuda:0, which has 200 MB: make batch"):
+        big.role.run(CALL)
+    big.learner.act = lambda: None
+    big.role.run(CALL)
+    assert memory.limits[1:] == [100], "it needs less, after all"
+
+
+def test_no_room_after_many_updates_is_tried_again_with_more(big: Stage) -> None:
+    big.role.run(CALL)
+
+    def fail() -> None:
+        raise CannotReturn(1, "cuda:0", "taken by others")
+
+    big.learner.act = fail
+    with pytest.raises(DeviceFull, match=r"than the 120 MB .* once 200 MB are free"):
+        big.role.run(CALL)
+
+
+def test_an_update_that_finds_no_room_in_all_of_the_device_is_hopeless(tmp_path: Path) -> None:
+    stage = Stage(tmp_path / "pool", 100, Memory(peak_mb=80))
+    stage.learner.act = lambda: (_ for _ in ()).throw(OutOfMemory("no room"))
     with stage.others, stage.pool:
-        memory = stage.learner.residency = Memory(peak_mb=80)
-        stage.role.run(CALL)
-        stage.others.enter("needy", "cuda:0", memory_mb=100)
-        assert stage.role.run(CALL).times.keys() == {"learn", "clear_device"}
-        assert memory.left.pop() is Level.KEEP, "nobody waits, and it is back at once"
+        failed = guarded(lambda: stage.role.run(CALL), CALL, stage.role)
+        assert isinstance(failed, Failed)
+        assert failed.fatal, "another try would end the same way"
+        assert "DeviceTooSmall" in failed.trace
+
+
+def test_it_leaves_a_device_that_others_need_and_only_then(big: Stage) -> None:
+    memory: Memory = big.learner.residency
+    big.role.run(CALL)
+    needy = big.others.enter("needy", "cuda:0", memory_mb=120)
+    big.role.run(CALL)
+    assert memory.left == [], "there is room for what it keeps and the other one"
+    needy.set_memory(180)
+    assert big.role.run(CALL).times.keys() == {"learn", "clear_device"}
+    assert memory.left.pop() is Level.KEEP, "nobody waits, and it is back at once"
+    big.learner.act = needy.ask
+    big.role.run(CALL)
+    assert memory.left.pop() is Level.PARK
+    assert there(big) == (200, 20)
+    assert needy.holds == "cuda:0"
+
+
+def test_between_updates_it_makes_room_for_who_waits_for_that_alone(big: Stage) -> None:
+    memory: Memory = big.learner.residency
+    assert big.role.idle() < 1, "it has left something there"
+    needy = big.others.enter("needy", "cuda:0", memory_mb=121)
+    big.role.run(CALL)
+    big.role.idle()
+    assert memory.left == [Level.KEEP], "somebody needs 1 MB more than there is, and does not wait"
+    memory.left.clear()
+    assert needy.ask() is None
+    big.role.idle()
+    assert (memory.left, needy.take()) == ([Level.TRIM], None), "which frees less than it was said"
+    big.role.idle()
+    assert memory.left == [Level.TRIM, Level.PARK]
+    assert needy.take() is not None
+    assert big.role.idle() > 1000, "nothing is left to clear"
+
+
+def test_two_that_wait_for_what_the_other_has_left_do_not_wait_for_ever(
+    big: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leased, "_LISTEN_SECONDS", 0.0)
+    memory: Memory = big.learner.residency
+    big.role.run(CALL)
+    needy = big.others.enter("needy", "cuda:0")
+    needy.set_memory(150, left_mb=100)
+    assert needy.ask() is None
+    lease: list[Any] = []
+
+    def listen() -> bool:
+        if found := needy.take():
+            lease.append(found)
+            found.close()
+            needy.set_memory(150)
+        return False
+
+    monkeypatch.setattr(big.role, "_stopped", listen)
+    big.role.run(CALL)
+    assert (len(lease), memory.left) == (1, [Level.PARK])
+
+
+def test_memory_that_nobody_counts_is_not_measured(tmp_path: Path) -> None:
+    memory = Memory(peak_mb=80)
+    stage = Stage(tmp_path / "pool", memory=memory)
+    with stage.others, stage.pool:
         stage.learner.act = stage.other.ask
         stage.role.run(CALL)
-        assert memory.left.pop() is Level.PARK
-        assert stage.other.holds == "cuda:0"
-
-
-def test_memory_that_nobody_counts_is_not_measured(stage: Stage) -> None:
-    memory = stage.learner.residency = Memory(peak_mb=80)
-    stage.learner.act = stage.other.ask
-    stage.role.run(CALL)
-    assert (memory.left, memory.limits) == ([], [])
+        assert (memory.left, memory.limits) == ([], [])
+        assert stage.role.idle() > 1000
