@@ -54,9 +54,14 @@ def own_bytes(uuid: str) -> int | None:
     return _asked(taken)
 
 
-def busy_percent(uuid: str) -> int | None:
+def busy_percent(number: int, uuid: str = "") -> int | None:
     """For how much of the last moments (a second at most) a GPU computed; None if nobody knows."""
-    return _asked(lambda nvml: int(nvml.nvmlDeviceGetUtilizationRates(_handle(nvml, 0, uuid)).gpu))
+
+    def share(nvml: Any) -> int | None:
+        handle = _handle(nvml, number, uuid)
+        return None if handle is None else int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+
+    return _asked(share)
 
 
 def _asked(question: Callable[[Any], _Answer]) -> _Answer | None:

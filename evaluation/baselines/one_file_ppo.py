@@ -7,6 +7,8 @@ discount 0.99, clipped value loss, normalised advantages, orthogonal initialisat
 details of PPO").
 
 ``python -m evaluation.baselines.one_file_ppo --env cartpole --seconds 10`` prints its steps/s.
+``--device cuda:0`` keeps network and rollout on a GPU, ``--compile`` compiles the network into
+CUDA graphs, as LeanRL does.
 """
 
 from __future__ import annotations
@@ -129,11 +131,14 @@ class Nature(nn.Module):
 class Rollout:
     """The rows of one round, (steps, envs, ...); every row is one action of the policy."""
 
-    def __init__(self, settings: Settings, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    def __init__(
+        self, settings: Settings, shape: tuple[int, ...], dtype: torch.dtype, device: str = "cpu"
+    ) -> None:
         rows = (settings.steps, settings.envs)
-        self.observations = torch.zeros((*rows, *shape), dtype=dtype)
-        self.actions = torch.zeros(rows, dtype=torch.int64)
-        self.log_probs, self.values, self.rewards, self.dones = torch.zeros((4, *rows))
+        self.observations = torch.zeros((*rows, *shape), dtype=dtype, device=device)
+        self.actions = torch.zeros(rows, dtype=torch.int64, device=device)
+        kept = torch.zeros((4, *rows), device=device)
+        self.log_probs, self.values, self.rewards, self.dones = kept
 
     def advantages(self, last_value: torch.Tensor, last_done: torch.Tensor) -> torch.Tensor:
         """Generalised advantage estimates, (steps, envs); ``dones[t]``: an episode begins at t."""
@@ -150,22 +155,27 @@ class Rollout:
 class Loop:
     """Environments, network, optimiser, and the state of the episodes."""
 
-    def __init__(self, settings: Settings, seed: int, threads: int) -> None:
+    def __init__(self, settings: Settings, seed: int, threads: int, device: str = "cpu") -> None:
         torch.manual_seed(seed)
         self.settings, self.random = settings, np.random.default_rng(seed)
+        self.device = torch.device(device)
         self.envs = make_envs(settings, threads)
         space = self.envs.single_observation_space
         actions = int(self.envs.single_action_space.n)
         self.network = Nature(actions) if len(space.shape) == 3 else Dense(space.shape[0], actions)
+        self.network.to(self.device)
         self.optimiser = torch.optim.Adam(
             self.network.parameters(), lr=settings.learning_rate, eps=1e-5
         )
         dtype = torch.uint8 if space.dtype == np.uint8 else torch.float32
-        self.rollout = Rollout(settings, space.shape, dtype)
-        self.observation = torch.as_tensor(self.envs.reset(seed=seed)[0])
-        self.done = torch.zeros(settings.envs)
+        self.rollout = Rollout(settings, space.shape, dtype, device)
+        self.observation = self._tensor(self.envs.reset(seed=seed)[0])
+        self.done = torch.zeros(settings.envs, device=self.device)
         self.returns: deque[float] = deque(maxlen=100)
         self._running = np.zeros(settings.envs)
+
+    def _tensor(self, array: Array, dtype: torch.dtype | None = None) -> torch.Tensor:
+        return torch.as_tensor(array, dtype=dtype, device=self.device)
 
     def act(self) -> None:
         """Fill the rollout with one round."""
@@ -178,13 +188,13 @@ class Loop:
                 action = torch.multinomial(scores.exp(), 1)
                 rollout.log_probs[t] = scores.gather(1, action)[:, 0]
                 rollout.actions[t] = action[:, 0]
-                rollout.rewards[t] = torch.as_tensor(self._step(action[:, 0].numpy()))
+                rollout.rewards[t] = self._tensor(self._step(action[:, 0].cpu().numpy()))
 
     def _step(self, actions: Array) -> Array:
         seen, rewards, ended, cut, _ = self.envs.step(actions)
         over = ended | cut
-        self.observation = torch.as_tensor(seen)
-        self.done = torch.as_tensor(over, dtype=torch.float32)
+        self.observation = self._tensor(seen)
+        self.done = self._tensor(over, torch.float32)
         self._running += rewards
         self.returns.extend(self._running[over])
         self._running[over] = 0.0
@@ -192,7 +202,7 @@ class Loop:
         return clipped
 
     def _forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.settings.bfloat16):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.bfloat16):
             logits, values = self.network(x)
         return logits.float(), values.float()
 
@@ -206,7 +216,7 @@ class Loop:
         for _ in range(self.settings.epochs):
             order = self.random.permutation(self.settings.batch)
             for part in np.array_split(order, self.settings.minibatches):
-                chosen = torch.as_tensor(part)
+                chosen = self._tensor(part)
                 self._update(*(tensor[chosen] for tensor in flat))
 
     def _update(
@@ -292,11 +302,15 @@ def main() -> None:
     parser.add_argument("--total-steps", type=int, default=0)
     parser.add_argument("--acting", action="store_true", help="act only")
     parser.add_argument("--bfloat16", action="store_true", default=None)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", action="store_true", help="the network, into CUDA graphs")
     for name in ("envs", "steps", "epochs", "minibatches"):
         parser.add_argument(f"--{name}", type=int)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    loop = Loop(settings_of(options), options.seed, options.threads)
+    loop = Loop(settings_of(options), options.seed, options.threads, options.device)
+    if options.compile:
+        loop.network.compile(mode="reduce-overhead")
     if options.total_steps:
         start = time.perf_counter()
         mean = train(loop, options.total_steps)

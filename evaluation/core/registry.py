@@ -14,6 +14,7 @@ from evaluation.core.figure import draw, draw_series
 from evaluation.core.report import Report, Results, print_table, read_json, write_json
 from evaluation.core.runner import Say
 from evaluation.elasticity import bench as elasticity
+from evaluation.gpu import bench as gpu
 from evaluation.learning import bench as pipeline_learning
 from evaluation.pipelining import bench as pipelining
 from evaluation.pipelining import figures
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
     "replay": replay.measure,
     "startup": startup.measure,
     "sharing": sharing.measure,
+    "gpu": gpu.measure,
     "elasticity": elasticity.measure,
     "prewarm": prewarm.measure,
     "pipelining": pipelining.measure,

@@ -36,7 +36,7 @@ def build(options: argparse.Namespace) -> Any:
     kind = SubprocVecEnv if options.processes else DummyVecEnv
     return PPO(
         env=kind([make] * options.envs), n_steps=options.steps, batch_size=options.minibatch,
-        n_epochs=options.epochs, learning_rate=2.5e-4, ent_coef=0.01, device="cpu", seed=1,
+        n_epochs=options.epochs, learning_rate=2.5e-4, ent_coef=0.01, device=options.device, seed=1,
         **MODELS[options.env],
     )  # fmt: skip
 
@@ -61,6 +61,7 @@ def main() -> None:
     for name, value in (("threads", 1), ("envs", 8), ("steps", 128), ("epochs", 4)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--minibatch", type=int, default=256)
+    parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model = build(options)

@@ -1,0 +1,140 @@
+"""One device for learners in turn: what each level of the ladder costs, how busy it is, how fast.
+
+Everything is measured on ``cuda:0`` if the driver finds a GPU, else on a named CPU device: then the
+cases say so, only the order of magnitude of the levels means anything, and no goal is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+
+from artos.levels import Level
+from artos.pool.devices import device_resource
+from artos.pool.pool import Pool
+from artos.pool.resources import Resource
+from artos.system import gpus
+from evaluation.core.report import OURS, Results
+from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
+from evaluation.gpu.busy import BUSY, watched
+from evaluation.sharing.several import at_once
+
+GPU, CPU = "cuda:0", "cpu"
+ONE_FILE, SB3 = "one file", "Stable-Baselines3"
+TURNS, QUICK_TURNS = 50, 6
+UPDATES, QUICK_UPDATES = 12, 2
+SECONDS, QUICK_SECONDS = 10.0, 1.0
+GOALS = {Level.KEEP: 0.2, Level.PARK: 5.0}
+"""Milliseconds, on a GPU."""
+_DEADLINE_SECONDS = 600.0
+_LEVELS = {
+    Level.KEEP: "L0, only the turn changes hands",
+    Level.TRIM: "L1, caches and gradients are dropped",
+    Level.PARK: "L2, 6.7 MB of weights with Adam go to the host and come back",
+    Level.END: "L3, the process ends and another returns from the model block",
+}
+
+
+def measure(repeats: int, quick: bool, say: Say = print) -> Results:
+    """Measure all in turn; ``quick`` only shows that everything runs."""
+    results, device = Results("gpu", repeats), GPU if gpus.count() else CPU
+    if device == CPU:
+        say("gpu: no GPU here, so a CPU device stands for it, and goals are not judged")
+    contestants = [
+        *_ladder(device, QUICK_TURNS if quick else TURNS),
+        *_shared(device, QUICK_UPDATES if quick else UPDATES, (1, 2) if quick else (1, 2, 4)),
+        *_pong(device, quick, say),
+    ]
+    with _lent(device):
+        alternate(results, contestants, repeats, say)
+    for level, goal in GOALS.items() if device == GPU else ():
+        results.require(_level_case(level, device), goal)
+    for other in (f"{ONE_FILE}, compiled", ONE_FILE, SB3):
+        results.compare(_pong_case(device, OURS), _pong_case(device, other))
+    return results
+
+
+def _lent(device: str) -> Pool | nullcontext[None]:
+    """One device for all runs, however many this machine has."""
+    resource = device_resource(GPU) if device == GPU else Resource("cpu:0")
+    return Pool.join([resource], name="artos bench gpu")
+
+
+# -- what a hand-over costs ------------------------------------------------------------------------
+
+
+def _ladder(device: str, turns: int) -> Iterator[Contestant]:
+    for level in Level:
+        arguments = ("--device", device, "--level", level.name, "--turns", str(turns))
+        call = ours("gpu.ladder", *arguments, seconds=_DEADLINE_SECONDS)
+        yield Contestant(_LEVELS[level], {"ms": (_level_case(level, device), "ms")}, call)
+
+
+def _level_case(level: Level, device: str) -> str:
+    return f"hand-over between two learners on {device}: {_LEVELS[level]}"
+
+
+# -- how busy it is --------------------------------------------------------------------------------
+
+
+def _shared(device: str, updates: int, counts: tuple[int, ...]) -> Iterator[Contestant]:
+    steps = str(updates * 2 * 4 * 128)
+    arguments = ["--env", "PongNoFrameskip-v4", "--actors", "2", "--total-steps", steps]
+    for setting in ("envs=4", "steps=128", "epochs=4", "minibatches=4"):
+        arguments += ["--set", setting]
+    single = ours(
+        "sharing.artos_side", "run", "ppo", *arguments, "--device", "pool",
+        seconds=_DEADLINE_SECONDS,
+    )  # fmt: skip
+    for count in counts:
+        who = f"{count} learner{'s' * (count > 1)}"
+        cases = {
+            "update_s": (f"update of PPO on Pong, learners on {device}: {who}", "s"),
+            "held_share": (f"share of the time that {device} computes an update: {who}", "%"),
+        }
+        if device == GPU:
+            cases[BUSY] = (f"share of the time that {device} is busy, by the driver: {who}", "%")
+        yield Contestant(f"{who}, PPO on Pong", cases, _utilised(single, count))
+
+
+def _utilised(single: Callable[[], Answer], count: int) -> Callable[[], Answer]:
+    """So many runs at once; of their time, the share in which one of them updates."""
+
+    def measured() -> Answer:
+        with watched() as busy:
+            rates, versions = at_once(single, count)()
+        share = 100.0 * count * rates["learn_s"] / rates["update_s"]
+        return Answer({**rates, "held_share": share, **busy()}, versions)
+
+    return measured
+
+
+# -- how fast it learns ----------------------------------------------------------------------------
+
+
+def _pong(device: str, quick: bool, say: Say) -> Iterator[Contestant]:
+    """8 environments x 128 steps, 4 epochs of 4 minibatches of 256, the Nature network, float32."""
+    seconds = str(QUICK_SECONDS if quick else SECONDS)
+    steps = str((QUICK_UPDATES if quick else UPDATES) * 1024)
+    arguments = ["--env", "PongNoFrameskip-v4", "--actors", "2", "--total-steps", steps]
+    for setting in ("envs=4", "clip=0.1"):
+        arguments += ["--set", setting]
+    run = ("throughput.artos_side", "run", "ppo", *arguments, "--device", device)
+    one = ("baselines.one_file_ppo", "--env", "pong", "--device", device, "--threads", "2")
+    timed = ("--seconds", seconds)
+    calls = {
+        OURS: ours(*run, seconds=_DEADLINE_SECONDS),
+        ONE_FILE: ours(*one, *timed, seconds=_DEADLINE_SECONDS),
+        f"{ONE_FILE}, compiled": ours(*one, *timed, "--compile", seconds=_DEADLINE_SECONDS),
+        SB3: baseline(
+            "sb3", "throughput.sb3_side", "--env", "pong", "--device", device, "--threads", "2",
+            *timed, seconds=_DEADLINE_SECONDS, say=say,
+        ),
+    }  # fmt: skip
+    for who, call in calls.items():
+        case = _pong_case(device, who)
+        yield Contestant(case, {"steps_per_second": (case, "steps/s")}, call)
+
+
+def _pong_case(device: str, who: str) -> str:
+    return f"PPO on Pong, learning on {device}: {who}"
