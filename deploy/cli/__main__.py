@@ -121,8 +121,8 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     bench = commands.add_parser("bench", help="measure ARTOS and other libraries in the same run")
     bench.add_argument(
         "name",
-        help="buffer, triggers, throughput, replay, startup, sharing, elasticity, prewarm, "
-        "pipelining, learning, scheduler, simulation, all",
+        help="buffer, triggers, throughput, replay, startup, sharing, gpu, elasticity, "
+        "prewarm, pipelining, learning, scheduler, simulation, all",
     )
     bench.add_argument(
         "--json",

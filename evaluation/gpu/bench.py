@@ -90,20 +90,20 @@ def _shared(device: str, updates: int, counts: tuple[int, ...]) -> Iterator[Cont
         who = f"{count} learner{'s' * (count > 1)}"
         cases = {
             "update_s": (f"update of PPO on Pong, learners on {device}: {who}", "s"),
-            "held_share": (f"share of the time that {device} computes an update: {who}", "%"),
+            "held_share": (f"share of the time that {device} is leased for an update: {who}", "%"),
         }
         if device == GPU:
             cases[BUSY] = (f"share of the time that {device} is busy, by the driver: {who}", "%")
-        yield Contestant(f"{who}, PPO on Pong", cases, _utilised(single, count))
+        yield Contestant(f"{who}, PPO on Pong", cases, _utilised(single, count, updates))
 
 
-def _utilised(single: Callable[[], Answer], count: int) -> Callable[[], Answer]:
-    """So many runs at once; of their time, the share in which one of them updates."""
+def _utilised(single: Callable[[], Answer], count: int, updates: int) -> Callable[[], Answer]:
+    """So many runs at once; of the time that one takes, the share in which any has the device."""
 
     def measured() -> Answer:
         with watched() as busy:
             rates, versions = at_once(single, count)()
-        share = 100.0 * count * rates["learn_s"] / rates["update_s"]
+        share = 100.0 * rates["held_device_s"] / (rates["update_s"] * updates)
         return Answer({**rates, "held_share": share, **busy()}, versions)
 
     return measured

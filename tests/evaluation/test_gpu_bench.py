@@ -28,7 +28,7 @@ def test_two_learners_hand_the_device_on_turn_by_turn(level: Level) -> None:
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process is started: every measurement answers at once."""
-    rates = {"ms": 2.0, "update_s": 4.0, "learn_s": 1.0, "steps_per_second": 100.0}
+    rates = {"ms": 2.0, "update_s": 4.0, "held_device_s": 12.0, "steps_per_second": 100.0}
     copies = {**rates, "held_cpu_s": 1.0}
     monkeypatch.setattr(bench, "ours", lambda *_, **__: lambda: Answer(copies, {}))
     monkeypatch.setattr(bench, "baseline", lambda *_, **__: lambda: Answer(rates, {}))

@@ -14,12 +14,13 @@ from gpus import GPU, needs_gpu
 from torch import nn
 
 from artos.buffer.model_block import ModelBlock, ObjectSpec
-from artos.learners.device import Gpu, device_of
+from artos.learners.device import Gpu, device_of, uuid_of
 from artos.learners.network import Network
 from artos.learners.optimisers import Adam
 from artos.learners.residency import Residency
 from artos.levels import Level
 from artos.spec import ArraySpec
+from artos.system import gpus
 
 pytestmark = needs_gpu
 
@@ -93,6 +94,24 @@ def test_parking_gives_the_memory_back(gpu: Gpu) -> None:
     network.step(network(data).square().mean())
     assert network.steps == 2
     del filler
+
+
+def test_the_driver_knows_the_gpu_that_torch_computes_on(gpu: Gpu) -> None:
+    uuid, total = uuid_of(0), torch.cuda.get_device_properties(0).total_memory >> 20
+    assert 0.9 * total <= gpus.memory_mb(0, uuid) <= 1.2 * total
+    torch.ones(1, device=gpu.device)
+    print(f"\ncontext: {gpu.context_bytes >> 20} MB, driver: {gpus.own_bytes(uuid)}")
+    assert 50 << 20 < gpu.context_bytes < 2 << 30
+
+
+def test_beyond_its_limit_there_is_no_room(gpu: Gpu) -> None:
+    gpu.drop_caches()
+    gpu.limit(torch.cuda.memory_reserved(gpu.device) + (64 << 20))
+    try:
+        with pytest.raises(gpu.out_of_memory):
+            torch.empty(128 << 20, dtype=torch.uint8, device=gpu.device)
+    finally:
+        gpu.limit(torch.cuda.get_device_properties(0).total_memory)
 
 
 def test_what_a_level_costs(gpu: Gpu) -> None:

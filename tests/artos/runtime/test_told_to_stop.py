@@ -60,3 +60,18 @@ def test_what_came_meanwhile_is_carried_out_in_order(board: Board) -> None:
     )
     assert serve(role, line) == 0
     assert role.done == [1, 2, 3]
+
+
+def test_while_nothing_comes_it_does_what_there_is_to_do(board: Board) -> None:
+    line, down = Line(board, LEARNER), board.down(LEARNER)
+    duties = iter([0.0, 0.0, 60.0])
+
+    def idle() -> float:
+        seconds = next(duties)
+        if seconds:
+            down.put(encode(Stop()))
+        return seconds
+
+    role: Any = Role(line, lambda _: None)
+    assert serve(role, line, idle) == 0
+    assert next(duties, None) is None
