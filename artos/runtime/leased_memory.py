@@ -31,6 +31,7 @@ class LeasedMemory:
         self._pool, self._seat, self._residency = pool, seat, residency
         self._total_mb, self._needs_mb, self._left_mb = total_mb, 0, 0
         self._fresh = True
+        self._context = residency.device.context_bytes  # asking the driver takes milliseconds
         if remembered := seat.remembered_mb:
             self._limit(min(total_mb, remembered))
         self._tell()  # the learner was set up there
@@ -43,7 +44,9 @@ class LeasedMemory:
     def updated(self) -> None:
         """An update is over: it is known what such a one takes."""
         device = self._residency.device
-        took = device.context_bytes + int(device.peak_bytes() * _ROOM)
+        if self._fresh:  # all that an update loads is there now
+            self._context = device.context_bytes
+        took = self._context + int(device.peak_bytes() * _ROOM)
         needs = min(self._total_mb, -(-took // _MB))
         if self._fresh or needs > self._needs_mb:
             self._limit(needs)
@@ -69,20 +72,19 @@ class LeasedMemory:
 
     def ran_short(self, error: BaseException) -> DeviceFull | DeviceTooSmall:
         """The error of an update that found no room: the next process asks for more, but once."""
-        device = self._residency.device
-        had = self._needs_mb or -(-(device.context_bytes + device.peak_bytes()) // _MB)
+        peak = self._residency.device.peak_bytes()
+        had = self._needs_mb or -(-(self._context + peak) // _MB)
         more = min(self._total_mb, _AGAIN * had)
         if (self._fresh and self._needs_mb) or more <= had:
             return DeviceTooSmall(self._seat.what, had, self._total_mb, str(error))
-        self._seat.set_memory(more)
+        self._seat.set_memory(more, self._left_mb)
         return DeviceFull(self._seat.what, had, more, str(error))
 
     def _limit(self, needs_mb: int) -> None:
         """From now on the seat says what it needs, and torch refuses it more."""
-        device = self._residency.device
         self._needs_mb = needs_mb
         self._seat.set_memory(needs_mb, self._left_mb)
-        device.limit(max(_MB, needs_mb * _MB - device.context_bytes))
+        self._residency.device.limit(max(_MB, needs_mb * _MB - self._context))
 
     def _clear(self, lacking_mb: int, *, waits: bool, pause: float = 0.0) -> None:
         # A level that was taken already has not freed what it was said to free.
@@ -95,7 +97,7 @@ class LeasedMemory:
         """What is there now; a lock is taken only if that is another amount than before."""
         residency = self._residency
         taken = residency.device.taken_bytes(residency.resident_bytes)
-        left = -(-(residency.device.context_bytes + taken) // _MB)
+        left = -(-(self._context + taken) // _MB)
         if left != self._left_mb:
             self._left_mb = left
             self._seat.set_memory(self._needs_mb, left)
