@@ -289,7 +289,10 @@ class Pool(Closing):
                 return lease
             patience = self.patience
             wait = deadline.left if patience is None else min(deadline.left, patience)
-            if self._watch.wait(wait) or self.patience == 0.0 or self._watch.blind:
+            woken = self._watch.wait(wait)
+            if lease := seat.take():  # granted by who woke it: there is nothing to look for
+                return lease
+            if woken or self.patience == 0.0 or self._watch.blind:
                 self._look()
 
     def _follow(self) -> None:

@@ -21,6 +21,8 @@ from evaluation.sharing.several import at_once
 
 GPU, CPU = "cuda:0", "cpu"
 ONE_FILE, SB3 = "one file", "Stable-Baselines3"
+COMPILED = f"{ONE_FILE}, compiled"
+"""Into CUDA graphs, of which a CPU has none."""
 TURNS, QUICK_TURNS = 50, 6
 UPDATES, QUICK_UPDATES = 12, 2
 SECONDS, QUICK_SECONDS = 10.0, 1.0
@@ -49,7 +51,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         alternate(results, contestants, repeats, say)
     for level, goal in GOALS.items() if device == GPU else ():
         results.require(_level_case(level, device), goal)
-    for other in (f"{ONE_FILE}, compiled", ONE_FILE, SB3):
+    for other in (*([COMPILED] if device == GPU else []), ONE_FILE, SB3):
         results.compare(_pong_case(device, OURS), _pong_case(device, other))
     return results
 
@@ -125,12 +127,14 @@ def _pong(device: str, quick: bool, say: Say) -> Iterator[Contestant]:
     calls = {
         OURS: ours(*run, seconds=_DEADLINE_SECONDS),
         ONE_FILE: ours(*one, *timed, seconds=_DEADLINE_SECONDS),
-        f"{ONE_FILE}, compiled": ours(*one, *timed, "--compile", seconds=_DEADLINE_SECONDS),
+        COMPILED: ours(*one, *timed, "--compile", seconds=_DEADLINE_SECONDS),
         SB3: baseline(
             "sb3", "throughput.sb3_side", "--env", "pong", "--device", device, "--threads", "2",
             *timed, seconds=_DEADLINE_SECONDS, say=say,
         ),
     }  # fmt: skip
+    if device == CPU:
+        del calls[COMPILED]
     for who, call in calls.items():
         case = _pong_case(device, who)
         yield Contestant(case, {"steps_per_second": (case, "steps/s")}, call)
