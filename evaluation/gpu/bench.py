@@ -92,7 +92,7 @@ def _shared(device: str, updates: int, counts: tuple[int, ...]) -> Iterator[Cont
         who = f"{count} learner{'s' * (count > 1)}"
         cases = {
             "update_s": (f"update of PPO on Pong, learners on {device}: {who}", "s"),
-            "held_share": (f"share of the time that {device} is leased for an update: {who}", "%"),
+            "held_share": (f"time that {device} is leased, by the time of a run: {who}", "%"),
         }
         if device == GPU:
             cases[BUSY] = (f"share of the time that {device} is busy, by the driver: {who}", "%")
@@ -100,7 +100,10 @@ def _shared(device: str, updates: int, counts: tuple[int, ...]) -> Iterator[Cont
 
 
 def _utilised(single: Callable[[], Answer], count: int, updates: int) -> Callable[[], Answer]:
-    """So many runs at once; of the time that one takes, the share in which any has the device."""
+    """So many runs at once: seconds in which any has the device, over the mean seconds of a run.
+
+    That can be somewhat above 100 %, as runs neither begin nor end at the same moment.
+    """
 
     def measured() -> Answer:
         with watched() as busy:
