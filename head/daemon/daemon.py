@@ -320,7 +320,7 @@ class HeadDaemon(Closing):
         """The last news of a run may be old, as the head was away: its summary is not."""
         summary = status_api.summary(Path(run.folder)) or {}
         with suppress(BadMessage):
-            if usage := summary.get("usage"):
+            if isinstance(usage := summary.get("usage"), dict):
                 run.facts = run.facts | {"usage": flat(Usage.of(usage))}
 
     # -- the end -------------------------------------------------------------------------------

@@ -179,6 +179,6 @@ def _status_in_summary(folder: Path) -> int | None:
     """The exit status by the run's summary, which is always that of the last process started."""
     try:
         found = msgspec.json.decode((folder / _SUMMARY).read_bytes(), type=_Outcome)
-    except (OSError, *UNREADABLE):
+    except (OSError, ValueError, *UNREADABLE):  # ValueError: a NUL in the folder's name
         return None
     return ExitStatus.of_outcome(found.outcome) if found.outcome in OUTCOMES else None

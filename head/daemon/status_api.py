@@ -57,10 +57,9 @@ def one(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
 def summary(folder: Path) -> dict[str, Any] | None:
     """The summary of a run that is over; None if it could not write any."""
     try:
-        found: dict[str, Any] = msgspec.json.decode((folder / "summary.json").read_bytes())
-    except (OSError, *UNREADABLE):
+        return msgspec.json.decode((folder / "summary.json").read_bytes(), type=dict[str, Any])
+    except (OSError, ValueError, *UNREADABLE):  # ValueError: a NUL in the folder's name
         return None
-    return found
 
 
 def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:

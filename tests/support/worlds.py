@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from artos.clock import ManualClock
 from artos.protocol.control import (
     PROTOCOL,
@@ -69,9 +71,9 @@ class World:
             assert self.up(name)
 
     def run_up(self, run: Run) -> RunUp:
-        return RunUp(
-            run.name, run.epoch, 1, b"{}", "code", "tcp://h:1", ("tcp://h:2",), self.actors
-        )
+        asked = run.request.get("settings", {}).get("device", "cpu")
+        plan = msgspec.json.encode({"device": asked})
+        return RunUp(run.name, run.epoch, 1, plan, "code", "tcp://h:1", ("tcp://h:2",), self.actors)
 
     def news(self, name: str, state: str = "running", **facts: object) -> None:
         self.scheduler.run_news(RunNews(name, state, "", dict(facts)))

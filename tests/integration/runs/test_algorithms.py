@@ -95,4 +95,4 @@ def test_they_learn(
     """At random CartPole returns 22 and Pendulum -1,200; the bars leave wide margins."""
     outcome = artos("run", name, "--json", "--seed", "1", "--run-dir", "learnt", *arguments)
     assert outcome.status == 0, outcome.err
-    assert best_mean(home / "learnt", 20) > bar
+    assert best_mean(home / "learnt", 10) > bar
