@@ -92,11 +92,11 @@ class LeasedRole:
 
     def _updated(self, call: Invoke, lease: Lease, times: dict[str, float]) -> Done:
         """Carry it out, and clear the device as far as those need it who come next."""
-        if (memory := self._memory) is None or self._role.residency is None:
+        if (memory := self._memory) is None:
             return self._role.run(call)
         try:
             done = self._role.run(call)
-        except (self._role.residency.device.out_of_memory, CannotReturn) as error:
+        except (memory.out_of_memory, CannotReturn) as error:
             raise memory.ran_short(error) from error
         memory.updated()
         began = time.perf_counter()

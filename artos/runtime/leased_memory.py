@@ -37,6 +37,11 @@ class LeasedMemory:
         self._tell()  # the learner was set up there
 
     @property
+    def out_of_memory(self) -> type[Exception]:
+        """What an update raises that finds no room on the device."""
+        return self._residency.device.out_of_memory
+
+    @property
     def left(self) -> bool:
         """Whether it has left more on the device than a context."""
         return self._residency.level < Level.PARK

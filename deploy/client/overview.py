@@ -17,18 +17,13 @@ from rich.text import Text
 
 from artos.system.printable import one_line, printable
 from deploy.client.submit import progress
+from head.daemon.quotas import WORDS
 
 _WIDTH = 120
 _NOTHING = "no run was submitted"
 _FACTS = (
     "name", "user", "state", "outcome", "waits_for", "why", "placement", "restarts", "folder",
 )  # fmt: skip
-_HELD = {
-    "slots": "slots",
-    "devices": "devices",
-    "cpu_seconds": "CPU-seconds",
-    "device_seconds": "device-seconds",
-}
 
 
 def cluster(status: Mapping[str, Any], nothing: str = _NOTHING) -> RenderableType:
@@ -88,11 +83,11 @@ def runs(found: Iterable[Mapping[str, Any]], nothing: str = _NOTHING) -> Rendera
 
 def quotas(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> RenderableType:
     """A line per user or workload under a quota: what it holds, of how much."""
-    table = table_of("quota", *_HELD.values())
+    table = table_of("quota", *WORDS.values())
     for whose, limits in found.items():
         cells = [
             f"{each['held']:,.10g} of {each['limit']:,.10g}" if (each := limits.get(name)) else ""
-            for name in _HELD
+            for name in WORDS
         ]
         _add(table, whose, *cells)
     return table

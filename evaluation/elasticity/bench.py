@@ -57,6 +57,7 @@ _TIERS = {
 _SLOW = "restore from disk, not cached"
 _UNCACHED = ("--park", "checkpoint", "--images", "disk", "--uncached")
 _DEADLINE_SECONDS = 600.0
+_Stretch = list[adaptive.Update]
 _MILLISECONDS = dict.fromkeys(("out_s", "whole_s", "into_s"), 1e3)
 
 
@@ -307,13 +308,7 @@ def before_step_ups(updates: Sequence[adaptive.Update]) -> list[float]:
     number of actors; the first of them is left out, as it is a start-up or a step up itself. 1 if
     there are none to compare with.
     """
-    found = []
-    stretches = [[*same] for _, same in groupby(updates, lambda update: update.actors)]
-    for stretch, after in pairwise(stretches):
-        if after[0].actors > stretch[0].actors:
-            others = [update.total for update in stretch[1:-1]]
-            found.append(stretch[-1].total / statistics.mean(others) if others else 1.0)
-    return found
+    return [_over(stretch[:0:-1]) for stretch, _ in _step_ups(updates)]
 
 
 def after_step_ups(updates: Sequence[adaptive.Update]) -> list[float]:
@@ -321,13 +316,21 @@ def after_step_ups(updates: Sequence[adaptive.Update]) -> list[float]:
 
     1 if there are none to compare with.
     """
-    found = []
+    return [_over(stretch[1:]) for _, stretch in _step_ups(updates)]
+
+
+def _step_ups(updates: Sequence[adaptive.Update]) -> Iterator[tuple[_Stretch, _Stretch]]:
+    """The updates with one number of actors, and those with the next, if that is larger."""
     stretches = [[*same] for _, same in groupby(updates, lambda update: update.actors)]
-    for before, stretch in pairwise(stretches):
-        if stretch[0].actors > before[0].actors:
-            others = [update.total for update in stretch[2:]]
-            found.append(stretch[1].total / statistics.mean(others) if others else 1.0)
-    return found
+    for before, after in pairwise(stretches):
+        if after[0].actors > before[0].actors:
+            yield before, after
+
+
+def _over(updates: _Stretch) -> float:
+    """The first of them over the mean of the others."""
+    others = [update.total for update in updates[1:]]
+    return updates[0].total / statistics.mean(others) if others else 1.0
 
 
 def series(updates: Sequence[adaptive.Update]) -> dict[str, list[float]]:

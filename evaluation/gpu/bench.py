@@ -7,16 +7,15 @@ cases say so, only the order of magnitude of the levels means anything, and no g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 
 from artos.levels import Level
-from artos.pool.devices import device_resource
 from artos.pool.pool import Pool
-from artos.pool.resources import Resource
 from artos.system import gpus
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.gpu.busy import BUSY, watched
+from evaluation.gpu.ladder import lent
+from evaluation.sharing.bench import ppo
 from evaluation.sharing.several import at_once
 
 GPU, CPU = "cuda:0", "cpu"
@@ -47,19 +46,14 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         *_shared(device, QUICK_UPDATES if quick else UPDATES, (1, 2) if quick else (1, 2, 4)),
         *_pong(device, quick, say),
     ]
-    with _lent(device):
+    # One device for all runs, however many this machine has.
+    with Pool.join([lent(device)], name="artos bench gpu"):
         alternate(results, contestants, repeats, say)
     for level, goal in GOALS.items() if device == GPU else ():
         results.require(_level_case(level, device), goal)
     for other in (*([COMPILED] if device == GPU else []), ONE_FILE, SB3):
         results.compare(_pong_case(device, OURS), _pong_case(device, other))
     return results
-
-
-def _lent(device: str) -> Pool | nullcontext[None]:
-    """One device for all runs, however many this machine has."""
-    resource = device_resource(GPU) if device == GPU else Resource("cpu:0")
-    return Pool.join([resource], name="artos bench gpu")
 
 
 # -- what a hand-over costs ------------------------------------------------------------------------
@@ -80,14 +74,7 @@ def _level_case(level: Level, device: str) -> str:
 
 
 def _shared(device: str, updates: int, counts: tuple[int, ...]) -> Iterator[Contestant]:
-    steps = str(updates * 2 * 4 * 128)
-    arguments = ["--env", "PongNoFrameskip-v4", "--actors", "2", "--total-steps", steps]
-    for setting in ("envs=4", "steps=128", "epochs=4", "minibatches=4"):
-        arguments += ["--set", setting]
-    single = ours(
-        "sharing.artos_side", "run", "ppo", *arguments, "--device", "pool",
-        seconds=_DEADLINE_SECONDS,
-    )  # fmt: skip
+    single = ppo(updates).single()
     for count in counts:
         who = f"{count} learner{'s' * (count > 1)}"
         cases = {

@@ -37,12 +37,16 @@ def hand_overs(device: str, level: Level, turns: int) -> list[float]:
     return waits[_WARM_UP:]
 
 
+def lent(device: str) -> Resource:
+    """The device as a resource; ``cpu`` is one of them, too."""
+    return device_resource(device if device.startswith("cuda") else "cpu:0")
+
+
 def _side_by_side(device: str, level: Level, turns: int) -> list[list[Turn]]:
-    resource = device_resource(device) if device.startswith("cuda") else Resource("cpu:0")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         folder = Path(name, "pool")
         arguments = ("--level", level.name, "--turns", str(turns), "--pool", str(folder))
-        with Pool.join([resource], folder=folder):
+        with Pool.join([lent(device)], folder=folder):
             return _ended([_started("learner", device, *arguments) for _ in range(2)])
 
 

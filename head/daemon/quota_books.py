@@ -8,10 +8,10 @@ from math import inf
 
 import msgspec
 
-from head.daemon.quotas import Quota, Quotas
+from head.daemon.quotas import WORDS, Quota, Quotas
 from head.daemon.run import Run, Seconds
 
-_WORDS = {"cpu_seconds": "CPU-seconds", "device_seconds": "device-seconds"}
+_IN_ALL = ("cpu_seconds", "device_seconds")
 
 
 class Held(msgspec.Struct):
@@ -28,8 +28,8 @@ class Held(msgspec.Struct):
         for name in names:
             limit, held = getattr(self.quota, name), round(getattr(self, name), 1)
             if limit is not None and (held >= limit if not more else held + more > limit):
-                has = "has held" if name in _WORDS else "holds"
-                yield f"{has} {held:,.10g} of {limit:,.10g} {_WORDS.get(name, name)}"
+                has = "has held" if name in _IN_ALL else "holds"
+                yield f"{has} {held:,.10g} of {limit:,.10g} {WORDS[name]}"
 
 
 class QuotaBooks:
@@ -119,14 +119,14 @@ class QuotaBooks:
         """Why a run may not begin yet, in words; "" if it may."""
         for name, held in self._named(run):
             at_once = ("slots", "devices") if run.has_device else ("slots",)
-            for words in (*held.full(*at_once, more=1), *held.full(*_WORDS)):
+            for words in (*held.full(*at_once, more=1), *held.full(*_IN_ALL)):
                 return f"a quota: {name} {words}"
         return ""
 
     def why_ended(self, run: Run) -> str:
         """Why a run has to save and end, in words; "" if it may go on."""
         for name, held in self._named(run):
-            for words in held.full(*_WORDS):
+            for words in held.full(*_IN_ALL):
                 return f"{name} {words}: with a larger quota, --resume continues it"
             unasked = run.has_device and not run.asks_device
             if unasked and held.devices > (held.quota.devices or inf):

@@ -57,6 +57,13 @@ class Quotas(msgspec.Struct, frozen=True):
         ]
 
 
+WORDS = {
+    "slots": "slots",
+    "devices": "devices",
+    "cpu_seconds": "CPU-seconds",
+    "device_seconds": "device-seconds",
+}
+"""What each limit of a quota counts, for users."""
 _KINDS, _LIMITS = Quotas.__struct_fields__, Quota.__struct_fields__
 _COUNTS = ("slots", "devices")
 

@@ -220,11 +220,12 @@ class Scheduler:
         usable = [node for node in nodes if node.usable]
         self._queue.see(self.runs, now)
         self._count(nodes)
-        effects: list[Effect] = [*self._begin(usable)] if begin else []
+        effects: list[Effect] = []
         for run in self.runs.values():
             if run.up is not None and (told := self._place(run, run.up.actors, usable)):
                 effects += told
                 self._count(nodes)
+        effects += self._begin(usable) if begin else []  # with what those that are up leave
         effects += self._finish()
         for node in nodes:
             if node.alive and node.peer:

@@ -11,6 +11,7 @@ from artos.system import gpus
 from evaluation.core.report import Results
 from evaluation.core.runner import Answer
 from evaluation.gpu import bench, busy, ladder
+from evaluation.sharing import bench as sharing
 
 
 @pytest.mark.processes
@@ -30,7 +31,8 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process is started: every measurement answers at once."""
     rates = {"ms": 2.0, "update_s": 4.0, "held_device_s": 12.0, "steps_per_second": 100.0}
     copies = {**rates, "held_cpu_s": 1.0}
-    monkeypatch.setattr(bench, "ours", lambda *_, **__: lambda: Answer(copies, {}))
+    for module in (bench, sharing):
+        monkeypatch.setattr(module, "ours", lambda *_, **__: lambda: Answer(copies, {}))
     monkeypatch.setattr(bench, "baseline", lambda *_, **__: lambda: Answer(rates, {}))
 
 

@@ -351,8 +351,11 @@ def check(world: World) -> None:
     runs = world.scheduler.runs.values()
     for run in [run for run in runs if run.admitted]:
         there = {node: world.executors.get(node, {}).get(run.name) for node in run.places.values()}
+        kept = world.scheduler.books.slots  # by a run whose process is started again
+        held = (each.slots if each else kept(run.name, node, 99) for node, each in there.items())
+        count = max(1, sum(held))
         for whose, _ in QUOTAS.of(run.user, run.workload):
-            slots[whose] += max(1, sum(each.slots for each in there.values() if each))
+            slots[whose] += count
             devices[whose] += "device" in run.request["settings"]
     for run in runs:
         for whose, quota in QUOTAS.of(run.user, run.workload):
