@@ -22,8 +22,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from artos.buffer.mailbox import actor_member
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded
@@ -33,6 +31,7 @@ from artos.system.child import Child
 from evaluation.baselines.timing import answer
 from evaluation.elasticity.workplace import PATIENCE, Workplace, pong
 from workers.actors.actor_record import State
+from workers.actors.memory import private_mb
 from workers.checkpoint.criu.driver import Criu, Outcome, criu_here
 from workers.checkpoint.facts import Facts
 from workers.checkpoint.images import Image, ImageStore
@@ -83,11 +82,6 @@ def _together(place: Workplace, number: int) -> dict[str, float]:
     megabytes = statistics.median(private_mb(place.pid(actor)) for actor in actors)
     place.end(*actors)
     return {f"together_s.{number}": seconds, f"mb.{number}": megabytes}
-
-
-def private_mb(pid: int) -> float:
-    """Memory that the process shares with no other, in MB."""
-    return float(psutil.Process(pid).memory_full_info().uss) / 1e6
 
 
 # -- parked actors -----------------------------------------------------------------------------

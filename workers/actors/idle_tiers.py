@@ -22,8 +22,9 @@ from artos.errors import ArtosError
 from artos.scaling.elastic import Park
 from artos.system.child import Child
 from workers.actors.actor_record import ActorRecord, State
+from workers.actors.memory import PrivateMemory
 from workers.actors.tier_policy import Costs, Situation, Tier, choose, under_pressure
-from workers.actors.usage import Accounts, Start, private_mb
+from workers.actors.usage import Accounts, Start
 from workers.checkpoint.checkpointer import Checkpointer
 from workers.checkpoint.images import Image
 from workers.host.slots import Slot
@@ -94,6 +95,7 @@ class IdleTiers:
         self._accounts, self._clock = accounts, clock
         self._unpin = unpin
         self._costs = Costs()
+        self._memory = PrivateMemory(clock)
         self._pressure, self._looked = False, -_LOOK_SECONDS
 
     @property
@@ -166,11 +168,13 @@ class IdleTiers:
         """Note the memory an idle actor keeps; pauses that fall between two calls go unnoted."""
         if not record.entered_new_state():
             return
+        runs = record.state is State.PARKED
+        self._accounts.parked(record.actor, self._kept_mb(record), runs=runs)
+
+    def _kept_mb(self, record: ActorRecord) -> float:
         if record.image is not None:
-            mb = _size_mb(record.image)
-        else:
-            mb = private_mb(record.child.pid) if record.child is not None else 0.0
-        self._accounts.parked(record.actor, mb, runs=record.state is State.PARKED)
+            return _size_mb(record.image)
+        return self._memory.mb(record.actor, record.child.pid) if record.child else 0.0
 
     def leave(self, record: ActorRecord) -> None:
         """A parked actor runs again."""

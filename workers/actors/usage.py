@@ -163,15 +163,3 @@ class _Reading:
             except psutil.NoSuchProcess:
                 self._process = None
         return self._last
-
-
-def private_mb(pid: int) -> float:
-    """Memory (MB) that a process shares with nobody: about what an image of it would give back.
-
-    0 if the process is gone.
-    """
-    try:
-        memory = psutil.Process(pid).memory_info()
-    except psutil.NoSuchProcess:
-        return 0.0
-    return float(memory.rss - memory.shared) / 1e6

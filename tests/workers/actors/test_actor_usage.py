@@ -13,7 +13,7 @@ from helpers import python
 from worker_hosts import until
 
 from artos.clock import ManualClock
-from workers.actors.usage import Accounts, StartStats, private_mb
+from workers.actors.usage import Accounts, StartStats
 
 # Uses as many CPU seconds as it is told to, line by line, and says so each time.
 WORKING = """if True:
@@ -23,12 +23,6 @@ WORKING = """if True:
         while time.process_time() < end:
             pass
         print("done", flush=True)"""
-
-ALLOCATING = """if True:
-    import sys
-    memory = bytearray(b"x" * 64_000_000)
-    print("done", flush=True)
-    sys.stdin.readline()"""
 
 
 @pytest.fixture
@@ -150,14 +144,6 @@ def test_a_process_that_is_gone_has_used_nothing_that_can_be_told(accounts: Acco
     accounts.unwatch(0)
     accounts.unwatch(0)
     assert accounts.all_used_seconds() == 0.0
-    assert private_mb(process.pid) == 0.0
-
-
-def test_private_memory_is_what_a_process_allocated_itself() -> None:
-    with python("-c", ALLOCATING) as process:
-        assert process.stdout
-        assert process.stdout.readline() == "done\n"
-        assert 64 <= private_mb(process.pid) < 128
 
 
 # -- parking -----------------------------------------------------------------------------------
