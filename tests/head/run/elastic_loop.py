@@ -219,8 +219,8 @@ class Troupe:
     # -- what came of it -----------------------------------------------------------------------
 
     @property
-    def crews(self) -> list[list[int]]:
-        """Whose rows each update used."""
+    def learned_from(self) -> list[list[int]]:
+        """The actors whose rows each update used."""
         return [[claim.actor for claim in claims] for claims in self.used]
 
     def unused(self) -> dict[int, int]:

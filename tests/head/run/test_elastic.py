@@ -32,7 +32,7 @@ def test_a_schedule_holds_from_its_update_on(tmp_path: Path) -> None:
     with troupe(STAIRS, full_batch(), sum(expected), tmp_path) as run:
         run.begin()
         run.run()
-        assert run.crews == [list(range(count)) for count in expected]
+        assert run.learned_from == [list(range(count)) for count in expected]
         assert unrolled(run.coordinator.monitor.actors_by_update) == expected
         assert set(run.unused().values()) == {0}
     changes = [
@@ -58,7 +58,7 @@ def test_newcomers_are_made_in_the_time_that_is_left_until_they_are_wanted(tmp_p
         run.wake(2)
         run.run(updates=LEAD + 5)
         assert run.said == [("prepare", 1), ("prepare", 2)], "each once"
-        assert [len(crew) for crew in run.crews[LEAD + 1 :]] == [1, 3, 3, 3]
+        assert [len(actors) for actors in run.learned_from[LEAD + 1 :]] == [1, 3, 3, 3]
 
 
 def test_with_more_actors_an_update_is_expected_to_take_longer(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_rounds_under_way_are_finished_by_those_who_began_them(
     with troupe(schedule, full_batch(lead), sum(expected), tmp_path, seed) as run:
         run.begin()
         run.run()
-        assert [len(active_actors) for active_actors in run.crews] == expected
+        assert [len(active_actors) for active_actors in run.learned_from] == expected
         assert set(run.unused().values()) == {0}
         assert run.coordinator.monitor.rows_lost == 0
         assert max(run.lags) <= lead
@@ -178,13 +178,13 @@ def test_no_update_waits_for_an_actor_that_is_still_starting(tmp_path: Path) -> 
         run.coordinator.scale(4)
         assert run.said == [("prepare", 2), ("prepare", 3)]
         run.run(updates=4)
-        assert run.crews[1:] == [[0, 1]] * 3
+        assert run.learned_from[1:] == [[0, 1]] * 3
         run.wake(2)
         run.run(updates=6)
-        assert run.crews[-1] == [0, 1, 2]
+        assert run.learned_from[-1] == [0, 1, 2]
         run.wake(3)
         run.run()
-        assert run.crews[-1] == [0, 1, 2, 3]
+        assert run.learned_from[-1] == [0, 1, 2, 3]
         assert set(run.unused().values()) == {0}
 
 
@@ -193,8 +193,8 @@ def test_by_hand_takes_effect_with_the_next_version(tmp_path: Path) -> None:
         run.begin()
         run.coordinator.scale(1)
         run.run()
-        assert run.crews[0] == [0, 1, 2]
-        assert run.crews[1:] == [[0]] * 27
+        assert run.learned_from[0] == [0, 1, 2]
+        assert run.learned_from[1:] == [[0]] * 27
         assert run.said == [("retire", 1), ("retire", 2)]
 
 
@@ -203,7 +203,7 @@ def test_by_hand_overrules_the_plan(tmp_path: Path) -> None:
         run.begin()
         run.coordinator.scale(2)
         run.run()
-        assert {len(active_actors) for active_actors in run.crews} == {1, 2}
+        assert {len(active_actors) for active_actors in run.learned_from} == {1, 2}
 
 
 def test_more_than_registered_and_fewer_than_triggers_wait_for_are_refused(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_an_actor_that_dies_while_it_is_put_away_is_left_alone_until_it_is_wante
         assert set(run.said[1:]) == {("end", 1)}, "nor is it given up on"
         assert run.coordinator.monitor.restarts == 0
         run.run()
-        assert run.crews[-1] == [0, 1]
+        assert run.learned_from[-1] == [0, 1]
         assert set(run.unused().values()) == {0}
 
 
@@ -289,7 +289,7 @@ def test_an_actor_that_dies_while_it_is_prepared_is_started_again(tmp_path: Path
         run.kill(1)
         assert run.said[-2:] == [("end", 1), ("start", 1)]
         run.run()
-        assert run.crews[6] == [0, 1]
+        assert run.learned_from[6] == [0, 1]
 
 
 def test_an_actor_that_leaves_and_dies_finishes_its_round(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_an_actor_that_leaves_and_dies_finishes_its_round(tmp_path: Path) -> Non
         if before < 2 * STEPS:
             assert run.said[-1] == ("start", 1)
         run.run()
-        assert [len(active_actors) for active_actors in run.crews[:3]] == [2, 2, 1]
+        assert [len(active_actors) for active_actors in run.learned_from[:3]] == [2, 2, 1]
         assert set(run.unused().values()) == {0}
 
 

@@ -91,7 +91,7 @@ def test_only_images_are_ordered_back(tmp_path: Path) -> None:
 def test_in_time_although_the_number_of_actors_changes(tmp_path: Path) -> None:
     """Fewer make updates shorter at once, more make them longer: nobody is late either way."""
     run = run_of(Schedule({0: 4, 6: 2, 12: 1, 18: 4}), 26, tmp_path)
-    for order, actors in list(zip(run.orders, run.crews, strict=True))[2:-1]:
+    for order, actors in list(zip(run.orders, run.learned_from, strict=True))[2:-1]:
         assert order.keys() == set(actors)
         assert min(order.values()) >= RESTORE
     early = [min(order.values()) > 2 * RESTORE for order in run.orders[:-1] if order]

@@ -254,7 +254,7 @@ def test_a_resumed_run_decides_as_if_it_had_gone_on(policy: ScalingPolicy, cut: 
     first = scaler_of(policy)
     numbers = [at(first, update) for update in range(cut)]
     second = scaler_of(policy, first.kept)
-    # The crew asks at its start, when there are no metrics yet, for the version resumed from.
+    # At its start a run asks, before there are metrics, for the version it resumes from.
     assert second.at(cut - 1, {}, None) == numbers[-1]
     numbers += [at(second, update) for update in range(cut, 30)]
     assert numbers == expected
