@@ -1,14 +1,15 @@
 """Actors that wait as images, with and without pre-warming, against never parking (Table 5).
 
-PPO on Pong, all ways by turns: a number of actors that stays, and one that changes. Counted from
-the eighth update on, when the windows of five updates are full and hold nothing of the start.
+PPO on Pong, all ways by turns: a number of actors that stays, one that changes, and one that stays
+beside a learner that leaves a CPU to restores, as one on a GPU does. Counted from the eighth update
+on, when the windows of five updates are full and hold nothing of the start.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ WAYS = {
     WINDOW: ("park=checkpoint", "prewarm=window"),
     QUANTILES: ("park=checkpoint", "prewarm=quantiles"),
 }
+CONSTANT, CHANGING = "constant number of actors", "changing number of actors"
+APART = "constant, and a CPU without the learner"
 UPDATE, MEAN = "median update", "mean update"
 LEARN = "the learner's part of an update"
 IN_TIME = "invocations that wait less than 50 ms for their process"
@@ -50,29 +53,33 @@ class Size:
 FULL, QUICK = Size(60, 7), Size(4, 1)
 
 
-def actors_of(slots: int, updates: int) -> dict[str, str]:
-    """The numbers of actors: one that stays, and one that changes three times, by name.
+def runs_of(slots: int, updates: int) -> dict[str, tuple[str, ...]]:
+    """Arguments of the runs, by name: the numbers of actors, and the learner's threads.
 
-    Never more than slots, as an actor that is never parked keeps its slot.
+    Never more actors than slots, as an actor that is never parked keeps its slot.
     """
     most = min(slots, _MOST)
     least, step = max(1, most // 2), max(1, updates // 4)
     changing = f"0:{least},{step}:{most},{2 * step}:{least},{3 * step}:{most}"
-    return {"constant": str(most), "changing": changing if least < most else str(most)}
+    return {
+        CONSTANT: ("--actors", str(most)),
+        CHANGING: ("--actors", changing if least < most else str(most)),
+        APART: ("--actors", str(most), "--set", f"threads={max(1, slots - 1)}"),
+    }
 
 
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     """Measure all ways in turn; ``quick`` only shows that everything runs."""
     results, size = Results("prewarm", repeats), QUICK if quick else FULL
-    numbers = actors_of(len(host_slots()), size.updates)
+    runs = runs_of(len(host_slots()), size.updates)
     with tempfile.TemporaryDirectory() as folder:
         contestants = [
-            _contestant(results, which, actors, way, size, Path(folder))
-            for which, actors in numbers.items()
+            _contestant(results, which, words, way, size, Path(folder))
+            for which, words in runs.items()
             for way in WAYS
         ]
         alternate(results, contestants, repeats, say)
-    for which in numbers:
+    for which in runs:
         judge(results, which)
     return results
 
@@ -93,11 +100,11 @@ def judge(results: Results, which: str) -> None:
 
 def case_of(which: str, what: str, way: str) -> str:
     """The name of a case."""
-    return f"{which} number of actors, {what}: {OURS}, {way}"
+    return f"{which}, {what}: {OURS}, {way}"
 
 
 def _contestant(
-    results: Results, which: str, actors: str, way: str, size: Size, folder: Path
+    results: Results, which: str, words: Sequence[str], way: str, size: Size, folder: Path
 ) -> Contestant:
     path = folder / "series.json"
     cases = {
@@ -106,7 +113,7 @@ def _contestant(
         if name != "early_s" or way in (WINDOW, QUANTILES)
     }
     call = ours(
-        "prewarm.artos_side", "--actors", actors, "--count", str(size.updates),
+        "prewarm.artos_side", *words, "--count", str(size.updates),
         "--stable", str(size.stable), "--series", str(path),
         *(word for pair in WAYS[way] for word in ("--set", pair)), seconds=_DEADLINE_SECONDS,
     )  # fmt: skip

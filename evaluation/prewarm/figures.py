@@ -16,11 +16,21 @@ from matplotlib.figure import Figure
 from evaluation.core.figure import draw
 from evaluation.core.report import OURS, Report, read_json
 from evaluation.prewarm.artos_side import IN_TIME as LIMIT
-from evaluation.prewarm.bench import IN_TIME, NEVER, NONE, QUANTILES, WAYS, WINDOW
+from evaluation.prewarm.bench import (
+    APART,
+    CHANGING,
+    CONSTANT,
+    IN_TIME,
+    NEVER,
+    NONE,
+    QUANTILES,
+    WAYS,
+    WINDOW,
+)
 
 _COLOURS = {NEVER: "#5f6b7a", NONE: "#b8c4cc", WINDOW: "#d8a48f", QUANTILES: "#0b6e99"}
 _INK = "#22303a"
-_NUMBERS = ("constant", "changing")
+_RUNS = (CONSTANT, CHANGING, APART)
 
 
 def draw_all(report: Report, path: Path) -> list[Path]:
@@ -41,12 +51,12 @@ def _series(report: Report, which: str, way: str) -> dict[str, list[float]]:
 
 
 def _panels(report: Report, path: Path, panel: object, title: str) -> None:
-    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
+    figure = Figure(figsize=(12.0, 3.4), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, which in zip(figure.subplots(1, len(_NUMBERS)), _NUMBERS, strict=True):
+    for axes, which in zip(figure.subplots(1, len(_RUNS)), _RUNS, strict=True):
         assert callable(panel)
         panel(axes, report, which)
-        axes.set_title(f"{which} number of actors", fontsize=9, loc="left", color=_INK)
+        axes.set_title(which, fontsize=9, loc="left", color=_INK)
         axes.tick_params(labelsize=7, colors=_INK)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(fontsize=7, frameon=False)

@@ -10,7 +10,7 @@ import pytest
 from evaluation.core.report import OURS, Results
 from evaluation.prewarm import figures
 from evaluation.prewarm.artos_side import measures, series, updates_of
-from evaluation.prewarm.bench import WAYS, actors_of, case_of, judge
+from evaluation.prewarm.bench import APART, CHANGING, CONSTANT, WAYS, case_of, judge, runs_of
 
 
 def line(t: float, **facts: Any) -> dict[str, Any]:
@@ -50,13 +50,14 @@ def test_the_measures() -> None:
 
 
 def test_the_number_of_actors_never_exceeds_the_slots() -> None:
-    assert actors_of(2, 40) == {"constant": "2", "changing": "0:1,10:2,20:1,30:2"}
-    assert actors_of(1, 40) == {"constant": "1", "changing": "1"}
+    two, one = runs_of(2, 40), runs_of(1, 40)
+    assert (two[CONSTANT][1], two[CHANGING][1]) == ("2", "0:1,10:2,20:1,30:2")
+    assert (one[CONSTANT][1], one[CHANGING][1], one[APART][-1]) == ("1", "1", "threads=1")
 
 
 def test_the_figures_are_drawn(tmp_path: Path) -> None:
     results = Results("prewarm", 1)
-    for which in ("constant", "changing"):
+    for which in (CONSTANT, CHANGING, APART):
         for way in WAYS:
             results.add(case_of(which, "median update", way), "s", 3.0)
             results.followed(f"{OURS}, {way}, {which}", series(updates_of(JOURNAL)))
